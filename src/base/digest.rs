@@ -1,0 +1,147 @@
+//! Digests and checksums under one roof, so that nobody else picks an implementation.
+
+use md5::Digest as _;
+
+/// A running CRC-32 (ISO-HDLC, the one of zlib and of `x-amz-checksum-crc32`).
+#[derive(Debug, Clone, Default)]
+pub struct Crc32(crc32fast::Hasher);
+
+impl Crc32 {
+    /// The CRC of no bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes on from `seed`, the CRC of bytes that came before.
+    pub fn with_seed(seed: u32) -> Self {
+        Self(crc32fast::Hasher::new_with_initial(seed))
+    }
+
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The CRC of all bytes so far.
+    pub fn value(&self) -> u32 {
+        self.0.clone().finalize()
+    }
+
+    /// The CRC of `bytes`.
+    pub fn of(bytes: &[u8]) -> u32 {
+        crc32fast::hash(bytes)
+    }
+
+    /// The CRC of two runs of bytes, one behind the other, from the CRC of each and the length of the second.
+    pub fn combine(first: u32, second: u32, second_len: u64) -> u32 {
+        let mut whole = crc32fast::Hasher::new_with_initial(first);
+        whole.combine(&crc32fast::Hasher::new_with_initial_len(second, second_len));
+        whole.finalize()
+    }
+}
+
+/// A running MD5, kept because S3 clients compare ETags with it; it protects against nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Md5(md5::Md5);
+
+impl Md5 {
+    /// The digest of no bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all bytes.
+    pub fn finish(self) -> [u8; 16] {
+        self.0.finalize().into()
+    }
+
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> [u8; 16] {
+        md5::Md5::digest(bytes).into()
+    }
+}
+
+/// A running SHA-256.
+#[derive(Debug, Clone, Default)]
+pub struct Sha256(sha2::Sha256);
+
+impl Sha256 {
+    /// The digest of no bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all bytes.
+    pub fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> [u8; 32] {
+        sha2::Sha256::digest(bytes).into()
+    }
+}
+
+/// `bytes` in lower-case hexadecimal.
+pub fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// Reads hexadecimal digits of either case; `None` if any is none or the count is odd.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    let bytes = text.as_bytes();
+    if !bytes.len().is_multiple_of(2) {
+        return None;
+    }
+    bytes.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_match_published_vectors() {
+        // The check value of CRC-32/ISO-HDLC, RFC 1321 appendix A.5, FIPS 180-2 appendix B.1.
+        assert_eq!(Crc32::of(b"123456789"), 0xcbf4_3926);
+        assert_eq!(to_hex(&Md5::of(b"abc")), "900150983cd24fb0d6963f7d28e17f72");
+        assert_eq!(
+            to_hex(&Sha256::of(b"abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+
+    #[test]
+    fn a_crc_in_pieces_is_the_crc_of_the_whole() {
+        let (a, b) = (&b"1234"[..], &b"56789"[..]);
+        assert_eq!(Crc32::combine(Crc32::of(a), Crc32::of(b), 5), 0xcbf4_3926);
+        let mut running = Crc32::with_seed(Crc32::of(a));
+        running.update(b);
+        assert_eq!(running.value(), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn hexadecimal_goes_both_ways() {
+        assert_eq!(to_hex(&[0, 0xaf, 0x10]), "00af10");
+        assert_eq!(from_hex("00AF10"), Some(vec![0, 0xaf, 0x10]));
+        assert_eq!(from_hex("0"), None);
+        assert_eq!(from_hex("0g"), None);
+        assert_eq!(from_hex("é"), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Random bytes. Handed to whoever needs them at construction, so that tests repeat.
+
+use std::sync::Mutex;
+
+/// A source of random bytes.
+pub trait Entropy: Send + Sync {
+    /// Fills `out` with random bytes.
+    fn fill(&self, out: &mut [u8]);
+
+    /// A random number.
+    fn next_u64(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+/// The operating system's generator, fit for keys.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct OsEntropy;
+
+impl Entropy for OsEntropy {
+    fn fill(&self, out: &mut [u8]) {
+        getrandom::fill(out).expect("the operating system hands out random bytes");
+    }
+}
+
+/// A sequence that follows from its seed (SplitMix64); for tests, never for keys.
+#[derive(Debug)]
+pub struct SeededEntropy(Mutex<u64>);
+
+impl SeededEntropy {
+    /// The sequence of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(seed))
+    }
+
+    fn step(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Entropy for SeededEntropy {
+    fn fill(&self, out: &mut [u8]) {
+        let mut state = self.0.lock().expect("no code panics while it holds the state");
+        for chunk in out.chunks_mut(8) {
+            chunk.copy_from_slice(&Self::step(&mut state).to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_its_sequence_and_another_differs() {
+        let draw = |seed| {
+            let source = SeededEntropy::new(seed);
+            [source.next_u64(), source.next_u64()]
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+        assert_ne!(draw(7)[0], draw(7)[1]);
+    }
+
+    #[test]
+    fn the_operating_system_does_not_repeat_itself() {
+        assert_ne!(OsEntropy.next_u64(), OsEntropy.next_u64());
+    }
+}

@@ -1,0 +1,84 @@
+//! Every limit of the server in one place: the unit is the end of the name, the source stands above it,
+//! and what must hold between two limits is asserted at compile time.
+
+/// One kibibyte.
+pub const KIB: u64 = 1024;
+/// One mebibyte.
+pub const MIB: u64 = 1024 * KIB;
+/// One gibibyte.
+pub const GIB: u64 = 1024 * MIB;
+/// One tebibyte.
+pub const TIB: u64 = 1024 * GIB;
+
+// ---- The protocol -------------------------------------------------------------------------------------
+
+/// Longest object key (S3 user guide, "Naming Amazon S3 objects").
+pub const KEY_LEN_MAX_BYTES: usize = 1024;
+/// Shortest bucket name (S3 user guide, "Bucket naming rules").
+pub const BUCKET_NAME_LEN_MIN_BYTES: usize = 3;
+/// Longest bucket name (S3 user guide, "Bucket naming rules").
+pub const BUCKET_NAME_LEN_MAX_BYTES: usize = 63;
+/// Largest single put or part (S3 user guide, "Uploading objects").
+pub const PUT_SIZE_MAX_BYTES: u64 = 5 * GIB;
+/// Largest object (S3 user guide, "Multipart upload limits").
+pub const OBJECT_SIZE_MAX_BYTES: u64 = 5 * TIB;
+/// Smallest part but the last (S3 API reference, CompleteMultipartUpload, EntityTooSmall).
+pub const PART_SIZE_MIN_BYTES: u64 = 5 * MIB;
+/// Highest part number (S3 API reference, UploadPart).
+pub const PART_NUMBER_MAX: u32 = 10_000;
+/// User metadata in all: names and values together (S3 user guide, "User-defined object metadata").
+pub const USER_METADATA_MAX_BYTES: usize = 2048;
+/// Keys, versions, uploads or parts on one page of a listing (S3 API reference, `max-keys`).
+pub const PAGE_LEN_MAX: usize = 1000;
+/// Objects in one DeleteObjects request (S3 API reference, DeleteObjects).
+pub const DELETE_OBJECTS_MAX: usize = 1000;
+/// An XML request body; 10,000 parts with their checksums fit.
+pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
+/// Difference between a request's date and the server's (S3 API reference, RequestTimeTooSkewed).
+pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;
+/// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests: query").
+pub const PRESIGNED_EXPIRES_MAX_SECS: u64 = 604_800;
+/// Largest chunk of an `aws-chunked` body. Clients send 64 KiB to 1 MiB; a signed chunk is held in memory
+/// until its signature has been verified.
+pub const AWS_CHUNK_MAX_BYTES: u64 = 16 * MIB;
+
+// ---- The front end ------------------------------------------------------------------------------------
+
+/// A request line and its headers.
+pub const HEAD_MAX_BYTES: usize = 16 * KIB as usize;
+/// Header lines of one request.
+pub const HEADERS_MAX: usize = 100;
+
+// ---- The store ----------------------------------------------------------------------------------------
+
+/// The unit of durability: no page of this size that was synced is ever written again (data-format.md,
+/// "Assumptions about the disk").
+pub const PAGE_BYTES: u64 = 4 * KIB;
+/// Bytes that one block checksum covers (data-format.md, "Extents").
+pub const BLOCK_BYTES: u64 = 64 * KIB;
+/// A data segment is sealed when it has reached this size.
+pub const SEGMENT_MAX_BYTES: u64 = 256 * MIB;
+/// Payload of one extent.
+pub const EXTENT_PAYLOAD_MAX_BYTES: u64 = 16 * MIB;
+/// A body of at most this size goes to the committer in memory, so that many share one write and one sync.
+pub const PACKED_PAYLOAD_MAX_BYTES: u64 = 64 * KIB;
+/// Payloads that one commit group may pack.
+pub const PACK_MAX_BYTES: u64 = 4 * MIB;
+/// Mutations that one commit group may hold.
+pub const GROUP_MUTATIONS_MAX: usize = 1024;
+/// Entries of one group, in bytes; a decoder refuses more (data-format.md, "Groups").
+pub const GROUP_BODY_MAX_BYTES: u64 = 16 * MIB;
+/// A file of the metadata log is closed when it has reached this size.
+pub const LOG_FILE_MAX_BYTES: u64 = 64 * MIB;
+
+const _: () = {
+    assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES));
+    assert!(EXTENT_PAYLOAD_MAX_BYTES.is_multiple_of(BLOCK_BYTES));
+    // An extent never spans segments, whatever stands before and behind its payload.
+    assert!(EXTENT_PAYLOAD_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
+    assert!(PACKED_PAYLOAD_MAX_BYTES <= PACK_MAX_BYTES);
+    assert!(PACK_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
+    assert!(GROUP_BODY_MAX_BYTES * 2 <= LOG_FILE_MAX_BYTES);
+    assert!(PART_SIZE_MIN_BYTES <= PUT_SIZE_MAX_BYTES && PUT_SIZE_MAX_BYTES <= OBJECT_SIZE_MAX_BYTES);
+    assert!(KEY_LEN_MAX_BYTES < HEAD_MAX_BYTES);
+};

@@ -1,0 +1,98 @@
+//! Floor 1: the only door to the disk. What each method promises about durability is said here once; the
+//! operating system's implementation and the simulated one are held to it by the same tests.
+//!
+//! Paths are relative to the root that an [`Fs`] was made for, with `/` between their parts.
+
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that this process may still allocate.
+    pub free_bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+}
+
+/// Directories and the names in them.
+pub trait Fs: Send + Sync {
+    /// Makes an empty file and opens it for reading and writing. Its name is durable after [`Fs::sync_dir`] of its
+    /// directory.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken.
+    fn create(&self, path: &str) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    fn open(&self, path: &str) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing file for reading alone, which works on a read-only file system.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>>;
+
+    /// The names of the regular files in a directory, sorted. A directory that does not exist has none.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+
+    /// Makes a directory and its parents; nothing happens where it exists. The names are durable on return.
+    fn create_dir(&self, dir: &str) -> io::Result<()>;
+
+    /// Gives a file another name in one step, replacing what bore it: after a crash the new name means the old file
+    /// or the new one, never neither. Durable after [`Fs::sync_dir`].
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Takes a name away. Files that are open stay readable. Durable after [`Fs::sync_dir`].
+    fn remove(&self, path: &str) -> io::Result<()>;
+
+    /// Makes durable which names a directory holds; `""` is the root.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+
+    /// Takes an exclusive lock on a file, which is made where it is missing, until the answer is dropped or the
+    /// process ends.
+    ///
+    /// # Errors
+    /// `WouldBlock` when another process (or another holder in this one) has it.
+    fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>>;
+
+    /// How much room the file system has.
+    fn space(&self) -> io::Result<Space>;
+}
+
+/// An exclusive lock; dropping it gives it back.
+pub trait Lock: Send + Sync {}
+
+/// An open file. Methods take offsets, so that threads share one without a cursor between them.
+pub trait File: Send + Sync {
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Fills `buf` from `offset` on.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file ends before.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`, beyond the end where need be. Durable after [`File::sync_data`]; before it
+    /// any subset of the sectors written may be on disk, in any order.
+    ///
+    /// # Errors
+    /// `StorageFull` when there is no room; some bytes may have been written.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Sets room aside for `len` bytes from `offset` on, without changing the length or any byte.
+    ///
+    /// # Errors
+    /// `StorageFull` when there is no room. Where the file system knows no such thing, nothing happens.
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Makes the bytes and the length durable (fdatasync).
+    ///
+    /// # Errors
+    /// After any error nothing is known of what was written since the last success, and asking again proves nothing.
+    fn sync_data(&self) -> io::Result<()>;
+}

@@ -1,0 +1,91 @@
+//! The two spellings of the vendor prefix. A request is in one of them; nothing behind the edge sees which.
+
+use crate::s3::{ErrorCode, Headers, S3Error};
+
+/// Which prefix the names of vendor headers and query parameters bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// `x-svc-` and `X-Svc-`: the contract's own.
+    Svc,
+    /// `x-amz-` and `X-Amz-`: what unmodified AWS clients send.
+    Aws,
+}
+
+impl Dialect {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Svc, Self::Aws];
+
+    /// The prefix of header names, in lower case.
+    pub fn header_prefix(self) -> &'static str {
+        match self {
+            Self::Svc => "x-svc-",
+            Self::Aws => "x-amz-",
+        }
+    }
+
+    /// The prefix of query parameters, as clients spell it.
+    pub fn query_prefix(self) -> &'static str {
+        match self {
+            Self::Svc => "X-Svc-",
+            Self::Aws => "X-Amz-",
+        }
+    }
+
+    /// Tells the dialect of a request from its header names and query parameter names, whatever their case.
+    /// With neither prefix in sight it is `default`.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when both prefixes appear.
+    pub fn detect<'a>(
+        headers: &'a Headers,
+        query_names: impl Iterator<Item = &'a str>,
+        default: Self,
+    ) -> Result<Self, S3Error> {
+        let mut seen = [false; 2];
+        for name in headers.iter().map(|(name, _)| name).chain(query_names) {
+            for (seen, dialect) in seen.iter_mut().zip(Self::ALL) {
+                let prefix = dialect.header_prefix();
+                *seen |= name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+            }
+        }
+        match seen {
+            [true, true] => Err(S3Error::new(ErrorCode::InvalidRequest)
+                .message("A request may use the x-svc- or the x-amz- names, not both.")),
+            [true, false] => Ok(Self::Svc),
+            [false, true] => Ok(Self::Aws),
+            [false, false] => Ok(default),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detect(headers: &[&str], query: &[&str]) -> Result<Dialect, ErrorCode> {
+        let mut all = Headers::default();
+        for name in headers {
+            all.push(name, b"v");
+        }
+        Dialect::detect(&all, query.iter().copied(), Dialect::Svc).map_err(|e| e.code)
+    }
+
+    #[test]
+    fn the_prefix_of_headers_or_query_tells_the_dialect() {
+        assert_eq!(detect(&["x-amz-date"], &[]), Ok(Dialect::Aws));
+        assert_eq!(detect(&["X-Svc-Date"], &[]), Ok(Dialect::Svc));
+        assert_eq!(detect(&["host"], &["X-Amz-Signature"]), Ok(Dialect::Aws));
+        assert_eq!(detect(&["host", "date"], &["versionId"]), Ok(Dialect::Svc));
+    }
+
+    #[test]
+    fn sdk_headers_belong_to_neither() {
+        assert_eq!(detect(&["amz-sdk-request", "x-svc-date"], &[]), Ok(Dialect::Svc));
+    }
+
+    #[test]
+    fn a_mixture_is_refused() {
+        assert_eq!(detect(&["x-amz-date", "x-svc-date"], &[]), Err(ErrorCode::InvalidRequest));
+        assert_eq!(detect(&["x-amz-date"], &["X-Svc-Signature"]), Err(ErrorCode::InvalidRequest));
+    }
+}

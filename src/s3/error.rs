@@ -1,0 +1,240 @@
+//! Every error that a client can see: one table of code, status and default message, each row with its source.
+
+use std::fmt;
+
+use crate::base::limits;
+
+macro_rules! error_codes {
+    ($($(#[doc = $source:literal])+ $code:ident = $status:literal, $message:literal;)+) => {
+        /// An error code of the protocol. The documentation of each names where it comes from.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode {
+            $($(#[doc = $source])+ $code,)+
+        }
+
+        impl ErrorCode {
+            /// Every code, in alphabetical order.
+            pub const ALL: &'static [Self] = &[$(Self::$code),+];
+
+            /// The text of the `Code` element.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$code => stringify!($code)),+ }
+            }
+
+            /// The HTTP status that goes with it.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$code => $status),+ }
+            }
+
+            /// The text of the `Message` element where the error brings none of its own.
+            pub fn default_message(self) -> &'static str {
+                match self { $(Self::$code => $message),+ }
+            }
+        }
+    };
+}
+
+error_codes! {
+    /// interface.md, Errors.
+    AccessDenied = 403, "Access Denied";
+    /// decisions.md 1; S3 error list.
+    AuthorizationHeaderMalformed = 400, "The authorization header that you provided is not valid.";
+    /// decisions.md 2; S3 error list.
+    AuthorizationQueryParametersError = 400, "Error parsing the authentication query parameters.";
+    /// interface.md, UploadPart; decisions.md 2.
+    BadDigest = 400, "The digest or checksum that you specified does not match what was received.";
+    /// interface.md, CreateBucket.
+    BucketAlreadyExists = 409, "The requested bucket name is not available. The bucket namespace is shared by all users. Select a different name and try again.";
+    /// decisions.md 3.
+    BucketAlreadyOwnedByYou = 409, "The bucket that you tried to create already exists, and you own it.";
+    /// decisions.md 3.
+    BucketNotEmpty = 409, "The bucket that you tried to delete is not empty. Delete all objects, versions and delete markers first.";
+    /// decisions.md 4.
+    EntityTooLarge = 400, "Your proposed upload exceeds the maximum allowed object size.";
+    /// interface.md, Errors.
+    EntityTooSmall = 400, "Your proposed upload is smaller than the minimum allowed object size.";
+    /// decisions.md 3.
+    IllegalVersioningConfigurationException = 400, "The versioning configuration specified in the request is invalid.";
+    /// decisions.md 2.
+    IncompleteBody = 400, "You did not provide the number of bytes specified by the Content-Length HTTP header.";
+    /// decisions.md 2.
+    InsufficientStorage = 507, "The disk of the store is full. Delete objects or add space, then try again.";
+    /// interface.md, Errors.
+    InternalError = 500, "We encountered an internal error. Please try again.";
+    /// decisions.md 2.
+    InvalidAccessKeyId = 403, "The access key ID that you provided does not exist in our records.";
+    /// decisions.md 4-6; S3 error list.
+    InvalidArgument = 400, "Invalid argument.";
+    /// decisions.md 3.
+    InvalidBucketName = 400, "The specified bucket is not valid.";
+    /// decisions.md 2.
+    InvalidChunkSizeError = 400, "The size of a chunk of the request body is not valid.";
+    /// decisions.md 2.
+    InvalidDigest = 400, "The Content-MD5 or checksum value that you specified is not valid.";
+    /// decisions.md 3.
+    InvalidLocationConstraint = 400, "The specified location constraint is not valid.";
+    /// interface.md, Errors.
+    InvalidPart = 400, "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
+    /// interface.md, Errors.
+    InvalidPartOrder = 400, "The list of parts was not in ascending order. The parts list must be specified in order by part number.";
+    /// decisions.md 4.
+    InvalidRange = 416, "The requested range is not satisfiable.";
+    /// decisions.md 1-6.
+    InvalidRequest = 400, "The request is not valid.";
+    /// S3 error list.
+    InvalidURI = 400, "The specified URI could not be parsed.";
+    /// decisions.md 4.
+    KeyTooLongError = 400, "Your key is too long.";
+    /// decisions.md 2.
+    MalformedTrailerError = 400, "The request contained trailing data that was not well formed or did not conform to the published schema.";
+    /// decisions.md 2.
+    MalformedXML = 400, "The XML that you provided was not well formed or did not validate against our published schema.";
+    /// decisions.md 2.
+    MaxMessageLengthExceeded = 400, "Your request was too big.";
+    /// decisions.md 2.
+    MetadataTooLarge = 400, "Your metadata headers exceed the maximum allowed metadata size.";
+    /// interface.md, Errors; decisions.md 2.
+    MethodNotAllowed = 405, "The specified method is not allowed against this resource.";
+    /// decisions.md 2.
+    MissingContentLength = 411, "You must provide the Content-Length HTTP header.";
+    /// S3 error list.
+    MissingRequestBodyError = 400, "Request body is empty.";
+    /// interface.md, Errors.
+    NoSuchBucket = 404, "The specified bucket does not exist.";
+    /// decisions.md 2.
+    NoSuchBucketPolicy = 404, "The bucket policy does not exist.";
+    /// decisions.md 2.
+    NoSuchCORSConfiguration = 404, "The CORS configuration does not exist.";
+    /// interface.md, Errors.
+    NoSuchKey = 404, "The specified key does not exist.";
+    /// decisions.md 2.
+    NoSuchLifecycleConfiguration = 404, "The lifecycle configuration does not exist.";
+    /// decisions.md 2.
+    NoSuchTagSet = 404, "The TagSet does not exist.";
+    /// interface.md, Errors.
+    NoSuchUpload = 404, "The specified multipart upload does not exist. The upload ID might not be valid, or the multipart upload might have been aborted or completed.";
+    /// decisions.md 4.
+    NoSuchVersion = 404, "The version ID specified in the request does not match an existing version.";
+    /// decisions.md 2.
+    NoSuchWebsiteConfiguration = 404, "The specified bucket does not have a website configuration.";
+    /// decisions.md 2.
+    NotImplemented = 501, "A header or operation that you provided implies functionality that is not implemented.";
+    /// decisions.md 4; RFC 9110, section 15.4.5.
+    NotModified = 304, "Not Modified";
+    /// decisions.md 2.
+    ObjectLockConfigurationNotFoundError = 404, "The object lock configuration does not exist.";
+    /// S3 error list.
+    OwnershipControlsNotFoundError = 404, "The bucket ownership controls were not found.";
+    /// decisions.md 4.
+    PreconditionFailed = 412, "At least one of the preconditions that you specified did not hold.";
+    /// decisions.md 2.
+    ReplicationConfigurationNotFoundError = 404, "The replication configuration was not found.";
+    /// S3 error list.
+    RequestHeaderSectionTooLarge = 400, "Your request header section exceeds the maximum allowed size.";
+    /// decisions.md 2.
+    RequestTimeTooSkewed = 403, "The difference between the request time and the server's time is too large.";
+    /// S3 error list.
+    RequestTimeout = 400, "Your socket connection to the server was not read from or written to within the timeout period.";
+    /// decisions.md 2.
+    ServerSideEncryptionConfigurationNotFoundError = 404, "The server-side encryption configuration was not found.";
+    /// decisions.md 2.
+    ServiceUnavailable = 503, "The store accepts no writes. An operator must look at its log and restart it.";
+    /// decisions.md 2.
+    SignatureDoesNotMatch = 403, "The request signature that we calculated does not match the signature that you provided. Check your secret access key and signing method.";
+    /// decisions.md 2.
+    SlowDown = 503, "Please reduce your request rate.";
+    /// S3 error list.
+    TooManyBuckets = 400, "You have attempted to create more buckets than allowed.";
+    /// decisions.md 2.
+    XAmzContentSHA256Mismatch = 400, "The provided content SHA-256 does not match what was computed.";
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error on its way to the client. What only the operator may see goes to the log instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct S3Error {
+    /// The code, which implies the status.
+    pub code: ErrorCode,
+    /// What is wrong and, where it helps, what to do next.
+    pub message: String,
+    /// More elements of the XML body, in order.
+    pub elements: Vec<(&'static str, String)>,
+    /// More header lines. A name that starts with `p-` goes out with the prefix of the request's dialect.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl S3Error {
+    /// The error with its default message.
+    pub fn new(code: ErrorCode) -> Self {
+        Self { code, message: code.default_message().to_owned(), elements: Vec::new(), headers: Vec::new() }
+    }
+
+    /// The same error with another message.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// The same error with one more element in its XML body.
+    #[must_use]
+    pub fn element(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.elements.push((name, text.into()));
+        self
+    }
+
+    /// The same error with one more header line.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// An `InvalidArgument` that names the argument and what was sent for it.
+    pub fn invalid_argument(name: &str, value: &str, message: impl Into<String>) -> Self {
+        let shown: String = value.chars().take(limits::KEY_LEN_MAX_BYTES).collect();
+        Self::new(ErrorCode::InvalidArgument)
+            .message(message)
+            .element("ArgumentName", name)
+            .element("ArgumentValue", shown)
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.code.status()
+    }
+}
+
+impl fmt::Display for S3Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for S3Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_row_is_an_error() {
+        assert!(ErrorCode::ALL.windows(2).all(|pair| pair[0].as_str() < pair[1].as_str()));
+        for code in ErrorCode::ALL {
+            assert!((300..=599).contains(&code.status()), "{code}");
+            assert!(!code.default_message().is_empty(), "{code}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_argument_names_itself() {
+        let error = S3Error::invalid_argument("max-keys", "-1", "must not be negative");
+        assert_eq!(error.status(), 400);
+        assert_eq!(error.elements, [("ArgumentName", "max-keys".into()), ("ArgumentValue", "-1".into())]);
+    }
+}

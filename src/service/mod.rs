@@ -1,0 +1,1 @@
+//! Floor 5: the whole life of a request on one page.

@@ -1,0 +1,1 @@
+//! Floor 3: the engine: recovery, commit, put, get, delete, checkpoint, verify, health.

@@ -1,0 +1,128 @@
+//! The table of who may name whom (the documentation of `src/lib.rs`), held against the sources.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module and the modules it may name. `ops` may name `auth` for its proof type alone; see below.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("format", &["base"]),
+    ("fs", &["base"]),
+    ("xml", &["base"]),
+    ("log", &["base", "format", "fs"]),
+    ("index", &["base", "format"]),
+    ("s3", &["base", "xml"]),
+    ("store", &["base", "format", "fs", "log", "index"]),
+    ("auth", &["base", "s3"]),
+    ("ops", &["base", "xml", "s3", "auth", "store"]),
+    ("service", &["base", "s3", "auth", "ops"]),
+    ("http", &["base", "s3", "service"]),
+];
+
+/// What `ops` may name of `auth`.
+const PROOF_TYPES: &[&str] = &["Authorized", "Identity"];
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The code of a file, without its comments.
+fn code_of(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+}
+
+/// The modules that `code` names by `crate::`, also in braces: `crate::{base, format::x}`.
+fn named_modules(code: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for rest in code.split("crate::").skip(1) {
+        let parts = match rest.strip_prefix('{') {
+            Some(group) => group.split('}').next().unwrap_or("").split(',').collect(),
+            None => vec![rest],
+        };
+        for part in parts {
+            let name: String =
+                part.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            names.insert(name);
+        }
+    }
+    names.remove("");
+    names
+}
+
+fn sources_of(module: &str) -> Vec<PathBuf> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&src.join(module), &mut files);
+    files
+}
+
+#[test]
+fn every_module_names_only_what_stands_below_it() {
+    let mut broken = Vec::new();
+    for (module, allowed) in MAY_NAME {
+        let files = sources_of(module);
+        assert!(!files.is_empty(), "{module} has no sources");
+        for file in files {
+            for name in named_modules(&code_of(&file)) {
+                if name != *module && !allowed.contains(&name.as_str()) {
+                    broken.push(format!("{} names {name}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "arrows that point up:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn operations_see_nothing_of_authentication_but_the_proof() {
+    for file in sources_of("ops") {
+        for rest in code_of(&file).split("auth::").skip(1) {
+            let named = rest.split(';').next().unwrap_or("");
+            let words =
+                named.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty());
+            let word = words.into_iter().next().unwrap_or("");
+            assert!(PROOF_TYPES.contains(&word), "{} names auth::{word}", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_table_lists_every_module_and_each_stands_above_what_it_names() {
+    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let declared: BTreeSet<_> =
+        lib.lines().filter_map(|l| l.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    let listed: BTreeSet<_> = MAY_NAME.iter().map(|(module, _)| *module).collect();
+    assert_eq!(declared, listed);
+    for (at, (module, allowed)) in MAY_NAME.iter().enumerate() {
+        let below: BTreeSet<_> = MAY_NAME[..at].iter().map(|(m, _)| *m).collect();
+        assert!(allowed.iter().all(|name| below.contains(name)), "{module} is part of a cycle");
+    }
+}
+
+#[test]
+fn only_the_door_to_the_disk_opens_files_below_the_command_line() {
+    for module in ["base", "format", "log", "index", "store", "s3", "xml", "ops", "service"] {
+        for file in sources_of(module) {
+            let code = code_of(&file);
+            assert!(!code.contains("std::fs"), "{} opens files by itself", file.display());
+        }
+    }
+}
+
+#[test]
+fn a_path_that_points_up_is_seen() {
+    assert_eq!(
+        named_modules("use crate::{http, base::limits}; fn f() { crate::service::x() }"),
+        BTreeSet::from(["http".to_owned(), "base".to_owned(), "service".to_owned()])
+    );
+}

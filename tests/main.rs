@@ -1,0 +1,3 @@
+//! All integration tests in one binary, so that they are linked once and share their starters.
+
+mod floors;

@@ -1,0 +1,3 @@
+//! The tools that look at a data directory from outside.
+
+fn main() {}
