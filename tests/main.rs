@@ -1,3 +1,5 @@
 //! All integration tests in one binary, so that they are linked once and share their starters.
 
+#![allow(clippy::unwrap_used)]
+
 mod floors;
