@@ -1,1 +1,40 @@
-//! Floor 1: bytes <-> values, without I/O and without a clock: the code half of data-format.md.
+//! Floor 1: bytes <-> values, without I/O and without a clock: the code half of data-format.md, whose sections are named
+//! above each type. Decoding accepts any bytes: it never panics and never allocates more than they justify.
+
+mod codec;
+mod entry;
+mod extent;
+mod file_header;
+mod footer;
+mod group;
+mod layout;
+mod names;
+mod version;
+
+pub use codec::{DecodeError, Decoded, Decoder, Encode};
+pub use entry::{BucketRecord, CheckpointEnd, Entry, Versioning};
+pub use extent::{Descriptor, EXTENT_LAYOUT, ExtentHeader, Last};
+pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
+pub use footer::{FOOTER_LAYOUT, Footer};
+pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
+pub use layout::Field;
+pub use names::{LOCK, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use version::{
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef, VersionId, VersionRecord,
+    VersionSummary,
+};
+
+use crate::base::limits::PAGE_BYTES;
+
+/// Bytes of a unit: extents start at multiples of it.
+pub const UNIT_BYTES: u64 = 64;
+
+/// `offset` or the next page behind it.
+pub fn page_ceil(offset: u64) -> u64 {
+    offset.next_multiple_of(PAGE_BYTES)
+}
+
+/// `offset` or the next unit behind it.
+pub fn unit_ceil(offset: u64) -> u64 {
+    offset.next_multiple_of(UNIT_BYTES)
+}

@@ -1,0 +1,218 @@
+//! The encodings of data-format.md, section 6: varints, strings and numbers, written to a vector and read from a
+//! slice. Reading never goes past the slice and never allocates more than the slice holds.
+
+use thiserror::Error;
+
+/// Why bytes are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// The bytes end before the value does.
+    #[error("it ends too early")]
+    Short,
+    /// Bytes are left over.
+    #[error("there are bytes behind its end")]
+    Long,
+    /// A varint of more than 64 bits.
+    #[error("a number is too large")]
+    Varint,
+    /// A string that is not UTF-8.
+    #[error("a string is not UTF-8")]
+    Utf8,
+    /// The magic number is another.
+    #[error("the magic number is wrong")]
+    Magic,
+    /// A CRC does not match.
+    #[error("the {0} CRC does not match")]
+    Crc(&'static str),
+    /// A field has a value that it must not have.
+    #[error("{0} has a value that is not allowed")]
+    Value(&'static str),
+    /// Made by a later version, in a way that this one must not disregard.
+    #[error("{0} is unknown to this version: use a newer siltstone")]
+    Unknown(&'static str),
+}
+
+/// The result of decoding.
+pub type Decoded<T> = Result<T, DecodeError>;
+
+/// Appends values to a vector.
+pub trait Encode {
+    /// One byte.
+    fn put_u8(&mut self, value: u8);
+    /// Four bytes, little-endian.
+    fn put_u32(&mut self, value: u32);
+    /// Eight bytes, little-endian.
+    fn put_u64(&mut self, value: u64);
+    /// A varint.
+    fn put_varint(&mut self, value: u64);
+    /// A length and so many bytes.
+    fn put_bytes(&mut self, bytes: &[u8]);
+}
+
+impl Encode for Vec<u8> {
+    fn put_u8(&mut self, value: u8) {
+        self.push(value);
+    }
+
+    fn put_u32(&mut self, value: u32) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn put_u64(&mut self, value: u64) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn put_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.push(value as u8);
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.put_varint(bytes.len() as u64);
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Reads values from a slice, front to back.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoder<'a>(&'a [u8]);
+
+impl<'a> Decoder<'a> {
+    /// A decoder of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Whether all has been read.
+    pub fn is_done(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks that all has been read.
+    ///
+    /// # Errors
+    /// [`DecodeError::Long`].
+    pub fn finish(self) -> Decoded<()> {
+        if self.is_done() { Ok(()) } else { Err(DecodeError::Long) }
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`], as of all that follow.
+    pub fn take(&mut self, len: usize) -> Decoded<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(len).ok_or(DecodeError::Short)?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Decoded<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self) -> Decoded<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Decoded<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("take gives as many bytes as asked for"))
+    }
+
+    /// A varint.
+    ///
+    /// # Errors
+    /// [`DecodeError::Varint`] for one above 2^64-1.
+    pub fn varint(&mut self) -> Decoded<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return Err(DecodeError::Varint);
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::Varint)
+    }
+
+    /// A length and so many bytes.
+    pub fn bytes(&mut self) -> Decoded<&'a [u8]> {
+        let len = self.varint()?;
+        self.take(usize::try_from(len).map_err(|_| DecodeError::Short)?)
+    }
+
+    /// Bytes that are UTF-8.
+    ///
+    /// # Errors
+    /// [`DecodeError::Utf8`].
+    pub fn string(&mut self) -> Decoded<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError::Utf8)
+    }
+
+    /// A number of things that follow, each of at least `size_min` bytes: never more than the rest can hold, so that
+    /// room for all of them may be allocated at once.
+    pub fn count(&mut self, size_min: usize) -> Decoded<usize> {
+        let count = usize::try_from(self.varint()?).map_err(|_| DecodeError::Short)?;
+        if count > self.0.len() / size_min { Err(DecodeError::Short) } else { Ok(count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_of_every_length_come_back() {
+        for value in (0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit]).chain([u64::MAX]) {
+            let mut bytes = Vec::new();
+            bytes.put_varint(value);
+            let mut decoder = Decoder::new(&bytes);
+            assert_eq!(decoder.varint(), Ok(value));
+            assert!(decoder.is_done());
+            assert_eq!(Decoder::new(&bytes[..bytes.len() - 1]).varint(), Err(DecodeError::Short));
+        }
+    }
+
+    #[test]
+    fn a_varint_beyond_64_bits_is_refused() {
+        let mut bytes = [0xff; 10];
+        bytes[9] = 2;
+        assert_eq!(Decoder::new(&bytes).varint(), Err(DecodeError::Varint));
+        assert_eq!(Decoder::new(&[0x80; 11]).varint(), Err(DecodeError::Varint));
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_is_refused_before_anything_is_allocated() {
+        let mut bytes = Vec::new();
+        bytes.put_varint(u64::MAX);
+        assert_eq!(Decoder::new(&bytes).bytes(), Err(DecodeError::Short));
+        assert_eq!(Decoder::new(&bytes).count(1), Err(DecodeError::Short));
+    }
+
+    #[test]
+    fn strings_must_be_utf8_and_nothing_may_be_left() {
+        let mut bytes = Vec::new();
+        bytes.put_bytes(&[0xff]);
+        assert_eq!(Decoder::new(&bytes).string(), Err(DecodeError::Utf8));
+        assert_eq!(Decoder::new(&[1]).finish(), Err(DecodeError::Long));
+    }
+}

@@ -1,0 +1,259 @@
+//! Entries (data-format.md, section 6): changes of metadata, each saying what is.
+
+use crate::base::Timestamp;
+use crate::format::{DecodeError, Decoded, Decoder, Encode, VersionId, VersionRecord};
+
+const BUCKET_PUT: u8 = 1;
+const BUCKET_DELETE: u8 = 2;
+const VERSION_PUT: u8 = 3;
+const VERSION_DELETE: u8 = 4;
+const CHECKPOINT_END: u8 = 5;
+/// Kinds from here on may be skipped by readers that do not know them.
+const IGNORABLE: u8 = 128;
+
+/// Whether a bucket keeps versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Versioning {
+    /// Never configured.
+    #[default]
+    Unset,
+    /// Every object added is a new version with an id of its own.
+    Enabled,
+    /// Every object added is the version `null`.
+    Suspended,
+}
+
+impl Versioning {
+    const ALL: [Self; 3] = [Self::Unset, Self::Enabled, Self::Suspended];
+}
+
+/// A bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketRecord {
+    /// A stamp: another one when a bucket of that name is made again.
+    pub id: u64,
+    /// The name.
+    pub name: String,
+    /// The name of the user who made it.
+    pub owner: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// Whether it keeps versions.
+    pub versioning: Versioning,
+}
+
+/// What stands at the end of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointEnd {
+    /// The sequence of the last group of which the checkpoint may hold entries.
+    pub through: u64,
+    /// No stamp given so far is higher.
+    pub last_stamp: u64,
+    /// Buckets in the checkpoint.
+    pub buckets: u64,
+    /// Versions in the checkpoint.
+    pub versions: u64,
+}
+
+/// One change of metadata as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// The bucket is so.
+    BucketPut(BucketRecord),
+    /// The bucket is gone with all that was in it.
+    BucketDelete {
+        /// Its id.
+        id: u64,
+    },
+    /// The version is the newest of its key.
+    VersionPut {
+        /// The id of its bucket.
+        bucket: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// The version.
+        record: VersionRecord,
+    },
+    /// The version is gone.
+    VersionDelete {
+        /// The id of its bucket.
+        bucket: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// The version.
+        version: VersionId,
+    },
+    /// A checkpoint is complete.
+    CheckpointEnd(CheckpointEnd),
+}
+
+impl Entry {
+    /// Appends the encoding: kind, length, body.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut body = Vec::with_capacity(160);
+        let kind = self.encode_body(&mut body);
+        out.put_u8(kind);
+        out.put_bytes(&body);
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) -> u8 {
+        match self {
+            Self::BucketPut(bucket) => {
+                encode_bucket(bucket, out);
+                BUCKET_PUT
+            }
+            Self::BucketDelete { id } => {
+                out.put_varint(*id);
+                BUCKET_DELETE
+            }
+            Self::VersionPut { bucket, key, record } => {
+                out.put_varint(*bucket);
+                out.put_bytes(key);
+                record.encode(out);
+                VERSION_PUT
+            }
+            Self::VersionDelete { bucket, key, version } => {
+                out.put_varint(*bucket);
+                out.put_bytes(key);
+                out.put_u64(version.0);
+                VERSION_DELETE
+            }
+            Self::CheckpointEnd(end) => {
+                for value in [end.through, end.last_stamp, end.buckets, end.versions] {
+                    out.put_varint(value);
+                }
+                CHECKPOINT_END
+            }
+        }
+    }
+
+    /// Reads the next entry; `None` where one of an unknown kind may be skipped and was.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.
+    pub fn decode(from: &mut Decoder<'_>) -> Decoded<Option<Self>> {
+        let kind = from.u8()?;
+        let mut body = Decoder::new(from.bytes()?);
+        let entry = match kind {
+            BUCKET_PUT => Self::BucketPut(decode_bucket(&mut body)?),
+            BUCKET_DELETE => Self::BucketDelete { id: body.varint()? },
+            VERSION_PUT => Self::VersionPut {
+                bucket: body.varint()?,
+                key: body.bytes()?.to_vec(),
+                record: VersionRecord::decode(&mut body)?,
+            },
+            VERSION_DELETE => Self::VersionDelete {
+                bucket: body.varint()?,
+                key: body.bytes()?.to_vec(),
+                version: VersionId(body.u64()?),
+            },
+            CHECKPOINT_END => Self::CheckpointEnd(decode_end(&mut body)?),
+            IGNORABLE.. => return Ok(None),
+            _ => return Err(DecodeError::Unknown("a kind of entry")),
+        };
+        body.finish()?;
+        Ok(Some(entry))
+    }
+}
+
+fn encode_bucket(bucket: &BucketRecord, out: &mut Vec<u8>) {
+    out.put_varint(bucket.id);
+    out.put_bytes(bucket.name.as_bytes());
+    out.put_bytes(bucket.owner.as_bytes());
+    out.put_varint(bucket.created.as_millis());
+    out.put_u8(match bucket.versioning {
+        Versioning::Unset => 0,
+        Versioning::Enabled => 1,
+        Versioning::Suspended => 2,
+    });
+}
+
+fn decode_bucket(from: &mut Decoder<'_>) -> Decoded<BucketRecord> {
+    Ok(BucketRecord {
+        id: from.varint()?,
+        name: from.string()?.to_owned(),
+        owner: from.string()?.to_owned(),
+        created: Timestamp::from_millis(from.varint()?),
+        versioning: *Versioning::ALL
+            .get(usize::from(from.u8()?))
+            .ok_or(DecodeError::Unknown("a versioning state"))?,
+    })
+}
+
+fn decode_end(from: &mut Decoder<'_>) -> Decoded<CheckpointEnd> {
+    Ok(CheckpointEnd {
+        through: from.varint()?,
+        last_stamp: from.varint()?,
+        buckets: from.varint()?,
+        versions: from.varint()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Attributes, ETag};
+
+    fn all_kinds() -> Vec<Entry> {
+        let bucket = BucketRecord {
+            id: 77,
+            name: "photos".into(),
+            owner: "admin".into(),
+            created: Timestamp::from_millis(5),
+            versioning: Versioning::Suspended,
+        };
+        let record = VersionRecord {
+            id: VersionId(9),
+            null: true,
+            delete_marker: false,
+            modified: Timestamp::from_millis(6),
+            size: 0,
+            etag: ETag::Md5([1; 16]),
+            extents: vec![],
+            attributes: Attributes::new(),
+            checksums: vec![],
+        };
+        vec![
+            Entry::BucketPut(bucket),
+            Entry::BucketDelete { id: 77 },
+            Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },
+            Entry::VersionDelete { bucket: 77, key: b"a/b".to_vec(), version: VersionId(9) },
+            Entry::CheckpointEnd(CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 }),
+        ]
+    }
+
+    #[test]
+    fn entries_come_back_one_behind_the_other() {
+        let mut bytes = Vec::new();
+        all_kinds().iter().for_each(|entry| entry.encode(&mut bytes));
+        let mut decoder = Decoder::new(&bytes);
+        for entry in all_kinds() {
+            assert_eq!(Entry::decode(&mut decoder), Ok(Some(entry)));
+        }
+        assert!(decoder.is_done());
+    }
+
+    #[test]
+    fn an_unknown_kind_is_critical_below_128_and_skipped_from_there() {
+        let decode = |kind| Entry::decode(&mut Decoder::new(&[kind, 2, 0, 0]));
+        assert_eq!(decode(127), Err(DecodeError::Unknown("a kind of entry")));
+        assert_eq!(decode(0), Err(DecodeError::Unknown("a kind of entry")));
+        assert_eq!(decode(128), Ok(None));
+    }
+
+    #[test]
+    fn bytes_behind_a_body_are_refused() {
+        assert_eq!(Entry::decode(&mut Decoder::new(&[BUCKET_DELETE, 2, 1, 1])), Err(DecodeError::Long));
+    }
+
+    #[test]
+    fn every_prefix_of_an_entry_is_refused() {
+        for entry in all_kinds() {
+            let mut bytes = Vec::new();
+            entry.encode(&mut bytes);
+            for len in 0..bytes.len() {
+                assert!(Entry::decode(&mut Decoder::new(&bytes[..len])).is_err(), "{entry:?} cut to {len}");
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The first page of every file (data-format.md, section 3).
+
+use crate::base::Timestamp;
+use crate::base::digest::Crc32;
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{DecodeError, Decoded, Field};
+
+/// Bytes of a file header.
+pub(crate) const HEADER_BYTES: usize = PAGE_BYTES as usize;
+
+const VERSION_NUMBER: u32 = 1;
+/// Bits of critical features that this version knows.
+const CRITICAL_KNOWN: u64 = 0;
+
+const MAGIC: Field = Field::new(0, 8, "magic");
+const VERSION: Field = Field::new(8, 4, "version");
+const HEADER_LEN: Field = Field::new(12, 4, "header length");
+const STORE_ID: Field = Field::new(16, 16, "store id");
+const NUMBER: Field = Field::new(32, 8, "number");
+const CRITICAL: Field = Field::new(40, 8, "critical features");
+const IGNORABLE: Field = Field::new(48, 8, "ignorable features");
+const CREATED: Field = Field::new(56, 8, "created");
+const PREVIOUS_CRC: Field = Field::new(64, 4, "previous CRC");
+const RESERVED: Field = Field::new(68, 4024, "reserved");
+const CRC: Field = Field::new(4092, 4, "CRC");
+
+/// The fields of a file header.
+pub const FILE_LAYOUT: &[Field] = &[
+    MAGIC,
+    VERSION,
+    HEADER_LEN,
+    STORE_ID,
+    NUMBER,
+    CRITICAL,
+    IGNORABLE,
+    CREATED,
+    PREVIOUS_CRC,
+    RESERVED,
+    CRC,
+];
+
+/// The kinds of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileKind {
+    /// Extents of objects.
+    Segment,
+    /// Groups of entries.
+    Log,
+    /// The sum of entries.
+    Checkpoint,
+}
+
+impl FileKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Segment, Self::Log, Self::Checkpoint];
+
+    fn magic(self) -> &'static [u8; 8] {
+        match self {
+            Self::Segment => b"SiltSegm",
+            Self::Log => b"SiltMlog",
+            Self::Checkpoint => b"SiltCkpt",
+        }
+    }
+}
+
+/// What tells the files of one store from those of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StoreId(pub [u8; 16]);
+
+impl StoreId {
+    /// The sealed CRC of `bytes`: no structure of another store has it.
+    pub fn seal(&self, bytes: &[u8]) -> u32 {
+        let mut crc = Crc32::new();
+        crc.update(&self.0);
+        crc.update(bytes);
+        crc.value()
+    }
+}
+
+/// The header of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileHeader {
+    /// What the file holds.
+    pub kind: FileKind,
+    /// The store that it belongs to.
+    pub store: StoreId,
+    /// The number in its name.
+    pub number: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// Of a log file: the header CRC of the group before its first.
+    pub previous_crc: u32,
+}
+
+impl FileHeader {
+    /// The page that starts the file.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut page = vec![0; HEADER_BYTES];
+        MAGIC.put(&mut page, self.kind.magic());
+        VERSION.put_u32(&mut page, VERSION_NUMBER);
+        HEADER_LEN.put_u32(&mut page, HEADER_BYTES as u32);
+        STORE_ID.put(&mut page, &self.store.0);
+        NUMBER.put_u64(&mut page, self.number);
+        CREATED.put_u64(&mut page, self.created.as_millis());
+        PREVIOUS_CRC.put_u32(&mut page, self.previous_crc);
+        let crc = Crc32::of(&page[..CRC.offset]);
+        CRC.put_u32(&mut page, crc);
+        page
+    }
+
+    /// Reads the first page of a file.
+    ///
+    /// # Errors
+    /// `Unknown` for a version or a critical feature from the future; otherwise what is damaged.
+    pub fn decode(page: &[u8]) -> Decoded<Self> {
+        if page.len() < HEADER_BYTES {
+            return Err(DecodeError::Short);
+        }
+        let magic = MAGIC.of(page);
+        let kind = FileKind::ALL.into_iter().find(|k| k.magic() == magic).ok_or(DecodeError::Magic)?;
+        if CRC.u32(page) != Crc32::of(&page[..CRC.offset]) {
+            return Err(DecodeError::Crc("header"));
+        }
+        if VERSION.u32(page) != VERSION_NUMBER || HEADER_LEN.u32(page) != HEADER_BYTES as u32 {
+            return Err(DecodeError::Unknown("the format version"));
+        }
+        if CRITICAL.u64(page) & !CRITICAL_KNOWN != 0 {
+            return Err(DecodeError::Unknown("a critical feature"));
+        }
+        Ok(Self {
+            kind,
+            store: StoreId(STORE_ID.of(page).try_into().expect("the field has 16 bytes")),
+            number: NUMBER.u64(page),
+            created: Timestamp::from_millis(CREATED.u64(page)),
+            previous_crc: PREVIOUS_CRC.u32(page),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> FileHeader {
+        FileHeader {
+            kind: FileKind::Log,
+            store: StoreId(*b"0123456789abcdef"),
+            number: 7,
+            created: Timestamp::from_millis(1_700_000_000_123),
+            previous_crc: 0xdead_beef,
+        }
+    }
+
+    fn with_field(field: Field, bytes: &[u8]) -> Vec<u8> {
+        let mut page = header().encode();
+        field.put(&mut page, bytes);
+        let crc = Crc32::of(&page[..CRC.offset]);
+        CRC.put_u32(&mut page, crc);
+        page
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        assert_eq!(FileHeader::decode(&header().encode()), Ok(header()));
+    }
+
+    #[test]
+    fn a_flip_of_any_byte_is_seen() {
+        let page = header().encode();
+        for at in 0..page.len() {
+            let mut bad = page.clone();
+            bad[at] ^= 0x40;
+            assert!(FileHeader::decode(&bad).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn the_future_is_refused_and_what_may_be_ignored_is() {
+        let refused = |page: &[u8]| matches!(FileHeader::decode(page), Err(DecodeError::Unknown(_)));
+        assert!(refused(&with_field(VERSION, &2u32.to_le_bytes())));
+        assert!(refused(&with_field(CRITICAL, &1u64.to_le_bytes())));
+        assert_eq!(FileHeader::decode(&with_field(IGNORABLE, &[0xff; 8])), Ok(header()));
+        assert_eq!(FileHeader::decode(&with_field(RESERVED, &[1; 4024])), Ok(header()));
+    }
+}

@@ -1,0 +1,79 @@
+//! Names of files (data-format.md, section 2).
+
+use crate::format::FileKind;
+
+/// The file that the process which uses the directory holds locked.
+pub const LOCK: &str = "LOCK";
+
+const UNFINISHED: &str = ".new";
+
+impl FileKind {
+    /// The directory that files of this kind lie in.
+    pub fn dir(self) -> &'static str {
+        match self {
+            Self::Segment => "data",
+            Self::Log | Self::Checkpoint => "meta",
+        }
+    }
+
+    /// What follows the number in their names.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Segment => ".segment",
+            Self::Log => ".log",
+            Self::Checkpoint => ".checkpoint",
+        }
+    }
+
+    /// The path of the file with this number.
+    pub fn path(self, number: u64) -> String {
+        format!("{}/{number:016x}{}", self.dir(), self.suffix())
+    }
+}
+
+/// The path of the segment `id`.
+pub fn segment_path(id: u64) -> String {
+    FileKind::Segment.path(id)
+}
+
+/// The path of the log file whose first group is `sequence`.
+pub fn log_path(sequence: u64) -> String {
+    FileKind::Log.path(sequence)
+}
+
+/// The path of the checkpoint that covers `sequence`.
+pub fn checkpoint_path(sequence: u64) -> String {
+    FileKind::Checkpoint.path(sequence)
+}
+
+/// The path under which a file is made before it gets its own.
+pub fn unfinished(path: &str) -> String {
+    format!("{path}{UNFINISHED}")
+}
+
+/// The number in a file name of that kind; `None` for other names.
+pub fn number_of(kind: FileKind, name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(kind.suffix())?;
+    let plain = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if plain { u64::from_str_radix(digits, 16).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_carry_their_number() {
+        assert_eq!(segment_path(0x1f), "data/000000000000001f.segment");
+        assert_eq!(log_path(1), "meta/0000000000000001.log");
+        assert_eq!(checkpoint_path(10), "meta/000000000000000a.checkpoint");
+        assert_eq!(number_of(FileKind::Segment, "000000000000001f.segment"), Some(0x1f));
+    }
+
+    #[test]
+    fn other_names_have_none() {
+        for name in ["1f.segment", "000000000000001F.segment", "000000000000001f.segment.new", "users.toml"] {
+            assert_eq!(number_of(FileKind::Segment, name), None, "{name}");
+        }
+    }
+}

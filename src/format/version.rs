@@ -1,0 +1,505 @@
+//! Version records (data-format.md, section 7): what a version of an object is and where its bytes lie.
+
+use std::fmt;
+
+use crate::base::Timestamp;
+use crate::base::digest::to_hex;
+use crate::format::{DecodeError, Decoded, Decoder, Encode, UNIT_BYTES};
+
+const NULL: u64 = 1;
+const DELETE_MARKER: u64 = 2;
+const ATTRIBUTES: u64 = 4;
+const CHECKSUMS: u64 = 8;
+const KNOWN_FLAGS: u64 = NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS;
+
+/// The smallest encoding of an extent in a record: three varints and a CRC.
+const EXTENT_REF_BYTES_MIN: usize = 7;
+/// The smallest encodings of an attribute and of a checksum.
+const ATTRIBUTE_BYTES_MIN: usize = 2;
+const CHECKSUM_BYTES_MIN: usize = 4;
+
+/// The id of a version: a stamp, unique in the store. Clients see 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionId(pub u64);
+
+impl VersionId {
+    /// Reads what [`fmt::Display`] wrote; `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let plain = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if plain { u64::from_str_radix(text, 16).ok().map(Self) } else { None }
+    }
+}
+
+impl fmt::Display for VersionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// An entity tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ETag {
+    /// None: a delete marker has none.
+    None,
+    /// The MD5 of the bytes.
+    Md5([u8; 16]),
+    /// Of a multipart object.
+    Multipart {
+        /// The MD5 of the MD5s of the parts.
+        md5: [u8; 16],
+        /// How many parts there were.
+        parts: u32,
+    },
+    /// The CRC of the bytes, where the operator chose it.
+    Crc(u32),
+}
+
+impl fmt::Display for ETag {
+    /// The tag as it stands in headers and XML, with its quotes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("\"\""),
+            Self::Md5(md5) => write!(f, "\"{}\"", to_hex(md5)),
+            Self::Multipart { md5, parts } => write!(f, "\"{}-{parts}\"", to_hex(md5)),
+            Self::Crc(crc) => write!(f, "\"{crc:08x}-1\""),
+        }
+    }
+}
+
+/// Names and values that are kept with a version: standard headers by their lower-case names, user metadata as
+/// `meta-` and the name that the client gave. In the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attributes(Vec<(String, String)>);
+
+impl Attributes {
+    /// No attributes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one behind the others.
+    pub fn push(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// The value of the first one of that name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The algorithms of checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChecksumAlgorithm {
+    /// CRC-32/ISO-HDLC, 4 bytes.
+    Crc32,
+    /// CRC-32/ISCSI, 4 bytes.
+    Crc32c,
+    /// SHA-1, 20 bytes.
+    Sha1,
+    /// SHA-256, 32 bytes.
+    Sha256,
+    /// CRC-64/NVME, 8 bytes.
+    Crc64Nvme,
+}
+
+impl ChecksumAlgorithm {
+    /// All of them, in the order of their numbers in the format, which start at 1.
+    pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Sha1, Self::Sha256, Self::Crc64Nvme];
+
+    fn number(self) -> u8 {
+        Self::ALL.iter().position(|a| *a == self).expect("ALL lists every algorithm") as u8 + 1
+    }
+
+    fn from_number(number: u8) -> Decoded<Self> {
+        let at = usize::from(number).checked_sub(1).ok_or(DecodeError::Value("a checksum algorithm"))?;
+        Self::ALL.get(at).copied().ok_or(DecodeError::Unknown("a checksum algorithm"))
+    }
+}
+
+/// What a checksum is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChecksumType {
+    /// All bytes of the object.
+    FullObject,
+    /// The checksums of its parts.
+    Composite,
+}
+
+/// A checksum that a client gave and that was verified.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Checksum {
+    /// How it was computed.
+    pub algorithm: ChecksumAlgorithm,
+    /// Of what.
+    pub kind: ChecksumType,
+    /// The number of parts of a composite one, else 0.
+    pub parts: u32,
+    /// The value, not encoded.
+    pub value: Vec<u8>,
+}
+
+/// Where some of the bytes of a version lie: an extent, or a slice of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ExtentRef {
+    /// The segment.
+    pub segment: u64,
+    /// Where in the segment the extent's header starts; a multiple of 64.
+    pub offset: u64,
+    /// Bytes of the whole payload.
+    pub payload_len: u32,
+    /// What the extent's header has for `check`.
+    pub check: u32,
+    /// The first byte of the payload that belongs to the version.
+    pub skip: u32,
+    /// How many bytes of the payload belong to the version.
+    pub take: u32,
+}
+
+impl ExtentRef {
+    fn is_slice(&self) -> bool {
+        self.skip != 0 || self.take != self.payload_len
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.segment << 1 | u64::from(self.is_slice()));
+        out.put_varint(self.offset / UNIT_BYTES);
+        out.put_varint(self.payload_len.into());
+        out.put_u32(self.check);
+        if self.is_slice() {
+            out.put_varint(self.skip.into());
+            out.put_varint(self.take.into());
+        }
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
+        let first = from.varint()?;
+        let offset = from.varint()?.checked_mul(UNIT_BYTES).ok_or(DecodeError::Value("an offset"))?;
+        let payload_len = small(from.varint()?, "a payload length")?;
+        let check = from.u32()?;
+        let (skip, take) = match first & 1 {
+            0 => (0, payload_len),
+            _ => (small(from.varint()?, "a slice")?, small(from.varint()?, "a slice")?),
+        };
+        if skip.checked_add(take).is_none_or(|end| end > payload_len) {
+            return Err(DecodeError::Value("a slice"));
+        }
+        Ok(Self { segment: first >> 1, offset, payload_len, check, skip, take })
+    }
+}
+
+fn small(value: u64, what: &'static str) -> Decoded<u32> {
+    u32::try_from(value).map_err(|_| DecodeError::Value(what))
+}
+
+/// One version of an object, or a delete marker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionRecord {
+    /// Unique in the store, also for null versions.
+    pub id: VersionId,
+    /// Whether clients see it as the version `null`.
+    pub null: bool,
+    /// Whether it says that the object is deleted.
+    pub delete_marker: bool,
+    /// When it was made.
+    pub modified: Timestamp,
+    /// Bytes.
+    pub size: u64,
+    /// The entity tag.
+    pub etag: ETag,
+    /// Where the bytes lie, in order.
+    pub extents: Vec<ExtentRef>,
+    /// Standard headers and user metadata.
+    pub attributes: Attributes,
+    /// The checksums that came with it.
+    pub checksums: Vec<Checksum>,
+}
+
+/// What listings need of a version; cheap to decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionSummary {
+    /// As in [`VersionRecord`].
+    pub id: VersionId,
+    /// As in [`VersionRecord`].
+    pub null: bool,
+    /// As in [`VersionRecord`].
+    pub delete_marker: bool,
+    /// As in [`VersionRecord`].
+    pub modified: Timestamp,
+    /// As in [`VersionRecord`].
+    pub size: u64,
+    /// As in [`VersionRecord`].
+    pub etag: ETag,
+}
+
+impl VersionRecord {
+    /// What listings need of it.
+    pub fn summary(&self) -> VersionSummary {
+        VersionSummary {
+            id: self.id,
+            null: self.null,
+            delete_marker: self.delete_marker,
+            modified: self.modified,
+            size: self.size,
+            etag: self.etag,
+        }
+    }
+
+    /// Appends the encoding of the record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let flags = flag(self.null, NULL)
+            | flag(self.delete_marker, DELETE_MARKER)
+            | flag(!self.attributes.is_empty(), ATTRIBUTES)
+            | flag(!self.checksums.is_empty(), CHECKSUMS);
+        out.put_varint(flags);
+        out.put_u64(self.id.0);
+        out.put_varint(self.modified.as_millis());
+        out.put_varint(self.size);
+        encode_etag(&self.etag, out);
+        out.put_varint(self.extents.len() as u64);
+        self.extents.iter().for_each(|extent| extent.encode(out));
+        self.encode_optional(out);
+    }
+
+    fn encode_optional(&self, out: &mut Vec<u8>) {
+        if !self.attributes.is_empty() {
+            out.put_varint(self.attributes.0.len() as u64);
+            for (name, value) in self.attributes.iter() {
+                out.put_bytes(name.as_bytes());
+                out.put_bytes(value.as_bytes());
+            }
+        }
+        if !self.checksums.is_empty() {
+            out.put_varint(self.checksums.len() as u64);
+            self.checksums.iter().for_each(|checksum| encode_checksum(checksum, out));
+        }
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
+        let (flags, summary) = decode_summary(from)?;
+        let count = from.count(EXTENT_REF_BYTES_MIN)?;
+        let extents: Vec<_> = (0..count).map(|_| ExtentRef::decode(from)).collect::<Decoded<_>>()?;
+        let attributes = if flags & ATTRIBUTES != 0 { decode_attributes(from)? } else { Attributes::new() };
+        let checksums = if flags & CHECKSUMS != 0 { decode_checksums(from)? } else { Vec::new() };
+        Ok(Self {
+            id: summary.id,
+            null: summary.null,
+            delete_marker: summary.delete_marker,
+            modified: summary.modified,
+            size: summary.size,
+            etag: summary.etag,
+            extents,
+            attributes,
+            checksums,
+        })
+    }
+
+    /// Whether the extents add up to the size.
+    pub fn is_complete(&self) -> bool {
+        self.extents.iter().map(|extent| u64::from(extent.take)).sum::<u64>() == self.size
+    }
+}
+
+impl VersionSummary {
+    /// Reads the start of an encoded [`VersionRecord`].
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        decode_summary(&mut Decoder::new(bytes)).map(|(_, summary)| summary)
+    }
+}
+
+fn decode_summary(from: &mut Decoder<'_>) -> Decoded<(u64, VersionSummary)> {
+    let flags = from.varint()?;
+    if flags & !KNOWN_FLAGS != 0 {
+        return Err(DecodeError::Unknown("a flag of a version record"));
+    }
+    let summary = VersionSummary {
+        null: flags & NULL != 0,
+        delete_marker: flags & DELETE_MARKER != 0,
+        id: VersionId(from.u64()?),
+        modified: Timestamp::from_millis(from.varint()?),
+        size: from.varint()?,
+        etag: decode_etag(from)?,
+    };
+    Ok((flags, summary))
+}
+
+fn encode_etag(etag: &ETag, out: &mut Vec<u8>) {
+    match etag {
+        ETag::None => out.put_u8(0),
+        ETag::Md5(md5) => {
+            out.put_u8(1);
+            out.extend_from_slice(md5);
+        }
+        ETag::Multipart { md5, parts } => {
+            out.put_u8(2);
+            out.extend_from_slice(md5);
+            out.put_varint((*parts).into());
+        }
+        ETag::Crc(crc) => {
+            out.put_u8(3);
+            out.put_u32(*crc);
+        }
+    }
+}
+
+fn decode_etag(from: &mut Decoder<'_>) -> Decoded<ETag> {
+    Ok(match from.u8()? {
+        0 => ETag::None,
+        1 => ETag::Md5(from.array()?),
+        2 => ETag::Multipart { md5: from.array()?, parts: small(from.varint()?, "a number of parts")? },
+        3 => ETag::Crc(from.u32()?),
+        _ => return Err(DecodeError::Unknown("a kind of ETag")),
+    })
+}
+
+fn decode_attributes(from: &mut Decoder<'_>) -> Decoded<Attributes> {
+    let count = from.count(ATTRIBUTE_BYTES_MIN)?;
+    let pairs = (0..count).map(|_| Ok((from.string()?.to_owned(), from.string()?.to_owned())));
+    pairs.collect::<Decoded<_>>().map(Attributes)
+}
+
+fn encode_checksum(checksum: &Checksum, out: &mut Vec<u8>) {
+    out.put_u8(checksum.algorithm.number());
+    out.put_u8(match checksum.kind {
+        ChecksumType::FullObject => 0,
+        ChecksumType::Composite => 1,
+    });
+    out.put_varint(checksum.parts.into());
+    out.put_bytes(&checksum.value);
+}
+
+fn decode_checksums(from: &mut Decoder<'_>) -> Decoded<Vec<Checksum>> {
+    let count = from.count(CHECKSUM_BYTES_MIN)?;
+    (0..count).map(|_| decode_checksum(from)).collect()
+}
+
+fn decode_checksum(from: &mut Decoder<'_>) -> Decoded<Checksum> {
+    let algorithm = ChecksumAlgorithm::from_number(from.u8()?)?;
+    let kind = match from.u8()? {
+        0 => ChecksumType::FullObject,
+        1 => ChecksumType::Composite,
+        _ => return Err(DecodeError::Value("a checksum type")),
+    };
+    let parts = small(from.varint()?, "a number of parts")?;
+    Ok(Checksum { algorithm, kind, parts, value: from.bytes()?.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> VersionRecord {
+        let mut attributes = Attributes::new();
+        attributes.push("content-type", "text/plain");
+        attributes.push("meta-name", "grün");
+        let whole =
+            ExtentRef { segment: 3, offset: 8192, payload_len: 100, check: 0xdead_beef, skip: 0, take: 100 };
+        let slice = ExtentRef { segment: 1 << 60, offset: 64, skip: 10, take: 20, ..whole };
+        let checksum = Checksum {
+            algorithm: ChecksumAlgorithm::Crc64Nvme,
+            kind: ChecksumType::Composite,
+            parts: 3,
+            value: vec![1, 2, 3, 4, 5, 6, 7, 8],
+        };
+        VersionRecord {
+            id: VersionId(0x1234),
+            null: true,
+            delete_marker: false,
+            modified: Timestamp::from_millis(1_700_000_000_123),
+            size: 120,
+            etag: ETag::Multipart { md5: [7; 16], parts: 2 },
+            extents: vec![whole, slice],
+            attributes,
+            checksums: vec![checksum],
+        }
+    }
+
+    fn marker() -> VersionRecord {
+        VersionRecord {
+            null: false,
+            delete_marker: true,
+            size: 0,
+            etag: ETag::None,
+            extents: vec![],
+            attributes: Attributes::new(),
+            checksums: vec![],
+            ..full()
+        }
+    }
+
+    fn encoded(record: &VersionRecord) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn records_come_back_and_so_do_their_summaries() {
+        for record in [full(), marker(), VersionRecord { etag: ETag::Crc(9), ..full() }] {
+            let bytes = encoded(&record);
+            let mut decoder = Decoder::new(&bytes);
+            assert_eq!(VersionRecord::decode(&mut decoder), Ok(record.clone()));
+            assert!(decoder.is_done());
+            assert_eq!(VersionSummary::decode(&bytes), Ok(record.summary()));
+        }
+    }
+
+    #[test]
+    fn every_prefix_of_a_record_is_refused() {
+        let bytes = encoded(&full());
+        for len in 0..bytes.len() {
+            assert!(VersionRecord::decode(&mut Decoder::new(&bytes[..len])).is_err(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn unknown_flags_and_slices_beyond_the_payload_are_refused() {
+        let mut bytes = encoded(&full());
+        bytes[0] |= 0x40;
+        assert!(matches!(VersionRecord::decode(&mut Decoder::new(&bytes)), Err(DecodeError::Unknown(_))));
+        let mut record = full();
+        record.extents[1].take = 91;
+        let refused = VersionRecord::decode(&mut Decoder::new(&encoded(&record)));
+        assert_eq!(refused, Err(DecodeError::Value("a slice")));
+    }
+
+    #[test]
+    fn a_record_knows_whether_its_extents_add_up() {
+        assert!(full().is_complete());
+        assert!(!VersionRecord { size: 121, ..full() }.is_complete());
+    }
+
+    #[test]
+    fn etags_are_shown_with_their_quotes() {
+        assert_eq!(ETag::Md5([0xab; 16]).to_string(), format!("\"{}\"", "ab".repeat(16)));
+        assert_eq!(full().etag.to_string(), format!("\"{}-2\"", "07".repeat(16)));
+        assert_eq!(ETag::Crc(0x1f).to_string(), "\"0000001f-1\"");
+    }
+
+    #[test]
+    fn version_ids_are_sixteen_digits_and_nothing_else() {
+        assert_eq!(VersionId(0x1f).to_string(), "000000000000001f");
+        assert_eq!(VersionId::parse("000000000000001f"), Some(VersionId(0x1f)));
+        for text in ["", "1f", "000000000000001F", "+00000000000001f", "null", "000000000000001f0"] {
+            assert_eq!(VersionId::parse(text), None, "{text}");
+        }
+    }
+}
