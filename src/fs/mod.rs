@@ -4,6 +4,10 @@
 //! Paths are relative to the root that an [`Fs`] was made for, with `/` between their parts.
 
 pub mod os;
+pub mod sim;
+
+#[cfg(test)]
+mod suite;
 
 pub use os::OsFs;
 
