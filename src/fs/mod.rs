@@ -3,6 +3,14 @@
 //!
 //! Paths are relative to the root that an [`Fs`] was made for, with `/` between their parts.
 
+pub mod os;
+pub mod sim;
+
+#[cfg(test)]
+mod suite;
+
+pub use os::OsFs;
+
 use std::io;
 use std::sync::Arc;
 
@@ -44,6 +52,10 @@ pub trait Fs: Send + Sync {
 
     /// Gives a file another name in one step, replacing what bore it: after a crash the new name means the old file
     /// or the new one, never neither. Durable after [`Fs::sync_dir`].
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file; `InvalidInput` when the names are not in one directory, since across two
+    /// no single sync makes it one step.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Takes a name away. Files that are open stay readable. Durable after [`Fs::sync_dir`].
@@ -67,6 +79,10 @@ pub trait Fs: Send + Sync {
 pub trait Lock: Send + Sync {}
 
 /// An open file. Methods take offsets, so that threads share one without a cursor between them.
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "a file of the store is asked how long it is, never whether it is empty"
+)]
 pub trait File: Send + Sync {
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
@@ -95,4 +111,21 @@ pub trait File: Send + Sync {
     /// # Errors
     /// After any error nothing is known of what was written since the last success, and asking again proves nothing.
     fn sync_data(&self) -> io::Result<()>;
+}
+
+/// Whether `path` names the root or something below it.
+fn is_inside(path: &str) -> bool {
+    path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0'))
+}
+
+/// The directory of a path, and the name in it.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+fn check_one_directory(from: &str, to: &str) -> io::Result<()> {
+    if split(from).0 == split(to).0 {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{from}: {to} is in another directory")))
 }

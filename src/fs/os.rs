@@ -1,0 +1,204 @@
+//! The operating system's file system.
+
+use std::fs::{DirBuilder, File as StdFile, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fs2::FileExt as _;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::{File, Fs, Lock, Space, check_one_directory, is_inside, split};
+
+/// Only the owner reads what the store holds: it has no other guard against the users of its host.
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
+
+/// A directory of the operating system, and all below it.
+///
+/// Errors keep their kind and name the path, so that an operator knows which file is meant.
+#[derive(Debug, Clone)]
+pub struct OsFs {
+    root: PathBuf,
+}
+
+impl OsFs {
+    /// The file system below `root`. Nothing is touched yet; see [`OsFs::create_root`].
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Makes the root and its parents, for their owner alone; nothing happens where it exists. The names are durable
+    /// on return.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the root or a parent is no directory.
+    pub fn create_root(&self) -> io::Result<()> {
+        let root = std::path::absolute(&self.root)?;
+        create_durably(&root).map_err(|e| naming(&root, &e))
+    }
+
+    /// Where `path` is; `""` is the root.
+    fn at(&self, path: &str) -> PathBuf {
+        debug_assert!(is_inside(path), "{path:?} leaves the root");
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+
+    fn open_with(&self, path: &str, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
+        let path = self.at(path);
+        let file = options.open(&path).map_err(|e| naming(&path, &e))?;
+        Ok(Arc::new(OsFile { file, path }))
+    }
+}
+
+impl Fs for OsFs {
+    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.open_with(path, OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.open_with(path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.open_with(path, OpenOptions::new().read(true))
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let path = self.at(dir);
+        match regular_files(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(|e| naming(&path, &e)),
+        }
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        let ends = dir.match_indices('/').map(|(end, _)| end).chain([dir.len()]);
+        for path in ends.map(|end| &dir[..end]) {
+            let (child, parent) = (self.at(path), self.at(split(path).0));
+            make_dir(&child).and_then(|()| sync_dir(&parent)).map_err(|e| naming(&child, &e))?;
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_one_directory(from, to)?;
+        let (from, to) = (self.at(from), self.at(to));
+        std::fs::rename(&from, &to).map_err(|e| naming(&from, &e))
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        let path = self.at(path);
+        std::fs::remove_file(&path).map_err(|e| naming(&path, &e))
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        let path = self.at(dir);
+        sync_dir(&path).map_err(|e| naming(&path, &e))
+    }
+
+    fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
+        let path = self.at(path);
+        let open = || {
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)
+        };
+        let file = open().map_err(|e| naming(&path, &e))?;
+        file.try_lock_exclusive().map_err(|e| naming(&path, &e))?;
+        Ok(Box::new(OsLock { _file: file }))
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let stats = fs2::statvfs(&self.root).map_err(|e| naming(&self.root, &e))?;
+        Ok(Space { free_bytes: stats.available_space(), total_bytes: stats.total_space() })
+    }
+}
+
+/// The lock belongs to the open file: closing that gives it back, and so does the end of the process.
+struct OsLock {
+    _file: StdFile,
+}
+
+impl Lock for OsLock {}
+
+struct OsFile {
+    file: StdFile,
+    path: PathBuf,
+}
+
+impl File for OsFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata().map_err(|e| naming(&self.path, &e))?.len())
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset).map_err(|e| naming(&self.path, &e))
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|e| naming(&self.path, &e))
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        match rustix::io::retry_on_intr(|| fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(naming(&self.path, &errno.into())),
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data().map_err(|e| naming(&self.path, &e))
+    }
+}
+
+/// The same error with the path before its text. A quota that is used up is a full disk to this process.
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    let kind = match error.kind() {
+        io::ErrorKind::QuotaExceeded => io::ErrorKind::StorageFull,
+        kind => kind,
+    };
+    io::Error::new(kind, format!("{}: {error}", path.display()))
+}
+
+/// Names that are not UTF-8 are left out: nothing here ever gave one.
+fn regular_files(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            names.extend(entry.file_name().into_string().ok());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn make_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(DIR_MODE).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    StdFile::open(path)?.sync_all()
+}
+
+/// Makes an absolute path's directories. The parent of one that exists is synced too, since whoever made it may have
+/// died before the sync; where that parent is closed to this process somebody else made the directory.
+fn create_durably(path: &Path) -> io::Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    if path.is_dir() {
+        return match sync_dir(parent) {
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        };
+    }
+    create_durably(parent)?;
+    make_dir(path)?;
+    sync_dir(parent)
+}

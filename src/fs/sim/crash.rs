@@ -1,0 +1,102 @@
+//! Which of the changes that nobody synced outlive a crash.
+
+use crate::base::entropy::{Entropy, SeededEntropy};
+
+/// What becomes of everything that was not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrashPolicy {
+    /// Nothing of it is on disk.
+    DropAll,
+    /// All of it is on disk.
+    KeepAll,
+    /// Any part of it that the duties of [`Fs`](crate::fs::Fs) allow; the seed alone decides which.
+    Random(u64),
+}
+
+/// What becomes of one file's or one directory's changes.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Nothing,
+    Everything,
+    /// All before this time; the parts of the change of this time each by chance.
+    UpTo(u64),
+    /// Each part by chance.
+    Any,
+}
+
+/// The judge of one crash.
+#[derive(Debug)]
+pub(super) struct Survivors {
+    policy: CrashPolicy,
+    entropy: SeededEntropy,
+    fate: Fate,
+}
+
+impl Survivors {
+    pub(super) fn new(policy: CrashPolicy) -> Self {
+        let seed = match policy {
+            CrashPolicy::Random(seed) => seed,
+            CrashPolicy::DropAll | CrashPolicy::KeepAll => 0,
+        };
+        Self { policy, entropy: SeededEntropy::new(seed), fate: Fate::Nothing }
+    }
+
+    /// Turns to the next file or directory, which was changed at `times`.
+    pub(super) fn turn_to(&mut self, times: &[u64]) {
+        self.fate = match self.policy {
+            CrashPolicy::DropAll => Fate::Nothing,
+            CrashPolicy::KeepAll => Fate::Everything,
+            CrashPolicy::Random(_) => self.draw(times),
+        };
+    }
+
+    fn draw(&mut self, times: &[u64]) -> Fate {
+        match (self.below(8), times.len()) {
+            (_, 0) | (0, _) => Fate::Nothing,
+            (1, _) => Fate::Everything,
+            (2..5, count) => Fate::UpTo(times[self.below(count as u64) as usize]),
+            _ => Fate::Any,
+        }
+    }
+
+    /// How many of one place's changes, made at `times`, reached the disk: it holds the last of these.
+    pub(super) fn reached(&mut self, times: &[u64]) -> usize {
+        match self.fate {
+            Fate::Nothing => 0,
+            Fate::Everything => times.len(),
+            Fate::UpTo(last) => times.iter().take_while(|&&at| self.keeps(at, last)).count(),
+            Fate::Any => self.below(times.len() as u64 + 1) as usize,
+        }
+    }
+
+    /// Whether a change that depends on no other, made at `at`, is on disk.
+    pub(super) fn kept(&mut self, at: u64) -> bool {
+        match self.fate {
+            Fate::Nothing => false,
+            Fate::Everything => true,
+            Fate::UpTo(last) => self.keeps(at, last),
+            Fate::Any => self.coin(),
+        }
+    }
+
+    /// How far a file that was `from` bytes long and should be `to` has grown: a file system may tell the length of a
+    /// long write in steps.
+    pub(super) fn length(&mut self, from: u64, to: u64) -> u64 {
+        match self.fate {
+            Fate::UpTo(_) | Fate::Any if to > from && self.below(4) == 0 => from + self.below(to - from + 1),
+            _ => to,
+        }
+    }
+
+    fn keeps(&self, at: u64, last: u64) -> bool {
+        at < last || (at == last && self.coin())
+    }
+
+    fn coin(&self) -> bool {
+        self.below(2) == 0
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.entropy.next_u64() % bound
+    }
+}

@@ -1,0 +1,302 @@
+//! The state of the simulated disk, and each operation as one step on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use super::crash::Survivors;
+use super::image::{Directory, FileId, FileImage, SECTOR_BYTES};
+use super::plan::{Op, OpKind, Plan};
+use crate::fs::split;
+
+/// A file, whether or not it has a name.
+#[derive(Debug)]
+struct Inode {
+    image: FileImage,
+    /// Open handles, which keep the bytes of a file that has lost its name.
+    handles: usize,
+}
+
+/// What a sync is about.
+#[derive(Debug, Clone)]
+pub(super) enum Synced {
+    File(FileId),
+    Directory(String),
+}
+
+#[derive(Debug)]
+pub(super) struct Disk {
+    pub(super) plan: Plan,
+    pub(super) capacity: u64,
+    directories: BTreeMap<String, Directory>,
+    files: BTreeMap<FileId, Inode>,
+    files_made: u64,
+    /// Counts changes; a sync covers those up to the count at its begin.
+    now: u64,
+    locks: BTreeSet<FileId>,
+}
+
+impl Disk {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self {
+            plan: Plan::default(),
+            capacity,
+            directories: BTreeMap::from([(String::new(), Directory::default())]),
+            files: BTreeMap::new(),
+            files_made: 0,
+            now: 0,
+            locks: BTreeSet::new(),
+        }
+    }
+
+    /// The disk as a reboot finds it.
+    pub(super) fn after_crash(&self, mut survivors: Survivors) -> Self {
+        let mut disk = Self::new(self.capacity);
+        for (path, directory) in &self.directories {
+            disk.directories.insert(path.clone(), Directory::of(directory.survivor(&mut survivors)));
+        }
+        for (&id, inode) in &self.files {
+            let image = inode.image.survivor(&mut survivors);
+            disk.files.insert(id, Inode { image, handles: 0 });
+        }
+        disk.files_made = self.files_made;
+        disk.forget_unreachable();
+        disk
+    }
+
+    // Names.
+
+    pub(super) fn find(&self, path: &str) -> io::Result<FileId> {
+        let (dir, name) = split(path);
+        let found = self.directories.get(dir).and_then(|directory| directory.names().get(name));
+        found.copied().ok_or_else(|| missing(path))
+    }
+
+    pub(super) fn list(&self, dir: &str) -> Vec<String> {
+        self.directories.get(dir).map(|d| d.names().keys().cloned().collect()).unwrap_or_default()
+    }
+
+    pub(super) fn files(&self) -> Vec<(String, u64)> {
+        let mut files = Vec::new();
+        for (dir, directory) in &self.directories {
+            for (name, id) in directory.names() {
+                files.push((join(dir, name), self.files[id].image.len()));
+            }
+        }
+        files.sort();
+        files
+    }
+
+    pub(super) fn create(&mut self, path: &str) -> io::Result<FileId> {
+        if self.find(path).is_ok() || self.directories.contains_key(path) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "file exists"));
+        }
+        self.directory(split(path).0)?;
+        self.begin(OpKind::Create, path, 0, 0)?;
+        self.check_free()?;
+        self.files_made += 1;
+        self.files.insert(self.files_made, Inode { image: FileImage::new(), handles: 0 });
+        self.change_names(split(path).0, vec![(split(path).1.to_owned(), Some(self.files_made))])?;
+        self.answer(self.files_made)
+    }
+
+    pub(super) fn create_dir(&mut self, dir: &str) -> io::Result<()> {
+        let ends = dir.match_indices('/').map(|(at, _)| at).chain([dir.len()]);
+        for path in ends.map(|end| &dir[..end]) {
+            if self.find(path).is_ok() {
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "no directory"));
+            }
+            if !self.directories.contains_key(path) {
+                self.begin(OpKind::CreateDir, path, 0, 0)?;
+                self.check_free()?;
+                self.answer(())?;
+                self.directories.insert(path.to_owned(), Directory::default());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let id = self.find(from)?;
+        if self.directories.contains_key(to) {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+        }
+        self.begin(OpKind::Rename { to: to.to_owned() }, from, 0, 0)?;
+        let names = vec![(split(from).1.to_owned(), None), (split(to).1.to_owned(), Some(id))];
+        self.change_names(split(from).0, names)?;
+        self.answer(())
+    }
+
+    pub(super) fn remove(&mut self, path: &str) -> io::Result<()> {
+        self.find(path)?;
+        self.begin(OpKind::Remove, path, 0, 0)?;
+        let (dir, name) = split(path);
+        self.change_names(dir, vec![(name.to_owned(), None)])?;
+        self.answer(())
+    }
+
+    fn change_names(&mut self, dir: &str, names: Vec<(String, Option<FileId>)>) -> io::Result<()> {
+        let at = self.tick();
+        self.directory(dir)?.change(names, at);
+        Ok(())
+    }
+
+    fn directory(&mut self, dir: &str) -> io::Result<&mut Directory> {
+        self.directories.get_mut(dir).ok_or_else(|| missing(dir))
+    }
+
+    // Bytes.
+
+    pub(super) fn open(&mut self, id: FileId) {
+        self.inode(id).handles += 1;
+    }
+
+    pub(super) fn close(&mut self, id: FileId) {
+        self.inode(id).handles -= 1;
+    }
+
+    pub(super) fn image(&mut self, id: FileId) -> &mut FileImage {
+        &mut self.inode(id).image
+    }
+
+    fn inode(&mut self, id: FileId) -> &mut Inode {
+        self.files.get_mut(&id).expect("a file with a name or a handle is kept")
+    }
+
+    /// Writes what there is room for. When the power goes during it, only its first sectors are written.
+    pub(super) fn write(&mut self, id: FileId, path: &str, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let end = end_of(offset, bytes.len() as u64)?;
+        self.begin(OpKind::Write, path, offset, bytes.len() as u64)?;
+        let possible = self.room_until(id, end).clamp(offset, end);
+        let mut part = (possible - offset) as usize;
+        if self.plan.power_lost {
+            part = self.torn(part);
+        }
+        if part > 0 {
+            let at = self.tick();
+            self.image(id).write(&bytes[..part], offset, at);
+        }
+        self.answer(())?;
+        if possible == end { Ok(()) } else { Err(full()) }
+    }
+
+    /// How much of a write of `len` bytes is done when the power goes: whole sectors, as many as follow from when.
+    fn torn(&self, len: usize) -> usize {
+        let sectors = len.div_ceil(SECTOR_BYTES as usize);
+        let done = self.plan.operations() as usize * 7 % (sectors + 1);
+        (done * SECTOR_BYTES as usize).min(len)
+    }
+
+    pub(super) fn reserve(&mut self, id: FileId, path: &str, offset: u64, len: u64) -> io::Result<()> {
+        let end = end_of(offset, len)?;
+        self.begin(OpKind::Reserve, path, offset, len)?;
+        if end > self.room_until(id, end) {
+            return Err(full());
+        }
+        let at = self.tick();
+        self.image(id).reserve(end, at);
+        self.answer(())
+    }
+
+    // Syncs: begun and finished apart, since a test may hold one between.
+
+    /// Begins a sync; it covers the changes up to the number returned.
+    pub(super) fn begin_sync(&mut self, what: &Synced, path: &str) -> io::Result<(u64, bool)> {
+        let kind = match what {
+            Synced::File(_) => OpKind::SyncData,
+            Synced::Directory(dir) => {
+                self.directory(dir)?;
+                OpKind::SyncDir
+            }
+        };
+        self.begin(kind, path, 0, 0)?;
+        self.plan.syncs += 1;
+        Ok((self.now, self.plan.fail_sync_at == Some(self.plan.syncs)))
+    }
+
+    pub(super) fn finish_sync(&mut self, what: &Synced, mark: u64, fails: bool) -> io::Result<()> {
+        self.answer(())?;
+        match (what, fails) {
+            (Synced::File(id), false) => self.image(*id).settle(mark),
+            (Synced::File(id), true) => self.image(*id).forsake(mark),
+            (Synced::Directory(dir), false) => self.directory(dir)?.settle(mark),
+            (Synced::Directory(dir), true) => self.directory(dir)?.forsake(mark),
+        }
+        self.forget_unreachable();
+        if fails { Err(io::Error::other("input/output error")) } else { Ok(()) }
+    }
+
+    // Room.
+
+    pub(super) fn used(&self) -> u64 {
+        let named: BTreeSet<FileId> =
+            self.directories.values().flat_map(|d| d.names().values().copied()).collect();
+        let counts = |(id, inode): &(&FileId, &Inode)| inode.handles > 0 || named.contains(id);
+        self.files.iter().filter(counts).map(|(_, inode)| inode.image.room()).sum()
+    }
+
+    fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.used())
+    }
+
+    fn check_free(&self) -> io::Result<()> {
+        if self.free() == 0 { Err(full()) } else { Ok(()) }
+    }
+
+    /// Up to where a file can be written, at least if that is before `end`.
+    fn room_until(&self, id: FileId, end: u64) -> u64 {
+        let room = self.files[&id].image.room();
+        if end <= room { end } else { room.saturating_add(self.free()) }
+    }
+
+    // Locks.
+
+    pub(super) fn lock(&mut self, id: FileId) -> io::Result<()> {
+        if self.locks.insert(id) {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::WouldBlock, "locked by another"))
+    }
+
+    pub(super) fn unlock(&mut self, id: FileId) {
+        self.locks.remove(&id);
+    }
+
+    // Steps that all share.
+
+    fn begin(&mut self, kind: OpKind, path: &str, offset: u64, len: u64) -> io::Result<()> {
+        self.plan.begin(Op { kind, path: path.to_owned(), offset, len })
+    }
+
+    /// The answer to an operation, unless the power went during it.
+    fn answer<T>(&self, value: T) -> io::Result<T> {
+        self.plan.check_power().map(|()| value)
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    fn forget_unreachable(&mut self) {
+        let named: BTreeSet<FileId> = self.directories.values().flat_map(Directory::files).collect();
+        self.files.retain(|id, inode| inode.handles > 0 || named.contains(id));
+    }
+}
+
+fn join(dir: &str, name: &str) -> String {
+    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
+}
+
+/// The end of a range, which no file system lets pass the largest signed offset.
+fn end_of(offset: u64, len: u64) -> io::Result<u64> {
+    let end = offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok());
+    end.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "offset out of range"))
+}
+
+fn missing(path: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("no such file or directory: {path}"))
+}
+
+fn full() -> io::Error {
+    io::Error::new(io::ErrorKind::StorageFull, "no space left")
+}

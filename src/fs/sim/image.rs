@@ -1,0 +1,236 @@
+//! Files and directories as the disk and the page cache hold them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cell::Cell;
+use super::crash::Survivors;
+
+/// What a disk writes wholly or not at all.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+type Sector = Box<[u8]>;
+
+/// The bytes of one file. A sector that is not there holds zeros.
+#[derive(Debug, Clone)]
+pub(super) struct FileImage {
+    sectors: BTreeMap<u64, Cell<Sector>>,
+    /// The sectors that a crash may change.
+    in_doubt: BTreeSet<u64>,
+    len: Cell<u64>,
+    /// Where the room that the file takes up ends.
+    room: Cell<u64>,
+}
+
+impl FileImage {
+    pub(super) fn new() -> Self {
+        Self { sectors: BTreeMap::new(), in_doubt: BTreeSet::new(), len: Cell::new(0), room: Cell::new(0) }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        *self.len.current()
+    }
+
+    pub(super) fn room(&self) -> u64 {
+        *self.room.current()
+    }
+
+    /// Fills `buf` from `offset` on, which must lie inside.
+    pub(super) fn read(&self, buf: &mut [u8], offset: u64) {
+        buf.fill(0);
+        let end = offset + buf.len() as u64;
+        for (&number, cell) in self.sectors.range(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES)) {
+            let start = number * SECTOR_BYTES;
+            let (from, to) = (start.max(offset), (start + SECTOR_BYTES).min(end));
+            let part = &cell.current()[(from - start) as usize..(to - start) as usize];
+            buf[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len() as usize];
+        self.read(&mut bytes, 0);
+        bytes
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8], offset: u64, at: u64) {
+        let end = offset + bytes.len() as u64;
+        let mut done = 0;
+        while done < bytes.len() {
+            let position = offset + done as u64;
+            let within = (position % SECTOR_BYTES) as usize;
+            let part = (SECTOR_BYTES as usize - within).min(bytes.len() - done);
+            self.write_sector(position / SECTOR_BYTES, within, &bytes[done..done + part], at);
+            done += part;
+        }
+        if end > self.len() {
+            self.len.write(at, end);
+        }
+        self.reserve(end, at);
+    }
+
+    fn write_sector(&mut self, number: u64, within: usize, bytes: &[u8], at: u64) {
+        let cell = self.sectors.entry(number).or_insert_with(|| Cell::new(zeros()));
+        let mut sector = cell.current().clone();
+        sector[within..within + bytes.len()].copy_from_slice(bytes);
+        cell.write(at, sector);
+        self.in_doubt.insert(number);
+    }
+
+    /// Takes room up to `end`.
+    pub(super) fn reserve(&mut self, end: u64, at: u64) {
+        if end > self.room() {
+            self.room.write(at, end);
+        }
+    }
+
+    /// A sync of what was written up to `mark` succeeded.
+    pub(super) fn settle(&mut self, mark: u64) {
+        self.len.settle(mark);
+        self.room.settle(mark);
+        self.each_in_doubt(|cell| cell.settle(mark));
+    }
+
+    /// A sync of what was written up to `mark` failed: whatever it covered stays in doubt for ever.
+    pub(super) fn forsake(&mut self, mark: u64) {
+        self.len.forsake(mark);
+        self.room.forsake(mark);
+        self.each_in_doubt(|cell| cell.forsake(mark));
+    }
+
+    fn each_in_doubt(&mut self, change: impl Fn(&mut Cell<Sector>)) {
+        let sectors = &mut self.sectors;
+        self.in_doubt.retain(|number| {
+            let cell = sectors.get_mut(number).expect("a sector in doubt has been written");
+            change(cell);
+            !cell.is_certain()
+        });
+    }
+
+    /// The same file with all that is in it now beyond doubt and no longer than `len`.
+    pub(super) fn at_rest(&self, len: u64) -> Self {
+        let sectors = self.sectors.iter().map(|(&number, cell)| (number, cell.current().clone()));
+        Self::certain(sectors, len.min(self.len()), self.room().min(len))
+    }
+
+    /// The file as a reboot finds it.
+    pub(super) fn survivor(&self, survivors: &mut Survivors) -> Self {
+        let mut times: Vec<u64> = self
+            .in_doubt
+            .iter()
+            .flat_map(|number| self.sectors[number].times())
+            .chain(self.len.times())
+            .collect();
+        times.sort_unstable();
+        times.dedup();
+        survivors.turn_to(&times);
+        let told = self.len.survivor(survivors);
+        let len = survivors.length(*self.len.certain(), told);
+        let room = self.room.survivor(survivors);
+        Self::certain(self.sectors.iter().map(|(&n, cell)| (n, cell.survivor(survivors))), len, room)
+    }
+
+    fn certain(sectors: impl Iterator<Item = (u64, Sector)>, len: u64, room: u64) -> Self {
+        let inside = sectors.take_while(|(number, _)| number * SECTOR_BYTES < len);
+        let cut = |(number, mut sector): (u64, Sector)| {
+            let end = (len - number * SECTOR_BYTES).min(SECTOR_BYTES) as usize;
+            sector[end..].fill(0);
+            (number, Cell::new(sector))
+        };
+        Self {
+            sectors: inside.map(cut).collect(),
+            in_doubt: BTreeSet::new(),
+            len: Cell::new(len),
+            room: Cell::new(room.max(len)),
+        }
+    }
+}
+
+fn zeros() -> Sector {
+    vec![0; SECTOR_BYTES as usize].into_boxed_slice()
+}
+
+/// What stands for a file whatever its name.
+pub(super) type FileId = u64;
+
+/// What one operation does to the names of a directory: on disk wholly or not at all.
+#[derive(Debug, Clone)]
+struct Step {
+    at: u64,
+    names: Vec<(String, Option<FileId>)>,
+    /// A failed sync took it for written.
+    lost: bool,
+}
+
+/// The names of one directory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Directory {
+    certain: BTreeMap<String, FileId>,
+    current: BTreeMap<String, FileId>,
+    /// Oldest first.
+    steps: Vec<Step>,
+}
+
+impl Directory {
+    pub(super) fn of(names: BTreeMap<String, FileId>) -> Self {
+        Self { certain: names.clone(), current: names, steps: Vec::new() }
+    }
+
+    pub(super) fn names(&self) -> &BTreeMap<String, FileId> {
+        &self.current
+    }
+
+    /// Every file that a name means, or may mean after a crash.
+    pub(super) fn files(&self) -> impl Iterator<Item = FileId> {
+        let told = self.steps.iter().flat_map(|step| step.names.iter().filter_map(|(_, id)| *id));
+        self.certain.values().chain(self.current.values()).copied().chain(told)
+    }
+
+    /// Gives names to files, and takes them away, in one step.
+    pub(super) fn change(&mut self, names: Vec<(String, Option<FileId>)>, at: u64) {
+        apply(&mut self.current, &names);
+        self.steps.push(Step { at, names, lost: false });
+    }
+
+    /// A sync of what was done up to `mark` succeeded. What a step that got lost said of the same names is thereby
+    /// overruled.
+    pub(super) fn settle(&mut self, mark: u64) {
+        let (done, mut rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.steps).into_iter().partition(|step| step.at <= mark && !step.lost);
+        for step in done {
+            for earlier in rest.iter_mut().filter(|other| other.at < step.at) {
+                earlier.names.retain(|(name, _)| step.names.iter().all(|(other, _)| other != name));
+            }
+            apply(&mut self.certain, &step.names);
+        }
+        self.steps = rest;
+    }
+
+    /// A sync of what was done up to `mark` failed.
+    pub(super) fn forsake(&mut self, mark: u64) {
+        for step in self.steps.iter_mut().filter(|step| step.at <= mark) {
+            step.lost = true;
+        }
+    }
+
+    /// The names that a reboot finds.
+    pub(super) fn survivor(&self, survivors: &mut Survivors) -> BTreeMap<String, FileId> {
+        let times: Vec<u64> = self.steps.iter().map(|step| step.at).collect();
+        survivors.turn_to(&times);
+        let mut names = self.certain.clone();
+        for step in &self.steps {
+            if survivors.kept(step.at) {
+                apply(&mut names, &step.names);
+            }
+        }
+        names
+    }
+}
+
+fn apply(names: &mut BTreeMap<String, FileId>, changes: &[(String, Option<FileId>)]) {
+    for (name, id) in changes {
+        match id {
+            Some(id) => drop(names.insert(name.clone(), *id)),
+            None => drop(names.remove(name)),
+        }
+    }
+}

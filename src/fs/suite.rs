@@ -1,0 +1,266 @@
+//! What every [`Fs`] does, held against both.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use super::sim::SimFs;
+use super::{File, Fs, OsFs};
+
+/// The tests named, once for each implementation.
+macro_rules! for_both {
+    ($($test:ident)*) => {
+        mod os {
+            $(#[test] fn $test() {
+                let dir = tempfile::tempdir().unwrap();
+                super::$test(&super::OsFs::new(dir.path()));
+            })*
+        }
+        mod sim {
+            $(#[test] fn $test() { super::$test(&super::SimFs::new()); })*
+        }
+    };
+}
+
+for_both! {
+    a_file_made_is_empty_and_listed
+    a_name_is_taken_once
+    a_missing_file_is_not_found
+    a_file_needs_its_directory
+    directories_are_made_with_their_parents_and_twice_is_once
+    a_file_is_no_directory
+    a_list_is_sorted_and_holds_files_of_that_directory_alone
+    a_missing_directory_lists_nothing_but_cannot_be_synced
+    bytes_are_read_as_written_at_any_offset
+    a_read_past_the_end_fails
+    a_write_beyond_the_end_leaves_zeros_between
+    a_write_of_nothing_changes_nothing
+    handles_share_a_file
+    a_handle_for_reading_does_not_write
+    a_rename_replaces_and_keeps_handles
+    a_rename_to_itself_changes_nothing
+    a_rename_of_nothing_fails
+    a_rename_stays_in_its_directory
+    a_removed_file_stays_readable_where_open
+    a_lock_is_exclusive_until_dropped
+    a_lock_makes_its_file_and_leaves_one_alone
+    a_reservation_changes_neither_length_nor_bytes
+    syncs_succeed_on_everything
+    there_is_room
+    errors_name_the_file
+}
+
+/// A file that holds `bytes`.
+pub(super) fn write(fs: &dyn Fs, path: &str, bytes: &[u8]) -> Arc<dyn File> {
+    let file = fs.create(path).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    file
+}
+
+/// All bytes of an open file.
+pub(super) fn read(file: &dyn File) -> Vec<u8> {
+    let mut bytes = vec![0xee; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn read_path(fs: &dyn Fs, path: &str) -> Vec<u8> {
+    read(&*fs.open_read(path).unwrap())
+}
+
+fn kind<T>(result: io::Result<T>) -> ErrorKind {
+    result.err().expect("it should have failed").kind()
+}
+
+fn a_file_made_is_empty_and_listed(fs: &dyn Fs) {
+    assert_eq!(fs.create("a").unwrap().len().unwrap(), 0);
+    assert_eq!(fs.list("").unwrap(), ["a"]);
+}
+
+fn a_name_is_taken_once(fs: &dyn Fs) {
+    write(fs, "a", b"first");
+    fs.create_dir("d").unwrap();
+    assert_eq!(kind(fs.create("a")), ErrorKind::AlreadyExists);
+    assert_eq!(kind(fs.create("d")), ErrorKind::AlreadyExists);
+    assert_eq!(read_path(fs, "a"), b"first");
+}
+
+fn a_missing_file_is_not_found(fs: &dyn Fs) {
+    assert_eq!(kind(fs.open("a")), ErrorKind::NotFound);
+    assert_eq!(kind(fs.open_read("a")), ErrorKind::NotFound);
+    assert_eq!(kind(fs.remove("a")), ErrorKind::NotFound);
+}
+
+fn a_file_needs_its_directory(fs: &dyn Fs) {
+    assert_eq!(kind(fs.create("d/a")), ErrorKind::NotFound);
+    assert_eq!(kind(fs.lock("d/a")), ErrorKind::NotFound);
+    fs.create_dir("d").unwrap();
+    fs.create("d/a").unwrap();
+}
+
+fn directories_are_made_with_their_parents_and_twice_is_once(fs: &dyn Fs) {
+    fs.create_dir("d/e/f").unwrap();
+    write(fs, "d/e/f/a", b"x");
+    fs.create_dir("d/e/f").unwrap();
+    fs.create_dir("d").unwrap();
+    fs.create_dir("").unwrap();
+    assert_eq!(read_path(fs, "d/e/f/a"), b"x");
+    fs.create("d/e/b").unwrap();
+}
+
+fn a_file_is_no_directory(fs: &dyn Fs) {
+    fs.create("a").unwrap();
+    assert_eq!(kind(fs.create_dir("a")), ErrorKind::AlreadyExists);
+    assert_eq!(kind(fs.create_dir("a/b")), ErrorKind::AlreadyExists);
+}
+
+fn a_list_is_sorted_and_holds_files_of_that_directory_alone(fs: &dyn Fs) {
+    fs.create_dir("d/e").unwrap();
+    for path in ["d/b", "d/a", "d/Z", "d/a.tmp", "d/e/inner", "outer"] {
+        fs.create(path).unwrap();
+    }
+    assert_eq!(fs.list("d").unwrap(), ["Z", "a", "a.tmp", "b"]);
+}
+
+fn a_missing_directory_lists_nothing_but_cannot_be_synced(fs: &dyn Fs) {
+    assert!(fs.list("d").unwrap().is_empty());
+    assert_eq!(kind(fs.sync_dir("d")), ErrorKind::NotFound);
+}
+
+fn bytes_are_read_as_written_at_any_offset(fs: &dyn Fs) {
+    let bytes: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8).collect();
+    let file = write(fs, "a", &bytes);
+    file.write_all_at(b"middle", 1021).unwrap();
+    let mut part = [0; 10];
+    file.read_exact_at(&mut part, 1019).unwrap();
+    assert_eq!(part, [15, 16, b'm', b'i', b'd', b'd', b'l', b'e', 23, 24]);
+    file.read_exact_at(&mut part, 4990).unwrap();
+    assert_eq!(part, bytes[4990..]);
+    assert_eq!(file.len().unwrap(), 5000);
+}
+
+fn a_read_past_the_end_fails(fs: &dyn Fs) {
+    let file = write(fs, "a", b"0123456789");
+    assert_eq!(kind(file.read_exact_at(&mut [0; 5], 6)), ErrorKind::UnexpectedEof);
+    assert_eq!(kind(file.read_exact_at(&mut [0; 1], 10)), ErrorKind::UnexpectedEof);
+    assert_eq!(kind(file.read_exact_at(&mut [0; 1], 1 << 40)), ErrorKind::UnexpectedEof);
+    file.read_exact_at(&mut [], 1 << 40).unwrap();
+}
+
+fn a_write_beyond_the_end_leaves_zeros_between(fs: &dyn Fs) {
+    let file = write(fs, "a", b"ab");
+    file.write_all_at(b"z", 3000).unwrap();
+    let mut expected = vec![0; 3001];
+    expected[..2].copy_from_slice(b"ab");
+    expected[3000] = b'z';
+    assert_eq!(read(&*file), expected);
+}
+
+fn a_write_of_nothing_changes_nothing(fs: &dyn Fs) {
+    let file = write(fs, "a", b"ab");
+    file.write_all_at(b"", 100).unwrap();
+    assert_eq!(read(&*file), b"ab");
+}
+
+fn handles_share_a_file(fs: &dyn Fs) {
+    let writer = write(fs, "a", b"old");
+    let reader = fs.open_read("a").unwrap();
+    let other = fs.open("a").unwrap();
+    writer.write_all_at(b"N", 0).unwrap();
+    other.write_all_at(b"W", 2).unwrap();
+    assert_eq!(read(&*reader), b"NlW");
+}
+
+fn a_handle_for_reading_does_not_write(fs: &dyn Fs) {
+    write(fs, "a", b"old");
+    let reader = fs.open_read("a").unwrap();
+    assert!(reader.write_all_at(b"new", 0).is_err());
+    assert!(reader.reserve(0, 100).is_err());
+    assert_eq!(read(&*reader), b"old");
+}
+
+fn a_rename_replaces_and_keeps_handles(fs: &dyn Fs) {
+    let old = write(fs, "a", b"old");
+    let new = write(fs, "a.tmp", b"new");
+    fs.rename("a.tmp", "a").unwrap();
+    assert_eq!(fs.list("").unwrap(), ["a"]);
+    assert_eq!(read_path(fs, "a"), b"new");
+    assert_eq!((read(&*old), read(&*new)), (b"old".to_vec(), b"new".to_vec()));
+}
+
+fn a_rename_to_itself_changes_nothing(fs: &dyn Fs) {
+    write(fs, "a", b"same");
+    fs.rename("a", "a").unwrap();
+    assert_eq!(read_path(fs, "a"), b"same");
+}
+
+fn a_rename_of_nothing_fails(fs: &dyn Fs) {
+    write(fs, "b", b"kept");
+    assert_eq!(kind(fs.rename("a", "b")), ErrorKind::NotFound);
+    assert_eq!(read_path(fs, "b"), b"kept");
+}
+
+fn a_rename_stays_in_its_directory(fs: &dyn Fs) {
+    write(fs, "a", b"x");
+    fs.create_dir("d").unwrap();
+    assert_eq!(kind(fs.rename("a", "d/a")), ErrorKind::InvalidInput);
+    assert_eq!(read_path(fs, "a"), b"x");
+}
+
+fn a_removed_file_stays_readable_where_open(fs: &dyn Fs) {
+    let open = write(fs, "a", b"bytes");
+    fs.remove("a").unwrap();
+    fs.sync_dir("").unwrap();
+    assert_eq!(kind(fs.open("a")), ErrorKind::NotFound);
+    assert!(fs.list("").unwrap().is_empty());
+    assert_eq!(read(&*open), b"bytes");
+    write(fs, "a", b"another");
+    assert_eq!(read(&*open), b"bytes");
+}
+
+fn a_lock_is_exclusive_until_dropped(fs: &dyn Fs) {
+    let held = fs.lock("LOCK").unwrap();
+    assert_eq!(kind(fs.lock("LOCK")), ErrorKind::WouldBlock);
+    fs.lock("another").unwrap();
+    drop(held);
+    fs.lock("LOCK").unwrap();
+}
+
+fn a_lock_makes_its_file_and_leaves_one_alone(fs: &dyn Fs) {
+    write(fs, "a", b"kept");
+    drop((fs.lock("a").unwrap(), fs.lock("b").unwrap()));
+    assert_eq!(fs.list("").unwrap(), ["a", "b"]);
+    assert_eq!(read_path(fs, "a"), b"kept");
+}
+
+fn a_reservation_changes_neither_length_nor_bytes(fs: &dyn Fs) {
+    let file = write(fs, "a", b"ab");
+    file.reserve(0, 8192).unwrap();
+    file.reserve(4096, 0).unwrap();
+    assert_eq!(read(&*file), b"ab");
+    file.write_all_at(b"c", 4).unwrap();
+    assert_eq!(read(&*file), b"ab\0\0c");
+}
+
+fn syncs_succeed_on_everything(fs: &dyn Fs) {
+    fs.create_dir("d").unwrap();
+    write(fs, "d/a", b"x").sync_data().unwrap();
+    fs.open_read("d/a").unwrap().sync_data().unwrap();
+    fs.sync_dir("d").unwrap();
+    fs.sync_dir("").unwrap();
+}
+
+fn there_is_room(fs: &dyn Fs) {
+    let space = fs.space().unwrap();
+    assert!(0 < space.free_bytes && space.free_bytes <= space.total_bytes);
+}
+
+fn errors_name_the_file(fs: &dyn Fs) {
+    fs.create_dir("d").unwrap();
+    let file = write(fs, "d/there", b"x");
+    let missing = fs.open("d/gone").err().unwrap().to_string();
+    assert!(missing.contains("d/gone"), "{missing}");
+    let short = file.read_exact_at(&mut [0; 2], 0).unwrap_err().to_string();
+    assert!(short.contains("d/there"), "{short}");
+}
