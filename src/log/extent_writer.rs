@@ -1,9 +1,11 @@
 //! Writing extents (data-format.md, section 4): small ones packed into one buffer, large ones piece by piece.
 
+use std::sync::Arc;
+
 use crate::base::digest::Crc32;
 use crate::base::limits::BLOCK_BYTES;
 use crate::format::{Descriptor, ExtentHeader, ExtentRef, Pack, StoreId, UNIT_BYTES, unit_ceil};
-use crate::log::{LogError, Place};
+use crate::log::{LogError, Place, Segment};
 
 /// The extents of small objects that are committed together. Built before their place is known, because their length is
 /// what the place is asked for; [`PackBuilder::write`] then puts segment and offset into their headers.
@@ -129,14 +131,19 @@ impl StreamExtent {
         self.block_len = 0;
     }
 
+    /// Bytes of payload so far.
+    pub fn payload_len(&self) -> u64 {
+        self.payload_len
+    }
+
     /// The CRC of the payload so far, put together from those of its blocks.
     pub fn payload_crc(&self) -> u32 {
         let blocks = self.block_crcs.iter().fold(0, |crc, block| Crc32::combine(crc, *block, BLOCK_BYTES));
         Crc32::combine(blocks, self.block.value(), self.block_len)
     }
 
-    /// Writes block table, descriptor and, last, the header. Durable after a sync of the segment, which is returned with
-    /// the extent's place.
+    /// Writes block table, descriptor and, last, the header. Durable after a sync of the segment, which is returned
+    /// with the reference to the extent.
     ///
     /// # Errors
     /// Of the disk.
@@ -144,7 +151,7 @@ impl StreamExtent {
         mut self,
         store: &StoreId,
         descriptor: &Descriptor,
-    ) -> Result<(ExtentRef, Place), LogError> {
+    ) -> Result<(ExtentRef, Arc<Segment>), LogError> {
         if self.block_len > 0 || self.block_crcs.is_empty() {
             self.close_block();
         }
@@ -168,6 +175,6 @@ impl StreamExtent {
         let file = &self.place.segment.file;
         file.write_all_at(&tail, self.place.offset + UNIT_BYTES + self.payload_len)?;
         file.write_all_at(&header.encode(store), self.place.offset)?;
-        Ok((header.to_ref(), self.place))
+        Ok((header.to_ref(), self.place.segment.clone()))
     }
 }

@@ -22,6 +22,14 @@ pub struct Written {
     crc: u32,
 }
 
+impl Written {
+    /// Bytes, padding included.
+    #[expect(clippy::len_without_is_empty, reason = "a group is never empty of bytes")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+}
+
 /// The metadata log, open for appending.
 pub struct Journal {
     fs: Arc<dyn Fs>,

@@ -45,6 +45,8 @@ pub struct Place {
     pub segment: Arc<Segment>,
     /// From which byte on; the start of a page.
     pub offset: u64,
+    /// Bytes.
+    pub len: u64,
     _writing: Arc<()>,
 }
 
@@ -139,9 +141,21 @@ impl Segments {
         }
         let open = state.as_mut().expect("it was made where it was missing");
         self.set_room_aside(open, len)?;
-        let place = Place { segment: open.segment.clone(), offset: open.end, _writing: open.writing.clone() };
+        let place =
+            Place { segment: open.segment.clone(), offset: open.end, len, _writing: open.writing.clone() };
         open.end = page_ceil(open.end + len);
         Ok(place)
+    }
+
+    /// Gives back what lies behind the first `used` bytes of a place, if nothing has been placed behind it since.
+    pub fn give_back(&self, lane: Lane, place: &Place, used: u64) {
+        let mut state = self.lane(lane);
+        let behind = page_ceil(place.offset + place.len);
+        if let Some(open) =
+            state.as_mut().filter(|open| open.segment.id == place.segment.id && open.end == behind)
+        {
+            open.end = page_ceil(place.offset + used);
+        }
     }
 
     /// Seals the segments that lanes have left behind and that nobody writes to any more. Cheap when there are none.
