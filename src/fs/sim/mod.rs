@@ -11,6 +11,9 @@ mod disk;
 mod image;
 mod plan;
 
+#[cfg(test)]
+mod tests;
+
 pub use crash::CrashPolicy;
 pub use plan::{Op, OpKind};
 
