@@ -1,7 +1,5 @@
 //! What every [`Fs`] does, held against both.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
