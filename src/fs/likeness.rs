@@ -64,8 +64,13 @@ impl Draw {
         self.in_dir(&self.dir())
     }
 
+    /// Often nothing: that is where two implementations part most easily.
+    fn len(&self) -> u64 {
+        if self.below(8) == 0 { 0 } else { self.below(2000) }
+    }
+
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.below(2000) as usize];
+        let mut bytes = vec![0; self.len() as usize];
         self.0.fill(&mut bytes);
         bytes
     }
@@ -77,9 +82,9 @@ impl Draw {
             4 => Action::OpenRead(self.path()),
             5 => Action::Close(self.at()),
             6..10 => Action::Write { at: self.at(), offset: self.offset(), bytes: self.bytes() },
-            10..13 => Action::Read { at: self.at(), offset: self.offset(), len: self.below(2000) as usize },
+            10..13 => Action::Read { at: self.at(), offset: self.offset(), len: self.len() as usize },
             13 => Action::Len(self.at()),
-            14 => Action::Reserve { at: self.at(), offset: self.offset(), len: self.below(5000) },
+            14 => Action::Reserve { at: self.at(), offset: self.offset(), len: self.len() },
             15 => Action::SyncData(self.at()),
             16 => {
                 let dir = self.dir();
