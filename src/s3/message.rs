@@ -182,7 +182,7 @@ pub enum ResponseBody {
     Bytes(Vec<u8>),
     /// Bytes to come.
     Stream {
-        /// How many bytes there will be; `None` sends them chunked (interface.md, "Processing may take minutes").
+        /// How many bytes there will be; `None` sends them chunked (S3 API reference, CompleteMultipartUpload).
         length: Option<u64>,
         /// Where they come from.
         source: Box<dyn BodySource>,
@@ -250,7 +250,7 @@ pub trait Handler: Send + Sync {
     /// Answers one request. A body that was not read to its end is the engine's to drain or to cut off.
     fn handle(&self, request: Request<'_>) -> Response;
 
-    /// The answer when no worker is free to handle a request (decisions.md, "overload"): made without looking at
+    /// The answer when no worker is free to handle a request (S3 API reference, SlowDown): made without looking at
     /// the request.
     fn overloaded(&self) -> Response;
 
