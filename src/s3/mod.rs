@@ -1,9 +1,15 @@
-//! The protocol's vocabulary: messages, dialects, errors. Nothing here touches a socket or the store.
+//! The protocol's vocabulary: messages, dialects, names, conditions, checksums, errors. Nothing here touches a socket or
+//! the store.
 
 pub mod dialect;
 pub mod error;
 pub mod message;
+pub mod names;
+pub mod query;
+pub mod uri;
 
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
 pub use message::{Body, BodyRead, BodySource, Handler, Headers, Method, Request, Response, ResponseBody};
+pub use names::{BucketName, ObjectKey};
+pub use query::Query;
