@@ -5,11 +5,15 @@ pub mod dialect;
 pub mod error;
 pub mod message;
 pub mod names;
+pub mod operation;
 pub mod query;
+pub mod route;
 pub mod uri;
 
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
 pub use message::{Body, BodyRead, BodySource, Handler, Headers, Method, Request, Response, ResponseBody};
 pub use names::{BucketName, ObjectKey};
+pub use operation::Operation;
 pub use query::Query;
+pub use route::Target;
