@@ -1,12 +1,14 @@
 //! The protocol's vocabulary: messages, dialects, names, conditions, checksums, errors. Nothing here touches a socket or
 //! the store.
 
+pub mod conditions;
 pub mod dialect;
 pub mod error;
 pub mod message;
 pub mod names;
 pub mod operation;
 pub mod query;
+pub mod range;
 pub mod route;
 pub mod uri;
 
