@@ -40,6 +40,81 @@ impl Crc32 {
     }
 }
 
+/// A running CRC-32/ISCSI (Castagnoli), the one of `x-amz-checksum-crc32c`.
+#[derive(Debug, Clone)]
+pub struct Crc32c(crc_fast::Digest);
+
+impl Crc32c {
+    /// The CRC of no bytes.
+    pub fn new() -> Self {
+        Self(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+    }
+
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The CRC of all bytes so far.
+    pub fn value(&self) -> u32 {
+        u32::try_from(self.0.finalize()).expect("the CRC has 32 bits")
+    }
+}
+
+impl Default for Crc32c {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A running CRC-64/NVME, the one of `x-amz-checksum-crc64nvme`.
+#[derive(Debug, Clone)]
+pub struct Crc64Nvme(crc_fast::Digest);
+
+impl Crc64Nvme {
+    /// The CRC of no bytes.
+    pub fn new() -> Self {
+        Self(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme))
+    }
+
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The CRC of all bytes so far.
+    pub fn value(&self) -> u64 {
+        self.0.finalize()
+    }
+}
+
+impl Default for Crc64Nvme {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A running SHA-1, kept because S3 clients may send it; it protects against nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Sha1(sha1::Sha1);
+
+impl Sha1 {
+    /// The digest of no bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all bytes.
+    pub fn finish(self) -> [u8; 20] {
+        self.0.finalize().into()
+    }
+}
+
 /// A running MD5, kept because S3 clients compare ETags with it; it protects against nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Md5(md5::Md5);
@@ -125,6 +200,22 @@ mod tests {
             to_hex(&Sha256::of(b"abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    #[test]
+    fn the_digests_that_clients_may_choose_match_published_vectors() {
+        // The check values of the CRC catalogue for CRC-32/ISCSI and CRC-64/NVME; FIPS 180-2, appendix A.1.
+        let mut crc32c = Crc32c::new();
+        let mut crc64 = Crc64Nvme::new();
+        let mut sha1 = Sha1::new();
+        for piece in [&b"1234"[..], b"56789"] {
+            crc32c.update(piece);
+            crc64.update(piece);
+        }
+        sha1.update(b"abc");
+        assert_eq!(crc32c.value(), 0xe306_9283);
+        assert_eq!(crc64.value(), 0xae8b_1486_0a79_9888);
+        assert_eq!(to_hex(&sha1.finish()), "a9993e364706816aba3e25717850c26c9cd0d89d");
     }
 
     #[test]
