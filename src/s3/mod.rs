@@ -1,9 +1,11 @@
 //! The protocol's vocabulary: messages, dialects, names, conditions, checksums, errors. Nothing here touches a socket or
 //! the store.
 
+pub mod checksum;
 pub mod conditions;
 pub mod dialect;
 pub mod error;
+pub mod integrity;
 pub mod message;
 pub mod names;
 pub mod operation;
