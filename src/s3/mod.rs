@@ -7,6 +7,7 @@ pub mod dialect;
 pub mod error;
 pub mod integrity;
 pub mod message;
+pub mod metadata;
 pub mod names;
 pub mod operation;
 pub mod query;
