@@ -1,6 +1,7 @@
 //! The protocol's vocabulary: messages, dialects, names, conditions, checksums, errors. Nothing here touches a socket or
 //! the store.
 
+pub mod call;
 pub mod checksum;
 pub mod conditions;
 pub mod dialect;
@@ -12,9 +13,11 @@ pub mod names;
 pub mod operation;
 pub mod query;
 pub mod range;
+pub mod render;
 pub mod route;
 pub mod uri;
 
+pub use call::{Call, RequestId};
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
 pub use message::{Body, BodyRead, BodySource, Handler, Headers, Method, Request, Response, ResponseBody};
