@@ -21,7 +21,7 @@
 //! | module | purpose | may name |
 //! |---|---|---|
 //! | [`base`] | limits, clock, entropy, timestamps, digests | nothing |
-//! | [`format`] | bytes <-> values: the code half of data-format.md | base |
+//! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base |
 //! | [`fs`] | the only door to the disk | base |
 //! | [`xml`] | a thin reader and writer of XML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |

@@ -2,10 +2,26 @@
 //! operating system's implementation and the simulated one are held to it by the same tests.
 //!
 //! Paths are relative to the root that an [`Fs`] was made for, with `/` between their parts.
+//!
+//! # What the disk is trusted to do
+//!
+//! All that is built on this floor assumes this and nothing else; [`sim`] is a disk that does no more.
+//!
+//! - A sector of 512 bytes is written wholly or not at all. Sectors written since the last sync may have reached the
+//!   disk in any selection, and the length of a file may have grown without its bytes: then zeros are read.
+//! - A sync that succeeded covers what was written before it was asked: of a file its bytes, its length and its
+//!   reservations, but not its name; of a directory the names of the files in it, but not their bytes.
+//! - The makings, renamings and removals in one directory since its last sync may have reached the disk in any
+//!   selection, each wholly or not at all.
+//! - After a sync that failed, what it should have covered may be missing although later syncs succeed and readers
+//!   see it.
+//! - What is durable stays as it is, but for damage, which checksums above this floor must find.
 
 pub mod os;
 pub mod sim;
 
+#[cfg(test)]
+mod likeness;
 #[cfg(test)]
 mod suite;
 
@@ -128,4 +144,16 @@ fn check_one_directory(from: &str, to: &str) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{from}: {to} is in another directory")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_inside_have_whole_parts_alone() {
+        assert!(["", "a", "d/a", "d/e/.a", "..a", "a.."].iter().all(|path| is_inside(path)));
+        let outside = ["/", "/a", "a/", "d//a", ".", "..", "./a", "d/../a", "d/..", "a\0b"];
+        assert!(outside.iter().all(|path| !is_inside(path)));
+    }
 }

@@ -202,3 +202,95 @@ fn create_durably(path: &Path) -> io::Result<()> {
     make_dir(path)?;
     sync_dir(parent)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_root_is_made_with_its_parents_and_again_is_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("var/store");
+        let fs = OsFs::new(&root);
+        assert_eq!(fs.create("a").err().unwrap().kind(), io::ErrorKind::NotFound);
+        fs.create_root().unwrap();
+        fs.create("a").unwrap();
+        fs.create_root().unwrap();
+        assert_eq!(fs.list("").unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn a_root_that_is_a_file_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        OsFs::new(dir.path()).create("a").unwrap();
+        let refused = OsFs::new(dir.path().join("a")).create_root().unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert!(refused.to_string().starts_with(dir.path().join("a").to_str().unwrap()), "{refused}");
+    }
+
+    #[test]
+    fn all_that_is_made_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("store");
+        let fs = OsFs::new(&root);
+        fs.create_root().unwrap();
+        fs.create_dir("d/e").unwrap();
+        fs.create("d/a").unwrap();
+        fs.lock("LOCK").unwrap();
+        let modes = ["", "d", "d/e", "d/a", "LOCK"].map(|path| mode(&root.join(path)));
+        assert_eq!(modes, [0o700, 0o700, 0o700, 0o600, 0o600]);
+    }
+
+    #[test]
+    fn an_error_tells_the_whole_path_and_what_the_system_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = OsFs::new(dir.path()).open("gone").err().unwrap();
+        let path = dir.path().join("gone");
+        assert_eq!(
+            missing.to_string(),
+            format!("{}: No such file or directory (os error 2)", path.display())
+        );
+    }
+
+    #[test]
+    fn a_used_up_quota_is_a_full_disk() {
+        let quota = io::Error::from(Errno::DQUOT);
+        assert_eq!(naming(Path::new("a"), &quota).kind(), io::ErrorKind::StorageFull);
+        let full = io::Error::from(Errno::NOSPC);
+        assert_eq!(naming(Path::new("a"), &full).kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_list_leaves_out_what_is_no_regular_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("link")).unwrap();
+        std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+        let fs = OsFs::new(dir.path());
+        fs.create("a").unwrap();
+        assert_eq!(fs.list("").unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn a_reservation_takes_room_where_the_file_system_knows_it() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let fs = OsFs::new(dir.path());
+        fs.create("a").unwrap().reserve(0, 1 << 20).unwrap();
+        let metadata = dir.path().join("a").metadata().unwrap();
+        assert_eq!(metadata.len(), 0);
+        assert!(metadata.blocks() == 0 || metadata.blocks() * 512 >= 1 << 20);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "leaves the root")]
+    fn a_path_that_leaves_the_root_is_a_bug() {
+        let _ = OsFs::new("root").open("d/../../etc");
+    }
+}

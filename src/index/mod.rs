@@ -1,1 +1,279 @@
-//! Floor 2: what the entries add up to, in memory; changed only by applying an entry.
+//! Floor 2: what the entries add up to, in memory: buckets, their keys in order, and the versions of each key, newest first.
+//! Changed only by [`Index::apply`], so that the server, a checkpoint and a tool that reads the same entries agree.
+
+mod listing;
+mod liveness;
+mod versions;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use thiserror::Error;
+
+pub use listing::{Item, Page, Query};
+pub use liveness::Liveness;
+use versions::Versions;
+
+use crate::format::{BucketRecord, DecodeError, Entry, VersionId, VersionRecord, VersionSummary};
+
+/// Why an entry cannot be true.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ApplyError {
+    /// It names a bucket that does not exist.
+    #[error("an entry names the bucket {0:016x}, which does not exist")]
+    UnknownBucket(u64),
+    /// The sizes of its extents do not add up to its own.
+    #[error("the extents of version {0} do not add up to its size")]
+    Incomplete(VersionId),
+    /// It has no place in a log.
+    #[error("an entry stands where it does not belong")]
+    Misplaced,
+}
+
+/// A bucket and what is in it.
+struct Bucket {
+    record: BucketRecord,
+    keys: BTreeMap<Box<[u8]>, Versions>,
+}
+
+/// Where a walk over the whole index has got to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cursor {
+    /// Before the first bucket.
+    Start,
+    /// At a bucket, before its first key.
+    Bucket(u64),
+    /// Behind a key of a bucket.
+    Key(u64, Vec<u8>),
+}
+
+/// The index.
+#[derive(Default)]
+pub struct Index {
+    buckets: BTreeMap<u64, Bucket>,
+    ids: BTreeMap<String, u64>,
+    liveness: Liveness,
+    versions: u64,
+    last_stamp: u64,
+}
+
+impl Index {
+    /// An empty index.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the change that `entry` says. Making it again changes nothing.
+    ///
+    /// # Errors
+    /// When the entry cannot be true; nothing has been changed then.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), ApplyError> {
+        match entry {
+            Entry::BucketPut(record) => {
+                self.put_bucket(record);
+                Ok(())
+            }
+            Entry::BucketDelete { id } => self.delete_bucket(*id),
+            Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
+            Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
+            Entry::CheckpointEnd(_) => Err(ApplyError::Misplaced),
+        }
+    }
+
+    /// No version or bucket id seen is higher.
+    pub fn last_stamp(&self) -> u64 {
+        self.last_stamp
+    }
+
+    /// Stamps up to `stamp` have been given, also to what is gone.
+    pub fn raise_last_stamp(&mut self, stamp: u64) {
+        self.last_stamp = self.last_stamp.max(stamp);
+    }
+
+    /// The bucket of that name.
+    pub fn bucket(&self, name: &str) -> Option<&BucketRecord> {
+        self.ids.get(name).and_then(|id| self.buckets.get(id)).map(|bucket| &bucket.record)
+    }
+
+    /// All buckets, by name.
+    pub fn buckets(&self) -> impl Iterator<Item = &BucketRecord> {
+        self.ids.values().filter_map(|id| self.buckets.get(id)).map(|bucket| &bucket.record)
+    }
+
+    /// Whether every bucket can be found by its name, as must be once a log has been read to its end.
+    pub fn is_consistent(&self) -> bool {
+        self.ids.len() == self.buckets.len()
+    }
+
+    /// Whether a bucket holds no version at all; one that does not exist holds none.
+    pub fn is_empty(&self, bucket: u64) -> bool {
+        self.buckets.get(&bucket).is_none_or(|bucket| bucket.keys.is_empty())
+    }
+
+    /// The summaries of all versions of a key, newest first.
+    pub fn summaries(&self, bucket: u64, key: &[u8]) -> impl Iterator<Item = VersionSummary> {
+        self.versions_of(bucket, key).into_iter().flat_map(Versions::summaries)
+    }
+
+    /// The version of a key that `wanted` accepts first, newest first.
+    pub fn find(
+        &self,
+        bucket: u64,
+        key: &[u8],
+        wanted: impl FnMut(&VersionSummary) -> bool,
+    ) -> Option<VersionRecord> {
+        self.versions_of(bucket, key)?.find(wanted)
+    }
+
+    /// A page of the current versions in a bucket: O(log n) and the length of the page, and of what it passes over:
+    /// keys whose newest version is a delete marker.
+    pub fn list(&self, bucket: u64, query: &Query) -> Page {
+        self.buckets.get(&bucket).map_or_else(Page::default, |bucket| listing::list(&bucket.keys, query))
+    }
+
+    /// How many bytes of each segment belong to versions.
+    pub fn liveness(&self) -> &Liveness {
+        &self.liveness
+    }
+
+    /// How many buckets there are.
+    pub fn bucket_count(&self) -> u64 {
+        self.buckets.len() as u64
+    }
+
+    /// How many versions there are, delete markers included.
+    pub fn version_count(&self) -> u64 {
+        self.versions
+    }
+
+    /// The entries of the next keys behind `cursor`, which moves on; none at the end. Applied in order to an empty index
+    /// they give this one.
+    pub fn walk(&self, cursor: &mut Cursor, keys_max: usize) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        while entries.is_empty() {
+            let (id, after) = match std::mem::replace(cursor, Cursor::Start) {
+                Cursor::Key(id, key) if self.buckets.contains_key(&id) => (id, Some(key)),
+                Cursor::Start => match self.enter(Bound::Unbounded, &mut entries) {
+                    Some(id) => (id, None),
+                    None => break,
+                },
+                Cursor::Bucket(id) | Cursor::Key(id, _) => {
+                    match self.enter(Bound::Excluded(id), &mut entries) {
+                        Some(id) => (id, None),
+                        None => {
+                            *cursor = Cursor::Bucket(id);
+                            break;
+                        }
+                    }
+                }
+            };
+            *cursor = self.walk_keys(id, after.as_deref(), keys_max, &mut entries);
+        }
+        entries
+    }
+
+    fn enter(&self, from: Bound<u64>, entries: &mut Vec<Entry>) -> Option<u64> {
+        let (id, bucket) = self.buckets.range((from, Bound::Unbounded)).next()?;
+        entries.push(Entry::BucketPut(bucket.record.clone()));
+        Some(*id)
+    }
+
+    fn walk_keys(&self, id: u64, after: Option<&[u8]>, keys_max: usize, entries: &mut Vec<Entry>) -> Cursor {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let keys = self.buckets[&id].keys.range::<[u8], _>((from, Bound::Unbounded)).take(keys_max);
+        let mut last = None;
+        for (key, versions) in keys {
+            let puts = versions.records_oldest_first().map(|record| Entry::VersionPut {
+                bucket: id,
+                key: key.to_vec(),
+                record,
+            });
+            entries.extend(puts);
+            last = Some(key.to_vec());
+        }
+        last.map_or(Cursor::Bucket(id), |key| Cursor::Key(id, key))
+    }
+
+    fn versions_of(&self, bucket: u64, key: &[u8]) -> Option<&Versions> {
+        self.buckets.get(&bucket)?.keys.get(key)
+    }
+
+    /// A name that another bucket has goes over to this one: a checkpoint made while one bucket gave way to another may
+    /// hold both, and the log behind it then deletes the old one.
+    fn put_bucket(&mut self, record: &BucketRecord) {
+        self.raise_last_stamp(record.id);
+        let bucket = self
+            .buckets
+            .entry(record.id)
+            .or_insert_with(|| Bucket { record: record.clone(), keys: BTreeMap::new() });
+        bucket.record = record.clone();
+        self.ids.insert(record.name.clone(), record.id);
+    }
+
+    fn delete_bucket(&mut self, id: u64) -> Result<(), ApplyError> {
+        let bucket = self.buckets.remove(&id).ok_or(ApplyError::UnknownBucket(id))?;
+        if self.ids.get(&bucket.record.name) == Some(&id) {
+            self.ids.remove(&bucket.record.name);
+        }
+        for record in bucket.keys.values().flat_map(Versions::records_oldest_first) {
+            self.liveness.remove(&record.extents);
+            self.versions -= 1;
+        }
+        Ok(())
+    }
+
+    fn put_version(&mut self, bucket: u64, key: &[u8], record: &VersionRecord) -> Result<(), ApplyError> {
+        if !record.is_complete() {
+            return Err(ApplyError::Incomplete(record.id));
+        }
+        self.remove_where(bucket, key, |old| old.id == record.id || (record.null && old.null))?;
+        let keys = &mut self.bucket_mut(bucket)?.keys;
+        match keys.get_mut(key) {
+            Some(versions) => versions.push_newest(record),
+            None => {
+                keys.insert(key.into(), Versions::one(record));
+            }
+        }
+        self.liveness.add(&record.extents);
+        self.versions += 1;
+        self.raise_last_stamp(record.id.0);
+        Ok(())
+    }
+
+    fn delete_version(&mut self, bucket: u64, key: &[u8], version: VersionId) -> Result<(), ApplyError> {
+        self.remove_where(bucket, key, |old| old.id == version)
+    }
+
+    fn remove_where(
+        &mut self,
+        bucket: u64,
+        key: &[u8],
+        mut goes: impl FnMut(&VersionSummary) -> bool,
+    ) -> Result<(), ApplyError> {
+        let keys = &mut self.bucket_mut(bucket)?.keys;
+        let Some(versions) = keys.get_mut(key) else {
+            return Ok(());
+        };
+        let removed = versions.remove_where(&mut goes);
+        if versions.is_empty() {
+            keys.remove(key);
+        }
+        for record in removed {
+            self.liveness.remove(&record.extents);
+            self.versions -= 1;
+        }
+        Ok(())
+    }
+
+    fn bucket_mut(&mut self, id: u64) -> Result<&mut Bucket, ApplyError> {
+        self.buckets.get_mut(&id).ok_or(ApplyError::UnknownBucket(id))
+    }
+}
+
+/// Encoded records in the index were encoded by it.
+fn trusted<T>(decoded: Result<T, DecodeError>) -> T {
+    decoded.expect("the index decodes only what it has encoded itself")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,77 @@
-//! Floor 2: segmented append-only logs of records: append, roll, seal, sync, scan and the judgement of tails.
+//! Floor 2: segmented append-only logs of records, which know nothing of S3. Two of them: the data segments, whose records
+//! are extents, and the metadata log, whose records are groups of entries. Append, roll, seal, sync, scan, and
+//! the judgement whether a bad end is torn or corrupt.
+
+mod checkpoint;
+mod extent_reader;
+mod extent_writer;
+mod files;
+mod groups;
+mod journal;
+mod replay;
+mod segments;
+
+use std::io;
+
+use thiserror::Error;
+
+pub use checkpoint::{CheckpointWriter, read_checkpoint};
+pub use extent_reader::ExtentReader;
+pub use extent_writer::{PackBuilder, StreamExtent};
+pub use files::{create_file, list_numbers, open_file, remove_unfinished};
+pub use journal::{Journal, Written};
+pub use replay::{PackCheck, Replay, Start, Tail, Torn};
+pub use segments::{Lane, Place, Segment, Segments};
+
+/// Where something that had been durable is not what it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file, relative to the data directory.
+    pub file: String,
+    /// Bytes from its start.
+    pub offset: u64,
+    /// What was expected, and what is there instead.
+    pub what: String,
+}
+
+impl Damage {
+    /// Damage at a place.
+    pub fn new(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
+        Self { file: file.into(), offset, what: what.into() }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is damaged at offset {}: {}", self.file, self.offset, self.what)
+    }
+}
+
+/// Why a log could not do what it was asked.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// Damage was found.
+    #[error("{0}")]
+    Damaged(Damage),
+    /// There is no room left.
+    #[error("the disk is full: {0}")]
+    DiskFull(io::Error),
+    /// The disk failed.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+impl From<io::Error> for LogError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(error),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl From<Damage> for LogError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}

@@ -11,6 +11,9 @@ mod disk;
 mod image;
 mod plan;
 
+#[cfg(test)]
+mod tests;
+
 pub use crash::CrashPolicy;
 pub use plan::{Op, OpKind};
 
@@ -294,16 +297,16 @@ impl File for SimFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.with(|disk| {
-            self.check_writable()?;
-            if bytes.is_empty() { Ok(()) } else { disk.write(self.id, &self.path, bytes, offset) }
+        self.with(|disk| match bytes {
+            [] => Ok(()),
+            bytes => self.check_writable().and_then(|()| disk.write(self.id, &self.path, bytes, offset)),
         })
     }
 
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.with(|disk| {
-            self.check_writable()?;
-            if len == 0 { Ok(()) } else { disk.reserve(self.id, &self.path, offset, len) }
+        self.with(|disk| match len {
+            0 => Ok(()),
+            len => self.check_writable().and_then(|()| disk.reserve(self.id, &self.path, offset, len)),
         })
     }
 

@@ -1,0 +1,117 @@
+//! Pages of keys in order, grouped by a delimiter. Behind a common prefix the search goes on past it, never through
+//! what it holds.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+use std::ops::Bound;
+
+use crate::format::VersionSummary;
+use crate::index::Versions;
+
+/// What to list.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Only keys that begin with it.
+    pub prefix: Vec<u8>,
+    /// Keys are grouped up to its first occurrence behind the prefix; empty: not at all.
+    pub delimiter: Vec<u8>,
+    /// Only keys and common prefixes greater than it; where it is itself a common prefix, nothing that begins with it.
+    pub after: Option<Vec<u8>>,
+    /// At most so many items.
+    pub limit: usize,
+}
+
+/// One item of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A key and its current version.
+    Object(Vec<u8>, VersionSummary),
+    /// A common prefix.
+    Prefix(Vec<u8>),
+}
+
+impl Item {
+    /// The key or the common prefix: what the next page is after.
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Self::Object(name, _) | Self::Prefix(name) => name,
+        }
+    }
+}
+
+/// Items in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The items.
+    pub items: Vec<Item>,
+    /// Whether there are more.
+    pub truncated: bool,
+}
+
+type Keys = BTreeMap<Box<[u8]>, Versions>;
+
+/// A page of the current versions among `keys`. Keys whose newest version is a delete marker are passed over.
+pub(super) fn list(keys: &Keys, query: &Query) -> Page {
+    let mut page = Page::default();
+    let Some(start) = query.start() else {
+        return page;
+    };
+    let mut rest = keys_from(keys, start.as_ref());
+    while let Some((key, versions)) = rest.next().filter(|(key, _)| key.starts_with(&query.prefix)) {
+        let Some(newest) = versions.newest().filter(|newest| !newest.delete_marker) else {
+            continue;
+        };
+        if page.items.len() >= query.limit {
+            page.truncated = query.limit > 0;
+            break;
+        }
+        let prefix = query.common_prefix(key);
+        page.items.push(match prefix {
+            Some(prefix) => Item::Prefix(prefix.to_vec()),
+            None => Item::Object(key.to_vec(), newest),
+        });
+        match prefix.map(past) {
+            Some(Some(next)) => rest = keys_from(keys, Bound::Included(&next)),
+            Some(None) => break,
+            None => {}
+        }
+    }
+    page
+}
+
+fn keys_from<'k>(keys: &'k Keys, from: Bound<&Vec<u8>>) -> Range<'k, Box<[u8]>, Versions> {
+    keys.range::<[u8], _>((from.map(Vec::as_slice), Bound::Unbounded))
+}
+
+impl Query {
+    /// Where to start; `None` where nothing can follow.
+    fn start(&self) -> Option<Bound<Vec<u8>>> {
+        match &self.after {
+            Some(after) if self.common_prefix(after) == Some(after) => past(after).map(Bound::Included),
+            Some(after) if *after >= self.prefix => Some(Bound::Excluded(after.clone())),
+            _ => Some(Bound::Included(self.prefix.clone())),
+        }
+    }
+
+    /// The common prefix that a key is grouped under.
+    fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let rest = key.strip_prefix(self.prefix.as_slice())?;
+        let at = find(rest, &self.delimiter)?;
+        Some(&key[..self.prefix.len() + at + self.delimiter.len()])
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    if needle.is_empty() {
+        return None;
+    }
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+/// The first key behind everything that begins with `prefix`; `None` where there can be none.
+fn past(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut next = prefix[..=last].to_vec();
+    next[last] += 1;
+    Some(next)
+}

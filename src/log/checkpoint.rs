@@ -1,0 +1,136 @@
+//! Checkpoints (data-format.md, section 8): the sum of entries as a file.
+
+use crate::base::Timestamp;
+use crate::base::limits::{KIB, PAGE_BYTES};
+use crate::format::{
+    CheckpointEnd, Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId, checkpoint_path,
+};
+use crate::fs::{File, Fs};
+use crate::log::groups::{GroupReader, Next};
+use crate::log::{Damage, LogError, create_file, open_file};
+
+/// A group of a checkpoint is written when its entries have reached this size.
+const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
+
+/// Takes the entries of a checkpoint.
+pub struct CheckpointWriter<'a> {
+    file: &'a dyn File,
+    store: StoreId,
+    now: Timestamp,
+    body: Vec<u8>,
+    entry_count: u32,
+    position: u64,
+    sequence: u64,
+    previous_crc: u32,
+}
+
+impl<'a> CheckpointWriter<'a> {
+    /// Writes the checkpoint that covers the groups up to `covered`, with the entries that `feed` puts in and the end
+    /// that it returns. Before the file gets its name, all of it is read back and checked. Durable on return, which
+    /// is the length of the file in bytes.
+    ///
+    /// # Errors
+    /// Of the disk; damage when reading back finds something else than was written.
+    pub fn write(
+        fs: &dyn Fs,
+        store: StoreId,
+        now: Timestamp,
+        covered: u64,
+        feed: &mut dyn FnMut(&mut CheckpointWriter<'_>) -> Result<CheckpointEnd, LogError>,
+    ) -> Result<u64, LogError> {
+        let header =
+            FileHeader { kind: FileKind::Checkpoint, store, number: covered, created: now, previous_crc: 0 };
+        let file = create_file(fs, &header, |file| {
+            let mut writer = CheckpointWriter::new(file, store, now);
+            let end = feed(&mut writer)?;
+            writer.put(&Entry::CheckpointEnd(end))?;
+            writer.flush()?;
+            file.sync_data()?;
+            let found = read_groups(file, &checkpoint_path(covered), store, &mut |_| Ok(()))?;
+            debug_assert_eq!(found, end, "what was read back is what was written");
+            Ok(())
+        })?;
+        Ok(file.len()?)
+    }
+
+    fn new(file: &'a dyn File, store: StoreId, now: Timestamp) -> Self {
+        let body = Vec::with_capacity(GROUP_TARGET_BYTES + KIB as usize);
+        Self { file, store, now, body, entry_count: 0, position: PAGE_BYTES, sequence: 1, previous_crc: 0 }
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn put(&mut self, entry: &Entry) -> Result<(), LogError> {
+        entry.encode(&mut self.body);
+        self.entry_count += 1;
+        if self.body.len() >= GROUP_TARGET_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), LogError> {
+        let header = GroupHeader {
+            kind: GroupKind::Checkpoint,
+            sequence: self.sequence,
+            stable: 0,
+            file_len: 0,
+            time: self.now,
+            pack: None,
+            previous_crc: self.previous_crc,
+        };
+        let (bytes, crc) = header.encode_group(&self.store, self.entry_count, &self.body);
+        self.file.write_all_at(&bytes, self.position)?;
+        self.position += bytes.len() as u64;
+        self.sequence += 1;
+        self.previous_crc = crc;
+        self.body.clear();
+        self.entry_count = 0;
+        Ok(())
+    }
+}
+
+/// Receives the entries of a checkpoint, in order; an error says why one cannot be true.
+type Visit<'v> = dyn FnMut(Entry) -> Result<(), String> + 'v;
+
+/// Reads the checkpoint that covers the groups up to `covered`. What `visit` was given counts only when this succeeds.
+///
+/// # Errors
+/// Damage where the file is not a whole and true checkpoint; errors of the disk.
+pub fn read_checkpoint(
+    fs: &dyn Fs,
+    store: StoreId,
+    covered: u64,
+    visit: &mut Visit<'_>,
+) -> Result<CheckpointEnd, LogError> {
+    let (file, _) = open_file(fs, FileKind::Checkpoint, covered, Some(store))?;
+    read_groups(file.as_ref(), &checkpoint_path(covered), store, visit)
+}
+
+fn read_groups(
+    file: &dyn File,
+    path: &str,
+    store: StoreId,
+    visit: &mut Visit<'_>,
+) -> Result<CheckpointEnd, LogError> {
+    let mut reader = GroupReader {
+        file,
+        file_len: file.len()?,
+        kind: GroupKind::Checkpoint,
+        store,
+        position: PAGE_BYTES,
+        sequence: 1,
+        previous_crc: 0,
+    };
+    loop {
+        let (group, at) = match reader.next()? {
+            Next::Good(group, at) => (group, at),
+            Next::Bad(why) => return Err(Damage::new(path, reader.position, why).into()),
+        };
+        for entry in group.entries {
+            match entry {
+                Entry::CheckpointEnd(end) => return Ok(end),
+                entry => visit(entry).map_err(|why| Damage::new(path, at, why))?,
+            }
+        }
+    }
+}

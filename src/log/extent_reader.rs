@@ -1,0 +1,125 @@
+//! Reading payloads: nothing leaves here that has not been verified.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::base::digest::Crc32;
+use crate::base::limits::BLOCK_BYTES;
+use crate::format::{ExtentHeader, ExtentRef, UNIT_BYTES};
+use crate::log::{Damage, LogError, Segment};
+
+/// Reads the payload of one extent, whole blocks at a time.
+pub struct ExtentReader {
+    segment: Arc<Segment>,
+    extent: ExtentRef,
+    /// The CRCs of the blocks, once they were read and verified.
+    table: Vec<u32>,
+    /// The block of which the caller took a part last.
+    block: Option<u64>,
+    scratch: Vec<u8>,
+}
+
+impl ExtentReader {
+    /// A reader of the payload of `extent`, which lies in `segment`.
+    pub fn new(segment: Arc<Segment>, extent: ExtentRef) -> Self {
+        Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new() }
+    }
+
+    /// Puts bytes of the payload from `position` on into `buf`, at most up to `end`, and says how many: at least one where
+    /// `position` lies before `end`. Blocks that fit are read in one go, straight into `buf`.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when a block does not match its CRC; `buf` then holds nothing that may be used.
+    pub fn read(&mut self, position: u64, end: u64, buf: &mut [u8]) -> Result<usize, LogError> {
+        let end = end.min(self.extent.payload_len.into());
+        if position >= end || buf.is_empty() {
+            return Ok(0);
+        }
+        let whole = self.whole_blocks(position, end, buf.len());
+        if whole > 0 {
+            self.read_blocks(position, &mut buf[..whole])?;
+            return Ok(whole);
+        }
+        let block = position / BLOCK_BYTES;
+        self.load(block)?;
+        let from = (position % BLOCK_BYTES) as usize;
+        let to = self.scratch.len().min((end - block * BLOCK_BYTES) as usize);
+        let len = (to - from).min(buf.len());
+        buf[..len].copy_from_slice(&self.scratch[from..from + len]);
+        Ok(len)
+    }
+
+    /// How many bytes from `position` on are whole blocks that are wanted and fit into `room`.
+    fn whole_blocks(&self, position: u64, end: u64, room: usize) -> usize {
+        if !position.is_multiple_of(BLOCK_BYTES) {
+            return 0;
+        }
+        let wanted = (end - position).min(room as u64);
+        let reaches_end = position + wanted == u64::from(self.extent.payload_len);
+        if reaches_end { wanted as usize } else { (wanted - wanted % BLOCK_BYTES) as usize }
+    }
+
+    fn load(&mut self, block: u64) -> Result<(), LogError> {
+        if self.block != Some(block) {
+            self.block = None;
+            let start = block * BLOCK_BYTES;
+            let len = BLOCK_BYTES.min(u64::from(self.extent.payload_len) - start) as usize;
+            let mut scratch = std::mem::take(&mut self.scratch);
+            scratch.resize(len, 0);
+            self.read_blocks(start, &mut scratch)?;
+            self.scratch = scratch;
+            self.block = Some(block);
+        }
+        Ok(())
+    }
+
+    fn read_blocks(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
+        self.read_table()?;
+        let offset = self.extent.offset + UNIT_BYTES + position;
+        self.read_at(out, offset)?;
+        let first = (position / BLOCK_BYTES) as usize;
+        for (at, block) in out.chunks(BLOCK_BYTES as usize).enumerate() {
+            let expected = self.table[first + at];
+            let found = Crc32::of(block);
+            if found != expected {
+                let place = offset + at as u64 * BLOCK_BYTES;
+                let what = format!("the block has CRC {found:08x} and not {expected:08x}");
+                return Err(Damage::new(self.segment.path(), place, what).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The block table, or for a payload of one block the CRC that the reference brings.
+    fn read_table(&mut self) -> Result<(), LogError> {
+        if !self.table.is_empty() {
+            return Ok(());
+        }
+        let payload_len = u64::from(self.extent.payload_len);
+        if payload_len <= BLOCK_BYTES {
+            self.table = vec![self.extent.check];
+            return Ok(());
+        }
+        let mut bytes = vec![0; ExtentHeader::table_len(payload_len) as usize];
+        let offset = self.extent.offset + UNIT_BYTES + payload_len;
+        self.read_at(&mut bytes, offset)?;
+        if Crc32::of(&bytes) != self.extent.check {
+            return Err(
+                Damage::new(self.segment.path(), offset, "the block table does not match its CRC").into()
+            );
+        }
+        let crcs = bytes.chunks_exact(4).map(|crc| u32::from_le_bytes(crc.try_into().expect("chunks of 4")));
+        self.table = crcs.collect();
+        Ok(())
+    }
+
+    fn read_at(&self, out: &mut [u8], offset: u64) -> Result<(), LogError> {
+        match self.segment.file.read_exact_at(out, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Damage::new(self.segment.path(), offset, "the segment ends before the extent does")
+                    .into())
+            }
+            other => Ok(other?),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Making and opening the files of a store (data-format.md, sections 2 and 3).
+
+use std::io;
+use std::sync::Arc;
+
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{FileHeader, FileKind, StoreId, number_of, unfinished};
+use crate::fs::{File, Fs};
+use crate::log::{Damage, LogError};
+
+/// Makes the file that `header` describes; `fill` may write behind the header. On return the file bears its final name,
+/// and all of it is durable.
+///
+/// The order: content and sync first, so that a final name never belongs to a file without a good header; the rename
+/// next; the sync of the directory last, before anybody refers to the file.
+///
+/// # Errors
+/// Of the disk; a file left under its unfinished name means nothing.
+pub fn create_file(
+    fs: &dyn Fs,
+    header: &FileHeader,
+    fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
+) -> Result<Arc<dyn File>, LogError> {
+    let path = header.kind.path(header.number);
+    let aside = unfinished(&path);
+    match fs.remove(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let file = fs.create(&aside)?;
+    file.write_all_at(&header.encode(), 0)?;
+    fill(file.as_ref())?;
+    file.sync_data()?;
+    fs.rename(&aside, &path)?;
+    fs.sync_dir(header.kind.dir())?;
+    Ok(file)
+}
+
+/// Opens a file and checks its header against its name and, where it is known, the store.
+///
+/// # Errors
+/// [`LogError::Damaged`] when the header is not what the name says.
+pub fn open_file(
+    fs: &dyn Fs,
+    kind: FileKind,
+    number: u64,
+    store: Option<StoreId>,
+) -> Result<(Arc<dyn File>, FileHeader), LogError> {
+    let path = kind.path(number);
+    let file = fs.open(&path)?;
+    let mut page = vec![0; PAGE_BYTES as usize];
+    match file.read_exact_at(&mut page, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(Damage::new(path, 0, "the file is shorter than its header").into());
+        }
+        other => other?,
+    }
+    let header = FileHeader::decode(&page).map_err(|e| Damage::new(&path, 0, format!("file header: {e}")))?;
+    if header.kind != kind || header.number != number {
+        return Err(Damage::new(
+            path,
+            0,
+            "the header is that of another file: files were swapped or renamed",
+        )
+        .into());
+    }
+    if store.is_some_and(|store| store != header.store) {
+        return Err(Damage::new(path, 0, "the file belongs to another store").into());
+    }
+    Ok((file, header))
+}
+
+/// The numbers of all files of a kind, ascending.
+///
+/// # Errors
+/// Of the disk.
+pub fn list_numbers(fs: &dyn Fs, kind: FileKind) -> io::Result<Vec<u64>> {
+    let mut numbers: Vec<_> = fs.list(kind.dir())?.iter().filter_map(|name| number_of(kind, name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Removes what a crash left under unfinished names.
+///
+/// # Errors
+/// Of the disk.
+pub fn remove_unfinished(fs: &dyn Fs) -> io::Result<()> {
+    for dir in ["data", "meta"] {
+        for name in fs.list(dir)?.iter().filter(|name| name.ends_with(&unfinished(""))) {
+            fs.remove(&format!("{dir}/{name}"))?;
+        }
+    }
+    Ok(())
+}

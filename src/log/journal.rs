@@ -1,0 +1,205 @@
+//! The writing end of the metadata log (data-format.md, section 5).
+
+use std::sync::Arc;
+
+use crate::base::limits::{KIB, LOG_FILE_MAX_BYTES, MIB, PAGE_BYTES};
+use crate::base::{Clock, Timestamp};
+use crate::format::{FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path};
+use crate::fs::{File, Fs};
+use crate::log::{LogError, Tail, create_file};
+
+/// Zeros are written ahead of the groups in steps: a page that was allocated and written before is made durable
+/// without a change to the file system's own metadata, which takes about half the time.
+const ZERO_STEP_BYTES: u64 = MIB;
+/// The next step is taken when less than this is left, so that some commits fit even when the disk has filled up.
+const ZERO_AHEAD_BYTES: u64 = 512 * KIB;
+
+/// A group that has been written and is not yet durable.
+#[must_use = "it counts only once it is durable"]
+#[derive(Debug)]
+pub struct Written {
+    len: u64,
+    crc: u32,
+}
+
+impl Written {
+    /// Bytes, padding included.
+    #[expect(clippy::len_without_is_empty, reason = "a group is never empty of bytes")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+/// The metadata log, open for appending.
+pub struct Journal {
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    store: StoreId,
+    file: Arc<dyn File>,
+    number: u64,
+    /// Where the next group goes.
+    position: u64,
+    /// Up to where the file holds zeros that were written.
+    zeroed_to: u64,
+    /// Up to where the file was durable when the last group was.
+    durable_len: u64,
+    /// Up to where bytes of a group that failed or was torn may stand behind the position.
+    dirty_to: u64,
+    sequence: u64,
+    previous_crc: u32,
+}
+
+impl Journal {
+    /// Starts the log of a new store. Durable on return.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn create(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, store: StoreId) -> Result<Self, LogError> {
+        let file = create_log_file(fs.as_ref(), clock.now(), store, 1, 0)?;
+        let len = file.len()?;
+        Ok(Self {
+            fs,
+            clock,
+            store,
+            file,
+            number: 1,
+            position: PAGE_BYTES,
+            zeroed_to: len,
+            durable_len: len,
+            dirty_to: 0,
+            sequence: 1,
+            previous_crc: 0,
+        })
+    }
+
+    /// Goes on where reading ended.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn resume(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        store: StoreId,
+        tail: &Tail,
+    ) -> Result<Self, LogError> {
+        let zeroed_to = tail.file.len()?;
+        Ok(Self {
+            fs,
+            clock,
+            store,
+            file: tail.file.clone(),
+            number: tail.number,
+            position: tail.position,
+            zeroed_to,
+            durable_len: tail.durable_len,
+            dirty_to: tail.torn.as_ref().map_or(0, |torn| torn.end),
+            sequence: tail.sequence,
+            previous_crc: tail.previous_crc,
+        })
+    }
+
+    /// The sequence that the next group gets.
+    pub fn next_sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The file to sync after [`Journal::write`].
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// The path of that file, for messages.
+    pub fn path(&self) -> String {
+        log_path(self.number)
+    }
+
+    /// Where the next group goes, in bytes from the start of the file.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Writes the next group, with the entries encoded in `body`. It takes its place once [`Journal::is_durable`] was told
+    /// so; until then another call writes over it.
+    ///
+    /// # Errors
+    /// [`LogError::DiskFull`] when there is no room; nothing is lost then. After another error the disk is not to be
+    /// trusted.
+    pub fn write(&mut self, entry_count: u32, body: &[u8], pack: Option<Pack>) -> Result<Written, LogError> {
+        if self.position >= LOG_FILE_MAX_BYTES {
+            self.roll()?;
+        }
+        let header = GroupHeader {
+            kind: GroupKind::Log,
+            sequence: self.sequence,
+            // The group before was durable, or this one would not be written.
+            stable: self.sequence - 1,
+            file_len: self.durable_len,
+            time: self.clock.now(),
+            pack,
+            previous_crc: self.previous_crc,
+        };
+        let (mut bytes, crc) = header.encode_group(&self.store, entry_count, body);
+        let len = bytes.len() as u64;
+        let end = self.position + len;
+        self.write_zeros_ahead(end)?;
+        // What a torn or failed group left behind would look like another torn group.
+        bytes.resize(bytes.len() + self.dirty_to.saturating_sub(end) as usize, 0);
+        self.dirty_to = self.dirty_to.max(end);
+        self.file.write_all_at(&bytes, self.position)?;
+        Ok(Written { len, crc })
+    }
+
+    /// The group has been synced: the next one goes behind it.
+    pub fn is_durable(&mut self, written: &Written) {
+        self.position += written.len;
+        self.previous_crc = written.crc;
+        self.sequence += 1;
+        self.zeroed_to = self.zeroed_to.max(self.position);
+        self.durable_len = self.zeroed_to;
+        self.dirty_to = 0;
+    }
+
+    fn write_zeros_ahead(&mut self, group_end: u64) -> Result<(), LogError> {
+        if group_end + ZERO_AHEAD_BYTES <= self.zeroed_to {
+            return Ok(());
+        }
+        let to = (self.zeroed_to.max(group_end) + ZERO_STEP_BYTES).next_multiple_of(PAGE_BYTES);
+        match self.file.write_all_at(&vec![0; (to - self.zeroed_to) as usize], self.zeroed_to) {
+            Ok(()) => self.zeroed_to = to,
+            Err(error) => match LogError::from(error) {
+                // The group itself may still fit.
+                LogError::DiskFull(_) => {}
+                other => return Err(other),
+            },
+        }
+        Ok(())
+    }
+
+    fn roll(&mut self) -> Result<(), LogError> {
+        let file = create_log_file(
+            self.fs.as_ref(),
+            self.clock.now(),
+            self.store,
+            self.sequence,
+            self.previous_crc,
+        )?;
+        self.zeroed_to = file.len()?;
+        self.durable_len = self.zeroed_to;
+        self.file = file;
+        self.number = self.sequence;
+        self.position = PAGE_BYTES;
+        self.dirty_to = 0;
+        Ok(())
+    }
+}
+
+fn create_log_file(
+    fs: &dyn Fs,
+    now: Timestamp,
+    store: StoreId,
+    number: u64,
+    previous_crc: u32,
+) -> Result<Arc<dyn File>, LogError> {
+    let header = FileHeader { kind: FileKind::Log, store, number, created: now, previous_crc };
+    create_file(fs, &header, |file| Ok(file.write_all_at(&vec![0; ZERO_STEP_BYTES as usize], PAGE_BYTES)?))
+}

@@ -1,0 +1,307 @@
+//! The one way in which the metadata log is read: by the server when it starts, and by the tools. It judges the
+//! end of the log (data-format.md, section 5, "Recovery") and writes nothing.
+
+use std::sync::Arc;
+
+use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::format::{FileHeader, FileKind, Group, GroupKind, Pack, StoreId, UncheckedGroup, log_path};
+use crate::fs::{File, Fs};
+use crate::log::groups::{GroupReader, Next};
+use crate::log::{Damage, LogError, list_numbers, open_file};
+
+/// Where reading starts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Start {
+    /// Groups up to this sequence are in the checkpoint.
+    pub covered: u64,
+    /// The checkpoint proves that groups up to this sequence were durable.
+    pub through: u64,
+}
+
+/// The last group before a crash, never acknowledged and dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The log file, relative to the data directory.
+    pub file: String,
+    /// Where the group starts.
+    pub offset: u64,
+    /// Behind the last of its bytes that is not zero.
+    pub end: u64,
+    /// What gave it away.
+    pub why: String,
+}
+
+/// The end of the log.
+pub struct Tail {
+    /// The last file.
+    pub file: Arc<dyn File>,
+    /// The sequence in its name.
+    pub number: u64,
+    /// Where the next group goes.
+    pub position: u64,
+    /// The sequence of the next group.
+    pub sequence: u64,
+    /// The header CRC of the last good group.
+    pub previous_crc: u32,
+    /// The highest length that a group of the last file vouches for.
+    pub durable_len: u64,
+    /// The group that was dropped, if there was one.
+    pub torn: Option<Torn>,
+    /// Why nothing may be appended, if so.
+    pub damage: Option<Damage>,
+}
+
+/// Receives the groups behind the start, in order; an error says why a group cannot be true.
+type Visit<'v> = dyn FnMut(&Group) -> Result<(), String> + 'v;
+
+/// Whether the bytes of a pack are all there.
+pub type PackCheck<'p> = dyn Fn(&Pack) -> Result<bool, LogError> + 'p;
+
+/// Reads the log.
+pub struct Replay<'a> {
+    /// The disk.
+    pub fs: &'a dyn Fs,
+    /// The store.
+    pub store: StoreId,
+    /// Where to start.
+    pub start: Start,
+    /// Asked about the pack of the last group.
+    pub pack_is_good: &'a PackCheck<'a>,
+}
+
+impl Replay<'_> {
+    /// Hands every group behind the start to `visit` and judges the end. Groups before damage are handed out.
+    ///
+    /// # Errors
+    /// Of the disk, and damage that leaves no place to go on from: no log file, or a bad file header.
+    pub fn run(&self, visit: &mut Visit<'_>) -> Result<Tail, LogError> {
+        let numbers = self.relevant_files()?;
+        let last = *numbers.last().expect("there is at least the file that reading starts in");
+        let mut walk = Walk {
+            replay: self,
+            visit,
+            sequence: numbers[0],
+            previous_crc: None,
+            watermark: self.start.through.max(last - 1),
+            file_len: 0,
+            held: None,
+        };
+        let mut log = LogFile::open(self, numbers[0])?;
+        for next in &numbers[1..] {
+            let mut stop = walk.read_file(&log)?;
+            if *next != walk.sequence || stop.damage.is_some() {
+                return walk.judge(log, stop);
+            }
+            match LogFile::open(self, *next) {
+                Ok(opened) => log = opened,
+                Err(LogError::Damaged(damage)) => {
+                    stop.damage = Some(damage);
+                    return walk.judge(log, stop);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let stop = walk.read_file(&log)?;
+        walk.judge(log, stop)
+    }
+
+    /// The files from the one on that holds the first group behind the start.
+    fn relevant_files(&self) -> Result<Vec<u64>, LogError> {
+        let wanted = self.start.covered + 1;
+        let mut numbers = list_numbers(self.fs, FileKind::Log)?;
+        let from = numbers.iter().rposition(|number| *number <= wanted).ok_or_else(|| {
+            Damage::new(
+                log_path(wanted),
+                0,
+                "the log file that this group is in, or an earlier one, is missing",
+            )
+        })?;
+        Ok(numbers.split_off(from))
+    }
+}
+
+/// A log file while it is read.
+struct LogFile {
+    number: u64,
+    path: String,
+    file: Arc<dyn File>,
+    header: FileHeader,
+    len: u64,
+}
+
+impl LogFile {
+    fn open(replay: &Replay<'_>, number: u64) -> Result<Self, LogError> {
+        let (file, header) = open_file(replay.fs, FileKind::Log, number, Some(replay.store))?;
+        let len = file.len()?;
+        Ok(Self { number, path: log_path(number), file, header, len })
+    }
+
+    /// What stands behind the last good group: the highest `stable` of any group that can be found there, and the end
+    /// of the last bytes that are not zero.
+    fn look_behind(&self, store: &StoreId, position: u64) -> Result<Rest, LogError> {
+        let mut rest = Rest { stable: 0, end: None };
+        let mut buffer = vec![0; MIB as usize];
+        let mut at = position;
+        while at < self.len {
+            let len = MIB.min(self.len - at) as usize;
+            self.file.read_exact_at(&mut buffer[..len], at)?;
+            for (index, page) in buffer[..len].chunks(PAGE_BYTES as usize).enumerate() {
+                rest.take(store, page, at + index as u64 * PAGE_BYTES);
+            }
+            at += len as u64;
+        }
+        Ok(rest)
+    }
+}
+
+struct Rest {
+    stable: u64,
+    end: Option<u64>,
+}
+
+impl Rest {
+    fn take(&mut self, store: &StoreId, page: &[u8], at: u64) {
+        if page.iter().any(|byte| *byte != 0) {
+            self.end = Some(at + page.len() as u64);
+            if let Ok(group) = UncheckedGroup::decode(GroupKind::Log, store, page) {
+                self.stable = self.stable.max(group.header().stable);
+            }
+        }
+    }
+}
+
+/// A good group that is not applied before it is known that it counts.
+struct Held {
+    group: Group,
+    path: String,
+    at: u64,
+}
+
+/// Where reading a file ended, and why.
+struct Stop {
+    position: u64,
+    why: String,
+    damage: Option<Damage>,
+}
+
+/// Reading in progress.
+struct Walk<'w, 'v> {
+    replay: &'w Replay<'w>,
+    visit: &'w mut Visit<'v>,
+    /// The sequence expected next.
+    sequence: u64,
+    /// The header CRC of the last good group; unknown before the first file has been opened.
+    previous_crc: Option<u32>,
+    /// The highest sequence known to have been durable.
+    watermark: u64,
+    /// The highest length that a group of the current file vouches for.
+    file_len: u64,
+    held: Option<Held>,
+}
+
+impl Walk<'_, '_> {
+    /// Reads the groups of a file; each is applied when the next one has been found good.
+    fn read_file(&mut self, log: &LogFile) -> Result<Stop, LogError> {
+        self.file_len = 0;
+        let expected = *self.previous_crc.get_or_insert(log.header.previous_crc);
+        if expected != log.header.previous_crc {
+            let damage = Damage::new(&log.path, 0, "the file does not follow the one before it");
+            return Ok(Stop { position: PAGE_BYTES, why: String::new(), damage: Some(damage) });
+        }
+        let mut reader = GroupReader {
+            file: log.file.as_ref(),
+            file_len: log.len,
+            kind: GroupKind::Log,
+            store: self.replay.store,
+            position: PAGE_BYTES,
+            sequence: self.sequence,
+            previous_crc: expected,
+        };
+        loop {
+            match reader.next()? {
+                Next::Bad(why) => return Ok(Stop { position: reader.position, why, damage: None }),
+                Next::Good(group, at) => {
+                    if let Err(damage) = self.take(Held { group, path: log.path.clone(), at }) {
+                        return Ok(Stop { position: at, why: String::new(), damage: Some(damage) });
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, held: Held) -> Result<(), Damage> {
+        let header = &held.group.header;
+        self.sequence = header.sequence + 1;
+        self.previous_crc = Some(held.group.crc);
+        self.watermark = self.watermark.max(header.stable);
+        self.file_len = self.file_len.max(header.file_len);
+        match self.held.replace(held) {
+            Some(before) => self.apply(&before),
+            None => Ok(()),
+        }
+    }
+
+    fn apply(&mut self, held: &Held) -> Result<(), Damage> {
+        let sequence = held.group.header.sequence;
+        if sequence <= self.replay.start.covered {
+            return Ok(());
+        }
+        (self.visit)(&held.group)
+            .map_err(|why| Damage::new(&held.path, held.at, format!("group {sequence}: {why}")))
+    }
+
+    fn judge(mut self, log: LogFile, stop: Stop) -> Result<Tail, LogError> {
+        let rest = log.look_behind(&self.replay.store, stop.position)?;
+        self.watermark = self.watermark.max(rest.stable);
+        if rest.end.is_some() {
+            // Nothing but the next group is ever written there, and it is not written before the last one is durable.
+            self.watermark = self.watermark.max(self.sequence - 1);
+        }
+        let mut damage = stop.damage.or_else(|| self.lost_groups(&log, stop.position, &stop.why));
+        let mut torn =
+            rest.end.map(|end| Torn { file: log.path.clone(), offset: stop.position, end, why: stop.why });
+        let mut position = stop.position;
+        if let Some(held) = self.held.take() {
+            if damage.is_none() && !self.counts(&held)? {
+                position = held.at;
+                self.sequence = held.group.header.sequence;
+                self.previous_crc = Some(held.group.header.previous_crc);
+                let why = "the data that it names did not reach the disk".into();
+                torn = Some(Torn { file: held.path, offset: held.at, end: stop.position, why });
+            } else if let Err(found) = self.apply(&held) {
+                damage.get_or_insert(found);
+            }
+        }
+        Ok(Tail {
+            file: log.file,
+            number: log.number,
+            position,
+            sequence: self.sequence,
+            previous_crc: self.previous_crc.unwrap_or(log.header.previous_crc),
+            durable_len: self.file_len.max(PAGE_BYTES),
+            torn: torn.filter(|_| damage.is_none()),
+            damage,
+        })
+    }
+
+    /// Whether what ought to stand at the end had been durable.
+    fn lost_groups(&self, log: &LogFile, position: u64, why: &str) -> Option<Damage> {
+        if self.sequence <= self.watermark {
+            let what = format!("group {} was durable and cannot be read: {why}", self.sequence);
+            return Some(Damage::new(&log.path, position, what));
+        }
+        (log.len < self.file_len).then(|| {
+            let what = format!("the file was cut off: it had at least {} bytes", self.file_len);
+            Damage::new(&log.path, log.len, what)
+        })
+    }
+
+    /// Whether the last good group is known to be durable, or all that was written with it is there.
+    fn counts(&self, held: &Held) -> Result<bool, LogError> {
+        let header = &held.group.header;
+        match &header.pack {
+            Some(pack) if header.sequence > self.watermark => (self.replay.pack_is_good)(pack),
+            _ => Ok(true),
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The one thread that makes changes. It takes what has queued up, without waiting for more, and commits it as one group
+//! (data-format.md, section 5, "What a commit writes, and why in this order").
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+
+use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, PACK_MAX_BYTES};
+use crate::format::{Entry, Pack};
+use crate::fs::File;
+use crate::log::{Journal, Lane, LogError, Place};
+use crate::store::mutation::{Mutation, Reply};
+use crate::store::plan::{Answer, Plan, Planner};
+use crate::store::shared::Shared;
+use crate::store::{StoreError, checkpointer};
+
+/// A group is closed before its entries could become longer than this; a single mutation may still be, up to what a group
+/// can hold.
+const GROUP_BODY_TARGET_BYTES: usize = GROUP_BODY_MAX_BYTES as usize / 4;
+/// Mutations that wait; each belongs to a thread that waits for its answer, so that this bounds nothing in practice.
+const QUEUE_LEN: usize = 4 * GROUP_MUTATIONS_MAX;
+
+enum Command {
+    Commit(Mutation),
+    Close,
+}
+
+/// The handle of the thread.
+pub(super) struct Committer {
+    queue: Sender<Command>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Committer {
+    /// Starts the thread. Without a journal, because the log is damaged, it refuses everything.
+    pub(super) fn start(shared: Arc<Shared>, journal: Option<Journal>) -> io::Result<Self> {
+        let (queue, commands) = bounded(QUEUE_LEN);
+        let run = move || match journal {
+            Some(journal) => Run::new(shared, journal, commands).run(),
+            None => refuse_all(&shared, &commands),
+        };
+        let thread = thread::Builder::new().name("committer".into()).spawn(run)?;
+        Ok(Self { queue, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Has a mutation made and waits until it is durable.
+    pub(super) fn submit<T>(&self, mutation: impl FnOnce(Reply<T>) -> Mutation) -> Result<T, StoreError> {
+        let (reply, answer) = bounded(1);
+        self.queue.send(Command::Commit(mutation(reply))).map_err(|_| StoreError::Closed)?;
+        answer.recv().map_err(|_| StoreError::Closed)?
+    }
+
+    /// Has everything submitted so far finished, a checkpoint written, and the thread ended.
+    pub(super) fn close(&self) {
+        let thread = self.thread.lock().expect("nobody panics while holding it").take();
+        if let Some(thread) = thread {
+            // Where the thread is gone there is nobody to tell.
+            let _ = self.queue.send(Command::Close);
+            join(thread);
+        }
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        // The thread ends when its queue has no sender.
+        let (closed, _) = bounded(0);
+        self.queue = closed;
+        if let Some(thread) = self.thread.lock().expect("nobody panics while holding it").take() {
+            join(thread);
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        log::error!("the committer ended by a panic");
+    }
+}
+
+fn refuse_all(shared: &Shared, commands: &Receiver<Command>) {
+    while let Ok(Command::Commit(mutation)) = commands.recv() {
+        let error = shared.check_writable().err().unwrap_or(StoreError::Closed);
+        mutation.fail(error);
+    }
+}
+
+/// A thread that syncs segments while the committer syncs the log.
+struct Syncer {
+    files: Sender<Arc<dyn File>>,
+    results: Receiver<io::Result<()>>,
+}
+
+impl Syncer {
+    fn start() -> Self {
+        let (files, inbox) = bounded::<Arc<dyn File>>(1);
+        let (outbox, results) = bounded(1);
+        let run = move || {
+            for file in inbox {
+                if outbox.send(file.sync_data()).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("segment-sync".into())
+            .spawn(run)
+            .expect("a thread can be started at start-up");
+        Self { files, results }
+    }
+
+    /// Syncs both at the same time.
+    fn sync_both(&self, segment: Arc<dyn File>, log: &dyn File) -> io::Result<()> {
+        self.files.send(segment).expect("the thread lives as long as its sender");
+        let log_synced = log.sync_data();
+        let segment_synced = self.results.recv().expect("the thread answers each file");
+        log_synced.and(segment_synced)
+    }
+}
+
+/// Mutations for one group.
+#[derive(Default)]
+struct Batch {
+    mutations: Vec<Mutation>,
+    entry_bytes: usize,
+    packed_bytes: usize,
+}
+
+impl Batch {
+    /// Adds a mutation, or gives it back where it must go into the next group.
+    fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
+        let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..));
+        let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
+        let packed_bytes = self.packed_bytes + mutation.packed_bytes();
+        let full = entry_bytes > GROUP_BODY_TARGET_BYTES
+            || packed_bytes as u64 > PACK_MAX_BYTES
+            || self.mutations.len() >= GROUP_MUTATIONS_MAX
+            || alone(&mutation)
+            || self.mutations.last().is_some_and(alone);
+        if full && !self.mutations.is_empty() {
+            return Some(mutation);
+        }
+        (self.entry_bytes, self.packed_bytes) = (entry_bytes, packed_bytes);
+        self.mutations.push(mutation);
+        None
+    }
+}
+
+struct Run {
+    shared: Arc<Shared>,
+    journal: Journal,
+    commands: Receiver<Command>,
+    syncer: Syncer,
+    /// Whether the last group is below the watermark of a later one, or changed nothing.
+    marked: bool,
+    /// Bytes of groups since a checkpoint was last asked for.
+    log_bytes: u64,
+    checkpoints: Sender<()>,
+    checkpointer: JoinHandle<()>,
+}
+
+impl Run {
+    fn new(shared: Arc<Shared>, journal: Journal, commands: Receiver<Command>) -> Self {
+        let (checkpoints, requests) = unbounded();
+        let checkpointer = checkpointer::start(shared.clone(), requests);
+        let syncer = Syncer::start();
+        Self { shared, journal, commands, syncer, marked: true, log_bytes: 0, checkpoints, checkpointer }
+    }
+
+    fn run(mut self) {
+        let mut carried = None;
+        let closed = loop {
+            let Some(first) = carried.take().or_else(|| self.wait()) else {
+                break false;
+            };
+            let Command::Commit(first) = first else {
+                break true;
+            };
+            let (batch, next) = self.collect(first);
+            carried = next;
+            self.commit(batch);
+        };
+        self.stop(closed);
+    }
+
+    /// The next command; `None` when nobody can send any more.
+    fn wait(&mut self) -> Option<Command> {
+        while let Some(after) = self.shared.options.mark_after.filter(|_| !self.marked) {
+            match self.commands.recv_timeout(after) {
+                Ok(command) => return Some(command),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.mark(),
+            }
+        }
+        self.commands.recv().ok()
+    }
+
+    /// Takes what is there.
+    fn collect(&self, first: Mutation) -> (Batch, Option<Command>) {
+        let mut batch = Batch::default();
+        let mut next = batch.add(first).map(Command::Commit);
+        while next.is_none() {
+            next = match self.commands.try_recv() {
+                Ok(Command::Commit(mutation)) => batch.add(mutation).map(Command::Commit),
+                Ok(Command::Close) => Some(Command::Close),
+                Err(_) => break,
+            };
+        }
+        (batch, next)
+    }
+
+    fn commit(&mut self, batch: Batch) {
+        if let Err(error) = self.shared.check_writable() {
+            batch.mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
+            return;
+        }
+        let (mutations, too_large): (Vec<_>, Vec<_>) =
+            batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
+        too_large.into_iter().for_each(|mutation| mutation.fail(StoreError::TooLarge));
+        let place = match self.place_pack(batch.packed_bytes as u64) {
+            Ok(place) => place,
+            Err(error) => {
+                let error = self.disk_failed(error);
+                return mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
+            }
+        };
+        let mut plan = self.plan(mutations, place.is_some());
+        let answers = std::mem::take(&mut plan.answers);
+        let done = if plan.entries.is_empty() { Ok(()) } else { self.write(plan, place) };
+        answer_all(answers, &done);
+        self.after_commit();
+    }
+
+    /// Finds room for the pack; none when there is no pack or no room.
+    fn place_pack(&self, len: u64) -> Result<Option<Place>, LogError> {
+        if len == 0 {
+            return Ok(None);
+        }
+        match self.shared.segments.place(Lane::Pack, len) {
+            Ok(place) => Ok(Some(place)),
+            Err(LogError::DiskFull(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn plan(&self, mutations: Vec<Mutation>, room: bool) -> Plan {
+        let index = self.shared.index();
+        let mut planner = Planner::new(&index, &self.shared.stamps, self.shared.clock.now(), room);
+        mutations.into_iter().for_each(|mutation| planner.add(mutation));
+        planner.finish()
+    }
+
+    /// Makes a plan durable and then visible.
+    fn write(&mut self, mut plan: Plan, place: Option<Place>) -> Result<(), StoreError> {
+        let written = self.write_pack(&mut plan, place.as_ref()).and_then(|pack| {
+            let mut body = Vec::with_capacity(128 * plan.entries.len());
+            plan.entries.iter().for_each(|entry| entry.encode(&mut body));
+            self.journal.write(plan.entries.len() as u32, &body, pack)
+        });
+        let written = written.map_err(|error| self.disk_failed(error))?;
+        let synced = match place {
+            Some(place) => self.syncer.sync_both(place.segment.file.clone(), self.journal.file().as_ref()),
+            None => self.journal.file().sync_data(),
+        };
+        synced.map_err(|error| self.sync_failed(&error))?;
+        self.journal.is_durable(&written);
+        self.log_bytes += written.len();
+        self.publish(&plan.entries)
+    }
+
+    fn write_pack(&self, plan: &mut Plan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
+        let pack = std::mem::take(&mut plan.pack);
+        let Some(place) = place.filter(|_| !pack.is_empty()) else {
+            return Ok(None);
+        };
+        let used = pack.len();
+        let (pack, extents) = pack.write(&self.shared.store, place)?;
+        plan.place_pack(&extents);
+        self.shared.segments.give_back(Lane::Pack, place, used);
+        Ok(Some(pack))
+    }
+
+    fn publish(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        let mut index = self.shared.index_mut();
+        for entry in entries {
+            if let Err(error) = index.apply(entry) {
+                drop(index);
+                let why = format!("a durable entry does not fit the index: {error}");
+                self.shared.latch(why.clone());
+                return Err(StoreError::ReadOnly(why));
+            }
+        }
+        drop(index);
+        self.shared.set_sequence(self.journal.next_sequence() - 1);
+        self.marked = entries.is_empty();
+        Ok(())
+    }
+
+    /// Writes a group that says that the last one is durable.
+    fn mark(&mut self) {
+        let plan = Plan::default();
+        if self.shared.check_writable().is_ok() {
+            // A full disk will have room another time; all else has been reported and latched.
+            let _ = self.write(plan, None);
+        }
+        self.marked = true;
+    }
+
+    /// A write failed. Nothing of the group counts: the next one is written over it.
+    fn disk_failed(&self, error: LogError) -> StoreError {
+        if !matches!(error, LogError::DiskFull(_)) {
+            self.shared.latch(format!("a write failed: {error}"));
+        }
+        self.shared.failed(error)
+    }
+
+    fn sync_failed(&self, error: &io::Error) -> StoreError {
+        let why = format!("syncing {} failed: {error}", self.journal.path());
+        self.shared.latch(why.clone());
+        StoreError::ReadOnly(why)
+    }
+
+    fn after_commit(&mut self) {
+        if let Err(error) = self.shared.segments.seal_retired() {
+            log::warn!("a full segment could not be sealed, which does no harm: {error}");
+        }
+        if self.log_bytes >= checkpointer::due_after(&self.shared) {
+            self.log_bytes = 0;
+            let _ = self.checkpoints.send(());
+        }
+    }
+
+    fn stop(self, closed: bool) {
+        drop(self.checkpoints);
+        join(self.checkpointer);
+        if !closed || self.shared.check_writable().is_err() {
+            return;
+        }
+        if let Err(error) = checkpointer::write(&self.shared) {
+            log::warn!("no checkpoint was written, so that the next start reads more of the log: {error}");
+        }
+    }
+}
+
+fn answer_all(answers: Vec<Answer>, done: &Result<(), StoreError>) {
+    for answer in answers {
+        answer(done.clone());
+    }
+}

@@ -1,0 +1,134 @@
+//! What readers, writers and the committer share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::base::Clock;
+use crate::format::StoreId;
+use crate::fs::Fs;
+use crate::index::Index;
+use crate::log::{Damage, LogError, Segments};
+use crate::store::stamps::Stamps;
+use crate::store::{Health, Options, StoreError};
+
+/// Places of damage that are remembered; more are only logged.
+const DAMAGE_KEPT_MAX: usize = 100;
+
+pub(super) struct Shared {
+    pub(super) fs: Arc<dyn Fs>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) store: StoreId,
+    pub(super) options: Options,
+    pub(super) segments: Segments,
+    pub(super) stamps: Stamps,
+    index: RwLock<Index>,
+    /// The sequence of the last group in the index.
+    sequence: AtomicU64,
+    read_only: Mutex<Option<String>>,
+    damage: Mutex<Vec<Damage>>,
+    torn_groups: AtomicU64,
+    /// Held while a checkpoint is written: one at a time.
+    pub(super) checkpointing: Mutex<()>,
+    /// The length of the newest checkpoint, in bytes.
+    pub(super) checkpoint_len: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        store: StoreId,
+        options: Options,
+        segments: Segments,
+        index: Index,
+        sequence: u64,
+    ) -> Self {
+        let stamps = Stamps::new(clock.clone(), index.last_stamp());
+        Self {
+            fs,
+            clock,
+            store,
+            options,
+            segments,
+            stamps,
+            index: RwLock::new(index),
+            sequence: AtomicU64::new(sequence),
+            read_only: Mutex::default(),
+            damage: Mutex::default(),
+            torn_groups: AtomicU64::new(0),
+            checkpointing: Mutex::default(),
+            checkpoint_len: AtomicU64::new(0),
+        }
+    }
+
+    /// The index as last published.
+    pub(super) fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().expect("the committer does not panic while it publishes")
+    }
+
+    /// For the committer alone.
+    pub(super) fn index_mut(&self) -> RwLockWriteGuard<'_, Index> {
+        self.index.write().expect("the committer does not panic while it publishes")
+    }
+
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_sequence(&self, sequence: u64) {
+        self.sequence.store(sequence, Ordering::Release);
+    }
+
+    /// Fails when the store takes no writes.
+    pub(super) fn check_writable(&self) -> Result<(), StoreError> {
+        match self.read_only.lock().expect("nobody panics while holding it").as_ref() {
+            Some(why) => Err(StoreError::ReadOnly(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// From here on no write is taken. After a failed sync nothing is known of what is on disk, and trying again proves
+    /// nothing (data-format.md, section 1, point 5).
+    pub(super) fn latch(&self, why: String) {
+        log::error!("the store takes no more writes: {why}. Look at the disk, then restart");
+        self.read_only.lock().expect("nobody panics while holding it").get_or_insert(why);
+    }
+
+    /// Remembers damage.
+    pub(super) fn report(&self, damage: &Damage) {
+        let mut known = self.damage.lock().expect("nobody panics while holding it");
+        if known.contains(damage) {
+            return;
+        }
+        log::error!("{damage}");
+        if known.len() < DAMAGE_KEPT_MAX {
+            known.push(damage.clone());
+        }
+    }
+
+    /// Turns an error of the log into one of the store, and remembers damage.
+    pub(super) fn failed(&self, error: LogError) -> StoreError {
+        if let LogError::Damaged(damage) = &error {
+            self.report(damage);
+        }
+        error.into()
+    }
+
+    pub(super) fn count_torn(&self) {
+        self.torn_groups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn health(&self) -> Health {
+        let index = self.index();
+        Health {
+            read_only: self.read_only.lock().expect("nobody panics while holding it").clone(),
+            damage: self.damage.lock().expect("nobody panics while holding it").clone(),
+            torn_groups: self.torn_groups.load(Ordering::Relaxed),
+            sequence: self.sequence(),
+            buckets: index.bucket_count(),
+            versions: index.version_count(),
+            live_bytes: index.liveness().iter().map(|(_, bytes)| bytes).sum(),
+            segments: self.segments.ids().len() as u64,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The store as a whole, over the simulated disk.
+
+mod basics;
+
+use std::sync::Arc;
+
+use crate::base::digest::Md5;
+use crate::base::{ManualClock, SeededEntropy, Timestamp};
+use crate::fs::sim::SimFs;
+use crate::store::*;
+
+/// Options that make no difference but size, and no commit that nobody asked for.
+pub(super) fn options() -> Options {
+    Options { keep_free_bytes: 0, mark_after: None, ..Options::default() }
+}
+
+pub(super) fn open(fs: &SimFs) -> Store {
+    try_open(fs).expect("the store opens")
+}
+
+pub(super) fn try_open(fs: &SimFs) -> Result<Store, OpenError> {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+    Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options())
+}
+
+pub(super) fn commit_of(bytes: &[u8]) -> Commit {
+    let mut attributes = Attributes::new();
+    attributes.push("content-type", "text/plain");
+    Commit { etag: ETag::Md5(Md5::of(bytes)), attributes, checksums: vec![], condition: WriteCondition::None }
+}
+
+pub(super) fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8]) -> Result<Written, StoreError> {
+    put_if(store, bucket, key, bytes, WriteCondition::None)
+}
+
+pub(super) fn put_if(
+    store: &Store,
+    bucket: &str,
+    key: &str,
+    bytes: &[u8],
+    condition: WriteCondition,
+) -> Result<Written, StoreError> {
+    let mut writer = store.writer(bucket, key, Some(bytes.len() as u64))?;
+    // Odd pieces, so that nothing depends on how the bytes arrive.
+    for piece in bytes.chunks(100_003) {
+        writer.write(piece)?;
+    }
+    writer.commit(Commit { condition, ..commit_of(bytes) })
+}
+
+pub(super) fn get(store: &Store, bucket: &str, key: &str) -> Result<Vec<u8>, StoreError> {
+    let found = store.find(bucket, key, Selector::Current)?;
+    read_all(store, &found.version, 0..found.version.size)
+}
+
+pub(super) fn read_all(
+    store: &Store,
+    version: &VersionRecord,
+    range: Range<u64>,
+) -> Result<Vec<u8>, StoreError> {
+    let mut reader = store.read(version, range)?;
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 150_000]);
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(bytes),
+            len => bytes.extend_from_slice(&buffer[..len]),
+        }
+    }
+}
+
+pub(super) fn delete(store: &Store, bucket: &str, key: &str, which: Selector) -> Result<Deleted, StoreError> {
+    let deletion = Deletion { key: key.into(), which, if_match: None };
+    store.delete(bucket, vec![deletion])?.remove(0)
+}
+
+pub(super) fn keys(store: &Store, bucket: &str) -> Vec<String> {
+    let page = store.list_objects(bucket, &ListQuery { limit: 10_000, ..ListQuery::default() }).unwrap();
+    assert!(!page.truncated);
+    let name = |item| match item {
+        PageItem::Object { key, .. } => key,
+        PageItem::Prefix(prefix) => prefix,
+    };
+    page.items.into_iter().map(name).collect()
+}
+
+/// Bytes that differ in every block and for every seed.
+pub(super) fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    SeededEntropy::new(seed).fill(&mut bytes);
+    bytes
+}
