@@ -116,6 +116,13 @@ pub trait BodyRead: Send {
     /// `IncompleteBody` when the connection ends early, `RequestTimeout` when it is too slow, and whatever
     /// the verifying layers find. After an error no call succeeds.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error>;
+
+    /// What the client sent behind the body: names in lower case, the vendor prefix replaced by `p-`, in the order
+    /// they came. Complete, and verified as far as the request was signed, once `read` has returned 0; empty before.
+    /// A layer that wraps another passes on what that one has.
+    fn trailers(&self) -> &[(String, String)] {
+        &[]
+    }
 }
 
 /// A request body and what its framing says about its length.
