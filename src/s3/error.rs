@@ -75,6 +75,8 @@ error_codes! {
     InvalidLocationConstraint = 400, "The specified location constraint is not valid.";
     /// S3 API reference, CompleteMultipartUpload.
     InvalidPart = 400, "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
+    /// S3 API reference, GetObject, "partNumber".
+    InvalidPartNumber = 416, "The requested partnumber is not satisfiable.";
     /// S3 API reference, CompleteMultipartUpload.
     InvalidPartOrder = 400, "The list of parts was not in ascending order. The parts list must be specified in order by part number.";
     /// S3 API reference, GetObject and "Error responses"; RFC 9110, section 15.5.17.
