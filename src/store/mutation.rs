@@ -72,6 +72,8 @@ pub struct Commit {
     pub attributes: Attributes,
     /// Checksums, verified by the caller.
     pub checksums: Vec<Checksum>,
+    /// Tags: names and values.
+    pub tags: Vec<(String, String)>,
     /// What must hold.
     pub condition: WriteCondition,
 }
@@ -188,12 +190,13 @@ impl Mutation {
 
 impl Put {
     fn entry_bytes_max(&self) -> usize {
-        let attributes: usize =
-            self.commit.attributes.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
+        let tags = self.commit.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let pairs = self.commit.attributes.iter().chain(tags);
+        let pairs: usize = pairs.map(|(name, value)| name.len() + value.len() + 8).sum();
         let extents = match &self.content {
             Content::Packed { .. } => 1,
             Content::Stored { extents, .. } => extents.len(),
         };
-        ENTRY_BYTES_MAX + self.key.len() + attributes + extents * EXTENT_BYTES_MAX
+        ENTRY_BYTES_MAX + self.key.len() + pairs + extents * EXTENT_BYTES_MAX
     }
 }

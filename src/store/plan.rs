@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry as Slot;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Attributes, BucketRecord, Descriptor, ETag, Entry, ExtentRef, Last, VersionId, VersionRecord,
+    Attributes, BucketRecord, Descriptor, ETag, Entry, ExtentRef, Purpose, VersionId, VersionRecord,
     VersionSummary, Versioning,
 };
 use crate::index::Index;
@@ -151,6 +151,8 @@ impl<'a> Planner<'a> {
             extents,
             attributes: put.commit.attributes,
             checksums: put.commit.checksums,
+            tags: put.commit.tags,
+            upload: None,
         };
         let written = Written { id, null: record.null, modified: self.now };
         let key = put.key.into_bytes();
@@ -168,7 +170,7 @@ impl<'a> Planner<'a> {
             key: key.to_vec(),
             write: record.id.0,
             position: 0,
-            last: Last::Yes(Box::new(record.clone())),
+            purpose: Purpose::Object(Some(Box::new(record.clone()))),
         };
         self.plan.pack.push(payload, crc, &descriptor);
         self.plan.packed.push(self.plan.entries.len());
@@ -220,6 +222,8 @@ impl<'a> Planner<'a> {
             extents: Vec::new(),
             attributes: Attributes::new(),
             checksums: Vec::new(),
+            tags: Vec::new(),
+            upload: None,
         };
         self.put_version(bucket.id, key, record);
         let version = if null { VersionRef::Null } else { VersionRef::Id(id) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::digest::Crc32;
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
-use crate::format::{BucketRecord, Descriptor, ExtentRef, Last, VersionId, VersionRecord, Versioning};
+use crate::format::{BucketRecord, Descriptor, ExtentRef, Purpose, VersionId, VersionRecord, Versioning};
 use crate::log::{Lane, Segment, StreamExtent};
 use crate::store::committer::Committer;
 use crate::store::mutation::{Content, Mutation, Put};
@@ -133,7 +133,7 @@ impl<'s> ObjectWriter<'s> {
             Some(rest) if rest > 0 => rest,
             _ => FIRST_EXTENT_BYTES << self.stream.extents.len().min(8),
         };
-        self.place(capacity.min(EXTENT_PAYLOAD_MAX_BYTES), &self.descriptor(Last::No))
+        self.place(capacity.min(EXTENT_PAYLOAD_MAX_BYTES), &self.descriptor(Purpose::Object(None)))
     }
 
     fn place(&self, capacity: u64, descriptor: &Descriptor) -> Result<StreamExtent, StoreError> {
@@ -143,20 +143,20 @@ impl<'s> ObjectWriter<'s> {
         Ok(StreamExtent::new(place, capacity))
     }
 
-    fn descriptor(&self, last: Last) -> Descriptor {
+    fn descriptor(&self, purpose: Purpose) -> Descriptor {
         Descriptor {
             bucket: self.bucket.id,
             bucket_name: self.bucket.name.clone(),
             key: self.key.clone().into_bytes(),
             write: self.stream.write,
             position: self.stream.len,
-            last,
+            purpose,
         }
     }
 
     fn finish_extent(&mut self) -> Result<(), StoreError> {
         if let Some(open) = self.stream.open.take() {
-            let mut descriptor = self.descriptor(Last::No);
+            let mut descriptor = self.descriptor(Purpose::Object(None));
             descriptor.position -= open.payload_len();
             self.stream.crc = Crc32::combine(self.stream.crc, open.payload_crc(), open.payload_len());
             self.finish(open, &descriptor)?;
@@ -196,7 +196,7 @@ impl<'s> ObjectWriter<'s> {
     fn finish_stream(&mut self, commit: &Commit) -> Result<Content, StoreError> {
         self.finish_extent()?;
         let id = VersionId(self.shared.stamps.next());
-        let descriptor = self.descriptor(Last::Yes(Box::new(self.record(id, commit))));
+        let descriptor = self.descriptor(Purpose::Object(Some(Box::new(self.record(id, commit)))));
         let last = self.place(0, &descriptor)?;
         self.finish(last, &descriptor)?;
         for segment in &self.stream.segments {
@@ -218,6 +218,8 @@ impl<'s> ObjectWriter<'s> {
             extents: Vec::new(),
             attributes: commit.attributes.clone(),
             checksums: commit.checksums.clone(),
+            tags: commit.tags.clone(),
+            upload: None,
         }
     }
 
