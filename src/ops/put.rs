@@ -47,6 +47,7 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
         etag: ETag::Md5(verified.md5),
         attributes,
         checksums: verified.checksum.iter().map(to_store).collect(),
+        tags: Vec::new(),
         condition: match condition {
             conditions::WriteCondition::None => WriteCondition::None,
             conditions::WriteCondition::IfAbsent => WriteCondition::IfAbsent,
