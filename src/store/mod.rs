@@ -119,6 +119,12 @@ pub struct Page<T = PageItem> {
     pub truncated: bool,
 }
 
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), truncated: false }
+    }
+}
+
 impl ListQuery {
     fn to_index(&self) -> Query {
         Query {
