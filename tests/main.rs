@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod auth;
+mod auth_chunks;
+mod auth_hostile;
+mod auth_refusals;
 mod auth_vectors;
 mod floors;
 mod protocol;
