@@ -150,6 +150,11 @@ impl Index {
         self.versions_of(bucket, key)?.find(wanted)
     }
 
+    /// All versions of a key, oldest first.
+    pub fn records(&self, bucket: u64, key: &[u8]) -> impl Iterator<Item = VersionRecord> {
+        self.versions_of(bucket, key).into_iter().flat_map(Versions::records_oldest_first)
+    }
+
     /// A page of the current versions in a bucket: O(log n) and the length of the page, and of what it passes over:
     /// keys whose newest version is a delete marker.
     pub fn list(&self, bucket: u64, query: &Query) -> Page {

@@ -35,6 +35,8 @@ pub(super) fn told(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::BucketNotEmpty => ErrorCode::BucketNotEmpty,
         StoreError::NoSuchKey => ErrorCode::NoSuchKey,
         StoreError::NoSuchVersion => ErrorCode::NoSuchVersion,
+        StoreError::NoSuchUpload => ErrorCode::NoSuchUpload,
+        StoreError::PartReplaced(_) => ErrorCode::InvalidPart,
         StoreError::PreconditionFailed => ErrorCode::PreconditionFailed,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
         StoreError::DiskFull => ErrorCode::InsufficientStorage,

@@ -1,6 +1,7 @@
 //! The store as a whole, over the simulated disk.
 
 mod basics;
+mod parts;
 
 use std::sync::Arc;
 
