@@ -9,6 +9,7 @@ mod dialects;
 mod failures;
 mod get;
 mod harness;
+mod hostile;
 mod list;
 mod pages;
 mod permissions;
