@@ -8,3 +8,4 @@ mod auth_hostile;
 mod auth_refusals;
 mod auth_vectors;
 mod floors;
+mod protocol;

@@ -1,0 +1,20 @@
+//! The protocol without a socket: requests go to the service as an engine would hand them over, and a real store on the
+//! simulated disk answers. Each test is named by the rule that it holds.
+
+mod buckets;
+mod conditions;
+mod configurations;
+mod delete;
+mod dialects;
+mod failures;
+mod get;
+mod harness;
+mod hostile;
+mod list;
+mod pages;
+mod permissions;
+mod put;
+mod ranges;
+mod versioning;
+
+use harness::*;
