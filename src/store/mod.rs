@@ -12,6 +12,7 @@ mod mutation;
 mod options;
 mod plan;
 mod reader;
+mod reading;
 mod recovery;
 mod shared;
 mod stamps;
