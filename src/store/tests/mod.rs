@@ -1,6 +1,7 @@
 //! The store as a whole, over the simulated disk.
 
 mod basics;
+mod reading;
 
 use std::sync::Arc;
 
