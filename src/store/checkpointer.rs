@@ -73,13 +73,8 @@ fn feed(shared: &Shared, writer: &mut CheckpointWriter<'_>) -> Result<Checkpoint
         }
         entries.iter().try_for_each(|entry| writer.put(entry))?;
     }
-    let index = shared.index();
-    Ok(CheckpointEnd {
-        through: shared.sequence(),
-        last_stamp: shared.stamps.last(),
-        buckets: index.bucket_count(),
-        versions: index.version_count(),
-    })
+    // Asked last: no entry put in is of a later group.
+    Ok(writer.end(shared.sequence(), shared.stamps.last()))
 }
 
 fn remove_superfluous(shared: &Shared) -> Result<(), LogError> {
