@@ -7,6 +7,7 @@ mod extent_reader;
 mod extent_writer;
 mod files;
 mod groups;
+mod inspect;
 mod journal;
 mod replay;
 mod segments;

@@ -251,7 +251,7 @@ impl Segments {
         for id in self.ids().into_iter().rev().take(lanes.len()) {
             let segment = self.get(id)?;
             let len = segment.file.len()?;
-            if len + PAGE_BYTES > self.segment_max_bytes || self.is_sealed(&segment, len)? {
+            if len + PAGE_BYTES > self.segment_max_bytes || self.is_sealed(&segment)? {
                 continue;
             }
             let end = page_ceil(len);
@@ -261,13 +261,11 @@ impl Segments {
         Ok(())
     }
 
-    fn is_sealed(&self, segment: &Segment, len: u64) -> Result<bool, LogError> {
-        let Some(offset) = len.checked_sub(Footer::BYTES as u64).filter(|offset| *offset >= PAGE_BYTES)
-        else {
-            return Ok(false);
-        };
-        let mut page = vec![0; Footer::BYTES];
-        segment.file.read_exact_at(&mut page, offset)?;
-        Ok(Footer::decode(&self.store, &page) == Ok(Footer { segment: segment.id, offset }))
+    /// One with a bad footer was sealed, too.
+    fn is_sealed(&self, segment: &Segment) -> Result<bool, LogError> {
+        match segment.footer(&self.store) {
+            Err(LogError::Damaged(_)) => Ok(true),
+            footer => Ok(footer?.is_some()),
+        }
     }
 }
