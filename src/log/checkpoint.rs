@@ -6,7 +6,7 @@ use crate::format::{
     CheckpointEnd, Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId, checkpoint_path,
 };
 use crate::fs::{File, Fs};
-use crate::log::groups::{GroupReader, Next};
+use crate::log::groups::{GroupFile, GroupReader, Next};
 use crate::log::{Damage, LogError, create_file, open_file};
 
 /// A group of a checkpoint is written when its entries have reached this size.
@@ -151,10 +151,7 @@ fn read_groups(
     visit: &mut Visit<'_>,
 ) -> Result<CheckpointEnd, LogError> {
     let mut reader = GroupReader {
-        file,
-        file_len: file.len()?,
-        kind: GroupKind::Checkpoint,
-        store,
+        groups: GroupFile { file, len: file.len()?, kind: GroupKind::Checkpoint, store },
         position: PAGE_BYTES,
         sequence: 1,
         previous_crc: 0,

@@ -10,6 +10,7 @@ mod groups;
 mod inspect;
 mod journal;
 mod replay;
+mod scan;
 mod segments;
 
 use std::io;
@@ -22,6 +23,7 @@ pub use extent_writer::{PackBuilder, StreamExtent};
 pub use files::{create_file, list_numbers, open_file, remove_unfinished};
 pub use journal::{Journal, Written};
 pub use replay::{PackCheck, Replay, Start, Tail, Torn};
+pub use scan::{Found, GroupScan, SegmentRecord, SegmentScan};
 pub use segments::{Lane, Place, Segment, Segments};
 
 /// Where something that had been durable is not what it was.

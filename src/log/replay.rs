@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, Group, GroupKind, Pack, StoreId, UncheckedGroup, log_path};
 use crate::fs::{File, Fs};
-use crate::log::groups::{GroupReader, Next};
+use crate::log::groups::{GroupFile, GroupReader, Next};
 use crate::log::{Damage, LogError, list_numbers, open_file};
 
 /// Where reading starts.
@@ -209,10 +209,12 @@ impl Walk<'_, '_> {
             return Ok(Stop { position: PAGE_BYTES, why: String::new(), damage: Some(damage) });
         }
         let mut reader = GroupReader {
-            file: log.file.as_ref(),
-            file_len: log.len,
-            kind: GroupKind::Log,
-            store: self.replay.store,
+            groups: GroupFile {
+                file: log.file.as_ref(),
+                len: log.len,
+                kind: GroupKind::Log,
+                store: self.replay.store,
+            },
             position: PAGE_BYTES,
             sequence: self.sequence,
             previous_crc: expected,
