@@ -20,7 +20,7 @@ use thiserror::Error;
 pub use checkpoint::{CheckpointWriter, read_checkpoint};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};
-pub use files::{create_file, list_numbers, open_file, remove_unfinished};
+pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinished};
 pub use journal::{Journal, Written};
 pub use replay::{PackCheck, Replay, Start, Tail, Torn};
 pub use scan::{Found, GroupScan, SegmentRecord, SegmentScan};
