@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, MIB, PAGE_BYTES};
-use crate::format::{DecodeError, Descriptor, ExtentHeader, Footer, StoreId};
+use crate::format::{DecodeError, Descriptor, ExtentHeader, ExtentRef, Footer, StoreId};
 use crate::log::{Damage, ExtentReader, LogError, Segment};
 
 /// No descriptor is longer: the record in it must also fit into a group.
@@ -48,13 +48,13 @@ impl Segment {
         descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
     }
 
-    /// Verifies block table and all blocks of an extent that lies here.
+    /// Verifies block table and all blocks of an extent that lies here, whatever its header says.
     ///
     /// # Errors
     /// [`LogError::Damaged`] at the first that is not what was written.
-    pub fn check_payload(self: &Arc<Self>, header: &ExtentHeader) -> Result<(), LogError> {
-        let len = u64::from(header.payload_len);
-        let mut reader = ExtentReader::new(self.clone(), header.to_ref());
+    pub fn check_payload(self: &Arc<Self>, extent: &ExtentRef) -> Result<(), LogError> {
+        let len = u64::from(extent.payload_len);
+        let mut reader = ExtentReader::new(self.clone(), *extent);
         let mut buffer = vec![0; len.min(MIB) as usize];
         let mut position = 0;
         while position < len {

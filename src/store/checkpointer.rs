@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::shared::Shared;
 
 /// Checkpoints that are kept.
-const GENERATIONS: usize = 2;
+pub(super) const GENERATIONS: usize = 2;
 /// Keys that are copied out of the index while it is locked against the committer.
 const KEYS_AT_ONCE: usize = 256;
 

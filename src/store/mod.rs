@@ -16,6 +16,7 @@ mod reading;
 mod recovery;
 mod shared;
 mod stamps;
+pub mod verify;
 mod writer;
 
 use std::ops::Range;
@@ -31,6 +32,7 @@ pub use health::Health;
 pub use mutation::{Commit, Deleted, Deletion, Selector, VersionRef, WriteCondition, Written};
 pub use options::Options;
 pub use reader::ObjectReader;
+pub use verify::verify;
 pub use writer::ObjectWriter;
 
 use crate::base::{Clock, Entropy};

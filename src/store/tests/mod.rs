@@ -2,6 +2,7 @@
 
 mod basics;
 mod reading;
+mod verify;
 
 use std::sync::Arc;
 
