@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod auth;
+mod auth_vectors;
 mod floors;

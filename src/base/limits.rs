@@ -41,6 +41,15 @@ pub const PRESIGNED_EXPIRES_MAX_SECS: u64 = 604_800;
 /// Largest chunk of an `aws-chunked` body. Clients send 64 KiB to 1 MiB; a signed chunk is held in memory
 /// until its signature has been verified.
 pub const AWS_CHUNK_MAX_BYTES: u64 = 16 * MIB;
+/// The line before a chunk of an `aws-chunked` body, or one trailer line behind the last, without its line end.
+/// A size of 16 digits with a signature takes 97.
+pub const AWS_CHUNK_LINE_MAX_BYTES: usize = 512;
+/// Trailers that a request may announce; clients send one checksum.
+pub const TRAILERS_MAX: usize = 8;
+/// Derived signing keys that are kept for a user. Seven days of presigned URLs and today, in two regions, fit.
+pub const SIGNING_KEYS_PER_USER_MAX: usize = 18;
+/// Access key, secret key or name of a user.
+pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 
 // ---- The front end ------------------------------------------------------------------------------------
 

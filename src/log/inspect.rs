@@ -94,7 +94,8 @@ impl Segment {
         }
     }
 
-    pub(super) fn damage(&self, offset: u64, what: impl Into<String>) -> Damage {
+    /// Damage here.
+    pub fn damage(&self, offset: u64, what: impl Into<String>) -> Damage {
         Damage::new(self.path(), offset, what)
     }
 

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::base::limits::MIB;
     use crate::base::{ManualClock, Timestamp};
-    use crate::format::{Descriptor, GroupHeader, Last, page_ceil};
+    use crate::format::{Descriptor, GroupHeader, Purpose, page_ceil};
     use crate::fs::Fs;
     use crate::fs::sim::SimFs;
     use crate::log::{Lane, PackBuilder, Segments};
@@ -276,7 +276,7 @@ mod tests {
                 key: key.to_vec(),
                 write: 2,
                 position: 0,
-                last: Last::No,
+                purpose: Purpose::Object(None),
             };
             pack.push(&[7; 100], 0, &descriptor);
         }

@@ -116,6 +116,13 @@ pub trait BodyRead: Send {
     /// `IncompleteBody` when the connection ends early, `RequestTimeout` when it is too slow, and whatever
     /// the verifying layers find. After an error no call succeeds.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error>;
+
+    /// What the client sent behind the body: names in lower case, the vendor prefix replaced by `p-`, in the order
+    /// they came. Complete, and verified as far as the request was signed, once `read` has returned 0; empty before.
+    /// A layer that wraps another passes on what that one has.
+    fn trailers(&self) -> &[(String, String)] {
+        &[]
+    }
 }
 
 /// A request body and what its framing says about its length.
@@ -182,7 +189,7 @@ pub enum ResponseBody {
     Bytes(Vec<u8>),
     /// Bytes to come.
     Stream {
-        /// How many bytes there will be; `None` sends them chunked (interface.md, "Processing may take minutes").
+        /// How many bytes there will be; `None` sends them chunked (S3 API reference, CompleteMultipartUpload).
         length: Option<u64>,
         /// Where they come from.
         source: Box<dyn BodySource>,
@@ -250,7 +257,7 @@ pub trait Handler: Send + Sync {
     /// Answers one request. A body that was not read to its end is the engine's to drain or to cut off.
     fn handle(&self, request: Request<'_>) -> Response;
 
-    /// The answer when no worker is free to handle a request (decisions.md, "overload"): made without looking at
+    /// The answer when no worker is free to handle a request (S3 API reference, SlowDown): made without looking at
     /// the request.
     fn overloaded(&self) -> Response;
 

@@ -133,7 +133,7 @@ impl Batch {
     fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
         let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..));
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
-        let packed_bytes = self.packed_bytes + mutation.packed_bytes();
+        let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
         let full = entry_bytes > GROUP_BODY_TARGET_BYTES
             || packed_bytes as u64 > PACK_MAX_BYTES
             || self.mutations.len() >= GROUP_MUTATIONS_MAX

@@ -86,8 +86,9 @@ impl<'a> Reading<'a> {
 fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
     for entry in &group.entries {
         match index.apply(entry) {
-            // The bucket was deleted while the checkpoint was made, behind this group.
-            Err(ApplyError::UnknownBucket(_)) if group.header.sequence <= through => {}
+            // It was deleted while the checkpoint was made, behind this group.
+            Err(ApplyError::UnknownBucket(_) | ApplyError::UnknownUpload(_))
+                if group.header.sequence <= through => {}
             applied => applied.map_err(|error| error.to_string())?,
         }
     }

@@ -1,5 +1,5 @@
 //! Looking at all of a store without changing a byte of it: every file, every group behind a checkpoint that is kept, every
-//! extent of every version.
+//! extent of every version and of every part of an upload.
 
 mod objects;
 mod report;
@@ -7,7 +7,7 @@ mod report;
 use std::io;
 
 pub use report::{
-    Counts, Finding, Note, NoteKind, ObjectName, Progress, Report, SegmentUse, Step, VerifyError,
+    Counts, Finding, Note, NoteKind, Owner, Progress, Report, SegmentUse, Step, VerifyError, Which,
 };
 
 use crate::base::digest::Crc32;
@@ -187,6 +187,7 @@ impl Verifier<'_> {
     fn account(&mut self, index: &Index, whole: bool) {
         self.report.counts.buckets = index.bucket_count();
         self.report.counts.versions = index.version_count();
+        self.report.counts.uploads = index.upload_count();
         for segment in &mut self.report.segments {
             segment.live = index.liveness().of(segment.id);
             if whole && segment.live == 0 {

@@ -1,6 +1,7 @@
 //! The store as a whole, over the simulated disk.
 
 mod basics;
+mod parts;
 mod reading;
 mod verify;
 
@@ -28,7 +29,13 @@ pub(super) fn try_open(fs: &SimFs) -> Result<Store, OpenError> {
 pub(super) fn commit_of(bytes: &[u8]) -> Commit {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "text/plain");
-    Commit { etag: ETag::Md5(Md5::of(bytes)), attributes, checksums: vec![], condition: WriteCondition::None }
+    Commit {
+        etag: ETag::Md5(Md5::of(bytes)),
+        attributes,
+        checksums: vec![],
+        tags: vec![],
+        condition: WriteCondition::None,
+    }
 }
 
 pub(super) fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8]) -> Result<Written, StoreError> {

@@ -151,7 +151,7 @@ fn checkpoints_that_do_not_add_up_to_the_same_are_found() {
     let groups = fs.contents(&checkpoint_path(older)).unwrap().split_off(PAGE_BYTES as usize);
     fs.overwrite(&checkpoint_path(newer), PAGE_BYTES, &groups).unwrap();
     let report = look(&fs);
-    let found: Vec<_> = report.findings.iter().map(|finding| finding.to_string()).collect();
+    let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("adds up to something else"), "{found:?}");
 }

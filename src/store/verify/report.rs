@@ -5,7 +5,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::format::{VersionId, segment_path};
+use crate::format::{UploadId, VersionId, segment_path};
 use crate::log::Damage;
 
 /// All that was seen.
@@ -26,21 +26,38 @@ pub struct Report {
 pub struct Finding {
     /// Where, what was expected and what is there instead.
     pub damage: Damage,
-    /// The version that it belongs to; `None` when it concerns the file.
-    pub object: Option<ObjectName>,
+    /// Whose bytes they are; `None` when it concerns the file.
+    pub owner: Option<Owner>,
 }
 
-/// A version of an object by its names.
+/// A version of an object, or a part of an upload in progress, by its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectName {
+pub struct Owner {
     /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// The id of the version.
-    pub version: VersionId,
-    /// Whether clients see it as `null`.
-    pub null: bool,
+    /// Which of those under this key.
+    pub which: Which,
+}
+
+/// Which version or part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// A version.
+    Version {
+        /// Its id.
+        id: VersionId,
+        /// Whether clients see it as `null`.
+        null: bool,
+    },
+    /// A part.
+    Part {
+        /// The upload.
+        upload: UploadId,
+        /// The number of the part.
+        number: u32,
+    },
 }
 
 /// Something worth knowing.
@@ -78,7 +95,7 @@ pub struct SegmentUse {
     pub id: u64,
     /// Its length in bytes.
     pub len: u64,
-    /// Bytes of extents that versions refer to.
+    /// Bytes of extents that versions and parts refer to.
     pub live: u64,
     /// Whether it is sealed.
     pub sealed: bool,
@@ -97,7 +114,9 @@ pub struct Counts {
     pub buckets: u64,
     /// Versions, delete markers included.
     pub versions: u64,
-    /// Extents that versions refer to; one that two share counts twice.
+    /// Multipart uploads in progress.
+    pub uploads: u64,
+    /// Extents that versions and parts refer to; one that several share counts once.
     pub extents: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
@@ -110,7 +129,7 @@ pub enum Step {
     Files,
     /// The newest checkpoint, and the log behind it.
     Metadata,
-    /// The extents of all versions.
+    /// The extents of all versions and parts.
     Objects,
     /// The other checkpoints, and the log behind them.
     OtherCheckpoints,
@@ -144,7 +163,7 @@ pub enum VerifyError {
 impl Report {
     /// Adds damage of a file that may have been seen before.
     pub(super) fn find(&mut self, damage: Damage) {
-        let finding = Finding { damage, object: None };
+        let finding = Finding { damage, owner: None };
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
@@ -174,18 +193,22 @@ impl SegmentUse {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.object {
-            Some(object) => write!(f, "{object}: {}", self.damage),
+        match &self.owner {
+            Some(owner) => write!(f, "{owner}: {}", self.damage),
             None => self.damage.fmt(f),
         }
     }
 }
 
-impl fmt::Display for ObjectName {
+impl fmt::Display for Owner {
     /// Control characters are escaped: a key may hold any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let null = if self.null { " (null)" } else { "" };
-        write!(f, "bucket {}, key {:?}, version {}{null}", self.bucket, self.key, self.version)
+        write!(f, "bucket {}, key {:?}, ", self.bucket, self.key)?;
+        match self.which {
+            Which::Version { id, null: false } => write!(f, "version {id}"),
+            Which::Version { id, null: true } => write!(f, "version {id} (null)"),
+            Which::Part { upload, number } => write!(f, "part {number} of upload {upload}"),
+        }
     }
 }
 

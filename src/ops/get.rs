@@ -1,0 +1,236 @@
+//! GetObject and HeadObject.
+
+use std::io;
+use std::ops::Range;
+
+use super::failure::{self, ForClient as _};
+use super::{Context, version_id};
+use crate::auth::{Action, Authorized};
+use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
+use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
+use crate::s3::range::ByteRange;
+use crate::s3::{
+    BodySource, Call, ErrorCode, RequestId, Response, ResponseBody, S3Error, checksum, metadata,
+};
+use crate::store::{
+    BucketInfo, Checksum, ChecksumAlgorithm, ChecksumType, Found, ObjectReader, Selector, VersionRecord,
+};
+
+/// A body of at most this size is read, and so verified, before the answer begins.
+const WHOLE_MAX_BYTES: u64 = 256 * KIB;
+
+/// GetObject.
+pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let found = find(context, proof, call)?;
+    let (response, bytes) = head_of(&found, proof, call)?;
+    let length = bytes.end - bytes.start;
+    if length == 0 {
+        return Ok(response);
+    }
+    let reader = context.store.read(&found.version, bytes).for_client(call)?;
+    let body =
+        if length <= WHOLE_MAX_BYTES { whole(reader, length, call) } else { stream(reader, length, call) };
+    Ok(response.with_body(body?))
+}
+
+/// HeadObject.
+pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let found = find(context, proof, call)?;
+    let (response, bytes) = head_of(&found, proof, call)?;
+    Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
+}
+
+/// The version that is asked for, if there is one to be read.
+fn find(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Found, S3Error> {
+    let which = version_id::selector(&call.query)?;
+    let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
+    let found = found.map_err(|error| conceal(error, proof, call))?;
+    if !found.version.delete_marker {
+        return Ok(found);
+    }
+    Err(match which {
+        Selector::Current => conceal(deleted(&found, call), proof, call),
+        Selector::Null | Selector::Id(_) => marker(&found),
+    })
+}
+
+/// Whether a key exists is told to those alone who may list the bucket (S3 API reference, GetObject, "Permissions").
+fn conceal(error: S3Error, proof: &Authorized, call: &Call<'_>) -> S3Error {
+    let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, call.bucket(), None);
+    if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
+}
+
+/// The answer where the current version is a delete marker (S3 user guide, "Working with delete markers").
+fn deleted(found: &Found, call: &Call<'_>) -> S3Error {
+    let error =
+        S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
+    with_version_id(error, &found.bucket, &found.version)
+}
+
+/// The answer where the version that was named is a delete marker.
+fn marker(found: &Found) -> S3Error {
+    let error = S3Error::new(ErrorCode::MethodNotAllowed)
+        .element("Method", "GET")
+        .element("ResourceType", "DeleteMarker")
+        .header("Allow", "DELETE")
+        .header("Last-Modified", found.version.modified.to_http_date())
+        .header("p-delete-marker", "true");
+    with_version_id(error, &found.bucket, &found.version)
+}
+
+fn with_version_id(error: S3Error, bucket: &BucketInfo, version: &VersionRecord) -> S3Error {
+    match version_id::shown(bucket, version) {
+        Some(id) => error.header("p-version-id", id),
+        None => error,
+    }
+}
+
+/// Status and headers of the answer, and the bytes that belong to it.
+fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Response, Range<u64>), S3Error> {
+    if proof.identity().is_anonymous() && metadata::overrides(&call.query) {
+        return Err(S3Error::new(ErrorCode::InvalidRequest)
+            .message("Request specific response headers cannot be used for anonymous GET requests."));
+    }
+    let version = &found.version;
+    let etag = version.etag.to_string();
+    check_conditions(version, &etag, call)?;
+    let range = range(version, &etag, call)?;
+    let mut response = Response::new(if range.is_some() { 206 } else { 200 })
+        .header("Accept-Ranges", "bytes")
+        .header("Last-Modified", version.modified.to_http_date())
+        .header("ETag", etag);
+    if let Some(id) = version_id::shown(&found.bucket, version) {
+        response = response.header("p-version-id", id);
+    }
+    response = metadata::send(version.attributes.iter(), &call.query, response)?;
+    match range {
+        Some(bytes) => {
+            let shown = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, version.size);
+            Ok((response.header("Content-Range", shown), bytes))
+        }
+        None => Ok((with_checksums(response, version, call), 0..version.size)),
+    }
+}
+
+fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<(), S3Error> {
+    match ReadConditions::from_headers(call.headers()).decide(etag, version.modified) {
+        Verdict::Proceed => Ok(()),
+        Verdict::Failed(condition) => {
+            Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
+        }
+        Verdict::NotModified => Err(S3Error::new(ErrorCode::NotModified)
+            .header("ETag", etag)
+            .header("Last-Modified", version.modified.to_http_date())),
+    }
+}
+
+/// The bytes that `Range` or `partNumber` ask for; `None` for all.
+fn range(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<Option<Range<u64>>, S3Error> {
+    let part = call.query.number("partNumber", 1..=PART_NUMBER_MAX)?;
+    match (part, call.headers().get_str("range")) {
+        (None, None) => Ok(None),
+        (None, Some(_)) if !range_applies(call.headers(), etag, version.modified) => Ok(None),
+        (None, Some(header)) => range_of(header, version.size),
+        (Some(_), Some(_)) => Err(S3Error::new(ErrorCode::InvalidRequest)
+            .message("Cannot specify both Range header and partNumber query parameter.")),
+        // An object that was put in one piece has one part.
+        (Some(1), None) => Ok((version.size > 0).then_some(0..version.size)),
+        (Some(_), None) => Err(S3Error::new(ErrorCode::InvalidPartNumber)),
+    }
+}
+
+fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {
+    let Some(range) = ByteRange::parse(header) else { return Ok(None) };
+    range.resolve(size).map(Some).ok_or_else(|| {
+        S3Error::new(ErrorCode::InvalidRange)
+            .element("RangeRequested", header)
+            .element("ActualObjectSize", size.to_string())
+            .header("Content-Range", format!("bytes */{size}"))
+    })
+}
+
+/// Adds the checksums that came with the object, where they are asked for.
+fn with_checksums(mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
+    if !call.p("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
+        return response;
+    }
+    for checksum in &version.checksums {
+        response = response.header(checksum_header(checksum.algorithm), checksum_text(checksum));
+    }
+    match version.checksums.first().map(|checksum| checksum.kind) {
+        Some(ChecksumType::FullObject) => response.header("p-checksum-type", "FULL_OBJECT"),
+        Some(ChecksumType::Composite) => response.header("p-checksum-type", "COMPOSITE"),
+        None => response,
+    }
+}
+
+fn checksum_header(algorithm: ChecksumAlgorithm) -> &'static str {
+    match algorithm {
+        ChecksumAlgorithm::Crc32 => checksum::Algorithm::Crc32,
+        ChecksumAlgorithm::Crc32c => checksum::Algorithm::Crc32c,
+        ChecksumAlgorithm::Sha1 => checksum::Algorithm::Sha1,
+        ChecksumAlgorithm::Sha256 => checksum::Algorithm::Sha256,
+        ChecksumAlgorithm::Crc64Nvme => checksum::Algorithm::Crc64Nvme,
+    }
+    .header()
+}
+
+fn checksum_text(checksum: &Checksum) -> String {
+    let value = checksum::encode(&checksum.value);
+    match checksum.kind {
+        ChecksumType::FullObject => value,
+        ChecksumType::Composite => format!("{value}-{}", checksum.parts),
+    }
+}
+
+/// All of a small body.
+fn whole(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
+    let mut bytes = vec![0; length as usize];
+    fill(&mut reader, &mut bytes, call)?;
+    Ok(ResponseBody::Bytes(bytes))
+}
+
+/// A large body. Its first bytes are read before the answer is decided, so that damage there still makes an error of it.
+fn stream(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
+    let mut first = vec![0; BLOCK_BYTES as usize];
+    fill(&mut reader, &mut first, call)?;
+    let source = Box::new(ObjectBody { first, sent: 0, reader, id: call.id.clone() });
+    Ok(ResponseBody::Stream { length: Some(length), source })
+}
+
+/// Fills `buf`, which is no longer than what is there.
+fn fill(reader: &mut ObjectReader, buf: &mut [u8], call: &Call<'_>) -> Result<(), S3Error> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match reader.read(&mut buf[filled..]).for_client(call)? {
+            0 => {
+                log::error!("request {}: the object ends after {filled} bytes of {}", call.id, buf.len());
+                return Err(S3Error::new(ErrorCode::InternalError));
+            }
+            read => filled += read,
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of an object on their way out.
+struct ObjectBody {
+    first: Vec<u8>,
+    /// How many of the first bytes have been handed out.
+    sent: usize,
+    reader: ObjectReader,
+    id: RequestId,
+}
+
+impl BodySource for ObjectBody {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.first[self.sent..];
+        if rest.is_empty() {
+            return self.reader.read(buf).map_err(|error| io::Error::other(failure::told(&error, &self.id)));
+        }
+        let count = rest.len().min(buf.len());
+        buf[..count].copy_from_slice(&rest[..count]);
+        self.sent += count;
+        Ok(count)
+    }
+}
