@@ -6,7 +6,7 @@ use crate::base::limits::PAGE_BYTES;
 use crate::format::{FileKind, checkpoint_path, log_path, segment_path, unfinished};
 use crate::fs::sim::CrashPolicy;
 use crate::fs::{Fs, ReadOnly};
-use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError};
+use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError, Which};
 
 fn look(fs: &SimFs) -> Report {
     verify(fs, &mut |_| {}).expect("the store can be looked at")
@@ -52,6 +52,43 @@ fn a_healthy_store_is_found_to_be_so_and_all_of_it_is_counted() {
 }
 
 #[test]
+fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("photos", "admin").unwrap();
+    put(&store, "photos", "source", &bytes(1, 100_000)).unwrap();
+    let found = store.find("photos", "source", Selector::Current).unwrap();
+    let (source, extent) = (found.version.clone(), found.version.extents[0]);
+    let source =
+        CopySource { bucket: found.bucket.id, key: "source".into(), version: source, range: 10..90_000 };
+    store.copy(source, "photos", "copy", commit_of(b"")).unwrap();
+    drop(store);
+    assert_eq!(nothing_found(&fs).counts.payload_bytes, 100_000);
+    fs.damage(&segment_path(extent.segment), extent.offset + 70_000, 1).unwrap();
+    let mut owners: Vec<_> = look(&fs).findings.into_iter().map(|f| f.owner.unwrap().key).collect();
+    owners.sort_unstable();
+    assert_eq!(owners, ["copy", "source"]);
+}
+
+#[test]
+fn parts_of_uploads_in_progress_are_looked_at() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("photos", "admin").unwrap();
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let upload = store.create_upload("photos", "film", new).unwrap().id;
+    let mut writer = store.part_writer("photos", "film", upload, 7, None).unwrap();
+    writer.write(&bytes(1, 100_000)).unwrap();
+    let extent = writer.commit([0; 16], None).unwrap().extents[0];
+    drop(store);
+    assert_eq!(nothing_found(&fs).counts.uploads, 1);
+    fs.damage(&segment_path(extent.segment), extent.offset + 70_000, 1).unwrap();
+    let owner = look(&fs).findings.remove(0).owner.unwrap();
+    assert_eq!(owner.which, Which::Part { upload, number: 7 });
+}
+
+#[test]
 fn nothing_is_written_and_the_lock_is_given_back() {
     let fs = SimFs::new();
     drop(filled(&fs));
@@ -80,7 +117,7 @@ fn a_file_system_that_takes_no_writes_is_looked_at_without_a_lock() {
 
 #[test]
 fn what_a_crash_leaves_is_noted_and_no_damage() {
-    for seed in 0..50 {
+    for seed in 0..20 {
         let fs = SimFs::new();
         let store = filled(&fs);
         // The power goes during one of the next operations.
