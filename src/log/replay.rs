@@ -9,6 +9,9 @@ use crate::fs::{File, Fs};
 use crate::log::groups::{GroupReader, Next};
 use crate::log::{Damage, LogError, list_numbers, open_file};
 
+/// A page that nothing was written to. Comparing with it is many times faster than looking at each byte.
+const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+
 /// Where reading starts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Start {
@@ -161,7 +164,7 @@ struct Rest {
 
 impl Rest {
     fn take(&mut self, store: &StoreId, page: &[u8], at: u64) {
-        if page.iter().any(|byte| *byte != 0) {
+        if *page != ZEROS[..page.len()] {
             self.end = Some(at + page.len() as u64);
             if let Ok(group) = UncheckedGroup::decode(GroupKind::Log, store, page) {
                 self.stable = self.stable.max(group.header().stable);
