@@ -261,3 +261,23 @@ fn bytes_written_while_a_sync_runs_are_not_covered_by_it() {
     assert_eq!(names(&rebooted), ["a", "early"]);
     assert_eq!(fs.crash(CrashPolicy::KeepAll).contents("a").unwrap(), b"12");
 }
+
+#[test]
+fn the_next_process_reads_what_was_written_and_a_crash_may_still_take_it() {
+    let (fs, file) = disk_with("a", b"old");
+    file.write_all_at(b"new", 0).unwrap();
+    fs.create("b").unwrap();
+    let _lock = fs.lock("LOCK").unwrap();
+    let next = fs.kill();
+    assert!(file.len().is_err() && fs.lock("LOCK").is_err());
+    next.lock("LOCK").unwrap();
+    assert_eq!(names(&next), ["LOCK", "a", "b"]);
+    assert_eq!(next.contents("a").unwrap(), b"new");
+    let rebooted = next.crash(CrashPolicy::DropAll);
+    assert_eq!(names(&rebooted), ["a"]);
+    assert_eq!(rebooted.contents("a").unwrap(), b"old");
+
+    let next = fs.kill();
+    next.open("a").unwrap().sync_data().unwrap();
+    assert_eq!(next.crash(CrashPolicy::DropAll).contents("a").unwrap(), b"new");
+}
