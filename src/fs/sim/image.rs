@@ -97,6 +97,13 @@ impl FileImage {
         self.each_in_doubt(|cell| cell.forsake(mark));
     }
 
+    /// Readers see what a failed sync lost no longer.
+    pub(super) fn evict(&mut self) {
+        self.len.evict();
+        self.room.evict();
+        self.each_in_doubt(Cell::evict);
+    }
+
     fn each_in_doubt(&mut self, change: impl Fn(&mut Cell<Sector>)) {
         let sectors = &mut self.sectors;
         self.in_doubt.retain(|number| {

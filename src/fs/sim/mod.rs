@@ -319,6 +319,13 @@ impl File for SimFile {
         })
     }
 
+    fn evict(&self) -> io::Result<()> {
+        self.with(|disk| {
+            disk.image(self.id).evict();
+            Ok(())
+        })
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.shared.sync(&Synced::File(self.id), &self.path).map_err(|e| naming(&self.path, &e))
     }
