@@ -48,6 +48,8 @@ pub struct Tail {
     pub previous_crc: u32,
     /// The highest length that a group of the last file vouches for.
     pub durable_len: u64,
+    /// Whether nothing but its own bytes proves that the last good group was durable.
+    pub in_doubt: bool,
     /// The group that was dropped, if there was one.
     pub torn: Option<Torn>,
     /// Why nothing may be appended, if so.
@@ -264,7 +266,9 @@ impl Walk<'_, '_> {
         let mut torn =
             rest.end.map(|end| Torn { file: log.path.clone(), offset: stop.position, end, why: stop.why });
         let mut position = stop.position;
+        let mut in_doubt = false;
         if let Some(held) = self.held.take() {
+            in_doubt = held.group.header.sequence > self.watermark;
             if damage.is_none() && !self.counts(&held)? {
                 position = held.at;
                 self.sequence = held.group.header.sequence;
@@ -282,6 +286,7 @@ impl Walk<'_, '_> {
             sequence: self.sequence,
             previous_crc: self.previous_crc.unwrap_or(log.header.previous_crc),
             durable_len: self.file_len.max(PAGE_BYTES),
+            in_doubt,
             torn: torn.filter(|_| damage.is_none()),
             damage,
         })

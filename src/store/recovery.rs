@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::base::digest::Crc32;
 use crate::base::{Clock, Entropy};
 use crate::format::{Entry, FileKind, Group, LOCK, Pack, StoreId, log_path, segment_path};
-use crate::fs::{Fs, Lock};
+use crate::fs::{File, Fs, Lock};
 use crate::index::{ApplyError, Index};
 use crate::log::{
     Damage, Journal, LogError, Replay, Segments, Start, Tail, list_numbers, open_file, read_checkpoint,
@@ -97,6 +97,7 @@ struct Recovery {
 
 impl Recovery {
     fn run(mut self) -> Result<Recovered, OpenError> {
+        self.settle()?;
         let segments = open_segments(&self.fs, &self.clock, self.store, self.options)?;
         let (mut index, start) = self.read_newest_checkpoint()?;
         let tail = self.replay(&mut index, start, &segments)?;
@@ -119,6 +120,21 @@ impl Recovery {
             None => Some(self.resume(&shared, &tail)?),
         };
         Ok(Recovered { shared: Arc::new(shared), journal })
+    }
+
+    /// Where only the process ended before, and not the power, what is there to be read may not be on the disk yet, or, where
+    /// a sync had failed, never. It is made durable, and read from the disk, before anything is built on it: the
+    /// names of files here, and the end of the log; the pack of the last group when it is looked at. All else was
+    /// durable before the last group was begun.
+    fn settle(&self) -> Result<(), LogError> {
+        for kind in [FileKind::Segment, FileKind::Log] {
+            self.fs.sync_dir(kind.dir())?;
+        }
+        if let Some(last) = list_numbers(self.fs.as_ref(), FileKind::Log)?.last() {
+            let (file, _) = open_file(self.fs.as_ref(), FileKind::Log, *last, Some(self.store))?;
+            settle(file.as_ref())?;
+        }
+        Ok(())
     }
 
     /// The index of the newest checkpoint that is good, or an empty one when there is no checkpoint.
@@ -157,14 +173,31 @@ impl Recovery {
                 torn.why
             );
             shared.count_torn();
-            // Before anything else is written, so that the bytes that the torn group waits for can never come to be.
-            let written = journal.write(0, &[], None)?;
-            journal.file().sync_data()?;
-            journal.is_durable(&written);
-            shared.set_sequence(journal.next_sequence() - 1);
+        }
+        if tail.torn.is_some() || tail.in_doubt {
+            mark(shared, &mut journal)?;
         }
         Ok(journal)
     }
+}
+
+/// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
+/// one waits for can never come to be; and it says that the one before it is durable.
+fn mark(shared: &Shared, journal: &mut Journal) -> Result<(), LogError> {
+    let written = match journal.write(0, &[], None) {
+        // The next group will do both, once there is room for it.
+        Err(LogError::DiskFull(_)) => return Ok(()),
+        written => written?,
+    };
+    journal.file().sync_data()?;
+    journal.is_durable(&written);
+    shared.set_sequence(journal.next_sequence() - 1);
+    Ok(())
+}
+
+fn settle(file: &dyn File) -> Result<(), LogError> {
+    file.sync_data()?;
+    Ok(file.evict()?)
 }
 
 fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
@@ -180,6 +213,7 @@ fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
 
 fn pack_is_good(segments: &Segments, pack: &Pack) -> Result<bool, LogError> {
     let segment = segments.get(pack.segment)?;
+    settle(segment.file.as_ref())?;
     let len = segment.file.len()?;
     if pack.offset.checked_add(pack.len.into()).is_none_or(|end| end > len) {
         return Ok(false);

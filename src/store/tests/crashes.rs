@@ -135,26 +135,27 @@ fn sweep(options: Options, seeds: u64) {
         for policy in &policies {
             println!("power lost at operation {stop}, {policy:?}");
             let reboot = || fs.crash(*policy);
-            recover_through_crashes(&reboot, *policy, options, &doubt);
+            recover_through_crashes(&reboot, *policy, options, &doubt, stop);
             go_on(&reboot(), *policy, options, &doubt, stop);
         }
     }
 }
 
-/// The power goes again at every operation of the recovery.
+/// The power goes again during the recovery, at every fifth operation of it; at the others after neighbouring stops.
 fn recover_through_crashes(
     reboot: &dyn Fn() -> SimFs,
     policy: CrashPolicy,
     options: Options,
     doubt: &InDoubt,
+    stop: u64,
 ) {
-    for stop in 1.. {
+    for again in (1 + stop % 5..).step_by(5) {
         let fs = reboot();
-        fs.stop_at(stop);
+        fs.stop_at(again);
         if doubt.recover(&fs, options).is_ok() {
             return;
         }
-        assert_eq!(fs.operations(), stop, "the recovery failed before the power went");
+        assert_eq!(fs.operations(), again, "the recovery failed before the power went");
         doubt.recover(&fs.crash(policy), options).expect("a recovery can be repeated");
     }
 }
@@ -171,6 +172,24 @@ fn go_on(fs: &SimFs, policy: CrashPolicy, options: Options, doubt: &InDoubt, sto
     doubt.recover(&fs.crash(policy), options).expect("the store opens");
 }
 
+/// The process ends at every operation of the work; the next one finds all that was written, synced or not. What its
+/// readers have seen must survive a crash behind it.
+fn sweep_of_killed_processes(options: Options) {
+    for stop in 1.. {
+        let fs = SimFs::new();
+        fs.stop_at(stop);
+        let Err(doubt) = work(&fs, options, WORK, Model::default()) else {
+            return;
+        };
+        println!("killed at operation {stop}");
+        let next = fs.kill();
+        let (_, seen) = doubt.recover(&next, options).expect("the store opens");
+        let crashed = next.crash(CrashPolicy::DropAll);
+        InDoubt::nothing(seen).recover(&crashed, options).expect("the store opens");
+        go_on(&fs.kill(), CrashPolicy::DropAll, options, &doubt, stop);
+    }
+}
+
 #[test]
 fn what_was_acknowledged_survives_a_crash_at_every_operation() {
     sweep(options(), 2);
@@ -180,4 +199,9 @@ fn what_was_acknowledged_survives_a_crash_at_every_operation() {
 fn it_survives_too_where_segments_and_checkpoints_are_many() {
     let options = Options { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() };
     sweep(options, 2);
+}
+
+#[test]
+fn what_a_reader_has_seen_after_a_restart_survives_a_crash() {
+    sweep_of_killed_processes(options());
 }

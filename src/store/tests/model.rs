@@ -120,18 +120,14 @@ impl Model {
 
     /// Whether `found` may be this, as far as it is known.
     pub(super) fn agrees_with(&self, found: &Self) -> bool {
-        let same_key = |(ours, theirs): ((&String, &Vec<Version>), (&String, &Vec<Version>))| {
-            ours.0 == theirs.0
-                && ours.1.len() == theirs.1.len()
-                && ours.1.iter().zip(theirs.1).all(|(ours, theirs)| ours.agrees_with(theirs))
+        let versions = |ours: &Vec<Version>, theirs: &Vec<Version>| {
+            ours.len() == theirs.len()
+                && ours.iter().zip(theirs).all(|(ours, theirs)| ours.agrees_with(theirs))
         };
-        let same_bucket = |(ours, theirs): ((&String, &Bucket), (&String, &Bucket))| {
-            ours.0 == theirs.0
-                && ours.1.versioning == theirs.1.versioning
-                && ours.1.keys.len() == theirs.1.keys.len()
-                && ours.1.keys.iter().zip(&theirs.1.keys).all(same_key)
+        let bucket = |ours: &Bucket, theirs: &Bucket| {
+            ours.versioning == theirs.versioning && all_agree(&ours.keys, &theirs.keys, versions)
         };
-        self.buckets.len() == found.buckets.len() && self.buckets.iter().zip(&found.buckets).all(same_bucket)
+        all_agree(&self.buckets, &found.buckets, bucket)
     }
 
     /// Clients find through every door what stands in the model.
@@ -283,6 +279,15 @@ impl Which {
             }
         }
     }
+}
+
+fn all_agree<T>(
+    ours: &BTreeMap<String, T>,
+    theirs: &BTreeMap<String, T>,
+    agree: impl Fn(&T, &T) -> bool,
+) -> bool {
+    ours.len() == theirs.len()
+        && ours.iter().zip(theirs).all(|(ours, theirs)| ours.0 == theirs.0 && agree(ours.1, theirs.1))
 }
 
 /// All versions, the oldest of a key first.
