@@ -4,24 +4,22 @@ use std::io;
 use std::ops::Range;
 
 use super::failure::{self, ForClient as _};
-use super::{Context, version_id};
-use crate::auth::{Action, Authorized};
+use super::{Context, find, version_id};
+use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
 use crate::s3::range::ByteRange;
 use crate::s3::{
     BodySource, Call, ErrorCode, RequestId, Response, ResponseBody, S3Error, checksum, metadata,
 };
-use crate::store::{
-    BucketInfo, Checksum, ChecksumAlgorithm, ChecksumType, Found, ObjectReader, Selector, VersionRecord,
-};
+use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType, Found, ObjectReader, VersionRecord};
 
 /// A body of at most this size is read, and so verified, before the answer begins.
 const WHOLE_MAX_BYTES: u64 = 256 * KIB;
 
 /// GetObject.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find(context, proof, call)?;
+    let found = find::target(context, proof, call)?;
     let (response, bytes) = head_of(&found, proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
@@ -35,54 +33,9 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 
 /// HeadObject.
 pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find(context, proof, call)?;
+    let found = find::target(context, proof, call)?;
     let (response, bytes) = head_of(&found, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
-}
-
-/// The version that is asked for, if there is one to be read.
-fn find(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Found, S3Error> {
-    let which = version_id::selector(&call.query)?;
-    let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
-    let found = found.map_err(|error| conceal(error, proof, call))?;
-    if !found.version.delete_marker {
-        return Ok(found);
-    }
-    Err(match which {
-        Selector::Current => conceal(deleted(&found, call), proof, call),
-        Selector::Null | Selector::Id(_) => marker(&found),
-    })
-}
-
-/// Whether a key exists is told to those alone who may list the bucket (S3 API reference, GetObject, "Permissions").
-fn conceal(error: S3Error, proof: &Authorized, call: &Call<'_>) -> S3Error {
-    let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, call.bucket(), None);
-    if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
-}
-
-/// The answer where the current version is a delete marker (S3 user guide, "Working with delete markers").
-fn deleted(found: &Found, call: &Call<'_>) -> S3Error {
-    let error =
-        S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
-    with_version_id(error, &found.bucket, &found.version)
-}
-
-/// The answer where the version that was named is a delete marker.
-fn marker(found: &Found) -> S3Error {
-    let error = S3Error::new(ErrorCode::MethodNotAllowed)
-        .element("Method", "GET")
-        .element("ResourceType", "DeleteMarker")
-        .header("Allow", "DELETE")
-        .header("Last-Modified", found.version.modified.to_http_date())
-        .header("p-delete-marker", "true");
-    with_version_id(error, &found.bucket, &found.version)
-}
-
-fn with_version_id(error: S3Error, bucket: &BucketInfo, version: &VersionRecord) -> S3Error {
-    match version_id::shown(bucket, version) {
-        Some(id) => error.header("p-version-id", id),
-        None => error,
-    }
 }
 
 /// Status and headers of the answer, and the bytes that belong to it.
@@ -118,7 +71,7 @@ fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Res
         Verdict::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
         }
-        Verdict::NotModified => Err(S3Error::new(ErrorCode::NotModified)
+        Verdict::NotModified(_) => Err(S3Error::new(ErrorCode::NotModified)
             .header("ETag", etag)
             .header("Last-Modified", version.modified.to_http_date())),
     }

@@ -5,6 +5,7 @@ mod body;
 mod buckets;
 mod delete;
 mod failure;
+mod find;
 mod get;
 mod list;
 mod put;

@@ -8,7 +8,15 @@ use crate::store::{BucketInfo, Selector, VersionId, VersionRecord, Versioning};
 /// # Errors
 /// `InvalidArgument` for a text that is never an id.
 pub(super) fn selector(query: &Query) -> Result<Selector, S3Error> {
-    let Some(text) = query.get("versionId") else { return Ok(Selector::Current) };
+    named(query.get("versionId"))
+}
+
+/// The version that is named, or the current one.
+///
+/// # Errors
+/// As [`selector`].
+pub(super) fn named(text: Option<&str>) -> Result<Selector, S3Error> {
+    let Some(text) = text else { return Ok(Selector::Current) };
     parse(text).ok_or_else(|| S3Error::invalid_argument("versionId", text, "Invalid version id specified"))
 }
 
