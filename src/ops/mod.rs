@@ -3,12 +3,15 @@
 
 mod body;
 mod buckets;
+mod checksums;
 mod delete;
 mod failure;
 mod find;
 mod get;
 mod list;
+mod listing;
 mod put;
+mod tagging;
 mod token;
 mod unset;
 mod version_id;
@@ -52,6 +55,9 @@ impl Context {
             Operation::HeadObject => get::head(self, proof, call),
             Operation::PutObject => put::put(self, proof, call),
             Operation::DeleteObject => delete::one(self, proof, call),
+            Operation::GetObjectTagging => tagging::get(self, proof, call),
+            Operation::PutObjectTagging => tagging::put(self, proof, call),
+            Operation::DeleteObjectTagging => tagging::delete(self, proof, call),
             Operation::GetBucketCors
             | Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
@@ -65,9 +71,6 @@ impl Context {
             | Operation::ListMultipartUploads
             | Operation::GetObjectAttributes
             | Operation::CopyObject
-            | Operation::GetObjectTagging
-            | Operation::PutObjectTagging
-            | Operation::DeleteObjectTagging
             | Operation::CreateMultipartUpload
             | Operation::UploadPart
             | Operation::UploadPartCopy

@@ -1,7 +1,7 @@
 //! Version ids as clients write and read them.
 
-use crate::s3::{Query, S3Error};
-use crate::store::{BucketInfo, Selector, VersionId, VersionRecord, Versioning};
+use crate::s3::{Query, Response, S3Error};
+use crate::store::{BucketInfo, Found, Selector, VersionId, VersionRecord, Versioning};
 
 /// The version that `versionId` means (S3 user guide, "Retrieving object versions from a versioning-enabled bucket").
 ///
@@ -34,6 +34,14 @@ pub(super) fn shown(bucket: &BucketInfo, version: &VersionRecord) -> Option<Stri
         (false, _) => Some(version.id.to_string()),
         (true, Versioning::Unset) => None,
         (true, Versioning::Enabled | Versioning::Suspended) => Some("null".to_owned()),
+    }
+}
+
+/// Tells in a response which version was found.
+pub(super) fn tell(response: Response, found: &Found) -> Response {
+    match shown(&found.bucket, &found.version) {
+        Some(id) => response.header("p-version-id", id),
+        None => response,
     }
 }
 

@@ -43,6 +43,8 @@ error_codes! {
     AuthorizationQueryParametersError = 400, "Error parsing the authentication query parameters.";
     /// S3 API reference, "Error responses"; S3 user guide, "Checking object integrity".
     BadDigest = 400, "The digest or checksum that you specified does not match what was received.";
+    /// S3 API reference, PutObjectTagging and "Error responses".
+    BadRequest = 400, "The request is not valid.";
     /// S3 API reference, CreateBucket.
     BucketAlreadyExists = 409, "The requested bucket name is not available. The bucket namespace is shared by all users. Select a different name and try again.";
     /// S3 API reference, CreateBucket.
@@ -83,6 +85,8 @@ error_codes! {
     InvalidRange = 416, "The requested range is not satisfiable.";
     /// S3 API reference, "Error responses".
     InvalidRequest = 400, "The request is not valid.";
+    /// S3 API reference, PutObjectTagging.
+    InvalidTag = 400, "The tag provided was not a valid tag.";
     /// S3 API reference, "Error responses".
     InvalidURI = 400, "The specified URI could not be parsed.";
     /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".

@@ -16,6 +16,7 @@ pub mod query;
 pub mod range;
 pub mod render;
 pub mod route;
+pub mod tags;
 pub mod uri;
 
 pub use call::{Call, RequestId};
