@@ -2,6 +2,7 @@
 
 use crate::s3::checksum::{self, Algorithm};
 use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType};
+use crate::xml::Writer;
 
 /// The algorithm as the store names it.
 pub(super) fn to_store(algorithm: Algorithm) -> ChecksumAlgorithm {
@@ -56,4 +57,19 @@ pub(super) fn type_name(kind: ChecksumType) -> &'static str {
         ChecksumType::FullObject => "FULL_OBJECT",
         ChecksumType::Composite => "COMPOSITE",
     }
+}
+
+/// Writes checksums and their type as elements.
+pub(super) fn write(document: &mut Writer, checksums: &[Checksum]) {
+    for checksum in checksums {
+        write_value(document, checksum);
+    }
+    if let Some(checksum) = checksums.first() {
+        document.leaf("ChecksumType", type_name(checksum.kind));
+    }
+}
+
+/// Writes a checksum as an element.
+pub(super) fn write_value(document: &mut Writer, checksum: &Checksum) {
+    document.leaf(&element(from_store(checksum.algorithm)), &text(checksum));
 }

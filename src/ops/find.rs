@@ -8,7 +8,7 @@ use crate::auth::{Action, Authorized};
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ReadConditions, Verdict};
 use crate::s3::{Call, CopySource, ErrorCode, Response, S3Error};
-use crate::store::{self, BucketInfo, Found, Selector, VersionRecord};
+use crate::store::{self, BucketInfo, Found, Selector, StoreError, VersionRecord};
 
 /// The version that is asked for, if there is one to be read.
 ///
@@ -79,16 +79,19 @@ pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
     if !proof.may(action, &named.bucket, Some(named.key.as_str())) {
         return Err(S3Error::new(ErrorCode::AccessDenied));
     }
-    let found = context.store.find(&named.bucket, named.key.as_str(), which).map_err(|error| {
-        let version = named.version.as_deref().unwrap_or_default();
-        let told = failure::told_of(&error, &call.id, (&named.bucket, named.key.as_str(), version));
-        conceal(told, proof, &named.bucket)
-    })?;
+    let found = context.store.find(&named.bucket, named.key.as_str(), which);
+    let found = found.map_err(|error| conceal(told(&error, &named, call), proof, &named.bucket))?;
     if found.version.delete_marker {
         return Err(conceal(marked_source(&named, which), proof, &named.bucket));
     }
     check_conditions(&found.version, call)?;
     Ok(Source { found, named })
+}
+
+/// What the client is told of an error of the store about a source.
+fn told(error: &StoreError, named: &CopySource, call: &Call<'_>) -> S3Error {
+    let version = named.version.as_deref().unwrap_or_default();
+    failure::told_of(error, &call.id, (&named.bucket, named.key.as_str(), version))
 }
 
 /// The answer where a copy is to be made of a delete marker (S3 API reference, CopyObject).
@@ -131,6 +134,15 @@ impl Source {
             version: self.found.version.clone(),
             range,
         })
+    }
+
+    /// The answer where the source went away between being found and being copied.
+    pub(super) fn gone(&self, call: &Call<'_>) -> S3Error {
+        let error = match self.named.version {
+            Some(_) => StoreError::NoSuchVersion,
+            None => StoreError::NoSuchKey,
+        };
+        told(&error, &self.named, call)
     }
 
     /// Tells in a response which version was copied, where the bucket of the source has versions.

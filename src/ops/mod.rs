@@ -4,6 +4,7 @@
 mod body;
 mod buckets;
 mod checksums;
+mod copy;
 mod delete;
 mod failure;
 mod find;
@@ -54,6 +55,7 @@ impl Context {
             Operation::GetObject => get::get(self, proof, call),
             Operation::HeadObject => get::head(self, proof, call),
             Operation::PutObject => put::put(self, proof, call),
+            Operation::CopyObject => copy::copy(self, proof, call),
             Operation::DeleteObject => delete::one(self, proof, call),
             Operation::GetObjectTagging => tagging::get(self, proof, call),
             Operation::PutObjectTagging => tagging::put(self, proof, call),
@@ -68,9 +70,8 @@ impl Context {
             | Operation::GetBucketWebsite
             | Operation::GetObjectLockConfiguration
             | Operation::ListObjectVersions
-            | Operation::ListMultipartUploads
             | Operation::GetObjectAttributes
-            | Operation::CopyObject
+            | Operation::ListMultipartUploads
             | Operation::CreateMultipartUpload
             | Operation::UploadPart
             | Operation::UploadPartCopy
