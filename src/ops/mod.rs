@@ -17,6 +17,7 @@ mod token;
 mod unset;
 mod version_id;
 mod versioning;
+mod versions_list;
 
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ impl Context {
             Operation::GetBucketVersioning => versioning::get(self, proof, call),
             Operation::ListObjects => list::first_form(self, proof, call),
             Operation::ListObjectsV2 => list::second_form(self, proof, call),
+            Operation::ListObjectVersions => versions_list::list(self, proof, call),
             Operation::DeleteObjects => delete::many(self, proof, call),
             Operation::GetObject => get::get(self, proof, call),
             Operation::HeadObject => get::head(self, proof, call),
@@ -69,7 +71,6 @@ impl Context {
             | Operation::GetBucketTagging
             | Operation::GetBucketWebsite
             | Operation::GetObjectLockConfiguration
-            | Operation::ListObjectVersions
             | Operation::GetObjectAttributes
             | Operation::ListMultipartUploads
             | Operation::CreateMultipartUpload
