@@ -1,6 +1,7 @@
 //! Floor 4: S3 meets the store. An operation takes a call and the proof that its sender may make it, and yields a
 //! response that names vendor headers `p-...`.
 
+mod attributes;
 mod body;
 mod buckets;
 mod checksums;
@@ -56,6 +57,7 @@ impl Context {
             Operation::DeleteObjects => delete::many(self, proof, call),
             Operation::GetObject => get::get(self, proof, call),
             Operation::HeadObject => get::head(self, proof, call),
+            Operation::GetObjectAttributes => attributes::get(self, proof, call),
             Operation::PutObject => put::put(self, proof, call),
             Operation::CopyObject => copy::copy(self, proof, call),
             Operation::DeleteObject => delete::one(self, proof, call),
@@ -71,7 +73,6 @@ impl Context {
             | Operation::GetBucketTagging
             | Operation::GetBucketWebsite
             | Operation::GetObjectLockConfiguration
-            | Operation::GetObjectAttributes
             | Operation::ListMultipartUploads
             | Operation::CreateMultipartUpload
             | Operation::UploadPart
