@@ -104,8 +104,6 @@ error_codes! {
     /// S3 API reference, "Error responses"; RFC 9110, section 15.5.12.
     MissingContentLength = 411, "You must provide the Content-Length HTTP header.";
     /// S3 API reference, "Error responses".
-    MissingRequestBodyError = 400, "Request body is empty.";
-    /// S3 API reference, "Error responses".
     NoSuchBucket = 404, "The specified bucket does not exist.";
     /// S3 API reference, GetBucketPolicy and "Error responses".
     NoSuchBucketPolicy = 404, "The bucket policy does not exist.";
@@ -149,8 +147,6 @@ error_codes! {
     SignatureDoesNotMatch = 403, "The request signature that we calculated does not match the signature that you provided. Check your secret access key and signing method.";
     /// S3 API reference, "Error responses".
     SlowDown = 503, "Please reduce your request rate.";
-    /// S3 API reference, "Error responses".
-    TooManyBuckets = 400, "You have attempted to create more buckets than allowed.";
     /// S3 API reference, "Error responses".
     XAmzContentSHA256Mismatch = 400, "The provided content SHA-256 does not match what was computed.";
 }
