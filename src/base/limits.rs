@@ -28,6 +28,12 @@ pub const PART_SIZE_MIN_BYTES: u64 = 5 * MIB;
 pub const PART_NUMBER_MAX: u32 = 10_000;
 /// User metadata in all: names and values together (S3 user guide, "User-defined object metadata").
 pub const USER_METADATA_MAX_BYTES: usize = 2048;
+/// Tags of one object (S3 user guide, "Categorizing your objects using tags").
+pub const TAGS_MAX: usize = 10;
+/// The key of a tag, in characters (ibidem).
+pub const TAG_KEY_LEN_MAX_CHARS: usize = 128;
+/// The value of a tag, in characters (ibidem).
+pub const TAG_VALUE_LEN_MAX_CHARS: usize = 256;
 /// Keys, versions, uploads or parts on one page of a listing (S3 API reference, `max-keys`).
 pub const PAGE_LEN_MAX: usize = 1000;
 /// Objects in one DeleteObjects request (S3 API reference, DeleteObjects).
