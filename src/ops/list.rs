@@ -91,10 +91,6 @@ impl<'q> Listing<'q> {
     }
 
     fn page(&self, context: &Context, call: &Call<'_>, after: Option<String>) -> Result<Page, S3Error> {
-        if self.max_keys == 0 {
-            // Asked for nothing, and that is all there is of it: clients must not be sent round in circles.
-            return Ok(Page::default());
-        }
         let (prefix, delimiter) = (self.prefix.to_owned(), self.delimiter.to_owned());
         let query = ListQuery { prefix, delimiter, after, limit: self.max_keys };
         context.store.list_objects(call.bucket(), &query).for_client(call)
