@@ -73,7 +73,7 @@ pub(super) fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Resu
         Verdict::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
         }
-        Verdict::NotModified(_) => Err(not_modified(version, etag)),
+        Verdict::NotModified(_) => Err(not_modified(version, &etag)),
     }
 }
 
