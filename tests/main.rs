@@ -8,4 +8,5 @@ mod auth_hostile;
 mod auth_refusals;
 mod auth_vectors;
 mod floors;
+mod http;
 mod protocol;
