@@ -250,7 +250,6 @@ fn what_is_not_served_is_refused_rather_than_ignored() {
         ("p-server-side-encryption", "AES256"),
         ("p-server-side-encryption-customer-algorithm", "AES256"),
         ("p-object-lock-mode", "COMPLIANCE"),
-        ("p-tagging", "a=b"),
         ("p-grant-read", "id=x"),
         ("p-acl", "public-read"),
         ("p-write-offset-bytes", "5"),
