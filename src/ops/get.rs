@@ -73,10 +73,21 @@ pub(super) fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Resu
         Verdict::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
         }
-        Verdict::NotModified(_) => Err(S3Error::new(ErrorCode::NotModified)
-            .header("ETag", etag)
-            .header("Last-Modified", version.modified.to_http_date())),
+        Verdict::NotModified(_) => Err(not_modified(version, &etag)),
     }
+}
+
+/// The answer to a client that has it already, with what its cache needs (RFC 9110, section 15.4.5).
+fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
+    let mut answer = S3Error::new(ErrorCode::NotModified)
+        .header("ETag", etag)
+        .header("Last-Modified", version.modified.to_http_date());
+    for (kept, sent) in [("cache-control", "Cache-Control"), ("expires", "Expires")] {
+        if let Some(value) = version.attributes.get(kept) {
+            answer = answer.header(sent, value);
+        }
+    }
+    answer
 }
 
 /// The bytes that `Range` or `partNumber` ask for; `None` for all.

@@ -103,13 +103,21 @@ impl WriteCondition {
                 "Of conditions on a write, If-None-Match: * or one If-Match is served.",
             )
         };
-        match (text(headers, "if-none-match")?, text(headers, "if-match")?) {
+        match (text(headers, "if-none-match")?, if_match(headers)?) {
             (None, None) => Ok(Self::None),
             (Some("*"), None) => Ok(Self::IfAbsent),
             (Some(_), _) => Err(unsupported("If-None-Match")),
             (None, Some(tag)) => Ok(Self::IfMatch(tag.to_owned())),
         }
     }
+}
+
+/// The `If-Match` of a write or a delete, and it alone.
+///
+/// # Errors
+/// `InvalidArgument` for what is no text.
+pub fn if_match(headers: &Headers) -> Result<Option<&str>, S3Error> {
+    text(headers, "if-match")
 }
 
 /// The value of a condition; one that cannot be read must not be taken for none.

@@ -292,8 +292,9 @@ impl Run {
                 return Err(StoreError::ReadOnly(why));
             }
         }
-        drop(index);
+        // Before the index can be seen: a checkpoint must not hold entries of a group that it does not know of.
         self.shared.set_sequence(self.journal.next_sequence() - 1);
+        drop(index);
         self.marked = entries.is_empty();
         Ok(())
     }

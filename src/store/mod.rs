@@ -12,9 +12,11 @@ mod mutation;
 mod options;
 mod plan;
 mod reader;
+mod reading;
 mod recovery;
 mod shared;
 mod stamps;
+pub mod verify;
 mod writer;
 
 use std::ops::Range;
@@ -35,6 +37,7 @@ pub use mutation::{
 };
 pub use options::Options;
 pub use reader::ObjectReader;
+pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 
 use crate::base::{Clock, Entropy};

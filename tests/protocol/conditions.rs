@@ -51,6 +51,31 @@ fn if_none_match_answers_304_with_the_tag_and_no_body() {
 }
 
 #[test]
+fn not_modified_tells_a_cache_what_it_needs() {
+    let server = Server::new();
+    server
+        .request("PUT", "/b/k")
+        .header("Cache-Control", "max-age=60")
+        .header("p-meta-a", "1")
+        .body(b"x")
+        .send();
+    let answer = server.request("GET", "/b/k").header("If-None-Match", "*").send();
+    assert_eq!((answer.status, answer.header("Cache-Control")), (304, Some("max-age=60")));
+    assert_eq!((answer.header("Content-Type"), answer.header("x-svc-meta-a")), (None, None));
+}
+
+#[test]
+fn a_condition_that_cannot_be_read_is_not_ignored() {
+    let (server, _) = with_object();
+    for method in ["PUT", "DELETE"] {
+        let asked = server.request(method, "/b/k").header("If-Match", b"\xff");
+        asked.send().is_error(400, "InvalidArgument");
+    }
+    assert_eq!(server.request("GET", "/b/k").header("If-Match", b"\xff").send().status, 412);
+    assert_eq!(server.get("/b/k").text(), "body");
+}
+
+#[test]
 fn dates_are_held_against_the_last_modification() {
     let (server, _) = with_object();
     assert_eq!(read(&server, &[("If-Modified-Since", NOW_HTTP)]), 304);

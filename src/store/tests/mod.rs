@@ -2,6 +2,8 @@
 
 mod basics;
 mod parts;
+mod reading;
+mod verify;
 
 use std::sync::Arc;
 
