@@ -7,6 +7,8 @@ mod auth_chunks;
 mod auth_hostile;
 mod auth_refusals;
 mod auth_vectors;
+mod cli;
 mod floors;
 mod http;
 mod protocol;
+mod readme;
