@@ -5,3 +5,4 @@
 mod auth;
 mod auth_vectors;
 mod floors;
+mod tools;
