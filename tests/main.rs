@@ -12,3 +12,4 @@ mod floors;
 mod http;
 mod protocol;
 mod readme;
+mod tools;
