@@ -2,7 +2,9 @@
 
 mod basics;
 mod crashes;
+mod faults;
 mod model;
+mod script;
 
 use std::sync::Arc;
 
