@@ -5,13 +5,9 @@ use super::script::{InDoubt, MORE_WORK, WORK, work};
 use super::*;
 use crate::fs::sim::CrashPolicy;
 
-/// Stops the work at every operation, and looks after a crash of each of the policies.
-fn sweep(options: Options, seeds: u64) {
+/// Stops the work at every operation, and looks after crashes of three kinds.
+fn sweep(options: Options) {
     let seed = seed();
-    let policies: Vec<_> = [CrashPolicy::DropAll, CrashPolicy::KeepAll]
-        .into_iter()
-        .chain((seed..seed + seeds).map(CrashPolicy::Random))
-        .collect();
     for stop in 1.. {
         let fs = SimFs::new();
         fs.stop_at(stop);
@@ -20,11 +16,11 @@ fn sweep(options: Options, seeds: u64) {
             return;
         };
         assert_eq!(fs.operations(), stop, "the work ended before the power went");
-        for policy in &policies {
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(seed + stop)] {
             println!("power lost at operation {stop}, {policy:?}");
-            let reboot = || fs.crash(*policy);
-            recover_through_crashes(&reboot, *policy, options, &halt.doubt, stop);
-            go_on(&reboot(), *policy, options, &halt.doubt, stop);
+            let reboot = || fs.crash(policy);
+            recover_through_crashes(&reboot, policy, options, &halt.doubt, stop);
+            go_on(&reboot(), policy, options, &halt.doubt, stop);
         }
     }
 }
@@ -80,13 +76,13 @@ fn sweep_of_killed_processes(options: Options) {
 
 #[test]
 fn what_was_acknowledged_survives_a_crash_at_every_operation() {
-    sweep(options(), 2);
+    sweep(options());
 }
 
 #[test]
 fn it_survives_too_where_segments_and_checkpoints_are_many() {
     let options = Options { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() };
-    sweep(options, 2);
+    sweep(options);
 }
 
 #[test]

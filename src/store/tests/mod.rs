@@ -3,6 +3,7 @@
 mod basics;
 mod crashes;
 mod faults;
+mod full_disk;
 mod model;
 mod script;
 

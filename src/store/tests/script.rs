@@ -19,6 +19,7 @@ pub(super) const WORK: &[Step] = &[
     Put("a", "small", 6, 6_000, If::Always),
     Put("a", "small", 7, 66_000, If::Always),
     Delete("a", &[("small", Which::Current)]),
+    Step::DeleteLong("a"),
     Put("a", "small", 8, 800, If::Absent),
     Put("a", "small", 9, 900, If::Absent),
     Put("a", "small", 10, 1_000, If::Is(8, 800)),
@@ -27,7 +28,8 @@ pub(super) const WORK: &[Step] = &[
     Reopen { close: true },
     Step::Versioning("a", Versioning::Suspended),
     Put("a", "small", 11, 1_100, If::Always),
-    Delete("a", &[("small", Which::Current), ("small", Which::Nth(3)), ("never", Which::Nth(0))]),
+    Delete("a", &[("small", Which::Current), ("big", Which::Current), ("small", Which::Null)]),
+    Delete("a", &[("small", Which::Nth(1)), ("never", Which::Nth(0)), ("big", Which::Nth(0))]),
     Create("b"),
     Create("a"),
     Put("b", "x", 12, 200, If::Always),
@@ -111,6 +113,7 @@ pub(super) fn work(
         return Err(Halt::not_open(model));
     };
     for step in steps {
+        assert_eq!(store.health().torn_groups, 0, "whoever had the store before left it in good order");
         if let Reopen { close } = step {
             model.learn_ids(&store);
             if *close {
