@@ -114,6 +114,31 @@ fn where_even_the_log_has_no_room_left_the_store_opens_and_goes_on_once_there_is
     }
 }
 
+#[test]
+fn a_group_that_did_not_fit_is_followed_by_smaller_ones_that_do_and_leaves_no_trace() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    leave_nothing_free(&fs);
+    fs.set_capacity(fs.space().unwrap().total_bytes + 12_288);
+    let three_pages = || {
+        let deletion = |at| Deletion { key: format!("{at:0100}"), which: Selector::Current, if_match: None };
+        store.delete("b", (0..70).map(deletion).collect())
+    };
+    let large = (0..).find(|_| three_pages().is_err()).unwrap();
+    assert!(large > 50);
+    store.set_versioning("b", Versioning::Suspended).unwrap();
+    let sequence = store.health().sequence;
+    drop(store);
+    let health = open(&fs.crash(CrashPolicy::KeepAll)).health();
+    assert_eq!(
+        (health.torn_groups, health.sequence),
+        (0, sequence + 1),
+        "one group says that all is durable"
+    );
+}
+
 /// Does what the disk has room for.
 fn work_as_far_as_it_fits(store: &Store, mut model: Model) -> Model {
     for step in WORK.iter().filter(|step| !step.is_reopen()) {
