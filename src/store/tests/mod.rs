@@ -2,9 +2,12 @@
 
 mod basics;
 mod crashes;
+mod faults;
+mod full_disk;
 mod model;
 mod parts;
 mod reading;
+mod script;
 mod verify;
 
 use std::sync::Arc;
