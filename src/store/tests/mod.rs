@@ -6,6 +6,7 @@ mod faults;
 mod full_disk;
 mod model;
 mod script;
+mod waiting;
 
 use std::sync::Arc;
 
