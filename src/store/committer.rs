@@ -301,8 +301,9 @@ impl Run {
                 return Err(StoreError::ReadOnly(why));
             }
         }
-        drop(index);
+        // While the index is locked: a checkpoint must never hold entries of a group behind the sequence that it tells.
         self.shared.set_sequence(self.journal.next_sequence() - 1);
+        drop(index);
         self.marked = entries.is_empty();
         Ok(())
     }
