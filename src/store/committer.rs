@@ -52,6 +52,12 @@ impl Committer {
         answer.recv().map_err(|_| StoreError::Closed)?
     }
 
+    /// How many mutations wait for the group that is being written.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Has everything submitted so far finished, a checkpoint written, and the thread ended.
     pub(super) fn close(&self) {
         let thread = self.thread.lock().expect("nobody panics while holding it").take();
@@ -266,6 +272,8 @@ impl Run {
             None => self.journal.file().sync_data(),
         };
         synced.map_err(|error| self.sync_failed(&error))?;
+        // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
+        self.shared.check_writable()?;
         self.journal.is_durable(&written);
         self.log_bytes += written.len();
         self.publish(&plan.entries)

@@ -1,6 +1,7 @@
 //! The store as a whole, over the simulated disk.
 
 mod basics;
+mod concurrent;
 mod crashes;
 mod faults;
 mod full_disk;
@@ -9,6 +10,7 @@ mod parts;
 mod reading;
 mod script;
 mod verify;
+mod waiting;
 
 use std::sync::Arc;
 
