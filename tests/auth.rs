@@ -1,7 +1,7 @@
 //! What the tests of authentication share: the credentials of the S3 API reference, requests made by hand and bodies
 //! that come in pieces.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use siltstone::auth::{Authenticator, Identity, Users};
 use siltstone::base::{ManualClock, Timestamp};
@@ -32,6 +32,12 @@ pub(crate) fn authenticator() -> (Arc<ManualClock>, Authenticator) {
     let clock = Arc::new(ManualClock::new(moment()));
     let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
     (Arc::clone(&clock), Authenticator::new(users(), regions, clock))
+}
+
+/// The same for tests that change neither clock nor users.
+fn shared() -> &'static Authenticator {
+    static SHARED: OnceLock<Authenticator> = OnceLock::new();
+    SHARED.get_or_init(|| authenticator().1)
 }
 
 /// A request as bytes on paper: what differs between tests, and can be changed before it is sent.
@@ -115,7 +121,7 @@ impl Sent {
 
     /// The error that this request must end in.
     pub(crate) fn refusal(&self) -> S3Error {
-        match self.outcome(&authenticator().1) {
+        match self.outcome(shared()) {
             Err(error) => error,
             Ok(_) => panic!("believed: {self:?}"),
         }
@@ -128,8 +134,7 @@ impl Sent {
 
     /// What comes of this request, which must be believed.
     pub(crate) fn received(&self) -> Received {
-        self.outcome(&authenticator().1)
-            .unwrap_or_else(|error| panic!("{error}: {:?}\n{self:?}", error.elements))
+        self.outcome(shared()).unwrap_or_else(|error| panic!("{error}: {:?}\n{self:?}", error.elements))
     }
 }
 

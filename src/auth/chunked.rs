@@ -206,7 +206,7 @@ fn take_trailers(
         line = input.trailer_line()?;
     }
     let written = trailers.signature_in(&line).ok_or_else(trailers::malformed)?;
-    signer.check_trailers(written, trailers.signed_text())?;
+    signer.check_trailers(written.as_bytes(), trailers.signed_text())?;
     input.line_end()
 }
 
@@ -337,7 +337,7 @@ impl<'c> Input<'c> {
     }
 }
 
-/// The number that 1 to 16 hexadecimal digits stand for.
+/// The number that hexadecimal digits, and nothing else, stand for; `None` if it takes more than 64 bits.
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
@@ -349,4 +349,60 @@ fn wrong_size(line: &[u8]) -> S3Error {
 
 fn incomplete(message: &str) -> S3Error {
     S3Error::new(ErrorCode::IncompleteBody).message(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Yields `left` bytes, a thousand at a time, and then ends.
+    struct Supply {
+        left: usize,
+    }
+
+    impl BodyRead for Supply {
+        fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
+            let count = self.left.min(buf.len()).min(1000);
+            self.left -= count;
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn memory_follows_what_has_come_and_not_what_was_announced() {
+        for come in [0, 1, 5_000, 65_536, 65_537, 300_000] {
+            let mut held = Held::default();
+            let error =
+                held.fill(&mut Input::new(Box::new(Supply { left: come })), limits::AWS_CHUNK_MAX_BYTES);
+            assert_eq!(error.unwrap_err().code, ErrorCode::IncompleteBody);
+            assert_eq!(held.filled, come);
+            assert!(
+                held.bytes.capacity() <= 2 * come.max(Held::STEP_BYTES / 2),
+                "{come}: {}",
+                held.bytes.capacity()
+            );
+        }
+    }
+
+    #[test]
+    fn the_buffer_of_one_chunk_serves_the_next() {
+        let (mut held, mut out) = (Held::default(), [0; 70_000]);
+        let mut input = Input::new(Box::new(Supply { left: 200_000 }));
+        for size in [70_000, 3, 0, 70_000] {
+            assert_eq!(held.fill(&mut input, size).unwrap(), Sha256::of(&vec![0; size as usize]));
+            assert_eq!(held.give(&mut out), size as usize);
+            assert_eq!(held.give(&mut out), 0);
+        }
+        assert_eq!(held.bytes.len(), 70_000);
+    }
+
+    #[test]
+    fn sizes_are_hexadecimal_numbers_of_64_bits() {
+        assert_eq!(hexadecimal(b"0"), Some(0));
+        assert_eq!(hexadecimal(b"00fF"), Some(255));
+        assert_eq!(hexadecimal(b"ffffffffffffffff"), Some(u64::MAX));
+        for digits in [&b""[..], b"10000000000000000"] {
+            assert_eq!(hexadecimal(digits), None);
+        }
+    }
 }

@@ -14,7 +14,7 @@
 //! - The makings, renamings and removals in one directory since its last sync may have reached the disk in any
 //!   selection, each wholly or not at all.
 //! - After a sync that failed, what it should have covered may be missing although later syncs succeed and readers
-//!   see it.
+//!   see it, until [`File::evict`] makes them look at the disk.
 //! - What is durable stays as it is, but for damage, which checksums above this floor must find.
 
 pub mod os;
@@ -129,6 +129,11 @@ pub trait File: Send + Sync {
     /// # Errors
     /// After any error nothing is known of what was written since the last success, and asking again proves nothing.
     fn sync_data(&self) -> io::Result<()>;
+
+    /// Forgets the cached bytes, as far as nothing waits in them for a sync, so that the next reads come from the disk. After
+    /// a sync has failed, perhaps under an earlier process, readers may be shown what never reached the disk, and
+    /// later syncs say nothing of it: this is how it is found out.
+    fn evict(&self) -> io::Result<()>;
 }
 
 /// Whether `path` names the root or something below it.

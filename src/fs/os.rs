@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs2::FileExt as _;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::Errno;
 
 use super::{File, Fs, Lock, Space, check_one_directory, is_inside, split};
@@ -152,6 +152,10 @@ impl File for OsFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data().map_err(|e| naming(&self.path, &e))
+    }
+
+    fn evict(&self) -> io::Result<()> {
+        fadvise(&self.file, 0, None, Advice::DontNeed).map_err(|errno| naming(&self.path, &errno.into()))
     }
 }
 

@@ -45,6 +45,7 @@ for_both! {
     a_lock_makes_its_file_and_leaves_one_alone
     a_reservation_changes_neither_length_nor_bytes
     syncs_succeed_on_everything
+    forgetting_what_is_cached_changes_nothing
     there_is_room
     errors_name_the_file
 }
@@ -249,6 +250,15 @@ fn syncs_succeed_on_everything(fs: &dyn Fs) {
     fs.open_read("d/a").unwrap().sync_data().unwrap();
     fs.sync_dir("d").unwrap();
     fs.sync_dir("").unwrap();
+}
+
+fn forgetting_what_is_cached_changes_nothing(fs: &dyn Fs) {
+    let file = write(fs, "a", &[7; 70_000]);
+    file.evict().unwrap();
+    assert_eq!(read(&*file), [7; 70_000]);
+    file.sync_data().unwrap();
+    fs.open_read("a").unwrap().evict().unwrap();
+    assert_eq!(read(&*file), [7; 70_000]);
 }
 
 fn there_is_room(fs: &dyn Fs) {

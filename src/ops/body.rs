@@ -22,8 +22,24 @@ pub(super) fn announced_length(body: &Body<'_>) -> Result<Option<u64>, S3Error> 
 /// `MaxMessageLengthExceeded` above the limit, before anything is read where the length says so; `BadDigest` and the
 /// others of [`Integrity`]; those of reading.
 pub(super) fn read_document(call: &mut Call<'_>) -> Result<Vec<u8>, S3Error> {
-    let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-    let body = &mut call.request.body;
+    let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
+    read_verified(&mut call.request.body, integrity)
+}
+
+/// The same for a document so harmful, were it damaged underway, that its headers must claim something of it.
+///
+/// # Errors
+/// `InvalidRequest` when they do not, and those of [`read_document`].
+pub(super) fn read_claimed_document(call: &mut Call<'_>) -> Result<Vec<u8>, S3Error> {
+    let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
+    if !integrity.is_claimed() {
+        return Err(S3Error::new(ErrorCode::InvalidRequest)
+            .message("Missing required header for this request: Content-MD5 or a checksum"));
+    }
+    read_verified(&mut call.request.body, integrity)
+}
+
+fn read_verified(body: &mut Body<'_>, mut integrity: Integrity) -> Result<Vec<u8>, S3Error> {
     if body.content_length.is_some_and(|length| length > XML_BODY_MAX_BYTES as u64) {
         return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
     }

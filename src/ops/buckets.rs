@@ -1,6 +1,7 @@
 //! Buckets: make, remove, find, list.
 
 use super::failure::ForClient as _;
+use super::listing::write_user;
 use super::{Context, body, token};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
@@ -99,10 +100,7 @@ fn list_document(
     next: Option<&str>,
 ) -> Response {
     let mut document = context.document("ListAllMyBucketsResult");
-    document.element("Owner", |owner| {
-        owner.leaf("ID", user);
-        owner.leaf("DisplayName", user);
-    });
+    write_user(&mut document, "Owner", user);
     document.element("Buckets", |list| {
         for bucket in buckets {
             list.element("Bucket", |entry| {

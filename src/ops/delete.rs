@@ -4,9 +4,8 @@ use super::failure::{self, ForClient as _};
 use super::{Context, body, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
-use crate::s3::integrity::Integrity;
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error};
+use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, conditions};
 use crate::store::{Deleted, Deletion, Selector};
 use crate::xml::{Element, Writer, XmlError};
 
@@ -15,7 +14,7 @@ pub(super) fn one(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<
     let deletion = Deletion {
         key: call.key().to_owned(),
         which: version_id::selector(&call.query)?,
-        if_match: call.headers().get_str("if-match").map(str::to_owned),
+        if_match: conditions::if_match(call.headers())?.map(str::to_owned),
     };
     let results = context.store.delete(call.bucket(), vec![deletion]).for_client(call)?;
     let deleted = results.into_iter().next().expect("one result for one deletion").for_client(call)?;
@@ -39,12 +38,8 @@ struct Wanted {
 /// DeleteObjects. All that is deleted goes in one commit, durable on return.
 pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
-    if !Integrity::from_headers(call.headers(), call.vendor())?.is_claimed() {
-        return Err(S3Error::new(ErrorCode::InvalidRequest)
-            .message("Missing required header for this request: Content-MD5 or a checksum"));
-    }
     context.store.bucket(call.bucket()).for_client(call)?;
-    let request = body::read_document(call)?;
+    let request = body::read_claimed_document(call)?;
     let (wanted, quiet) = parse(&request)?;
     let results = delete(context, proof, call, &wanted)?;
     let mut document = context.document("DeleteResult");

@@ -12,18 +12,23 @@ pub(super) trait ForClient<T> {
 
 impl<T> ForClient<T> for Result<T, StoreError> {
     fn for_client(self, call: &Call<'_>) -> Result<T, S3Error> {
-        self.map_err(|error| {
-            let told = told(&error, &call.id);
-            match told.code {
-                ErrorCode::NoSuchBucket => told.element("BucketName", call.bucket()),
-                ErrorCode::NoSuchKey => told.element("Key", call.key()),
-                ErrorCode::NoSuchVersion => {
-                    let version = call.query.get("versionId").unwrap_or_default();
-                    told.element("Key", call.key()).element("VersionId", version)
-                }
-                _ => told,
-            }
-        })
+        let version = call.query.get("versionId").unwrap_or_default();
+        self.map_err(|error| told_of(&error, &call.id, (call.bucket(), call.key(), version)))
+    }
+}
+
+/// What the client is told of `error`, with what was not there: the bucket, the key or the version.
+pub(super) fn told_of(
+    error: &StoreError,
+    id: &RequestId,
+    (bucket, key, version): (&str, &str, &str),
+) -> S3Error {
+    let told = told(error, id);
+    match told.code {
+        ErrorCode::NoSuchBucket => told.element("BucketName", bucket),
+        ErrorCode::NoSuchKey => told.element("Key", key),
+        ErrorCode::NoSuchVersion => told.element("Key", key).element("VersionId", version),
+        _ => told,
     }
 }
 

@@ -4,24 +4,20 @@ use std::io;
 use std::ops::Range;
 
 use super::failure::{self, ForClient as _};
-use super::{Context, version_id};
-use crate::auth::{Action, Authorized};
+use super::{Context, checksums, find, tagging, version_id};
+use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
 use crate::s3::range::ByteRange;
-use crate::s3::{
-    BodySource, Call, ErrorCode, RequestId, Response, ResponseBody, S3Error, checksum, metadata,
-};
-use crate::store::{
-    BucketInfo, Checksum, ChecksumAlgorithm, ChecksumType, Found, ObjectReader, Selector, VersionRecord,
-};
+use crate::s3::{BodySource, Call, ErrorCode, RequestId, Response, ResponseBody, S3Error, metadata};
+use crate::store::{Found, ObjectReader, VersionRecord};
 
 /// A body of at most this size is read, and so verified, before the answer begins.
 const WHOLE_MAX_BYTES: u64 = 256 * KIB;
 
 /// GetObject.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find(context, proof, call)?;
+    let found = find::target(context, proof, call)?;
     let (response, bytes) = head_of(&found, proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
@@ -35,54 +31,9 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 
 /// HeadObject.
 pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find(context, proof, call)?;
+    let found = find::target(context, proof, call)?;
     let (response, bytes) = head_of(&found, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
-}
-
-/// The version that is asked for, if there is one to be read.
-fn find(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Found, S3Error> {
-    let which = version_id::selector(&call.query)?;
-    let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
-    let found = found.map_err(|error| conceal(error, proof, call))?;
-    if !found.version.delete_marker {
-        return Ok(found);
-    }
-    Err(match which {
-        Selector::Current => conceal(deleted(&found, call), proof, call),
-        Selector::Null | Selector::Id(_) => marker(&found),
-    })
-}
-
-/// Whether a key exists is told to those alone who may list the bucket (S3 API reference, GetObject, "Permissions").
-fn conceal(error: S3Error, proof: &Authorized, call: &Call<'_>) -> S3Error {
-    let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, call.bucket(), None);
-    if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
-}
-
-/// The answer where the current version is a delete marker (S3 user guide, "Working with delete markers").
-fn deleted(found: &Found, call: &Call<'_>) -> S3Error {
-    let error =
-        S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
-    with_version_id(error, &found.bucket, &found.version)
-}
-
-/// The answer where the version that was named is a delete marker.
-fn marker(found: &Found) -> S3Error {
-    let error = S3Error::new(ErrorCode::MethodNotAllowed)
-        .element("Method", "GET")
-        .element("ResourceType", "DeleteMarker")
-        .header("Allow", "DELETE")
-        .header("Last-Modified", found.version.modified.to_http_date())
-        .header("p-delete-marker", "true");
-    with_version_id(error, &found.bucket, &found.version)
-}
-
-fn with_version_id(error: S3Error, bucket: &BucketInfo, version: &VersionRecord) -> S3Error {
-    match version_id::shown(bucket, version) {
-        Some(id) => error.header("p-version-id", id),
-        None => error,
-    }
 }
 
 /// Status and headers of the answer, and the bytes that belong to it.
@@ -93,16 +44,15 @@ fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Respon
     }
     let version = &found.version;
     let etag = version.etag.to_string();
-    check_conditions(version, &etag, call)?;
+    check_conditions(version, call)?;
     let range = range(version, &etag, call)?;
     let mut response = Response::new(if range.is_some() { 206 } else { 200 })
         .header("Accept-Ranges", "bytes")
         .header("Last-Modified", version.modified.to_http_date())
         .header("ETag", etag);
-    if let Some(id) = version_id::shown(&found.bucket, version) {
-        response = response.header("p-version-id", id);
-    }
+    response = version_id::tell(response, found);
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
+    response = tagging::counted(response, version, proof, call);
     match range {
         Some(bytes) => {
             let shown = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, version.size);
@@ -112,16 +62,32 @@ fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Respon
     }
 }
 
-fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<(), S3Error> {
-    match ReadConditions::from_headers(call.headers()).decide(etag, version.modified) {
+/// Whether the conditions of the read hold.
+///
+/// # Errors
+/// `PreconditionFailed`, and `NotModified`, which is no error to the client.
+pub(super) fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Error> {
+    let etag = version.etag.to_string();
+    match ReadConditions::from_headers(call.headers()).decide(&etag, version.modified) {
         Verdict::Proceed => Ok(()),
         Verdict::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
         }
-        Verdict::NotModified => Err(S3Error::new(ErrorCode::NotModified)
-            .header("ETag", etag)
-            .header("Last-Modified", version.modified.to_http_date())),
+        Verdict::NotModified(_) => Err(not_modified(version, &etag)),
     }
+}
+
+/// The answer to a client that has it already, with what its cache needs (RFC 9110, section 15.4.5).
+fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
+    let mut answer = S3Error::new(ErrorCode::NotModified)
+        .header("ETag", etag)
+        .header("Last-Modified", version.modified.to_http_date());
+    for (kept, sent) in [("cache-control", "Cache-Control"), ("expires", "Expires")] {
+        if let Some(value) = version.attributes.get(kept) {
+            answer = answer.header(sent, value);
+        }
+    }
+    answer
 }
 
 /// The bytes that `Range` or `partNumber` ask for; `None` for all.
@@ -155,31 +121,11 @@ fn with_checksums(mut response: Response, version: &VersionRecord, call: &Call<'
         return response;
     }
     for checksum in &version.checksums {
-        response = response.header(checksum_header(checksum.algorithm), checksum_text(checksum));
+        response = response.header(checksums::header(checksum), checksums::text(checksum));
     }
-    match version.checksums.first().map(|checksum| checksum.kind) {
-        Some(ChecksumType::FullObject) => response.header("p-checksum-type", "FULL_OBJECT"),
-        Some(ChecksumType::Composite) => response.header("p-checksum-type", "COMPOSITE"),
+    match version.checksums.first() {
+        Some(checksum) => response.header("p-checksum-type", checksums::type_name(checksum.kind)),
         None => response,
-    }
-}
-
-fn checksum_header(algorithm: ChecksumAlgorithm) -> &'static str {
-    match algorithm {
-        ChecksumAlgorithm::Crc32 => checksum::Algorithm::Crc32,
-        ChecksumAlgorithm::Crc32c => checksum::Algorithm::Crc32c,
-        ChecksumAlgorithm::Sha1 => checksum::Algorithm::Sha1,
-        ChecksumAlgorithm::Sha256 => checksum::Algorithm::Sha256,
-        ChecksumAlgorithm::Crc64Nvme => checksum::Algorithm::Crc64Nvme,
-    }
-    .header()
-}
-
-fn checksum_text(checksum: &Checksum) -> String {
-    let value = checksum::encode(&checksum.value);
-    match checksum.kind {
-        ChecksumType::FullObject => value,
-        ChecksumType::Composite => format!("{value}-{}", checksum.parts),
     }
 }
 

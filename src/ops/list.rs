@@ -1,29 +1,18 @@
 //! ListObjects in both of its forms.
 
-use std::borrow::Cow;
-
 use super::failure::ForClient as _;
+use super::listing::{Listing, write_user};
 use super::{Context, token};
 use crate::auth::Authorized;
-use crate::base::limits::PAGE_LEN_MAX;
 use crate::s3::render::xml;
-use crate::s3::{Call, Query, Response, S3Error, uri};
-use crate::store::{BucketInfo, ListQuery, Page, PageItem, VersionSummary};
+use crate::s3::{Call, Query, Response, S3Error};
+use crate::store::{Page, PageItem, VersionSummary};
 use crate::xml::Writer;
-
-/// What both forms are asked for.
-struct Listing<'q> {
-    prefix: &'q str,
-    delimiter: &'q str,
-    max_keys: usize,
-    /// Whether names are to be percent-encoded, for clients whose XML parsers do not take every character.
-    encoded: bool,
-}
 
 /// ListObjectsV2.
 pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let query = &call.query;
-    let listing = Listing::parse(query)?;
+    let listing = parse(query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let start_after = query.get("start-after").filter(|key| !key.is_empty());
     let sent_token = query.get("continuation-token");
@@ -31,10 +20,11 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
         Some(token) => Some(token::decode(token)?),
         None => start_after.map(str::to_owned),
     };
-    let page = listing.page(context, call, after)?;
+    let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
 
     let mut document = context.document("ListBucketResult");
-    listing.write_head(&mut document, &bucket, &page);
+    document.leaf("Name", &bucket.name);
+    listing.write_head(&mut document, "MaxKeys", page.truncated);
     document.number("KeyCount", page.items.len());
     if let Some(token) = sent_token {
         document.leaf("ContinuationToken", token);
@@ -46,7 +36,7 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
         document.leaf("StartAfter", &listing.name(key));
     }
     let owner = (query.get("fetch-owner") == Some("true")).then_some(bucket.owner.as_str());
-    listing.write_items(&mut document, &page, owner);
+    write_items(&listing, &mut document, &page, owner);
     Ok(xml(200, document))
 }
 
@@ -56,96 +46,54 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
     if let Some(kind) = query.get("list-type") {
         return Err(S3Error::invalid_argument("list-type", kind, "list-type must be 2, or absent."));
     }
-    let listing = Listing::parse(query)?;
+    let listing = parse(query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let marker = query.get("marker").unwrap_or_default();
     let after = (!marker.is_empty()).then(|| marker.to_owned());
-    let page = listing.page(context, call, after)?;
+    let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
 
     let mut document = context.document("ListBucketResult");
-    listing.write_head(&mut document, &bucket, &page);
+    document.leaf("Name", &bucket.name);
+    listing.write_head(&mut document, "MaxKeys", page.truncated);
     document.leaf("Marker", &listing.name(marker));
     // Without a delimiter clients go on from the last key (S3 API reference, ListObjects, "NextMarker").
     let grouped = !listing.delimiter.is_empty();
     if let Some(last) = last_name(&page).filter(|_| page.truncated && grouped) {
         document.leaf("NextMarker", &listing.name(last));
     }
-    listing.write_items(&mut document, &page, Some(&bucket.owner));
+    write_items(&listing, &mut document, &page, Some(&bucket.owner));
     Ok(xml(200, document))
 }
 
-impl<'q> Listing<'q> {
-    fn parse(query: &'q Query) -> Result<Self, S3Error> {
-        let text = |name| query.get(name).unwrap_or_default();
-        let max_keys = query.number("max-keys", 0..=i32::MAX as usize)?.unwrap_or(PAGE_LEN_MAX);
-        let encoded = match query.get("encoding-type") {
-            None => false,
-            Some("url") => true,
-            Some(other) => {
-                let message = "Invalid Encoding Method specified in Request";
-                return Err(S3Error::invalid_argument("encoding-type", other, message));
+fn parse(query: &Query) -> Result<Listing<'_>, S3Error> {
+    Listing::parse(query, "max-keys", 0..=i32::MAX as usize)
+}
+
+/// Objects first, then common prefixes.
+fn write_items(listing: &Listing<'_>, document: &mut Writer, page: &Page, owner: Option<&str>) {
+    let mut prefixes = Vec::new();
+    for item in &page.items {
+        match item {
+            PageItem::Object { key, version } => {
+                write_object(document, &listing.name(key), version, owner);
             }
-        };
-        let max_keys = max_keys.min(PAGE_LEN_MAX);
-        Ok(Self { prefix: text("prefix"), delimiter: text("delimiter"), max_keys, encoded })
-    }
-
-    fn page(&self, context: &Context, call: &Call<'_>, after: Option<String>) -> Result<Page, S3Error> {
-        if self.max_keys == 0 {
-            // Asked for nothing, and that is all there is of it: clients must not be sent round in circles.
-            return Ok(Page::default());
-        }
-        let (prefix, delimiter) = (self.prefix.to_owned(), self.delimiter.to_owned());
-        let query = ListQuery { prefix, delimiter, after, limit: self.max_keys };
-        context.store.list_objects(call.bucket(), &query).for_client(call)
-    }
-
-    fn name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        if self.encoded { Cow::Owned(uri::encode_listed(name)) } else { Cow::Borrowed(name) }
-    }
-
-    fn write_head(&self, document: &mut Writer, bucket: &BucketInfo, page: &Page) {
-        document.leaf("Name", &bucket.name);
-        document.leaf("Prefix", &self.name(self.prefix));
-        document.number("MaxKeys", self.max_keys);
-        if !self.delimiter.is_empty() {
-            document.leaf("Delimiter", &self.name(self.delimiter));
-        }
-        if self.encoded {
-            document.leaf("EncodingType", "url");
-        }
-        document.number("IsTruncated", page.truncated);
-    }
-
-    /// Objects first, then common prefixes: some clients read each kind only where it stands together.
-    fn write_items(&self, document: &mut Writer, page: &Page, owner: Option<&str>) {
-        for item in &page.items {
-            if let PageItem::Object { key, version } = item {
-                self.write_object(document, key, version, owner);
-            }
-        }
-        for item in &page.items {
-            if let PageItem::Prefix(prefix) = item {
-                document.element("CommonPrefixes", |entry| entry.leaf("Prefix", &self.name(prefix)));
-            }
+            PageItem::Prefix(prefix) => prefixes.push(prefix.as_str()),
         }
     }
+    listing.write_prefixes(document, prefixes.into_iter());
+}
 
-    fn write_object(&self, document: &mut Writer, key: &str, version: &VersionSummary, owner: Option<&str>) {
-        document.element("Contents", |entry| {
-            entry.leaf("Key", &self.name(key));
-            entry.leaf("LastModified", &version.modified.to_iso8601());
-            entry.leaf("ETag", &version.etag.to_string());
-            entry.number("Size", version.size);
-            if let Some(name) = owner {
-                entry.element("Owner", |owner| {
-                    owner.leaf("ID", name);
-                    owner.leaf("DisplayName", name);
-                });
-            }
-            entry.leaf("StorageClass", "STANDARD");
-        });
-    }
+fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owner: Option<&str>) {
+    document.element("Contents", |entry| {
+        entry.leaf("Key", key);
+        entry.leaf("LastModified", &version.modified.to_iso8601());
+        entry.leaf("ETag", &version.etag.to_string());
+        entry.number("Size", version.size);
+        if let Some(name) = owner {
+            write_user(entry, "Owner", name);
+        }
+        entry.leaf("StorageClass", "STANDARD");
+    });
 }
 
 /// The name after which the next page begins.

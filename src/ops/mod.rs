@@ -1,17 +1,24 @@
 //! Floor 4: S3 meets the store. An operation takes a call and the proof that its sender may make it, and yields a
 //! response that names vendor headers `p-...`.
 
+mod attributes;
 mod body;
 mod buckets;
+mod checksums;
+mod copy;
 mod delete;
 mod failure;
+mod find;
 mod get;
 mod list;
+mod listing;
 mod put;
+mod tagging;
 mod token;
 mod unset;
 mod version_id;
 mod versioning;
+mod versions_list;
 
 use std::sync::Arc;
 
@@ -46,11 +53,17 @@ impl Context {
             Operation::GetBucketVersioning => versioning::get(self, proof, call),
             Operation::ListObjects => list::first_form(self, proof, call),
             Operation::ListObjectsV2 => list::second_form(self, proof, call),
+            Operation::ListObjectVersions => versions_list::list(self, proof, call),
             Operation::DeleteObjects => delete::many(self, proof, call),
             Operation::GetObject => get::get(self, proof, call),
             Operation::HeadObject => get::head(self, proof, call),
+            Operation::GetObjectAttributes => attributes::get(self, proof, call),
             Operation::PutObject => put::put(self, proof, call),
+            Operation::CopyObject => copy::copy(self, proof, call),
             Operation::DeleteObject => delete::one(self, proof, call),
+            Operation::GetObjectTagging => tagging::get(self, proof, call),
+            Operation::PutObjectTagging => tagging::put(self, proof, call),
+            Operation::DeleteObjectTagging => tagging::delete(self, proof, call),
             Operation::GetBucketCors
             | Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
@@ -60,13 +73,7 @@ impl Context {
             | Operation::GetBucketTagging
             | Operation::GetBucketWebsite
             | Operation::GetObjectLockConfiguration
-            | Operation::ListObjectVersions
             | Operation::ListMultipartUploads
-            | Operation::GetObjectAttributes
-            | Operation::CopyObject
-            | Operation::GetObjectTagging
-            | Operation::PutObjectTagging
-            | Operation::DeleteObjectTagging
             | Operation::CreateMultipartUpload
             | Operation::UploadPart
             | Operation::UploadPartCopy

@@ -1,41 +1,39 @@
 //! PutObject.
 
 use super::failure::ForClient as _;
-use super::{Context, body};
+use super::{Context, body, checksums, tagging};
 use crate::auth::Authorized;
 use crate::base::limits::{KIB, PUT_SIZE_MAX_BYTES};
-use crate::s3::checksum::{self, Algorithm};
+use crate::s3::checksum;
 use crate::s3::conditions::{self, same_tag};
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::{Call, ErrorCode, Response, S3Error, metadata};
-use crate::store::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Commit, ETag, ObjectWriter, Selector, StoreError,
-    WriteCondition, Written,
-};
+use crate::store::{Attributes, Commit, ETag, ObjectWriter, Selector, StoreError, WriteCondition, Written};
 
 /// Bytes that are read from the client at a time.
 const BUFFER_BYTES: u64 = 256 * KIB;
 
 /// Headers that ask for what is not served. To ignore one would be to promise it.
 const UNSERVED: [&str; 9] = [
+    "copy-source-server-side-encryption-customer-algorithm",
     "object-lock-legal-hold",
     "object-lock-mode",
     "object-lock-retain-until-date",
     "server-side-encryption",
     "server-side-encryption-aws-kms-key-id",
     "server-side-encryption-customer-algorithm",
-    "tagging",
     "website-redirect-location",
     "write-offset-bytes",
 ];
 
 /// PutObject. Durable on return. All that can be refused without the body is refused before it is asked for.
-pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     let length = body::announced_length(&call.request.body)?;
     check_size(length.unwrap_or(0))?;
     check_served(call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let attributes = attributes(call)?;
+    let tags = tagging::of_new(proof, call)?;
     let condition = conditions::WriteCondition::from_headers(call.headers())?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     check_early(context, call, &condition)?;
@@ -46,13 +44,9 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     let commit = Commit {
         etag: ETag::Md5(verified.md5),
         attributes,
-        checksums: verified.checksum.iter().map(to_store).collect(),
-        tags: Vec::new(),
-        condition: match condition {
-            conditions::WriteCondition::None => WriteCondition::None,
-            conditions::WriteCondition::IfAbsent => WriteCondition::IfAbsent,
-            conditions::WriteCondition::IfMatch(tag) => WriteCondition::IfMatch(tag),
-        },
+        checksums: verified.checksum.clone().map(checksums::of_whole).into_iter().collect(),
+        tags,
+        condition: to_store(condition),
     };
     let etag = commit.etag;
     let written = writer.commit(commit).for_client(call)?;
@@ -81,7 +75,11 @@ fn check_size(size: u64) -> Result<(), S3Error> {
         .element("MaxSizeAllowed", PUT_SIZE_MAX_BYTES.to_string()))
 }
 
-fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
+/// Refuses a put that asks for what it would not get.
+///
+/// # Errors
+/// `NotImplemented`; `InvalidArgument` for half of what a part takes.
+pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
     if call.query.has("partNumber") {
         let number = call.query.get("partNumber").unwrap_or_default();
         return Err(S3Error::invalid_argument(
@@ -100,7 +98,11 @@ fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
     }
 }
 
-fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
+/// What is kept with the object that a request makes.
+///
+/// # Errors
+/// Those of [`metadata::collect`].
+pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
     let mut attributes = Attributes::new();
     for (name, value) in metadata::collect(call.headers(), call.vendor())? {
         attributes.push(name, value);
@@ -158,13 +160,11 @@ fn receive(
     }
 }
 
-fn to_store((algorithm, value): &(Algorithm, Vec<u8>)) -> Checksum {
-    let algorithm = match algorithm {
-        Algorithm::Crc32 => ChecksumAlgorithm::Crc32,
-        Algorithm::Crc32c => ChecksumAlgorithm::Crc32c,
-        Algorithm::Crc64Nvme => ChecksumAlgorithm::Crc64Nvme,
-        Algorithm::Sha1 => ChecksumAlgorithm::Sha1,
-        Algorithm::Sha256 => ChecksumAlgorithm::Sha256,
-    };
-    Checksum { algorithm, kind: ChecksumType::FullObject, parts: 0, value: value.clone() }
+/// The condition as the store takes it.
+pub(super) fn to_store(condition: conditions::WriteCondition) -> WriteCondition {
+    match condition {
+        conditions::WriteCondition::None => WriteCondition::None,
+        conditions::WriteCondition::IfAbsent => WriteCondition::IfAbsent,
+        conditions::WriteCondition::IfMatch(tag) => WriteCondition::IfMatch(tag),
+    }
 }

@@ -1,14 +1,22 @@
 //! Version ids as clients write and read them.
 
-use crate::s3::{Query, S3Error};
-use crate::store::{BucketInfo, Selector, VersionId, VersionRecord, Versioning};
+use crate::s3::{Query, Response, S3Error};
+use crate::store::{BucketInfo, Found, Selector, VersionId, VersionRecord, Versioning};
 
 /// The version that `versionId` means (S3 user guide, "Retrieving object versions from a versioning-enabled bucket").
 ///
 /// # Errors
 /// `InvalidArgument` for a text that is never an id.
 pub(super) fn selector(query: &Query) -> Result<Selector, S3Error> {
-    let Some(text) = query.get("versionId") else { return Ok(Selector::Current) };
+    named(query.get("versionId"))
+}
+
+/// The version that is named, or the current one.
+///
+/// # Errors
+/// As [`selector`].
+pub(super) fn named(text: Option<&str>) -> Result<Selector, S3Error> {
+    let Some(text) = text else { return Ok(Selector::Current) };
     parse(text).ok_or_else(|| S3Error::invalid_argument("versionId", text, "Invalid version id specified"))
 }
 
@@ -26,6 +34,14 @@ pub(super) fn shown(bucket: &BucketInfo, version: &VersionRecord) -> Option<Stri
         (false, _) => Some(version.id.to_string()),
         (true, Versioning::Unset) => None,
         (true, Versioning::Enabled | Versioning::Suspended) => Some("null".to_owned()),
+    }
+}
+
+/// Tells in a response which version was found.
+pub(super) fn tell(response: Response, found: &Found) -> Response {
+    match shown(&found.bucket, &found.version) {
+        Some(id) => response.header("p-version-id", id),
+        None => response,
     }
 }
 

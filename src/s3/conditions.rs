@@ -1,7 +1,7 @@
 //! Conditional requests (RFC 9110, section 13; S3 user guide, "Conditional requests").
 
 use crate::base::Timestamp;
-use crate::s3::{ErrorCode, Headers, S3Error};
+use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The conditions of a read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct ReadConditions {
 pub enum Verdict {
     /// Go on.
     Proceed,
-    /// The client has it already: status 304.
-    NotModified,
+    /// The client has it already: status 304; the name of the condition that says so.
+    NotModified(&'static str),
     /// Status 412; the name of the condition that does not hold.
     Failed(&'static str),
 }
@@ -30,9 +30,21 @@ pub enum Verdict {
 impl ReadConditions {
     /// Reads the four headers. Dates that are none are ignored (RFC 9110, sections 13.1.3 and 13.1.4).
     pub fn from_headers(headers: &Headers) -> Self {
+        Self::read(|name| headers.get(name))
+    }
+
+    /// Reads the same conditions on the source of a copy: `p-copy-source-if-match` and so on.
+    pub fn of_copy_source(vendor: VendorHeaders<'_>) -> Self {
+        Self::read(|name| vendor.get(&format!("copy-source-{name}")))
+    }
+
+    fn read<'h>(get: impl Fn(&str) -> Option<&'h [u8]>) -> Self {
         // A tag that is no text matches nothing, which is not the same as none.
-        let text = |name| headers.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
-        let date = |name| headers.get_str(name).and_then(Timestamp::parse_http_date);
+        let text = |name| get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        let date = |name| {
+            let value = std::str::from_utf8(get(name)?).ok()?;
+            Timestamp::parse_http_date(value)
+        };
         Self {
             if_match: text("if-match"),
             if_none_match: text("if-none-match"),
@@ -50,8 +62,8 @@ impl ReadConditions {
             _ => {}
         }
         match (&self.if_none_match, self.if_modified_since) {
-            (Some(tags), _) if matches_weakly(tags, etag) => Verdict::NotModified,
-            (None, Some(date)) if modified <= date.as_secs() => Verdict::NotModified,
+            (Some(tags), _) if matches_weakly(tags, etag) => Verdict::NotModified("If-None-Match"),
+            (None, Some(date)) if modified <= date.as_secs() => Verdict::NotModified("If-Modified-Since"),
             _ => Verdict::Proceed,
         }
     }
@@ -91,13 +103,21 @@ impl WriteCondition {
                 "Of conditions on a write, If-None-Match: * or one If-Match is served.",
             )
         };
-        match (text(headers, "if-none-match")?, text(headers, "if-match")?) {
+        match (text(headers, "if-none-match")?, if_match(headers)?) {
             (None, None) => Ok(Self::None),
             (Some("*"), None) => Ok(Self::IfAbsent),
             (Some(_), _) => Err(unsupported("If-None-Match")),
             (None, Some(tag)) => Ok(Self::IfMatch(tag.to_owned())),
         }
     }
+}
+
+/// The `If-Match` of a write or a delete, and it alone.
+///
+/// # Errors
+/// `InvalidArgument` for what is no text.
+pub fn if_match(headers: &Headers) -> Result<Option<&str>, S3Error> {
+    text(headers, "if-match")
 }
 
 /// The value of a condition; one that cannot be read must not be taken for none.
@@ -128,11 +148,14 @@ fn matches_weakly(tags: &str, etag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::s3::Dialect;
 
     const TAG: &str = "\"abc\"";
     const MODIFIED: &str = "Fri, 24 May 2013 00:00:00 GMT";
     const EARLIER: &str = "Thu, 23 May 2013 00:00:00 GMT";
     const LATER: &str = "Sat, 25 May 2013 00:00:00 GMT";
+    const NONE_MATCH: Verdict = Verdict::NotModified("If-None-Match");
+    const MODIFIED_SINCE: Verdict = Verdict::NotModified("If-Modified-Since");
 
     fn headers(lines: &[(&str, &str)]) -> Headers {
         let mut headers = Headers::default();
@@ -152,7 +175,7 @@ mod tests {
     fn tags_match_with_and_without_quotes_in_lists_and_by_a_star() {
         for tags in ["\"abc\"", "abc", "\"x\", \"abc\"", "*", " \"abc\" "] {
             assert_eq!(decide(&[("if-match", tags)]), Verdict::Proceed, "{tags}");
-            assert_eq!(decide(&[("if-none-match", tags)]), Verdict::NotModified, "{tags}");
+            assert_eq!(decide(&[("if-none-match", tags)]), NONE_MATCH, "{tags}");
         }
         for tags in ["\"abcd\"", "\"x\", \"y\"", "", "\"abc"] {
             assert_eq!(decide(&[("if-match", tags)]), Verdict::Failed("If-Match"), "{tags}");
@@ -162,14 +185,14 @@ mod tests {
 
     #[test]
     fn a_weak_tag_matches_for_not_sending_alone() {
-        assert_eq!(decide(&[("if-none-match", "W/\"abc\"")]), Verdict::NotModified);
+        assert_eq!(decide(&[("if-none-match", "W/\"abc\"")]), NONE_MATCH);
         assert_eq!(decide(&[("if-match", "W/\"abc\"")]), Verdict::Failed("If-Match"));
     }
 
     #[test]
     fn dates_are_compared_in_whole_seconds() {
-        assert_eq!(decide(&[("if-modified-since", MODIFIED)]), Verdict::NotModified);
-        assert_eq!(decide(&[("if-modified-since", LATER)]), Verdict::NotModified);
+        assert_eq!(decide(&[("if-modified-since", MODIFIED)]), MODIFIED_SINCE);
+        assert_eq!(decide(&[("if-modified-since", LATER)]), MODIFIED_SINCE);
         assert_eq!(decide(&[("if-modified-since", EARLIER)]), Verdict::Proceed);
         assert_eq!(decide(&[("if-unmodified-since", MODIFIED)]), Verdict::Proceed);
         assert_eq!(decide(&[("if-unmodified-since", LATER)]), Verdict::Proceed);
@@ -186,9 +209,20 @@ mod tests {
     fn a_tag_makes_the_date_beside_it_moot() {
         assert_eq!(decide(&[("if-match", TAG), ("if-unmodified-since", EARLIER)]), Verdict::Proceed);
         assert_eq!(decide(&[("if-none-match", "\"x\""), ("if-modified-since", LATER)]), Verdict::Proceed);
-        assert_eq!(decide(&[("if-none-match", TAG), ("if-modified-since", EARLIER)]), Verdict::NotModified);
+        assert_eq!(decide(&[("if-none-match", TAG), ("if-modified-since", EARLIER)]), NONE_MATCH);
         assert_eq!(decide(&[("if-match", "x"), ("if-none-match", TAG)]), Verdict::Failed("If-Match"));
-        assert_eq!(decide(&[("if-match", TAG), ("if-none-match", TAG)]), Verdict::NotModified);
+        assert_eq!(decide(&[("if-match", TAG), ("if-none-match", TAG)]), NONE_MATCH);
+    }
+
+    #[test]
+    fn the_source_of_a_copy_has_conditions_of_its_own() {
+        let lines = headers(&[("if-match", "\"x\""), ("x-amz-copy-source-if-none-match", TAG)]);
+        let modified = Timestamp::parse_http_date(MODIFIED).unwrap();
+        let decide = |dialect| {
+            ReadConditions::of_copy_source(VendorHeaders::new(&lines, dialect)).decide(TAG, modified)
+        };
+        assert_eq!(decide(Dialect::Aws), NONE_MATCH);
+        assert_eq!(decide(Dialect::Svc), Verdict::Proceed);
     }
 
     #[test]

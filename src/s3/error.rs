@@ -43,6 +43,8 @@ error_codes! {
     AuthorizationQueryParametersError = 400, "Error parsing the authentication query parameters.";
     /// S3 API reference, "Error responses"; S3 user guide, "Checking object integrity".
     BadDigest = 400, "The digest or checksum that you specified does not match what was received.";
+    /// S3 API reference, PutObjectTagging and "Error responses".
+    BadRequest = 400, "The request is not valid.";
     /// S3 API reference, CreateBucket.
     BucketAlreadyExists = 409, "The requested bucket name is not available. The bucket namespace is shared by all users. Select a different name and try again.";
     /// S3 API reference, CreateBucket.
@@ -83,6 +85,8 @@ error_codes! {
     InvalidRange = 416, "The requested range is not satisfiable.";
     /// S3 API reference, "Error responses".
     InvalidRequest = 400, "The request is not valid.";
+    /// S3 API reference, PutObjectTagging.
+    InvalidTag = 400, "The tag provided was not a valid tag.";
     /// S3 API reference, "Error responses".
     InvalidURI = 400, "The specified URI could not be parsed.";
     /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".
@@ -99,8 +103,6 @@ error_codes! {
     MethodNotAllowed = 405, "The specified method is not allowed against this resource.";
     /// S3 API reference, "Error responses"; RFC 9110, section 15.5.12.
     MissingContentLength = 411, "You must provide the Content-Length HTTP header.";
-    /// S3 API reference, "Error responses".
-    MissingRequestBodyError = 400, "Request body is empty.";
     /// S3 API reference, "Error responses".
     NoSuchBucket = 404, "The specified bucket does not exist.";
     /// S3 API reference, GetBucketPolicy and "Error responses".
@@ -145,8 +147,6 @@ error_codes! {
     SignatureDoesNotMatch = 403, "The request signature that we calculated does not match the signature that you provided. Check your secret access key and signing method.";
     /// S3 API reference, "Error responses".
     SlowDown = 503, "Please reduce your request rate.";
-    /// S3 API reference, "Error responses".
-    TooManyBuckets = 400, "You have attempted to create more buckets than allowed.";
     /// S3 API reference, "Error responses".
     XAmzContentSHA256Mismatch = 400, "The provided content SHA-256 does not match what was computed.";
 }

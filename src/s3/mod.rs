@@ -4,6 +4,7 @@
 pub mod call;
 pub mod checksum;
 pub mod conditions;
+pub mod copy_source;
 pub mod dialect;
 pub mod error;
 pub mod integrity;
@@ -15,9 +16,11 @@ pub mod query;
 pub mod range;
 pub mod render;
 pub mod route;
+pub mod tags;
 pub mod uri;
 
 pub use call::{Call, RequestId};
+pub use copy_source::CopySource;
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
 pub use message::{Body, BodyRead, BodySource, Handler, Headers, Method, Request, Response, ResponseBody};

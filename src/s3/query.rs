@@ -27,9 +27,14 @@ impl Query {
         self.get(name).is_some()
     }
 
+    /// All of them, in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The names, in the order they came.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_str())
+        self.iter().map(|(name, _)| name)
     }
 
     /// The value of a parameter as a number; an empty value is as none.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::s3::{Dialect, ErrorCode, RequestId, Response, ResponseBody, S3Error};
-use crate::xml::Writer;
+use crate::xml::{Writer, legible};
 
 /// What rendering needs to know of the request.
 #[derive(Debug, Clone, Copy)]
@@ -64,15 +64,16 @@ fn error_response(error: &S3Error, frame: Frame<'_>) -> Response {
     response
 }
 
-/// The document of an error (S3 API reference, "REST error responses"). It has no namespace.
+/// The document of an error (S3 API reference, "REST error responses"). It has no namespace. It may quote anything that a
+/// client sent, and must be readable all the same.
 fn error_document(error: &S3Error, frame: Frame<'_>) -> Writer {
     let mut document = Writer::new("Error", None);
     document.leaf("Code", error.code.as_str());
-    document.leaf("Message", &error.message);
+    document.leaf("Message", &legible(&error.message));
     for (name, text) in &error.elements {
-        document.leaf(name, text);
+        document.leaf(name, &legible(text));
     }
-    document.leaf("Resource", frame.resource);
+    document.leaf("Resource", &legible(frame.resource));
     document.leaf("RequestId", frame.id.as_str());
     document
 }

@@ -8,10 +8,18 @@ use std::time::Duration;
 /// Counters. They only rise.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
-    /// By operation and class of status: how many requests, and how long they took in all.
-    requests: Mutex<BTreeMap<(&'static str, u16), (u64, Duration)>>,
+    /// By operation and class of status.
+    requests: Mutex<BTreeMap<(&'static str, u16), Tally>>,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    count: u64,
+    /// How long they took in all.
+    time: Duration,
 }
 
 impl Metrics {
@@ -27,22 +35,22 @@ impl Metrics {
         self.received_bytes.fetch_add(received_bytes, Ordering::Relaxed);
         self.sent_bytes.fetch_add(sent_bytes, Ordering::Relaxed);
         let mut requests = self.requests.lock().expect("nobody panics while counting");
-        let (count, time) = requests.entry((operation, status / 100)).or_default();
-        *count += 1;
-        *time += took;
+        let tally = requests.entry((operation, status / 100)).or_default();
+        tally.count += 1;
+        tally.time += took;
     }
 
     /// All counters in the text format of Prometheus.
     pub(super) fn exposition(&self) -> String {
         let requests = self.requests.lock().expect("nobody panics while counting").clone();
         let mut page = family("requests_total", "Requests answered, by operation and class of status.");
-        for ((operation, class), (count, _)) in &requests {
+        for ((operation, class), Tally { count, .. }) in &requests {
             page += &format!(
                 "siltstone_requests_total{{operation=\"{operation}\",status=\"{class}xx\"}} {count}\n"
             );
         }
         page += &family("request_seconds_total", "Time from the head of a request to its answer, in all.");
-        for ((operation, class), (_, time)) in &requests {
+        for ((operation, class), Tally { time, .. }) in &requests {
             page += &format!(
                 "siltstone_request_seconds_total{{operation=\"{operation}\",status=\"{class}xx\"}} {:.3}\n",
                 time.as_secs_f64()

@@ -222,7 +222,7 @@ impl Run {
         let place = match self.place_pack(batch.packed_bytes as u64) {
             Ok(place) => place,
             Err(error) => {
-                let error = self.disk_failed(error);
+                let error = self.shared.write_failed(error);
                 return mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
             }
         };
@@ -259,7 +259,8 @@ impl Run {
             plan.entries.iter().for_each(|entry| entry.encode(&mut body));
             self.journal.write(plan.entries.len() as u32, &body, pack)
         });
-        let written = written.map_err(|error| self.disk_failed(error))?;
+        // Nothing of a group that failed counts: the next one is written over it.
+        let written = written.map_err(|error| self.shared.write_failed(error))?;
         let synced = match place {
             Some(place) => self.syncer.sync_both(place.segment.file.clone(), self.journal.file().as_ref()),
             None => self.journal.file().sync_data(),
@@ -309,14 +310,6 @@ impl Run {
         self.marked = true;
     }
 
-    /// A write failed. Nothing of the group counts: the next one is written over it.
-    fn disk_failed(&self, error: LogError) -> StoreError {
-        if !matches!(error, LogError::DiskFull(_)) {
-            self.shared.latch(format!("a write failed: {error}"));
-        }
-        self.shared.failed(error)
-    }
-
     fn sync_failed(&self, error: &io::Error) -> StoreError {
         let why = format!("syncing {} failed: {error}", self.journal.path());
         self.shared.latch(why.clone());
@@ -325,7 +318,8 @@ impl Run {
 
     fn after_commit(&mut self) {
         if let Err(error) = self.shared.segments.seal_retired() {
-            log::warn!("a full segment could not be sealed, which does no harm: {error}");
+            log::warn!("a full segment could not be sealed: {error}");
+            self.shared.write_failed(error);
         }
         if self.log_bytes >= checkpointer::due_after(&self.shared) {
             self.log_bytes = 0;

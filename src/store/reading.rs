@@ -3,7 +3,7 @@
 
 use crate::base::digest::Crc32;
 use crate::format::{Entry, FileKind, Group, Pack, StoreId, log_path, segment_path};
-use crate::fs::Fs;
+use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index};
 use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
 
@@ -95,8 +95,15 @@ fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Has what is cached of a file written, and what is read of it from now on come from the disk.
+pub(super) fn settle(file: &dyn File) -> Result<(), LogError> {
+    file.sync_data()?;
+    Ok(file.evict()?)
+}
+
 fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
     let segment = Segment::open(fs, store, pack.segment)?;
+    settle(segment.file.as_ref())?;
     let len = segment.file.len()?;
     if pack.offset.checked_add(pack.len.into()).is_none_or(|end| end > len) {
         return Ok(false);

@@ -8,8 +8,8 @@ use crate::base::{Clock, Entropy};
 use crate::format::{FileKind, LOCK, StoreId};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
-use crate::log::{Damage, Journal, LogError, Segments, Tail, remove_unfinished};
-use crate::store::reading::{Reading, store_id};
+use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, open_file, remove_unfinished};
+use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::Shared;
 use crate::store::{OpenError, Options};
 
@@ -38,6 +38,8 @@ pub(super) fn open(
     for kind in FileKind::ALL {
         fs.create_dir(kind.dir())?;
     }
+    // The file of the lock, too, must be there at a start for which the disk has no room.
+    fs.sync_dir("")?;
     match store_id(fs.as_ref())? {
         Some(store) => Recovery { fs, clock, store, options }.run(),
         None => create(fs, clock, entropy, options),
@@ -78,6 +80,7 @@ struct Recovery {
 
 impl Recovery {
     fn run(self) -> Result<Recovered, OpenError> {
+        self.settle()?;
         let segments = open_segments(&self.fs, &self.clock, self.store, self.options)?;
         let mut damage = Vec::new();
         let mut reading = Reading::from_newest(self.fs.as_ref(), self.store, &mut damage)?;
@@ -103,6 +106,21 @@ impl Recovery {
         Ok(Recovered { shared: Arc::new(shared), journal })
     }
 
+    /// Where only the process ended before, and not the power, what is there to be read may not be on the disk yet, or, where
+    /// a sync had failed, never. It is made durable, and read from the disk, before anything is built on it: the
+    /// names of files here, and the end of the log; the pack of the last group when it is looked at. All else was
+    /// durable before the last group was begun.
+    fn settle(&self) -> Result<(), LogError> {
+        for kind in [FileKind::Segment, FileKind::Log] {
+            self.fs.sync_dir(kind.dir())?;
+        }
+        if let Some(last) = list_numbers(self.fs.as_ref(), FileKind::Log)?.last() {
+            let (file, _) = open_file(self.fs.as_ref(), FileKind::Log, *last, Some(self.store))?;
+            settle(file.as_ref())?;
+        }
+        Ok(())
+    }
+
     fn resume(&self, shared: &Shared, tail: &Tail) -> Result<Journal, LogError> {
         remove_unfinished(self.fs.as_ref())?;
         let mut journal = Journal::resume(self.fs.clone(), self.clock.clone(), self.store, tail)?;
@@ -115,12 +133,24 @@ impl Recovery {
                 torn.why
             );
             shared.count_torn();
-            // Before anything else is written, so that the bytes that the torn group waits for can never come to be.
-            let written = journal.write(0, &[], None)?;
-            journal.file().sync_data()?;
-            journal.is_durable(&written);
-            shared.set_sequence(journal.next_sequence() - 1);
+        }
+        if tail.torn.is_some() || tail.in_doubt {
+            mark(shared, &mut journal)?;
         }
         Ok(journal)
     }
+}
+
+/// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
+/// one waits for can never come to be; and it says that the one before it is durable.
+fn mark(shared: &Shared, journal: &mut Journal) -> Result<(), LogError> {
+    let written = match journal.write(0, &[], None) {
+        // The next group will do both, once there is room for it.
+        Err(LogError::DiskFull(_)) => return Ok(()),
+        written => written?,
+    };
+    journal.file().sync_data()?;
+    journal.is_durable(&written);
+    shared.set_sequence(journal.next_sequence() - 1);
+    Ok(())
 }

@@ -59,8 +59,8 @@ impl Writer {
 }
 
 /// Replaces what cannot stand in text. Control characters become numeric references, as S3 writes them: those that
-/// XML 1.0 knows (tab, line feed, carriage return) survive every parser that way, and for the others the reader must
-/// be lenient, or the client ask for `encoding-type=url`.
+/// XML 1.0 knows (tab, carriage return) survive every parser that way, and for the others the reader must be lenient,
+/// or the client ask for `encoding-type=url`. Line feeds stay: they survive anyway, and people read them.
 fn escape(text: &str) -> Cow<'_, str> {
     // Looking at every byte is faster than stopping early: it is done on many bytes at once.
     if !text.bytes().fold(false, |found, byte| found | is_special(byte)) {
@@ -72,6 +72,7 @@ fn escape(text: &str) -> Cow<'_, str> {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
+            '\n' => escaped.push('\n'),
             '\0'..='\x1f' | '\x7f' => {
                 write!(escaped, "&#x{:x};", u32::from(c)).expect("a String takes whatever is written");
             }
@@ -79,6 +80,14 @@ fn escape(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// The text with U+FFFD in place of every character that no XML document may hold (XML 1.0, section 2.2): for what must
+/// be readable by every parser and need not be exact.
+pub fn legible(text: &str) -> Cow<'_, str> {
+    let illegal =
+        |c: char| matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    if text.contains(illegal) { Cow::Owned(text.replace(illegal, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
 fn is_special(byte: u8) -> bool {
@@ -108,7 +117,19 @@ mod tests {
     #[test]
     fn markup_and_control_characters_are_escaped() {
         assert_eq!(escape("plain ü"), "plain ü");
-        assert_eq!(escape("a&<b>\r\n\t\u{1}"), "a&amp;&lt;b&gt;&#xd;&#xa;&#x9;&#x1;");
+        assert_eq!(escape("a&<b>\r\n\t\u{1}"), "a&amp;&lt;b&gt;&#xd;\n&#x9;&#x1;");
+    }
+
+    #[test]
+    fn legible_text_is_read_by_every_parser() {
+        assert_eq!(legible("a\tb\n"), "a\tb\n");
+        assert_eq!(legible("a\0b\u{1f}c\u{ffff}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+        for c in (0..=0x1_0400).filter_map(char::from_u32) {
+            let mut writer = Writer::new("Root", None);
+            writer.text(&legible(&c.to_string()));
+            let bytes = writer.finish();
+            assert!(Document::parse(&bytes).is_ok(), "{c:?}");
+        }
     }
 
     #[test]

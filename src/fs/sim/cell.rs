@@ -58,6 +58,11 @@ impl<T: Clone> Cell<T> {
         }
     }
 
+    /// Forgets the changes that no sync will carry.
+    pub(super) fn evict(&mut self) {
+        self.changes.retain(|change| !change.lost);
+    }
+
     /// Times of the changes in doubt.
     pub(super) fn times(&self) -> impl Iterator<Item = u64> {
         self.changes.iter().map(|change| change.at)

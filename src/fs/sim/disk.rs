@@ -63,6 +63,20 @@ impl Disk {
         disk
     }
 
+    /// The disk as the next process finds it.
+    pub(super) fn after_kill(&self) -> Self {
+        let closed = |(&id, inode): (&FileId, &Inode)| (id, Inode { image: inode.image.clone(), handles: 0 });
+        let mut disk = Self {
+            directories: self.directories.clone(),
+            files: self.files.iter().map(closed).collect(),
+            files_made: self.files_made,
+            now: self.now,
+            ..Self::new(self.capacity)
+        };
+        disk.forget_unreachable();
+        disk
+    }
+
     // Names.
 
     pub(super) fn find(&self, path: &str) -> io::Result<FileId> {

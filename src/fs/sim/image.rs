@@ -1,6 +1,7 @@
 //! Files and directories as the disk and the page cache hold them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::cell::Cell;
 use super::crash::Survivors;
@@ -8,7 +9,8 @@ use super::crash::Survivors;
 /// What a disk writes wholly or not at all.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-type Sector = Box<[u8]>;
+/// Shared by the disks before and after a crash.
+type Sector = Arc<[u8]>;
 
 /// The bytes of one file. A sector that is not there holds zeros.
 #[derive(Debug, Clone)]
@@ -71,7 +73,7 @@ impl FileImage {
     fn write_sector(&mut self, number: u64, within: usize, bytes: &[u8], at: u64) {
         let cell = self.sectors.entry(number).or_insert_with(|| Cell::new(zeros()));
         let mut sector = cell.current().clone();
-        sector[within..within + bytes.len()].copy_from_slice(bytes);
+        Arc::make_mut(&mut sector)[within..within + bytes.len()].copy_from_slice(bytes);
         cell.write(at, sector);
         self.in_doubt.insert(number);
     }
@@ -95,6 +97,13 @@ impl FileImage {
         self.len.forsake(mark);
         self.room.forsake(mark);
         self.each_in_doubt(|cell| cell.forsake(mark));
+    }
+
+    /// Readers see what a failed sync lost no longer.
+    pub(super) fn evict(&mut self) {
+        self.len.evict();
+        self.room.evict();
+        self.each_in_doubt(Cell::evict);
     }
 
     fn each_in_doubt(&mut self, change: impl Fn(&mut Cell<Sector>)) {
@@ -133,7 +142,9 @@ impl FileImage {
         let inside = sectors.take_while(|(number, _)| number * SECTOR_BYTES < len);
         let cut = |(number, mut sector): (u64, Sector)| {
             let end = (len - number * SECTOR_BYTES).min(SECTOR_BYTES) as usize;
-            sector[end..].fill(0);
+            if end < sector.len() {
+                Arc::make_mut(&mut sector)[end..].fill(0);
+            }
             (number, Cell::new(sector))
         };
         Self {
@@ -146,7 +157,7 @@ impl FileImage {
 }
 
 fn zeros() -> Sector {
-    vec![0; SECTOR_BYTES as usize].into_boxed_slice()
+    Arc::new([0; SECTOR_BYTES as usize])
 }
 
 /// What stands for a file whatever its name.

@@ -97,6 +97,15 @@ impl SimFs {
         Self::of(disk.after_crash(Survivors::new(policy)))
     }
 
+    /// Ends the process that uses the disk, and gives the disk as the next process finds it: everything that was written is
+    /// there to be read, and what was not synced is still in doubt. All that was opened on the old one fails from now on.
+    pub fn kill(&self) -> Self {
+        let mut disk = self.shared.disk();
+        disk.plan.power_lost = true;
+        self.shared.changed.notify_all();
+        Self::of(disk.after_kill())
+    }
+
     /// Cuts the power during the `n`-th operation since the disk was made, counted from 1: that one and all later ones
     /// fail. What the `n`-th did is in doubt like all that was not synced; of a write only some first sectors are.
     pub fn stop_at(&self, n: u64) {
@@ -307,6 +316,13 @@ impl File for SimFile {
         self.with(|disk| match len {
             0 => Ok(()),
             len => self.check_writable().and_then(|()| disk.reserve(self.id, &self.path, offset, len)),
+        })
+    }
+
+    fn evict(&self) -> io::Result<()> {
+        self.with(|disk| {
+            disk.image(self.id).evict();
+            Ok(())
         })
     }
 

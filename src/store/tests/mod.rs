@@ -1,8 +1,13 @@
 //! The store as a whole, over the simulated disk.
 
 mod basics;
+mod crashes;
+mod faults;
+mod full_disk;
+mod model;
 mod parts;
 mod reading;
+mod script;
 mod verify;
 
 use std::sync::Arc;
@@ -22,8 +27,19 @@ pub(super) fn open(fs: &SimFs) -> Store {
 }
 
 pub(super) fn try_open(fs: &SimFs) -> Result<Store, OpenError> {
+    open_with(fs, options())
+}
+
+pub(super) fn open_with(fs: &SimFs, options: Options) -> Result<Store, OpenError> {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options())
+    Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options)
+}
+
+/// Where random tests start: `SILTSTONE_TEST_SEED`, or always the same. Printed, so that a failure can be repeated.
+pub(super) fn seed() -> u64 {
+    let seed = std::env::var("SILTSTONE_TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    println!("SILTSTONE_TEST_SEED={seed}");
+    seed
 }
 
 pub(super) fn commit_of(bytes: &[u8]) -> Commit {

@@ -261,3 +261,41 @@ fn bytes_written_while_a_sync_runs_are_not_covered_by_it() {
     assert_eq!(names(&rebooted), ["a", "early"]);
     assert_eq!(fs.crash(CrashPolicy::KeepAll).contents("a").unwrap(), b"12");
 }
+
+#[test]
+fn the_next_process_reads_what_was_written_and_a_crash_may_still_take_it() {
+    let (fs, file) = disk_with("a", b"old");
+    file.write_all_at(b"new", 0).unwrap();
+    fs.create("b").unwrap();
+    let _lock = fs.lock("LOCK").unwrap();
+    let next = fs.kill();
+    assert!(file.len().is_err() && fs.lock("LOCK").is_err());
+    next.lock("LOCK").unwrap();
+    assert_eq!(names(&next), ["LOCK", "a", "b"]);
+    assert_eq!(next.contents("a").unwrap(), b"new");
+    let rebooted = next.crash(CrashPolicy::DropAll);
+    assert_eq!(names(&rebooted), ["a"]);
+    assert_eq!(rebooted.contents("a").unwrap(), b"old");
+
+    let next = fs.kill();
+    next.open("a").unwrap().sync_data().unwrap();
+    assert_eq!(next.crash(CrashPolicy::DropAll).contents("a").unwrap(), b"new");
+}
+
+#[test]
+fn what_a_failed_sync_lost_stays_lost_for_the_next_process_which_can_find_out() {
+    let (fs, file) = disk_with("a", b"old");
+    file.write_all_at(b"new and longer", 0).unwrap();
+    fs.fail_sync_at(fs.syncs() + 1);
+    file.sync_data().unwrap_err();
+    let next = fs.kill();
+    let file = next.open("a").unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(next.contents("a").unwrap(), b"new and longer");
+    file.evict().unwrap();
+    assert_eq!(next.contents("a").unwrap(), b"old");
+    file.write_all_at(b"n", 0).unwrap();
+    file.evict().unwrap();
+    assert_eq!(next.contents("a").unwrap(), b"nld", "what was not synced stays cached");
+    assert_eq!(next.crash(CrashPolicy::DropAll).contents("a").unwrap(), b"old");
+}
