@@ -61,6 +61,14 @@ def test_a_tree_is_synchronised_both_ways(aws, bucket, tree, tmp_path):
     assert trees.digests(back) == trees.digests(tree)
 
 
+def test_files_follow_each_other_on_one_connection(aws, bucket, tmp_path):
+    """The client waits to be asked for a file, even for an empty one. Where it was not asked, it misreads the response
+    to the next file on that connection, and waits for a minute."""
+    (tmp_path / "aws-config").write_text("[default]\nmax_attempts = 1\ns3 =\n  max_concurrent_requests = 1\n")
+    trees.write(tmp_path / "tree", {"1": b"", "2": b"x", "3": b"", "4": b"", "5": b"x" * 100_000})
+    aws("s3", "cp", "--recursive", "--cli-read-timeout", "10", tmp_path / "tree", f"s3://{bucket}")
+
+
 def test_everything_is_removed(aws, bucket, tree):
     aws("s3", "cp", "--recursive", tree, f"s3://{bucket}")
     summary = aws("s3", "ls", "--recursive", "--summarize", f"s3://{bucket}").stdout
