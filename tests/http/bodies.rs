@@ -195,6 +195,27 @@ fn a_client_that_does_not_wait_for_the_interim_response_gets_none() {
     assert_eq!(client.send("\x01\x01").answer().text(), "2 2");
 }
 
+/// A client that waits takes whatever comes first for the final response. botocore then misreads the next response on that
+/// connection: its status line counts as a header line, and the length behind it is lost.
+#[test]
+fn a_client_that_waits_with_no_bytes_is_asked_too_or_sees_the_connection_end() {
+    let server = start(|mut request| match request.path.as_str() {
+        "/no" => text(403, "AccessDenied"),
+        _ => text(200, &read_all(&mut request).unwrap().len().to_string()),
+    });
+    let expecting = |path: &str| {
+        format!("PUT {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n")
+    };
+    let mut client = server.client();
+    for _ in 0..2 {
+        assert_eq!(client.send(expecting("/yes")).answer_without_body().status, 100);
+        assert_eq!(client.answer().text(), "0");
+    }
+    let refusal = client.send(expecting("/no")).answer();
+    assert_eq!((refusal.status, refusal.says_close()), (403, true));
+    client.assert_closed();
+}
+
 #[test]
 fn a_chunked_body_can_be_asked_for_too() {
     let server = start(measure);

@@ -91,7 +91,6 @@ impl Exchange {
         let mut unread = RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, pace);
         let body = match head.body {
             BodyFraming::Absent => Body::none(),
-            BodyFraming::Length(0) => Body { content_length: Some(0), ..Body::none() },
             BodyFraming::Length(length) => {
                 Body { content_length: Some(length), chunked: false, reader: Box::new(&mut unread) }
             }
