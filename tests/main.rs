@@ -8,6 +8,7 @@ mod auth_hostile;
 mod auth_refusals;
 mod auth_vectors;
 mod cli;
+mod cli_users;
 mod floors;
 mod http;
 mod protocol;
