@@ -15,6 +15,7 @@ mod reader;
 mod reading;
 mod recovery;
 mod shared;
+mod stale;
 mod stamps;
 pub mod verify;
 mod writer;

@@ -5,6 +5,7 @@ mod crashes;
 mod model;
 mod parts;
 mod reading;
+mod stale;
 mod verify;
 
 use std::sync::Arc;
