@@ -12,6 +12,7 @@ mod find;
 mod get;
 mod list;
 mod listing;
+mod new_object;
 mod put;
 mod tagging;
 mod token;
