@@ -248,6 +248,11 @@ pub(super) struct Grant {
 }
 
 impl Grant {
+    /// Every action on every resource.
+    pub(super) fn of_everything() -> Self {
+        Self { actions: ActionSet::EVERY, resources: vec![Pattern::Everything] }
+    }
+
     /// Adds the action of that name, or all for `*`; the error says what is wrong with it.
     pub(super) fn add_action(&mut self, name: &str) -> Result<(), String> {
         self.actions.add(name)

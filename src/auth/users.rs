@@ -36,6 +36,8 @@ use crate::base::limits;
 
 /// The name of the user that requests without a signature act as.
 const ANONYMOUS: &str = "anonymous";
+/// The name of the user that a first start makes.
+const ADMINISTRATOR: &str = "admin";
 
 /// What is wrong with a users file. It never quotes a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,11 +79,28 @@ impl Users {
     pub fn first_file(keys: &KeyPair) -> String {
         let quote = |text: &str| toml::Value::from(text).to_string();
         format!(
-            "# Who may do what. Read again on SIGHUP.\n\n[[user]]\nname = \"admin\"\naccess_key = {}\nsecret_key = {}\n\n\
+            "# Who may do what. Read again on SIGHUP.\n\n[[user]]\nname = \"{ADMINISTRATOR}\"\naccess_key = {}\nsecret_key = {}\n\n\
              [[user.allow]]\nactions = [\"*\"]\nresources = [\"*\"]\n",
             quote(&keys.access_key),
             quote(keys.secret_key.reveal())
         )
+    }
+
+    /// These users, but with an administrator who signs with `keys` and may do everything, whatever the file says of
+    /// that user. `keys` are such as a file may hold.
+    ///
+    /// # Errors
+    /// The access key belongs to another user, who is named.
+    pub fn with_administrator(mut self, keys: KeyPair) -> Result<Self, String> {
+        self.by_access_key.retain(|_, user| user.name != ADMINISTRATOR);
+        let access_key = keys.access_key.clone();
+        let administrator = User::new(ADMINISTRATOR, Some(keys), vec![Grant::of_everything()]);
+        match self.by_access_key.insert(access_key, administrator) {
+            Some(other) => {
+                Err(format!("the access key of `{ADMINISTRATOR}` belongs to `{}` already", other.name))
+            }
+            None => Ok(self),
+        }
     }
 
     /// The user of an access key.
@@ -315,6 +334,22 @@ mod tests {
         let keys = KeyPair { access_key: "a\"b".to_owned(), secret_key: Secret::new("c\\d\"\n'''é") };
         let users = Users::parse(&Users::first_file(&keys)).unwrap();
         assert_eq!(users.find("a\"b").unwrap().keys.as_ref(), Some(&keys));
+    }
+
+    #[test]
+    fn the_operator_can_replace_the_administrator_and_nobody_else() {
+        let keys =
+            |access_key: &str| KeyPair { access_key: access_key.to_owned(), secret_key: Secret::new("s") };
+        let users = || Users::parse(&file(&[("admin", "AK1"), ("other", "AK2")], "")).unwrap();
+        for access_key in ["AK1", "AK3"] {
+            let users = users().with_administrator(keys(access_key)).unwrap();
+            let admin = users.find(access_key).unwrap();
+            assert_eq!((admin.name(), admin.keys.as_ref()), ("admin", Some(&keys(access_key))));
+            assert!(admin.may(Action::CreateBucket, Resource::Bucket("b")));
+            assert_eq!(users.find("AK1").is_some(), access_key == "AK1");
+            assert_eq!(users.find("AK2").unwrap().name(), "other");
+        }
+        assert!(users().with_administrator(keys("AK2")).unwrap_err().contains("`other`"));
     }
 
     /// A file of users given as (name, access key), two lines each and a blank one, and lines behind them.

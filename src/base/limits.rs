@@ -64,8 +64,49 @@ pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 
 /// A request line and its headers.
 pub const HEAD_MAX_BYTES: usize = 16 * KIB as usize;
+/// The most that an operator may allow for them: a worker keeps a buffer of that size.
+pub const HEAD_MAX_BYTES_CEILING: usize = MIB as usize;
 /// Header lines of one request.
 pub const HEADERS_MAX: usize = 100;
+/// The line in front of one chunk of a request body (RFC 9112, section 7.1): its size and extensions that nobody reads.
+pub const CHUNK_LINE_MAX_BYTES: usize = KIB as usize;
+/// Chunk extensions and trailer lines of one request body in all.
+pub const CHUNK_EXTRA_MAX_BYTES: usize = 16 * KIB as usize;
+/// Threads that handle requests. Each holds a buffer of [`HEAD_MAX_BYTES`] and, once it has sent a large body, one of
+/// [`RESPONSE_BUFFER_BYTES`].
+pub const WORKERS_DEFAULT: usize = 32;
+/// Complete heads that wait for a worker; one more is answered with 503 at once.
+pub const QUEUE_LEN_DEFAULT: usize = 1024;
+/// Connections at a time. An idle one costs the kernel's socket and less than a kibibyte here.
+pub const CONNECTIONS_MAX_DEFAULT: usize = 8192;
+/// From the first byte of a head to its last (what RFC 9110, section 15.5.9, calls a time-out).
+pub const HEAD_DEADLINE_DEFAULT_SECS: u64 = 20;
+/// How long a connection may stay without a request.
+pub const IDLE_DEADLINE_DEFAULT_SECS: u64 = 60;
+/// The rate below which a peer uses up the patience with it, in both directions.
+pub const RATE_MIN_DEFAULT_BYTES_PER_SEC: u64 = KIB;
+/// How long a client may keep a worker waiting for its body beyond what its rate has earned.
+pub const READ_PATIENCE_DEFAULT_SECS: u64 = 20;
+/// How long a client may keep a worker waiting for room to write beyond what its rate has earned.
+pub const WRITE_PATIENCE_DEFAULT_SECS: u64 = 30;
+/// How long a worker that nobody else needs waits for the next request of the connection it has just served.
+pub const LINGER_DEFAULT_MILLIS: u64 = 10;
+/// The most that an operator may allow for it: a request may have to wait for a worker that lingers.
+pub const LINGER_MAX_MILLIS: u64 = 1000;
+/// From the order to stop to the end of the server, whatever still runs.
+pub const SHUTDOWN_TIMEOUT_DEFAULT_SECS: u64 = 10;
+/// The buffer of a worker for bodies that come from the store.
+pub const RESPONSE_BUFFER_BYTES: usize = 256 * KIB as usize;
+/// The rest of a request body that is read only to keep the connection.
+pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
+/// How long that rest may keep the response waiting.
+pub const UNREAD_BODY_PATIENCE_MILLIS: u64 = 100;
+/// What a client may still send after the last response of its connection, so that it comes to read that response.
+pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
+/// How long it may take for that.
+pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
+/// Connections in that state at a time; more are closed without it.
+pub const DRAINING_MAX: usize = 256;
 /// An answer that may be late begins after so long (S3 API reference, CompleteMultipartUpload): well before clients give up,
 /// most of which wait for a minute.
 pub const KEEP_ALIVE_AFTER_SECS: u64 = 5;
@@ -103,5 +144,20 @@ const _: () = {
     assert!(PACK_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
     assert!(GROUP_BODY_MAX_BYTES * 2 <= LOG_FILE_MAX_BYTES);
     assert!(PART_SIZE_MIN_BYTES <= PUT_SIZE_MAX_BYTES && PUT_SIZE_MAX_BYTES <= OBJECT_SIZE_MAX_BYTES);
-    assert!(KEY_LEN_MAX_BYTES < HEAD_MAX_BYTES);
+    // A key of which every byte is percent-encoded and all user metadata leave room for the rest of a head.
+    assert!((3 * KEY_LEN_MAX_BYTES + USER_METADATA_MAX_BYTES) * 2 <= HEAD_MAX_BYTES);
+    assert!(HEAD_MAX_BYTES <= HEAD_MAX_BYTES_CEILING);
+    // The buffer that held the head takes every chunk line.
+    assert!(CHUNK_LINE_MAX_BYTES < HEAD_MAX_BYTES && CHUNK_LINE_MAX_BYTES <= CHUNK_EXTRA_MAX_BYTES);
+    assert!(WORKERS_DEFAULT <= QUEUE_LEN_DEFAULT && QUEUE_LEN_DEFAULT <= CONNECTIONS_MAX_DEFAULT);
+    assert!(DRAINING_MAX < CONNECTIONS_MAX_DEFAULT);
+    // A worker that lingers or reads the rest of a body is free again long before anyone calls the server slow.
+    assert!(
+        LINGER_DEFAULT_MILLIS <= LINGER_MAX_MILLIS && LINGER_MAX_MILLIS < HEAD_DEADLINE_DEFAULT_SECS * 1000
+    );
+    assert!(UNREAD_BODY_PATIENCE_MILLIS <= LINGER_MAX_MILLIS);
+    // A client that needs its whole drain does not hold up the end of the server.
+    assert!(DRAIN_DEADLINE_DEFAULT_SECS < SHUTDOWN_TIMEOUT_DEFAULT_SECS);
+    // A stored block fits the buffer that it goes out from.
+    assert!(RESPONSE_BUFFER_BYTES as u64 >= BLOCK_BYTES && UNREAD_BODY_MAX_BYTES <= DRAIN_MAX_BYTES);
 };

@@ -20,7 +20,7 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
         Some(token) => Some(token::decode(token)?),
         None => start_after.map(str::to_owned),
     };
-    let page = page_of(&listing, context, call, after)?;
+    let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
 
     let mut document = context.document("ListBucketResult");
     document.leaf("Name", &bucket.name);
@@ -50,7 +50,7 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let marker = query.get("marker").unwrap_or_default();
     let after = (!marker.is_empty()).then(|| marker.to_owned());
-    let page = page_of(&listing, context, call, after)?;
+    let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
 
     let mut document = context.document("ListBucketResult");
     document.leaf("Name", &bucket.name);
@@ -67,15 +67,6 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
 
 fn parse(query: &Query) -> Result<Listing<'_>, S3Error> {
     Listing::parse(query, "max-keys", 0..=i32::MAX as usize)
-}
-
-fn page_of(
-    listing: &Listing<'_>,
-    context: &Context,
-    call: &Call<'_>,
-    after: Option<String>,
-) -> Result<Page, S3Error> {
-    context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)
 }
 
 /// Objects first, then common prefixes.

@@ -68,10 +68,6 @@ impl<'q> Markers<'q> {
         context: &Context,
         call: &Call<'_>,
     ) -> Result<Page<VersionsItem>, S3Error> {
-        if listing.limit == 0 {
-            // As in the listings of objects.
-            return Ok(Page::default());
-        }
         let after = (!self.key.is_empty()).then(|| self.key.to_owned());
         context.store.list_versions(call.bucket(), &listing.query(after), self.version).for_client(call)
     }

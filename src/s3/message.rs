@@ -62,6 +62,11 @@ pub struct Headers {
 }
 
 impl Headers {
+    /// No lines yet, but room for `lines` of them with `bytes` bytes of names and values in all.
+    pub fn with_capacity(lines: usize, bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(lines) }
+    }
+
     /// Adds a line. `name` is ASCII (the engine has checked that it is a token).
     pub fn push(&mut self, name: &str, value: &[u8]) {
         let start = self.bytes.len();
@@ -155,7 +160,8 @@ impl Body<'_> {
 pub struct Request<'c> {
     /// The method.
     pub method: Method,
-    /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`.
+    /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`; or `*` alone (OPTIONS of the
+    /// whole server).
     pub path: String,
     /// What stood behind the first `?`, as sent; empty if there was none.
     pub query: String,

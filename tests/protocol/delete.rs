@@ -181,3 +181,38 @@ fn a_list_must_be_proven() {
     let bare = server.request("POST", "/b?delete").header("p-checksum-crc32", "AAAAAA==").unframed();
     bare.send().is_error(411, "MissingContentLength");
 }
+
+#[test]
+fn null_versions_and_null_markers_are_told_of_in_the_result() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    let named = "<Delete><Object><Key>k</Key><VersionId>null</VersionId></Object></Delete>";
+    let removed = many(&server, named);
+    assert_eq!((removed.all("VersionId"), removed.all("DeleteMarker").len()), (vec!["null".to_owned()], 0));
+    server.get("/b/k").is_error(404, "NoSuchKey");
+    let plain = many(&server, &format!("<Delete>{}</Delete>", objects(&["k"])));
+    assert_eq!(plain.all("DeleteMarker").len() + plain.all("VersionId").len(), 0);
+    server.set_versioning("Suspended");
+    let marked = many(&server, &format!("<Delete>{}</Delete>", objects(&["k"])));
+    assert_eq!(marked.all("DeleteMarkerVersionId"), ["null"]);
+    assert_eq!(marked.all("VersionId").len(), 0);
+    let removed = many(&server, named);
+    assert_eq!(
+        (removed.all("VersionId"), removed.all("DeleteMarkerVersionId")),
+        (vec!["null".into()], vec!["null".into()])
+    );
+}
+
+#[test]
+fn a_named_version_is_deleted_only_where_its_tag_matches() {
+    let server = Server::new();
+    server.set_versioning("Enabled");
+    let put = server.put("/b/k", b"x");
+    let (etag, id) = (put.header("ETag").unwrap(), put.header("x-svc-version-id").unwrap());
+    server.put("/b/k", b"newer");
+    let delete =
+        |tag: &str| server.request("DELETE", &format!("/b/k?versionId={id}")).header("If-Match", tag).send();
+    delete("\"x\"").is_error(412, "PreconditionFailed");
+    assert_eq!(delete(etag).status, 204);
+    server.get(&format!("/b/k?versionId={id}")).is_error(404, "NoSuchVersion");
+}

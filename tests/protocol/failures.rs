@@ -13,7 +13,7 @@ fn segment(server: &Server) -> (String, u64) {
 }
 
 /// Damages every copy of `needle` in the segment.
-fn damage(server: &Server, needle: &[u8]) {
+pub(super) fn damage(server: &Server, needle: &[u8]) {
     let (path, _) = segment(server);
     let bytes = server.fs.contents(&path).unwrap();
     let places = bytes.windows(needle.len()).enumerate().filter(|(_, window)| *window == needle);

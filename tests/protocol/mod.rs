@@ -1,11 +1,14 @@
 //! The protocol without a socket: requests go to the service as an engine would hand them over, and a real store on the
 //! simulated disk answers. Each test is named by the rule that it holds.
 
+mod attributes;
 mod buckets;
 mod conditions;
 mod configurations;
+mod copy;
 mod delete;
 mod dialects;
+mod errors;
 mod failures;
 mod get;
 mod harness;
@@ -16,6 +19,9 @@ mod pages;
 mod permissions;
 mod put;
 mod ranges;
+mod tagging;
 mod versioning;
+mod versions_list;
 
 use harness::*;
+use siltstone::s3::Dialect;

@@ -129,3 +129,63 @@ fn a_marker_that_is_named_cannot_be_read() {
         assert_eq!(answer.header("Allow"), Some("DELETE"));
     }
 }
+
+#[test]
+fn both_dialects_tell_of_markers_and_versions_alike() {
+    for dialect in Dialect::ALL {
+        let server = Server::new();
+        server.set_versioning("Enabled");
+        let ask = |method: &str, target: &str| server.request(method, target).dialect(dialect).send();
+        let header = |answer: &Answer, name: &str| {
+            answer.header(&format!("{}{name}", dialect.header_prefix())).map(str::to_owned)
+        };
+        let put = header(&ask("PUT", "/b/k"), "version-id").unwrap();
+        let delete = ask("DELETE", "/b/k");
+        let marker = header(&delete, "version-id").unwrap();
+        assert_eq!((delete.status, header(&delete, "delete-marker").as_deref()), (204, Some("true")));
+        for (method, target, status) in [
+            ("GET", "/b/k".to_owned(), 404),
+            ("HEAD", "/b/k".to_owned(), 404),
+            ("GET", format!("/b/k?versionId={marker}"), 405),
+            ("HEAD", format!("/b/k?versionId={marker}"), 405),
+        ] {
+            let answer = ask(method, &target);
+            assert_eq!(answer.status, status, "{method} {target}");
+            assert_eq!(header(&answer, "delete-marker").as_deref(), Some("true"));
+            assert_eq!(header(&answer, "version-id"), Some(marker.clone()));
+            let named = [("Allow", "DELETE"), ("Last-Modified", NOW_HTTP)];
+            for (name, value) in named {
+                assert_eq!(answer.header(name), (status == 405).then_some(value), "{method} {target}");
+            }
+        }
+        let read = ask("GET", &format!("/b/k?versionId={put}"));
+        assert_eq!((read.status, header(&read, "version-id")), (200, Some(put)));
+        assert_eq!(header(&read, "delete-marker"), None);
+    }
+}
+
+#[test]
+fn a_marker_under_suspension_is_the_version_null() {
+    let server = Server::new();
+    server.set_versioning("Suspended");
+    server.put("/b/k", b"x");
+    assert_eq!(server.delete("/b/k").header("x-svc-version-id"), Some("null"));
+    server.delete("/b/k");
+    let listed = server.get("/b?versions");
+    assert_eq!((listed.all("DeleteMarker").len(), listed.all("Version").len()), (1, 0));
+    assert_eq!(server.head("/b/k").header("x-svc-version-id"), Some("null"));
+    let removed = server.delete("/b/k?versionId=null");
+    assert_eq!(removed.header("x-svc-delete-marker"), Some("true"));
+    assert_eq!(removed.header("x-svc-version-id"), Some("null"));
+    assert_eq!(server.get("/b?versions").all("DeleteMarker").len(), 0);
+}
+
+#[test]
+fn a_marker_is_told_of_to_those_alone_who_may_list() {
+    let server = Server::with_grants(&[("reader", &["GetObject"], &["b/*"])]);
+    server.set_versioning("Enabled");
+    server.delete("/b/k");
+    let answer = server.request("GET", "/b/k").by("reader").send();
+    answer.is_error(403, "AccessDenied");
+    assert_eq!(answer.header("x-svc-delete-marker"), None);
+}
