@@ -40,8 +40,8 @@ pub const PAGE_LEN_MAX: usize = 1000;
 pub const DELETE_OBJECTS_MAX: usize = 1000;
 /// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
-/// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines indented, take
-/// 2.4 million bytes.
+/// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines
+/// indented, take 2.4 million bytes.
 pub const PART_LIST_MAX_BYTES: usize = 3 * MIB as usize;
 /// Difference between a request's date and the server's (S3 API reference, RequestTimeTooSkewed).
 pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;

@@ -42,16 +42,10 @@ struct Directives {
 
 impl Directives {
     fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
-        let algorithm = call.p("checksum-algorithm").map(|name| {
-            Algorithm::from_name(name).ok_or_else(|| {
-                S3Error::new(ErrorCode::InvalidRequest)
-                    .message("Checksum algorithm provided is unsupported. Please try again with any of the valid types.")
-            })
-        });
         Ok(Self {
             replace_metadata: replaces(call, "metadata-directive", "Unknown metadata directive.")?,
             replace_tags: replaces(call, "tagging-directive", "Unknown tagging directive.")?,
-            algorithm: algorithm.transpose()?,
+            algorithm: checksums::wanted(call)?,
         })
     }
 }

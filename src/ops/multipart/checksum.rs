@@ -13,14 +13,12 @@ use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType, PartRecord};
 /// # Errors
 /// `InvalidRequest` for names that are none, for a type without an algorithm, and for two that do not go together.
 pub(super) fn announced(call: &Call<'_>) -> Result<Option<(Algorithm, ChecksumType)>, S3Error> {
-    let Some(name) = call.p("checksum-algorithm") else {
+    let Some(algorithm) = checksums::wanted(call)? else {
         return match kind(call)? {
             Some(_) => Err(invalid("A checksum type needs the checksum algorithm beside it.")),
             None => Ok(None),
         };
     };
-    let algorithm = Algorithm::from_name(name)
-        .ok_or_else(|| invalid("Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]"))?;
     let kind = kind(call)?.unwrap_or(default_kind(algorithm));
     check_fits(algorithm, kind)?;
     Ok(Some((algorithm, kind)))
