@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use siltstone::auth::{Action, Users};
 use siltstone::base::limits::{self, GIB, KIB, MIB, TIB};
 use siltstone::s3::Operation;
 use siltstone::s3::operation::{Mark, Row};
@@ -132,12 +133,22 @@ fn the_options_are_those_of_the_help() {
 }
 
 #[test]
+fn the_actions_are_those_of_the_code() {
+    let readme = read("README.md");
+    let (_, list) = readme.split_once("\nActions: ").unwrap();
+    let (list, _) = list.split_once('.').unwrap();
+    let listed: Vec<_> = list.split(',').map(str::trim).collect();
+    let expected: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
+    assert_eq!(listed, expected);
+}
+
+#[test]
 fn the_example_of_a_users_file_is_one() {
     let readme = read("README.md");
     let (_, section) = readme.split_once("\n## Users and permissions\n").unwrap();
     let (_, example) = section.split_once("```toml\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
-    siltstone::auth::Users::parse(example).unwrap();
+    Users::parse(example).unwrap();
 }
 
 #[test]

@@ -75,10 +75,18 @@ pub const CHUNK_EXTRA_MAX_BYTES: usize = 16 * KIB as usize;
 /// Threads that handle requests. Each holds a buffer of [`HEAD_MAX_BYTES`] and, once it has sent a large body, one of
 /// [`RESPONSE_BUFFER_BYTES`].
 pub const WORKERS_DEFAULT: usize = 32;
+/// The most that an operator may allow.
+pub const WORKERS_CEILING: usize = 1024;
 /// Complete heads that wait for a worker; one more is answered with 503 at once.
 pub const QUEUE_LEN_DEFAULT: usize = 1024;
+/// The most that an operator may allow: the room for them is allocated at the start.
+pub const QUEUE_LEN_CEILING: usize = 65_536;
 /// Connections at a time. An idle one costs the kernel's socket and less than a kibibyte here.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 8192;
+/// The most that an operator may allow.
+pub const CONNECTIONS_MAX_CEILING: usize = 1 << 20;
+/// The longest deadline, patience or time-out that an operator may set: a day.
+pub const DEADLINE_MAX_SECS: u64 = 24 * 60 * 60;
 /// From the first byte of a head to its last (what RFC 9110, section 15.5.9, calls a time-out).
 pub const HEAD_DEADLINE_DEFAULT_SECS: u64 = 20;
 /// How long a connection may stay without a request.

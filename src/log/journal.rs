@@ -142,11 +142,19 @@ impl Journal {
         let len = bytes.len() as u64;
         let end = self.position + len;
         self.write_zeros_ahead(end)?;
-        // What a torn or failed group left behind would look like another torn group.
-        bytes.resize(bytes.len() + self.dirty_to.saturating_sub(end) as usize, 0);
+        bytes.resize(bytes.len() + self.dirty_behind(end)? as usize, 0);
         self.dirty_to = self.dirty_to.max(end);
         self.file.write_all_at(&bytes, self.position)?;
         Ok(Written { len, crc })
+    }
+
+    /// How many bytes behind `end` a torn or failed group has left, which would look like another torn group. Where the disk
+    /// was full they reach no farther than the file.
+    fn dirty_behind(&self, end: u64) -> Result<u64, LogError> {
+        if self.dirty_to <= end {
+            return Ok(0);
+        }
+        Ok(self.dirty_to.min(self.file.len()?).saturating_sub(end))
     }
 
     /// The group has been synced: the next one goes behind it.

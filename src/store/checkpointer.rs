@@ -48,6 +48,7 @@ pub(super) fn due_after(shared: &Shared) -> u64 {
 /// first, so that at every moment a start finds a checkpoint and all of the log behind it.
 pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
     let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
+    shared.check_writable()?;
     let covered = shared.sequence();
     let existing = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint).map_err(LogError::from);
     let existing = existing.map_err(|error| shared.failed(error))?;
@@ -58,9 +59,9 @@ pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
     let len = CheckpointWriter::write(fs, shared.store, shared.clock.now(), covered, &mut |writer| {
         feed(shared, writer)
     })
-    .map_err(|error| shared.failed(error))?;
+    .map_err(|error| shared.write_failed(error))?;
     shared.checkpoint_len.store(len, Ordering::Relaxed);
-    remove_superfluous(shared).map_err(|error| shared.failed(error))
+    remove_superfluous(shared).map_err(|error| shared.write_failed(error))
 }
 
 /// Puts in the whole index, a few keys at a time, while commits go on.

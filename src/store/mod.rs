@@ -496,10 +496,11 @@ impl Store {
         Ok(Page { items: items.collect(), truncated: page.truncated })
     }
 
-    /// Waits until everything submitted so far is durable and writes a checkpoint.
+    /// Writes a checkpoint of what is visible, so that the next start is quick.
     ///
     /// # Errors
-    /// Of the disk; the store goes on without the checkpoint.
+    /// [`StoreError::DiskFull`]: the store goes on without the checkpoint; [`StoreError::ReadOnly`]; after another error of the
+    /// disk the store takes no more writes.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         checkpointer::write(&self.shared)
     }

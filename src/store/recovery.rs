@@ -38,6 +38,8 @@ pub(super) fn open(
     for kind in FileKind::ALL {
         fs.create_dir(kind.dir())?;
     }
+    // The file of the lock, too, must be there at a start for which the disk has no room.
+    fs.sync_dir("")?;
     match store_id(fs.as_ref())? {
         Some(store) => Recovery { fs, clock, store, options }.run(),
         None => create(fs, clock, entropy, options),

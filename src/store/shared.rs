@@ -114,6 +114,15 @@ impl Shared {
         error.into()
     }
 
+    /// Turns the error of a write into one of the store. A full disk will have room another time; after any other error
+    /// nothing is known of what is on the disk, not even of what others wrote to the same file.
+    pub(super) fn write_failed(&self, error: LogError) -> StoreError {
+        if !matches!(error, LogError::DiskFull(_)) {
+            self.latch(format!("a write failed: {error}"));
+        }
+        self.failed(error)
+    }
+
     pub(super) fn count_torn(&self) {
         self.torn_groups.fetch_add(1, Ordering::Relaxed);
     }

@@ -26,8 +26,8 @@ def clean_environment(home, **more):
     """The environment of this process without anything that would steer a client or a server."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SILTSTONE_", "BOTO"))}
     path = f"{VENV_BIN}{os.pathsep}{kept.get('PATH', '')}"
-    none = str(Path(home) / "no-such-file")
-    kept.update(PATH=path, HOME=str(home), AWS_CONFIG_FILE=none, AWS_SHARED_CREDENTIALS_FILE=none)
+    kept.update(PATH=path, HOME=str(home))
+    kept.update(AWS_CONFIG_FILE=f"{home}/aws-config", AWS_SHARED_CREDENTIALS_FILE=f"{home}/no-such-file")
     kept.update(AWS_EC2_METADATA_DISABLED="true", **more)
     return kept
 

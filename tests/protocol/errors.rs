@@ -35,13 +35,13 @@ fn claiming<'s>(server: &'s Server, day: &str) -> Asked<'s> {
     let value = format!(
         "AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host;x-svc-date, Signature={signature}"
     );
-    let asked = server.request("GET", "/b").anonymous().header("Authorization", value);
+    let asked = server.request("GET", "/b").dialect(Dialect::Svc).anonymous().header("Authorization", value);
     asked.header("p-date", format!("{day}T120000Z"))
 }
 
 fn of_authentication(server: &Server) -> Vec<&'static str> {
-    let get = |target| server.request("GET", target);
-    let put = || server.request("PUT", "/b/new");
+    let get = |target| server.request("GET", target).dialect(Dialect::Svc);
+    let put = || server.request("PUT", "/b/new").dialect(Dialect::Svc);
     let chunks = |body: &[u8]| put().header("p-content-sha256", STREAMING).body(body);
     let sized = |body: &[u8]| chunks(body).header("p-decoded-content-length", "5");
     vec![
@@ -98,7 +98,7 @@ fn of_states(server: &Server) -> Vec<&'static str> {
     let get = |target| server.request("GET", target);
     let unversioned = server.request("PUT", "/b?versioning").body(b"<VersioningConfiguration/>");
     vec![
-        provoke("BucketAlreadyExists", server.request("PUT", "/bucket")),
+        provoke("BucketAlreadyExists", server.request("PUT", "/bucket").dialect(Dialect::Svc)),
         provoke("BucketAlreadyOwnedByYou", server.request("PUT", "/bucket").aws()),
         provoke("BucketNotEmpty", server.request("DELETE", "/b")),
         provoke("IllegalVersioningConfigurationException", unversioned),

@@ -19,9 +19,11 @@ mod pages;
 mod permissions;
 mod put;
 mod ranges;
+mod socket;
 mod tagging;
 mod versioning;
 mod versions_list;
+mod wire;
 
 use harness::*;
 use siltstone::s3::Dialect;

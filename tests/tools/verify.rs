@@ -161,11 +161,13 @@ fn a_damaged_footer_is_found() {
 
 #[test]
 fn a_missing_segment_is_found_with_all_that_was_in_it() {
-    let (small, _) = places();
-    let file = segment_path(small.segment);
-    let remove = |fixture: &Fixture| fs::remove_file(fixture.path(&file)).unwrap();
-    expect(remove, &file, 0, None);
-    expect(remove, &file, small.offset, Some("small"));
+    let (small, large) = places();
+    for (extent, key) in [(small, "small"), (large, "large")] {
+        let file = segment_path(extent.segment);
+        let remove = |fixture: &Fixture| fs::remove_file(fixture.path(&file)).unwrap();
+        expect(remove, &file, 0, None);
+        expect(remove, &file, extent.offset, Some(key));
+    }
 }
 
 #[test]

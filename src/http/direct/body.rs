@@ -47,8 +47,10 @@ impl<'w> RequestBody<'w> {
             BodyFraming::Length(length) => Unread::Length(length),
             BodyFraming::Chunked => Unread::Chunks(Chunks::new()),
         };
-        // A client that has begun to send does not wait, whatever it said.
-        let unasked = unasked && inbox.is_empty() && !matches!(unread, Unread::Length(0));
+        // A client that has begun to send does not wait, whatever it said. One that announces no bytes may well wait:
+        // botocore does, and takes a response without the interim one for the next request's, too, unless the
+        // connection ends.
+        let unasked = unasked && inbox.is_empty() && framing != BodyFraming::Absent;
         Self { stream, inbox, unread, unasked, failure: None, pace }
     }
 
@@ -56,9 +58,9 @@ impl<'w> RequestBody<'w> {
     /// request begins where the inbox does.
     pub(super) fn settle(&mut self) -> bool {
         match self.unread {
+            _ if self.unasked || self.failure.is_some() => return false,
             Unread::Length(0) => return true,
             Unread::Length(left) if left > limits::UNREAD_BODY_MAX_BYTES => return false,
-            _ if self.unasked || self.failure.is_some() => return false,
             _ => {}
         }
         self.pace.limit(Duration::from_millis(limits::UNREAD_BODY_PATIENCE_MILLIS));

@@ -29,7 +29,7 @@ pub(super) enum After {
 /// What a worker needs to turn requests into responses, used again for each.
 pub(super) struct Exchange {
     shared: Arc<Shared>,
-    /// What has been received and not been read: on entry the next head, or the refusal of it.
+    /// What has been received and not been read. A request begins where it does.
     pub(super) inbox: Inbox,
     outbox: Outbox,
     /// Whether the response to the current request has begun to go out.
@@ -91,7 +91,6 @@ impl Exchange {
         let mut unread = RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, pace);
         let body = match head.body {
             BodyFraming::Absent => Body::none(),
-            BodyFraming::Length(0) => Body { content_length: Some(0), ..Body::none() },
             BodyFraming::Length(length) => {
                 Body { content_length: Some(length), chunked: false, reader: Box::new(&mut unread) }
             }

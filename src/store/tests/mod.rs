@@ -1,12 +1,17 @@
 //! The store as a whole, over the simulated disk.
 
 mod basics;
+mod concurrent;
 mod crashes;
+mod faults;
+mod full_disk;
 mod model;
 mod parts;
 mod reading;
+mod script;
 mod stale;
 mod verify;
+mod waiting;
 
 use std::sync::Arc;
 

@@ -150,6 +150,7 @@ fn a_copy_without_a_file_to_lock_does_not_get_one() {
     let fs = SimFs::new();
     drop(filled(&fs));
     fs.remove(LOCK).unwrap();
+    fs.create("users.toml").unwrap();
     let files = fs.files();
     assert_eq!(kinds(&nothing_found(&fs)), [NoteKind::NotLocked]);
     assert_eq!(fs.files(), files);

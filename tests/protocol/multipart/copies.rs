@@ -73,11 +73,11 @@ fn a_range_must_lie_in_the_source() {
 fn a_version_may_be_the_source() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let old = server.put("/b/source", b"old").header("x-svc-version-id").unwrap().to_owned();
+    let old = server.put("/b/source", b"old").header("p-version-id").unwrap().to_owned();
     server.put("/b/source", b"new");
     let id = server.begin(&[]);
     let part = copy(&server, &id, 1, &format!("b/source?versionId={old}")).send();
-    assert_eq!(part.header("x-svc-copy-source-version-id"), Some(old.as_str()));
+    assert_eq!(part.header("p-copy-source-version-id"), Some(old.as_str()));
     assert_eq!(server.complete(&id, &[(1, &part.one("ETag").unwrap())]).status, 200);
     assert_eq!(server.get("/b/k").text(), "old");
     copy(&server, &server.begin(&[]), 1, "b/source?versionId=junk").send().is_error(400, "InvalidArgument");
@@ -111,7 +111,7 @@ fn who_copies_must_be_allowed_to_read_the_source() {
         ("reader", &["PutObject", "GetObject"], &["b/*"]),
     ]);
     server.set_versioning("Enabled");
-    let version = server.put("/b/source", b"x").header("x-svc-version-id").unwrap().to_owned();
+    let version = server.put("/b/source", b"x").header("p-version-id").unwrap().to_owned();
     let id = server.begin(&[]);
     copy(&server, &id, 1, "b/source").by("writer").send().is_error(403, "AccessDenied");
     assert_eq!(copy(&server, &id, 1, "b/source").by("reader").send().status, 200);

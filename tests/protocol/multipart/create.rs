@@ -13,7 +13,7 @@ fn an_upload_is_begun_and_its_id_told() {
         let begun = create(&server, &[]).dialect(dialect).send();
         assert_eq!(begun.outline(), ["InitiateMultipartUploadResult", "Bucket", "Key", "UploadId"]);
         assert_eq!((begun.one("Bucket"), begun.one("Key")), (Some("b".into()), Some("k".into())));
-        assert_eq!(begun.header("x-svc-checksum-algorithm"), None);
+        assert_eq!(begun.header("p-checksum-algorithm"), None);
     }
     server.get("/b/k").is_error(404, "NoSuchKey");
     server.request("POST", "/absent/k?uploads").send().is_error(404, "NoSuchBucket");
@@ -41,11 +41,11 @@ fn an_algorithm_brings_its_type_unless_another_is_asked_for() {
         ("CRC64NVME", "FULL_OBJECT"),
     ] {
         let begun = create(&server, &[("p-checksum-algorithm", algorithm)]).send();
-        assert_eq!(begun.header("x-svc-checksum-algorithm"), Some(algorithm));
-        assert_eq!(begun.header("x-svc-checksum-type"), Some(default));
+        assert_eq!(begun.header("p-checksum-algorithm"), Some(algorithm));
+        assert_eq!(begun.header("p-checksum-type"), Some(default));
     }
     let asked = [("p-checksum-algorithm", "CRC32"), ("p-checksum-type", "FULL_OBJECT")];
-    assert_eq!(create(&server, &asked).aws().send().header("x-amz-checksum-type"), Some("FULL_OBJECT"));
+    assert_eq!(create(&server, &asked).aws().send().header("p-checksum-type"), Some("FULL_OBJECT"));
 }
 
 #[test]

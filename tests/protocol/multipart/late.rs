@@ -41,7 +41,7 @@ fn rest(source: &mut dyn BodySource) -> String {
 #[test]
 fn an_answer_in_time_is_an_ordinary_one() {
     let (server, id, tag) = with_part(PATIENT);
-    let (response, _) = server.completion(&id, &[(1, &tag)]).respond();
+    let response = server.completion(&id, &[(1, &tag)]).respond();
     assert!(matches!(response.body, ResponseBody::Bytes(_)));
     assert_eq!(response.status, 200);
 }
@@ -58,7 +58,7 @@ fn a_late_answer_begins_with_its_declaration_and_blanks() {
     for dialect in Dialect::ALL {
         let (server, id, tag) = with_part(IMPATIENT);
         let gate = server.fs.hold_syncs("");
-        let (response, _) = server.completion(&id, &[(1, &tag)]).dialect(dialect).respond();
+        let response = server.completion(&id, &[(1, &tag)]).dialect(dialect).respond();
         let mut body = body_of(response);
         let mut text = read(&mut *body);
         assert_eq!(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -79,7 +79,7 @@ fn a_late_failure_is_an_error_inside_of_the_answer() {
     let (server, id, tag) = with_part(IMPATIENT);
     let gate = server.fs.hold_syncs("");
     server.fs.fail_sync_at(server.fs.syncs() + 1);
-    let (response, _) = server.completion(&id, &[(1, &tag)]).respond();
+    let response = server.completion(&id, &[(1, &tag)]).respond();
     let request = String::from_utf8(response.get_header("x-request-id").unwrap().to_vec()).unwrap();
     let mut body = body_of(response);
     drop(gate);
@@ -107,10 +107,11 @@ fn what_can_be_refused_is_refused_before_the_answer_begins() {
 fn an_object_is_made_also_when_its_client_has_gone() {
     let (server, id, tag) = with_part(IMPATIENT);
     let gate = server.fs.hold_syncs("");
-    let (response, _) = server.completion(&id, &[(1, &tag)]).respond();
+    let response = server.completion(&id, &[(1, &tag)]).respond();
     drop(body_of(response));
+    assert!(gate.wait_until_held(1));
     drop(gate);
-    // The commits are made in their order.
+    // This commit stands behind that one.
     server.put("/b/other", b"y");
     assert_eq!(server.get("/b/k").text(), "x");
 }
@@ -119,7 +120,7 @@ fn an_object_is_made_also_when_its_client_has_gone() {
 fn a_completion_repeated_while_the_first_is_at_work_has_the_same_answer() {
     let (server, id, tag) = with_part(IMPATIENT);
     let gate = server.fs.hold_syncs("");
-    let ask = || body_of(server.completion(&id, &[(1, &tag)]).aws().respond().0);
+    let ask = || body_of(server.completion(&id, &[(1, &tag)]).aws().respond());
     let mut bodies = [ask(), ask()];
     drop(gate);
     let [first, second] = bodies.each_mut().map(|body| rest(&mut **body).replace(' ', ""));

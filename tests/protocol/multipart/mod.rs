@@ -21,7 +21,7 @@ const MIN: usize = 5 << 20;
 impl Server {
     /// Begins an upload for `b/k` and gives its id.
     fn begin(&self, lines: &[(&str, &str)]) -> String {
-        self.begin_as(Dialect::Svc, lines)
+        self.begin_as(usual_dialect(), lines)
     }
 
     fn begin_as(&self, dialect: Dialect, lines: &[(&str, &str)]) -> String {

@@ -27,7 +27,7 @@ fn a_part_is_read_by_its_number() {
         read("HEAD", 3).is_bare(416);
     }
     server.get("/b/k?partNumber=0").is_error(400, "InvalidArgument");
-    assert_eq!(server.get("/b/k").header("x-svc-mp-parts-count"), None);
+    assert_eq!(server.get("/b/k").header("p-mp-parts-count"), None);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_part_has_its_own_checksum() {
     let put = server.part(&id, 4, b"x").header("p-checksum-crc32", crc32(b"x")).send();
     assert_eq!(server.complete(&id, &[(4, put.header("ETag").unwrap())]).status, 200);
     let get = server.request("GET", "/b/k?partNumber=4").header("p-checksum-mode", "ENABLED").send();
-    assert_eq!((get.status, get.header("x-svc-checksum-crc32")), (206, Some(crc32(b"x").as_str())));
+    assert_eq!((get.status, get.header("p-checksum-crc32")), (206, Some(crc32(b"x").as_str())));
 }
 
 #[test]
