@@ -3,6 +3,7 @@
 mod basics;
 mod concurrent;
 mod crashes;
+mod damage;
 mod faults;
 mod full_disk;
 mod model;
