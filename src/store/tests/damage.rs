@@ -1,5 +1,8 @@
 //! Damage is told from what a crash leaves behind, is never repaired in silence, and never keeps others from being read.
 
+use std::thread;
+use std::time::Duration;
+
 use super::model::{If, Model, Step, Which};
 use super::*;
 use crate::base::limits::PAGE_BYTES;
@@ -25,15 +28,15 @@ const GROUPS: &[Step] = &[
 ];
 
 /// A store that ended without closing.
-struct Sample {
-    fs: SimFs,
-    options: Options,
+pub(super) struct Sample {
+    pub(super) fs: SimFs,
+    pub(super) options: Options,
     /// What it held behind each number of groups.
-    models: Vec<Model>,
+    pub(super) models: Vec<Model>,
 }
 
 impl Sample {
-    fn new(options: Options) -> Self {
+    pub(super) fn new(options: Options) -> Self {
         let fs = SimFs::new();
         let store = open_with(&fs, options).unwrap();
         let mut models = vec![Model::default()];
@@ -47,16 +50,16 @@ impl Sample {
         Self { fs, options, models }
     }
 
-    fn copy(&self) -> SimFs {
+    pub(super) fn copy(&self) -> SimFs {
         self.fs.crash(CrashPolicy::KeepAll)
     }
 
-    fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.models.len() as u64 - 1
     }
 
     /// The store reads what came before group `n`, takes no writes, names the place, and leaves the disk as it is.
-    fn check_corrupt(&self, fs: &SimFs, n: u64, file: &str, offset: u64) {
+    pub(super) fn check_corrupt(&self, fs: &SimFs, n: u64, file: &str, offset: u64) {
         let before = everything(fs);
         let store = open_with(fs, self.options).expect("what came before the damage can be read");
         let health = store.health();
@@ -79,7 +82,7 @@ impl Sample {
     }
 
     /// The last group is dropped, counted once, and the store goes on.
-    fn check_torn(&self, fs: &SimFs) {
+    pub(super) fn check_torn(&self, fs: &SimFs) {
         let store = open_with(fs, self.options).unwrap();
         let health = store.health();
         assert_eq!((health.read_only, health.damage, health.torn_groups), (None, vec![], 1));
@@ -87,7 +90,7 @@ impl Sample {
     }
 
     /// Nothing is missing and nothing is said.
-    fn check_good(&self, fs: &SimFs) {
+    pub(super) fn check_good(&self, fs: &SimFs) {
         let store = open_with(fs, self.options).unwrap();
         let health = store.health();
         assert_eq!((health.read_only, health.damage, health.torn_groups), (None, vec![], 0));
@@ -107,7 +110,7 @@ impl Sample {
 }
 
 /// All files with their bytes.
-fn everything(fs: &SimFs) -> Vec<(String, Vec<u8>)> {
+pub(super) fn everything(fs: &SimFs) -> Vec<(String, Vec<u8>)> {
     fs.files().into_iter().map(|(path, _)| (path.clone(), fs.contents(&path).unwrap())).collect()
 }
 
@@ -183,4 +186,55 @@ fn a_log_that_was_cut_off_is_corrupt_wherever_the_cut_is() {
         println!("cut off at {cut}");
         sample.check_corrupt(&fs, whole + 1, &log_path(1), cut);
     }
+}
+
+#[test]
+fn a_page_that_went_missing_or_astray_is_corrupt() {
+    let sample = Sample::new(options());
+    let bytes = sample.fs.contents(&log_path(1)).unwrap();
+    let page = |n: u64| &bytes[(n * PAGE) as usize..((n + 1) * PAGE) as usize];
+    for n in 1..sample.last() {
+        for instead in [&[0; PAGE as usize][..], page(n + 1), page(if n == 1 { 3 } else { n - 1 })] {
+            let fs = sample.copy();
+            fs.overwrite(&log_path(1), n * PAGE, instead).unwrap();
+            sample.check_corrupt(&fs, n, &log_path(1), n * PAGE);
+        }
+    }
+}
+
+/// Nothing behind it says that it was there; the mark of a store at rest does.
+#[test]
+fn a_last_group_that_reads_as_zeros_looks_as_if_it_never_was_unless_it_was_marked() {
+    let sample = Sample::new(options());
+    let last = sample.last();
+    let fs = sample.copy();
+    fs.overwrite(&log_path(1), last * PAGE, &[0; PAGE as usize]).unwrap();
+    let store = open(&fs);
+    assert!(sample.models[last as usize - 1].agrees_with(&Model::of(&store)));
+
+    // Opening has marked the group that was in doubt.
+    let fs = sample.copy();
+    drop(open(&fs));
+    fs.overwrite(&log_path(1), last * PAGE, &[0; PAGE as usize]).unwrap();
+    sample.check_corrupt(&fs, last, &log_path(1), last * PAGE);
+}
+
+#[test]
+fn a_store_at_rest_marks_its_last_group_so_that_damage_to_it_is_known_for_what_it_is() {
+    let fs = SimFs::new();
+    let options = Options { mark_after: Some(Duration::from_millis(1)), ..options() };
+    let store = open_with(&fs, options).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"x").unwrap();
+    let sequence = store.health().sequence;
+    while store.health().sequence == sequence {
+        thread::yield_now();
+    }
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(store.health().sequence, sequence + 1, "one mark is enough");
+    drop(store);
+    let header = sequence * PAGE;
+    fs.damage(&log_path(1), header, 1).unwrap();
+    let damage = &open_with(&fs, options).unwrap().health().damage[0];
+    assert_eq!((damage.file.clone(), damage.offset), (log_path(1), header));
 }

@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod faults;
 mod full_disk;
+mod lost_files;
 mod model;
 mod script;
 mod waiting;
