@@ -1,3 +1,22 @@
-//! The server.
+//! The server. This file alone reads the arguments and the environment; all else is handed what it needs.
 
-fn main() {}
+mod cli;
+
+use std::env;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{ACCESS_KEY_VARIABLE, CommandLine, SECRET_KEY_VARIABLE};
+
+fn main() -> ExitCode {
+    let line = CommandLine::parse();
+    let keys = [ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE].map(env::var_os);
+    match cli::run(line, keys) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("siltstone: {failure}");
+            failure.status()
+        }
+    }
+}

@@ -2,4 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod auth;
+mod auth_chunks;
+mod auth_hostile;
+mod auth_refusals;
+mod auth_vectors;
+mod cli;
 mod floors;
+mod http;
+mod protocol;
+mod readme;
+mod tools;

@@ -1,7 +1,7 @@
 //! The only place that asks the system for the time. Every other module is handed a [`Clock`].
 
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::base::Timestamp;
 
@@ -9,6 +9,12 @@ use crate::base::Timestamp;
 pub trait Clock: Send + Sync {
     /// The current time, to the millisecond. It may jump, also backwards.
     fn now(&self) -> Timestamp;
+
+    /// The current point on a scale that never jumps, for deadlines of what happens outside of this process. It is
+    /// the system's whatever the wall clock says.
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
 }
 
 /// The clock of the operating system.

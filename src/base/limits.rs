@@ -28,12 +28,21 @@ pub const PART_SIZE_MIN_BYTES: u64 = 5 * MIB;
 pub const PART_NUMBER_MAX: u32 = 10_000;
 /// User metadata in all: names and values together (S3 user guide, "User-defined object metadata").
 pub const USER_METADATA_MAX_BYTES: usize = 2048;
+/// Tags of one object (S3 user guide, "Categorizing your objects using tags").
+pub const TAGS_MAX: usize = 10;
+/// The key of a tag, in characters (ibidem).
+pub const TAG_KEY_LEN_MAX_CHARS: usize = 128;
+/// The value of a tag, in characters (ibidem).
+pub const TAG_VALUE_LEN_MAX_CHARS: usize = 256;
 /// Keys, versions, uploads or parts on one page of a listing (S3 API reference, `max-keys`).
 pub const PAGE_LEN_MAX: usize = 1000;
 /// Objects in one DeleteObjects request (S3 API reference, DeleteObjects).
 pub const DELETE_OBJECTS_MAX: usize = 1000;
-/// An XML request body; 10,000 parts with their checksums fit.
+/// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
+/// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines
+/// indented, take 2.4 million bytes.
+pub const PART_LIST_MAX_BYTES: usize = 3 * MIB as usize;
 /// Difference between a request's date and the server's (S3 API reference, RequestTimeTooSkewed).
 pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;
 /// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests: query").
@@ -41,13 +50,76 @@ pub const PRESIGNED_EXPIRES_MAX_SECS: u64 = 604_800;
 /// Largest chunk of an `aws-chunked` body. Clients send 64 KiB to 1 MiB; a signed chunk is held in memory
 /// until its signature has been verified.
 pub const AWS_CHUNK_MAX_BYTES: u64 = 16 * MIB;
+/// The line before a chunk of an `aws-chunked` body, or one trailer line behind the last, without its line end.
+/// A size of 16 digits with a signature takes 97.
+pub const AWS_CHUNK_LINE_MAX_BYTES: usize = 512;
+/// Trailers that a request may announce; clients send one checksum.
+pub const TRAILERS_MAX: usize = 8;
+/// Derived signing keys that are kept for a user. Seven days of presigned URLs and today, in two regions, fit.
+pub const SIGNING_KEYS_PER_USER_MAX: usize = 18;
+/// Access key, secret key or name of a user.
+pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 
 // ---- The front end ------------------------------------------------------------------------------------
 
 /// A request line and its headers.
 pub const HEAD_MAX_BYTES: usize = 16 * KIB as usize;
+/// The most that an operator may allow for them: a worker keeps a buffer of that size.
+pub const HEAD_MAX_BYTES_CEILING: usize = MIB as usize;
 /// Header lines of one request.
 pub const HEADERS_MAX: usize = 100;
+/// The line in front of one chunk of a request body (RFC 9112, section 7.1): its size and extensions that nobody reads.
+pub const CHUNK_LINE_MAX_BYTES: usize = KIB as usize;
+/// Chunk extensions and trailer lines of one request body in all.
+pub const CHUNK_EXTRA_MAX_BYTES: usize = 16 * KIB as usize;
+/// Threads that handle requests. Each holds a buffer of [`HEAD_MAX_BYTES`] and, once it has sent a large body, one of
+/// [`RESPONSE_BUFFER_BYTES`].
+pub const WORKERS_DEFAULT: usize = 32;
+/// The most that an operator may allow.
+pub const WORKERS_CEILING: usize = 1024;
+/// Complete heads that wait for a worker; one more is answered with 503 at once.
+pub const QUEUE_LEN_DEFAULT: usize = 1024;
+/// The most that an operator may allow: the room for them is allocated at the start.
+pub const QUEUE_LEN_CEILING: usize = 65_536;
+/// Connections at a time. An idle one costs the kernel's socket and less than a kibibyte here.
+pub const CONNECTIONS_MAX_DEFAULT: usize = 8192;
+/// The most that an operator may allow.
+pub const CONNECTIONS_MAX_CEILING: usize = 1 << 20;
+/// The longest deadline, patience or time-out that an operator may set: a day.
+pub const DEADLINE_MAX_SECS: u64 = 24 * 60 * 60;
+/// From the first byte of a head to its last (what RFC 9110, section 15.5.9, calls a time-out).
+pub const HEAD_DEADLINE_DEFAULT_SECS: u64 = 20;
+/// How long a connection may stay without a request.
+pub const IDLE_DEADLINE_DEFAULT_SECS: u64 = 60;
+/// The rate below which a peer uses up the patience with it, in both directions.
+pub const RATE_MIN_DEFAULT_BYTES_PER_SEC: u64 = KIB;
+/// How long a client may keep a worker waiting for its body beyond what its rate has earned.
+pub const READ_PATIENCE_DEFAULT_SECS: u64 = 20;
+/// How long a client may keep a worker waiting for room to write beyond what its rate has earned.
+pub const WRITE_PATIENCE_DEFAULT_SECS: u64 = 30;
+/// How long a worker that nobody else needs waits for the next request of the connection it has just served.
+pub const LINGER_DEFAULT_MILLIS: u64 = 10;
+/// The most that an operator may allow for it: a request may have to wait for a worker that lingers.
+pub const LINGER_MAX_MILLIS: u64 = 1000;
+/// From the order to stop to the end of the server, whatever still runs.
+pub const SHUTDOWN_TIMEOUT_DEFAULT_SECS: u64 = 10;
+/// The buffer of a worker for bodies that come from the store.
+pub const RESPONSE_BUFFER_BYTES: usize = 256 * KIB as usize;
+/// The rest of a request body that is read only to keep the connection.
+pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
+/// How long that rest may keep the response waiting.
+pub const UNREAD_BODY_PATIENCE_MILLIS: u64 = 100;
+/// What a client may still send after the last response of its connection, so that it comes to read that response.
+pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
+/// How long it may take for that.
+pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
+/// Connections in that state at a time; more are closed without it.
+pub const DRAINING_MAX: usize = 256;
+/// An answer that may be late begins after so long (S3 API reference, CompleteMultipartUpload): well before clients give up,
+/// most of which wait for a minute.
+pub const KEEP_ALIVE_AFTER_SECS: u64 = 5;
+/// A late answer grows by a blank this often, so that nobody underway takes the connection for dead.
+pub const KEEP_ALIVE_EVERY_SECS: u64 = 5;
 
 // ---- The store ----------------------------------------------------------------------------------------
 
@@ -80,5 +152,20 @@ const _: () = {
     assert!(PACK_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
     assert!(GROUP_BODY_MAX_BYTES * 2 <= LOG_FILE_MAX_BYTES);
     assert!(PART_SIZE_MIN_BYTES <= PUT_SIZE_MAX_BYTES && PUT_SIZE_MAX_BYTES <= OBJECT_SIZE_MAX_BYTES);
-    assert!(KEY_LEN_MAX_BYTES < HEAD_MAX_BYTES);
+    // A key of which every byte is percent-encoded and all user metadata leave room for the rest of a head.
+    assert!((3 * KEY_LEN_MAX_BYTES + USER_METADATA_MAX_BYTES) * 2 <= HEAD_MAX_BYTES);
+    assert!(HEAD_MAX_BYTES <= HEAD_MAX_BYTES_CEILING);
+    // The buffer that held the head takes every chunk line.
+    assert!(CHUNK_LINE_MAX_BYTES < HEAD_MAX_BYTES && CHUNK_LINE_MAX_BYTES <= CHUNK_EXTRA_MAX_BYTES);
+    assert!(WORKERS_DEFAULT <= QUEUE_LEN_DEFAULT && QUEUE_LEN_DEFAULT <= CONNECTIONS_MAX_DEFAULT);
+    assert!(DRAINING_MAX < CONNECTIONS_MAX_DEFAULT);
+    // A worker that lingers or reads the rest of a body is free again long before anyone calls the server slow.
+    assert!(
+        LINGER_DEFAULT_MILLIS <= LINGER_MAX_MILLIS && LINGER_MAX_MILLIS < HEAD_DEADLINE_DEFAULT_SECS * 1000
+    );
+    assert!(UNREAD_BODY_PATIENCE_MILLIS <= LINGER_MAX_MILLIS);
+    // A client that needs its whole drain does not hold up the end of the server.
+    assert!(DRAIN_DEADLINE_DEFAULT_SECS < SHUTDOWN_TIMEOUT_DEFAULT_SECS);
+    // A stored block fits the buffer that it goes out from.
+    assert!(RESPONSE_BUFFER_BYTES as u64 >= BLOCK_BYTES && UNREAD_BODY_MAX_BYTES <= DRAIN_MAX_BYTES);
 };

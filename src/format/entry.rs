@@ -1,13 +1,19 @@
 //! Entries (data-format.md, section 6): changes of metadata, each saying what is.
 
 use crate::base::Timestamp;
-use crate::format::{DecodeError, Decoded, Decoder, Encode, VersionId, VersionRecord};
+use crate::format::{
+    DecodeError, Decoded, Decoder, Encode, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+};
 
 const BUCKET_PUT: u8 = 1;
 const BUCKET_DELETE: u8 = 2;
 const VERSION_PUT: u8 = 3;
 const VERSION_DELETE: u8 = 4;
 const CHECKPOINT_END: u8 = 5;
+const VERSION_AMEND: u8 = 6;
+const UPLOAD_PUT: u8 = 7;
+const UPLOAD_DELETE: u8 = 8;
+const PART_PUT: u8 = 9;
 /// Kinds from here on may be skipped by readers that do not know them.
 const IGNORABLE: u8 = 128;
 
@@ -83,6 +89,44 @@ pub enum Entry {
         /// The version.
         version: VersionId,
     },
+    /// The version with this id is so, and stands where it stood.
+    VersionAmend {
+        /// The id of its bucket.
+        bucket: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// The version.
+        record: VersionRecord,
+    },
+    /// The multipart upload is so.
+    UploadPut {
+        /// The id of its bucket.
+        bucket: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// The upload.
+        record: UploadRecord,
+    },
+    /// The multipart upload is gone with its parts.
+    UploadDelete {
+        /// The id of its bucket.
+        bucket: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// The upload.
+        upload: UploadId,
+    },
+    /// The part is so.
+    PartPut {
+        /// The id of its bucket.
+        bucket: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// The upload.
+        upload: UploadId,
+        /// The part.
+        record: PartRecord,
+    },
     /// A checkpoint is complete.
     CheckpointEnd(CheckpointEnd),
 }
@@ -107,16 +151,35 @@ impl Entry {
                 BUCKET_DELETE
             }
             Self::VersionPut { bucket, key, record } => {
-                out.put_varint(*bucket);
-                out.put_bytes(key);
+                encode_place(*bucket, key, out);
                 record.encode(out);
                 VERSION_PUT
             }
+            Self::VersionAmend { bucket, key, record } => {
+                encode_place(*bucket, key, out);
+                record.encode(out);
+                VERSION_AMEND
+            }
             Self::VersionDelete { bucket, key, version } => {
-                out.put_varint(*bucket);
-                out.put_bytes(key);
+                encode_place(*bucket, key, out);
                 out.put_u64(version.0);
                 VERSION_DELETE
+            }
+            Self::UploadPut { bucket, key, record } => {
+                encode_place(*bucket, key, out);
+                record.encode(out);
+                UPLOAD_PUT
+            }
+            Self::UploadDelete { bucket, key, upload } => {
+                encode_place(*bucket, key, out);
+                out.put_u64(upload.0);
+                UPLOAD_DELETE
+            }
+            Self::PartPut { bucket, key, upload, record } => {
+                encode_place(*bucket, key, out);
+                out.put_u64(upload.0);
+                record.encode(out);
+                PART_PUT
             }
             Self::CheckpointEnd(end) => {
                 for value in [end.through, end.last_stamp, end.buckets, end.versions] {
@@ -137,16 +200,7 @@ impl Entry {
         let entry = match kind {
             BUCKET_PUT => Self::BucketPut(decode_bucket(&mut body)?),
             BUCKET_DELETE => Self::BucketDelete { id: body.varint()? },
-            VERSION_PUT => Self::VersionPut {
-                bucket: body.varint()?,
-                key: body.bytes()?.to_vec(),
-                record: VersionRecord::decode(&mut body)?,
-            },
-            VERSION_DELETE => Self::VersionDelete {
-                bucket: body.varint()?,
-                key: body.bytes()?.to_vec(),
-                version: VersionId(body.u64()?),
-            },
+            VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => Self::decode_placed(kind, &mut body)?,
             CHECKPOINT_END => Self::CheckpointEnd(decode_end(&mut body)?),
             IGNORABLE.. => return Ok(None),
             _ => return Err(DecodeError::Unknown("a kind of entry")),
@@ -154,6 +208,28 @@ impl Entry {
         body.finish()?;
         Ok(Some(entry))
     }
+
+    /// The kinds whose body starts with a bucket and a key.
+    fn decode_placed(kind: u8, body: &mut Decoder<'_>) -> Decoded<Self> {
+        let (bucket, key) = (body.varint()?, body.bytes()?.to_vec());
+        Ok(match kind {
+            VERSION_PUT => Self::VersionPut { bucket, key, record: VersionRecord::decode(body)? },
+            VERSION_DELETE => Self::VersionDelete { bucket, key, version: VersionId(body.u64()?) },
+            VERSION_AMEND => Self::VersionAmend { bucket, key, record: VersionRecord::decode(body)? },
+            UPLOAD_PUT => Self::UploadPut { bucket, key, record: UploadRecord::decode(body)? },
+            UPLOAD_DELETE => Self::UploadDelete { bucket, key, upload: UploadId(body.u64()?) },
+            PART_PUT => {
+                let upload = UploadId(body.u64()?);
+                Self::PartPut { bucket, key, upload, record: PartRecord::decode(body)? }
+            }
+            _ => return Err(DecodeError::Unknown("a kind of entry")),
+        })
+    }
+}
+
+fn encode_place(bucket: u64, key: &[u8], out: &mut Vec<u8>) {
+    out.put_varint(bucket);
+    out.put_bytes(key);
 }
 
 fn encode_bucket(bucket: &BucketRecord, out: &mut Vec<u8>) {
@@ -212,8 +288,32 @@ mod tests {
             extents: vec![],
             attributes: Attributes::new(),
             checksums: vec![],
+            tags: vec![],
+            upload: None,
         };
+        let upload = UploadRecord {
+            id: UploadId(12),
+            initiated: Timestamp::from_millis(7),
+            initiator: "admin".into(),
+            checksum: None,
+            attributes: Attributes::new(),
+            tags: vec![],
+        };
+        let part = PartRecord {
+            number: 3,
+            id: 13,
+            modified: Timestamp::from_millis(8),
+            size: 0,
+            md5: [5; 16],
+            extents: vec![],
+            checksum: None,
+        };
+        let key = || b"a/b".to_vec();
         vec![
+            Entry::VersionAmend { bucket: 77, key: key(), record: record.clone() },
+            Entry::UploadPut { bucket: 77, key: key(), record: upload },
+            Entry::PartPut { bucket: 77, key: key(), upload: UploadId(12), record: part },
+            Entry::UploadDelete { bucket: 77, key: key(), upload: UploadId(12) },
             Entry::BucketPut(bucket),
             Entry::BucketDelete { id: 77 },
             Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },

@@ -3,11 +3,13 @@
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, EXTENT_PAYLOAD_MAX_BYTES};
 use crate::format::{
-    DecodeError, Decoded, Decoder, Encode, ExtentRef, Field, StoreId, UNIT_BYTES, VersionRecord,
+    DecodeError, Decoded, Decoder, Encode, ExtentRef, Field, PartRecord, StoreId, UNIT_BYTES, UploadId,
+    VersionRecord,
 };
 
 const MAGIC_BYTES: &[u8; 4] = b"SXT1";
-const OBJECT_DATA: u8 = 1;
+const OBJECT: u8 = 1;
+const PART: u8 = 2;
 const TABLE_ENTRY_BYTES: u64 = 4;
 
 const MAGIC: Field = Field::new(0, 4, "magic");
@@ -135,17 +137,18 @@ impl ExtentHeader {
             check: self.check,
             skip: 0,
             take: self.payload_len,
+            shared: false,
         }
     }
 }
 
-/// Whether an extent is the last of its object.
+/// What an extent is part of. The last extent of an object or part brings its record, with the extents left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Last {
-    /// Others follow.
-    No,
-    /// It is, and this is the version, its extents left out.
-    Yes(Box<VersionRecord>),
+pub enum Purpose {
+    /// An object.
+    Object(Option<Box<VersionRecord>>),
+    /// A part of the upload.
+    Part(UploadId, Option<Box<PartRecord>>),
 }
 
 /// What an extent is.
@@ -157,29 +160,36 @@ pub struct Descriptor {
     pub bucket_name: String,
     /// The key.
     pub key: Vec<u8>,
-    /// A stamp, the same in all extents of one object.
+    /// A stamp, the same in all extents of one object or part.
     pub write: u64,
-    /// Where in the object the payload starts.
+    /// Where in the object or part the payload starts.
     pub position: u64,
-    /// Whether it is the last extent of its object.
-    pub last: Last,
+    /// What it is part of.
+    pub purpose: Purpose,
 }
 
 impl Descriptor {
     /// The encoding.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(192);
-        out.put_u8(OBJECT_DATA);
+        out.put_u8(match self.purpose {
+            Purpose::Object(_) => OBJECT,
+            Purpose::Part(..) => PART,
+        });
         out.put_varint(self.bucket);
         out.put_bytes(self.bucket_name.as_bytes());
         out.put_bytes(&self.key);
         out.put_varint(self.write);
         out.put_varint(self.position);
-        match &self.last {
-            Last::No => out.put_u8(0),
-            Last::Yes(record) => {
-                out.put_u8(1);
-                record.encode(&mut out);
+        match &self.purpose {
+            Purpose::Object(last) => {
+                out.put_u8(last.is_some().into());
+                last.iter().for_each(|record| record.encode(&mut out));
+            }
+            Purpose::Part(upload, last) => {
+                out.put_varint(upload.0);
+                out.put_u8(last.is_some().into());
+                last.iter().for_each(|record| record.encode(&mut out));
             }
         }
         out
@@ -191,23 +201,35 @@ impl Descriptor {
     /// What is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut from = Decoder::new(bytes);
-        if from.u8()? != OBJECT_DATA {
-            return Err(DecodeError::Unknown("the purpose of an extent"));
-        }
+        let purpose = from.u8()?;
         let descriptor = Self {
             bucket: from.varint()?,
             bucket_name: from.string()?.to_owned(),
             key: from.bytes()?.to_vec(),
             write: from.varint()?,
             position: from.varint()?,
-            last: match from.u8()? {
-                0 => Last::No,
-                1 => Last::Yes(Box::new(VersionRecord::decode(&mut from)?)),
-                _ => return Err(DecodeError::Value("the last-extent mark")),
+            purpose: match purpose {
+                OBJECT => Purpose::Object(decode_last(&mut from, VersionRecord::decode)?),
+                PART => {
+                    let upload = UploadId(from.varint()?);
+                    Purpose::Part(upload, decode_last(&mut from, PartRecord::decode)?)
+                }
+                _ => return Err(DecodeError::Unknown("the purpose of an extent")),
             },
         };
         from.finish()?;
         Ok(descriptor)
+    }
+}
+
+fn decode_last<T>(
+    from: &mut Decoder<'_>,
+    decode: impl Fn(&mut Decoder<'_>) -> Decoded<T>,
+) -> Decoded<Option<Box<T>>> {
+    match from.u8()? {
+        0 => Ok(None),
+        1 => Ok(Some(Box::new(decode(from)?))),
+        _ => Err(DecodeError::Value("the last-extent mark")),
     }
 }
 
@@ -241,6 +263,8 @@ mod tests {
             extents: vec![],
             attributes: Attributes::new(),
             checksums: vec![],
+            tags: vec![],
+            upload: None,
         };
         Descriptor {
             bucket: 1,
@@ -248,8 +272,21 @@ mod tests {
             key: b"k".to_vec(),
             write: 4,
             position: 0,
-            last: Last::Yes(Box::new(record)),
+            purpose: Purpose::Object(Some(Box::new(record))),
         }
+    }
+
+    fn part() -> Purpose {
+        let record = PartRecord {
+            number: 3,
+            id: 13,
+            modified: Timestamp::from_millis(8),
+            size: 0,
+            md5: [5; 16],
+            extents: vec![],
+            checksum: None,
+        };
+        Purpose::Part(UploadId(99), Some(Box::new(record)))
     }
 
     #[test]
@@ -280,7 +317,10 @@ mod tests {
 
     #[test]
     fn descriptors_come_back_and_are_checked() {
-        for descriptor in [descriptor(), Descriptor { last: Last::No, ..descriptor() }] {
+        let purposes =
+            [descriptor().purpose, Purpose::Object(None), part(), Purpose::Part(UploadId(1), None)];
+        for purpose in purposes {
+            let descriptor = Descriptor { purpose, ..descriptor() };
             let bytes = descriptor.encode();
             let header = ExtentHeader { descriptor_crc: Crc32::of(&bytes), ..header() };
             assert_eq!(header.decode_descriptor(&bytes), Ok(descriptor));

@@ -116,8 +116,7 @@ impl FileHeader {
         if page.len() < HEADER_BYTES {
             return Err(DecodeError::Short);
         }
-        let magic = MAGIC.of(page);
-        let kind = FileKind::ALL.into_iter().find(|k| k.magic() == magic).ok_or(DecodeError::Magic)?;
+        let header = Self::guess(page).ok_or(DecodeError::Magic)?;
         if CRC.u32(page) != Crc32::of(&page[..CRC.offset]) {
             return Err(DecodeError::Crc("header"));
         }
@@ -127,8 +126,15 @@ impl FileHeader {
         if CRITICAL.u64(page) & !CRITICAL_KNOWN != 0 {
             return Err(DecodeError::Unknown("a critical feature"));
         }
-        Ok(Self {
-            kind,
+        Ok(header)
+    }
+
+    /// What a damaged header still seems to say: nothing of it is certain. `None` when it does not even say what kind of
+    /// file it is, or is cut off.
+    pub fn guess(page: &[u8]) -> Option<Self> {
+        let page = page.get(..HEADER_BYTES)?;
+        Some(Self {
+            kind: FileKind::ALL.into_iter().find(|kind| kind.magic() == MAGIC.of(page))?,
             store: StoreId(STORE_ID.of(page).try_into().expect("the field has 16 bytes")),
             number: NUMBER.u64(page),
             created: Timestamp::from_millis(CREATED.u64(page)),
@@ -172,6 +178,16 @@ mod tests {
             bad[at] ^= 0x40;
             assert!(FileHeader::decode(&bad).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn what_is_left_of_a_damaged_header_can_be_guessed() {
+        let mut page = header().encode();
+        page[4000] ^= 1;
+        assert_eq!(FileHeader::guess(&page), Some(header()));
+        page[0] ^= 1;
+        assert_eq!(FileHeader::guess(&page), None);
+        assert_eq!(FileHeader::guess(&page[1..]), None);
     }
 
     #[test]

@@ -9,19 +9,21 @@ mod footer;
 mod group;
 mod layout;
 mod names;
+mod upload;
 mod version;
 
 pub use codec::{DecodeError, Decoded, Decoder, Encode};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, Versioning};
-pub use extent::{Descriptor, EXTENT_LAYOUT, ExtentHeader, Last};
+pub use extent::{Descriptor, EXTENT_LAYOUT, ExtentHeader, Purpose};
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
 pub use layout::Field;
 pub use names::{LOCK, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use upload::{PartRecord, UploadRecord};
 pub use version::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef, VersionId, VersionRecord,
-    VersionSummary,
+    AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
+    UploadId, VersionId, VersionRecord, VersionSummary,
 };
 
 use crate::base::limits::PAGE_BYTES;

@@ -10,30 +10,48 @@ const NULL: u64 = 1;
 const DELETE_MARKER: u64 = 2;
 const ATTRIBUTES: u64 = 4;
 const CHECKSUMS: u64 = 8;
-const KNOWN_FLAGS: u64 = NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS;
+const TAGS: u64 = 16;
+const UPLOAD: u64 = 32;
+const KNOWN_FLAGS: u64 = NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS | TAGS | UPLOAD;
 
 /// The smallest encoding of an extent in a record: three varints and a CRC.
 const EXTENT_REF_BYTES_MIN: usize = 7;
-/// The smallest encodings of an attribute and of a checksum.
-const ATTRIBUTE_BYTES_MIN: usize = 2;
+/// The smallest encodings of a pair of strings, of a checksum and of a part.
+const PAIR_BYTES_MIN: usize = 2;
 const CHECKSUM_BYTES_MIN: usize = 4;
+const PART_BYTES_MIN: usize = 3;
 
-/// The id of a version: a stamp, unique in the store. Clients see 16 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VersionId(pub u64);
+macro_rules! stamp_id {
+    ($(#[doc = $doc:literal])+ $name:ident) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
 
-impl VersionId {
-    /// Reads what [`fmt::Display`] wrote; `None` for any other text.
-    pub fn parse(text: &str) -> Option<Self> {
-        let plain = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        if plain { u64::from_str_radix(text, 16).ok().map(Self) } else { None }
-    }
+        impl $name {
+            /// Reads what [`fmt::Display`] wrote; `None` for any other text.
+            pub fn parse(text: &str) -> Option<Self> {
+                let plain = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+                if plain { u64::from_str_radix(text, 16).ok().map(Self) } else { None }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:016x}", self.0)
+            }
+        }
+    };
 }
 
-impl fmt::Display for VersionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
+stamp_id! {
+    /// The id of a version: a stamp, unique in the store. Clients see 16 hexadecimal digits.
+    VersionId
+}
+
+stamp_id! {
+    /// The id of a multipart upload: a stamp, so that ids sort by the time of initiation. Clients see 16 hexadecimal
+    /// digits.
+    UploadId
 }
 
 /// An entity tag.
@@ -117,11 +135,11 @@ impl ChecksumAlgorithm {
     /// All of them, in the order of their numbers in the format, which start at 1.
     pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Sha1, Self::Sha256, Self::Crc64Nvme];
 
-    fn number(self) -> u8 {
+    pub(super) fn number(self) -> u8 {
         Self::ALL.iter().position(|a| *a == self).expect("ALL lists every algorithm") as u8 + 1
     }
 
-    fn from_number(number: u8) -> Decoded<Self> {
+    pub(super) fn from_number(number: u8) -> Decoded<Self> {
         let at = usize::from(number).checked_sub(1).ok_or(DecodeError::Value("a checksum algorithm"))?;
         Self::ALL.get(at).copied().ok_or(DecodeError::Unknown("a checksum algorithm"))
     }
@@ -134,6 +152,23 @@ pub enum ChecksumType {
     FullObject,
     /// The checksums of its parts.
     Composite,
+}
+
+impl ChecksumType {
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::FullObject => 0,
+            Self::Composite => 1,
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Decoded<Self> {
+        match number {
+            0 => Ok(Self::FullObject),
+            1 => Ok(Self::Composite),
+            _ => Err(DecodeError::Value("a checksum type")),
+        }
+    }
 }
 
 /// A checksum that a client gave and that was verified.
@@ -164,6 +199,8 @@ pub struct ExtentRef {
     pub skip: u32,
     /// How many bytes of the payload belong to the version.
     pub take: u32,
+    /// Whether it may belong to another version or part, too.
+    pub shared: bool,
 }
 
 impl ExtentRef {
@@ -172,7 +209,7 @@ impl ExtentRef {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        out.put_varint(self.segment << 1 | u64::from(self.is_slice()));
+        out.put_varint(self.segment << 2 | u64::from(self.shared) << 1 | u64::from(self.is_slice()));
         out.put_varint(self.offset / UNIT_BYTES);
         out.put_varint(self.payload_len.into());
         out.put_u32(self.check);
@@ -194,11 +231,11 @@ impl ExtentRef {
         if skip.checked_add(take).is_none_or(|end| end > payload_len) {
             return Err(DecodeError::Value("a slice"));
         }
-        Ok(Self { segment: first >> 1, offset, payload_len, check, skip, take })
+        Ok(Self { segment: first >> 2, offset, payload_len, check, skip, take, shared: first & 2 != 0 })
     }
 }
 
-fn small(value: u64, what: &'static str) -> Decoded<u32> {
+pub(super) fn small(value: u64, what: &'static str) -> Decoded<u32> {
     u32::try_from(value).map_err(|_| DecodeError::Value(what))
 }
 
@@ -223,6 +260,30 @@ pub struct VersionRecord {
     pub attributes: Attributes,
     /// The checksums that came with it.
     pub checksums: Vec<Checksum>,
+    /// Names and values that were given to it as tags, in order.
+    pub tags: Vec<(String, String)>,
+    /// How it was put together, if it was uploaded in parts.
+    pub upload: Option<Assembly>,
+}
+
+/// How a version was put together from parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assembly {
+    /// The id of the multipart upload.
+    pub upload: UploadId,
+    /// Its parts, in order.
+    pub parts: Vec<AssembledPart>,
+}
+
+/// One part of a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssembledPart {
+    /// Its number in the upload.
+    pub number: u32,
+    /// Bytes.
+    pub size: u64,
+    /// The checksum that came with it.
+    pub checksum: Option<Checksum>,
 }
 
 /// What listings need of a version; cheap to decode.
@@ -261,28 +322,31 @@ impl VersionRecord {
         let flags = flag(self.null, NULL)
             | flag(self.delete_marker, DELETE_MARKER)
             | flag(!self.attributes.is_empty(), ATTRIBUTES)
-            | flag(!self.checksums.is_empty(), CHECKSUMS);
+            | flag(!self.checksums.is_empty(), CHECKSUMS)
+            | flag(!self.tags.is_empty(), TAGS)
+            | flag(self.upload.is_some(), UPLOAD);
         out.put_varint(flags);
         out.put_u64(self.id.0);
         out.put_varint(self.modified.as_millis());
         out.put_varint(self.size);
         encode_etag(&self.etag, out);
-        out.put_varint(self.extents.len() as u64);
-        self.extents.iter().for_each(|extent| extent.encode(out));
+        encode_extents(&self.extents, out);
         self.encode_optional(out);
     }
 
     fn encode_optional(&self, out: &mut Vec<u8>) {
         if !self.attributes.is_empty() {
-            out.put_varint(self.attributes.0.len() as u64);
-            for (name, value) in self.attributes.iter() {
-                out.put_bytes(name.as_bytes());
-                out.put_bytes(value.as_bytes());
-            }
+            encode_pairs(&self.attributes.0, out);
         }
         if !self.checksums.is_empty() {
             out.put_varint(self.checksums.len() as u64);
             self.checksums.iter().for_each(|checksum| encode_checksum(checksum, out));
+        }
+        if !self.tags.is_empty() {
+            encode_pairs(&self.tags, out);
+        }
+        if let Some(assembly) = &self.upload {
+            encode_assembly(assembly, out);
         }
     }
 
@@ -292,10 +356,11 @@ impl VersionRecord {
     /// What is wrong with the bytes.
     pub fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
         let (flags, summary) = decode_summary(from)?;
-        let count = from.count(EXTENT_REF_BYTES_MIN)?;
-        let extents: Vec<_> = (0..count).map(|_| ExtentRef::decode(from)).collect::<Decoded<_>>()?;
-        let attributes = if flags & ATTRIBUTES != 0 { decode_attributes(from)? } else { Attributes::new() };
+        let extents = decode_extents(from)?;
+        let attributes = Attributes(if flags & ATTRIBUTES != 0 { decode_pairs(from)? } else { Vec::new() });
         let checksums = if flags & CHECKSUMS != 0 { decode_checksums(from)? } else { Vec::new() };
+        let tags = if flags & TAGS != 0 { decode_pairs(from)? } else { Vec::new() };
+        let upload = if flags & UPLOAD != 0 { Some(decode_assembly(from)?) } else { None };
         Ok(Self {
             id: summary.id,
             null: summary.null,
@@ -306,6 +371,8 @@ impl VersionRecord {
             extents,
             attributes,
             checksums,
+            tags,
+            upload,
         })
     }
 
@@ -370,18 +437,70 @@ fn decode_etag(from: &mut Decoder<'_>) -> Decoded<ETag> {
     })
 }
 
-fn decode_attributes(from: &mut Decoder<'_>) -> Decoded<Attributes> {
-    let count = from.count(ATTRIBUTE_BYTES_MIN)?;
-    let pairs = (0..count).map(|_| Ok((from.string()?.to_owned(), from.string()?.to_owned())));
-    pairs.collect::<Decoded<_>>().map(Attributes)
+pub(super) fn encode_extents(extents: &[ExtentRef], out: &mut Vec<u8>) {
+    out.put_varint(extents.len() as u64);
+    extents.iter().for_each(|extent| extent.encode(out));
+}
+
+pub(super) fn decode_extents(from: &mut Decoder<'_>) -> Decoded<Vec<ExtentRef>> {
+    let count = from.count(EXTENT_REF_BYTES_MIN)?;
+    (0..count).map(|_| ExtentRef::decode(from)).collect()
+}
+
+pub(super) fn encode_pairs(pairs: &[(String, String)], out: &mut Vec<u8>) {
+    out.put_varint(pairs.len() as u64);
+    for (name, value) in pairs {
+        out.put_bytes(name.as_bytes());
+        out.put_bytes(value.as_bytes());
+    }
+}
+
+pub(super) fn decode_pairs(from: &mut Decoder<'_>) -> Decoded<Vec<(String, String)>> {
+    let count = from.count(PAIR_BYTES_MIN)?;
+    (0..count).map(|_| Ok((from.string()?.to_owned(), from.string()?.to_owned()))).collect()
+}
+
+fn encode_assembly(assembly: &Assembly, out: &mut Vec<u8>) {
+    out.put_u64(assembly.upload.0);
+    out.put_varint(assembly.parts.len() as u64);
+    for part in &assembly.parts {
+        out.put_varint(part.number.into());
+        out.put_varint(part.size);
+        encode_optional_checksum(part.checksum.as_ref(), out);
+    }
+}
+
+fn decode_assembly(from: &mut Decoder<'_>) -> Decoded<Assembly> {
+    let upload = UploadId(from.u64()?);
+    let count = from.count(PART_BYTES_MIN)?;
+    let part = |_| {
+        Ok(AssembledPart {
+            number: small(from.varint()?, "a part number")?,
+            size: from.varint()?,
+            checksum: decode_optional_checksum(from)?,
+        })
+    };
+    Ok(Assembly { upload, parts: (0..count).map(part).collect::<Decoded<_>>()? })
+}
+
+pub(super) fn encode_optional_checksum(checksum: Option<&Checksum>, out: &mut Vec<u8>) {
+    out.put_u8(checksum.is_some().into());
+    if let Some(checksum) = checksum {
+        encode_checksum(checksum, out);
+    }
+}
+
+pub(super) fn decode_optional_checksum(from: &mut Decoder<'_>) -> Decoded<Option<Checksum>> {
+    match from.u8()? {
+        0 => Ok(None),
+        1 => decode_checksum(from).map(Some),
+        _ => Err(DecodeError::Value("the mark of a checksum")),
+    }
 }
 
 fn encode_checksum(checksum: &Checksum, out: &mut Vec<u8>) {
     out.put_u8(checksum.algorithm.number());
-    out.put_u8(match checksum.kind {
-        ChecksumType::FullObject => 0,
-        ChecksumType::Composite => 1,
-    });
+    out.put_u8(checksum.kind.number());
     out.put_varint(checksum.parts.into());
     out.put_bytes(&checksum.value);
 }
@@ -393,11 +512,7 @@ fn decode_checksums(from: &mut Decoder<'_>) -> Decoded<Vec<Checksum>> {
 
 fn decode_checksum(from: &mut Decoder<'_>) -> Decoded<Checksum> {
     let algorithm = ChecksumAlgorithm::from_number(from.u8()?)?;
-    let kind = match from.u8()? {
-        0 => ChecksumType::FullObject,
-        1 => ChecksumType::Composite,
-        _ => return Err(DecodeError::Value("a checksum type")),
-    };
+    let kind = ChecksumType::from_number(from.u8()?)?;
     let parts = small(from.varint()?, "a number of parts")?;
     Ok(Checksum { algorithm, kind, parts, value: from.bytes()?.to_vec() })
 }
@@ -410,9 +525,16 @@ mod tests {
         let mut attributes = Attributes::new();
         attributes.push("content-type", "text/plain");
         attributes.push("meta-name", "grün");
-        let whole =
-            ExtentRef { segment: 3, offset: 8192, payload_len: 100, check: 0xdead_beef, skip: 0, take: 100 };
-        let slice = ExtentRef { segment: 1 << 60, offset: 64, skip: 10, take: 20, ..whole };
+        let whole = ExtentRef {
+            segment: 3,
+            offset: 8192,
+            payload_len: 100,
+            check: 0xdead_beef,
+            skip: 0,
+            take: 100,
+            shared: false,
+        };
+        let slice = ExtentRef { segment: 1 << 60, offset: 64, skip: 10, take: 20, shared: true, ..whole };
         let checksum = Checksum {
             algorithm: ChecksumAlgorithm::Crc64Nvme,
             kind: ChecksumType::Composite,
@@ -428,7 +550,15 @@ mod tests {
             etag: ETag::Multipart { md5: [7; 16], parts: 2 },
             extents: vec![whole, slice],
             attributes,
-            checksums: vec![checksum],
+            checksums: vec![checksum.clone()],
+            tags: vec![("a".into(), "b".into())],
+            upload: Some(Assembly {
+                upload: UploadId(8),
+                parts: vec![
+                    AssembledPart { number: 1, size: 100, checksum: Some(checksum) },
+                    AssembledPart { number: 7, size: 20, checksum: None },
+                ],
+            }),
         }
     }
 
@@ -441,6 +571,8 @@ mod tests {
             extents: vec![],
             attributes: Attributes::new(),
             checksums: vec![],
+            tags: vec![],
+            upload: None,
             ..full()
         }
     }
@@ -473,7 +605,7 @@ mod tests {
     #[test]
     fn unknown_flags_and_slices_beyond_the_payload_are_refused() {
         let mut bytes = encoded(&full());
-        bytes[0] |= 0x40;
+        bytes[0] ^= 0x40;
         assert!(matches!(VersionRecord::decode(&mut Decoder::new(&bytes)), Err(DecodeError::Unknown(_))));
         let mut record = full();
         record.extents[1].take = 91;

@@ -18,6 +18,7 @@
 //! - What is durable stays as it is, but for damage, which checksums above this floor must find.
 
 pub mod os;
+mod read_only;
 pub mod sim;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod likeness;
 mod suite;
 
 pub use os::OsFs;
+pub use read_only::ReadOnly;
 
 use std::io;
 use std::sync::Arc;

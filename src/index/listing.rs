@@ -48,7 +48,7 @@ pub struct Page {
     pub truncated: bool,
 }
 
-type Keys = BTreeMap<Box<[u8]>, Versions>;
+pub(super) type Keys = BTreeMap<Box<[u8]>, Versions>;
 
 /// A page of the current versions among `keys`. Keys whose newest version is a delete marker are passed over.
 pub(super) fn list(keys: &Keys, query: &Query) -> Page {
@@ -70,7 +70,7 @@ pub(super) fn list(keys: &Keys, query: &Query) -> Page {
             Some(prefix) => Item::Prefix(prefix.to_vec()),
             None => Item::Object(key.to_vec(), newest),
         });
-        match prefix.map(past) {
+        match prefix.map(Query::past) {
             Some(Some(next)) => rest = keys_from(keys, Bound::Included(&next)),
             Some(None) => break,
             None => {}
@@ -79,25 +79,33 @@ pub(super) fn list(keys: &Keys, query: &Query) -> Page {
     page
 }
 
-fn keys_from<'k>(keys: &'k Keys, from: Bound<&Vec<u8>>) -> Range<'k, Box<[u8]>, Versions> {
+pub(super) fn keys_from<'k>(keys: &'k Keys, from: Bound<&Vec<u8>>) -> Range<'k, Box<[u8]>, Versions> {
     keys.range::<[u8], _>((from.map(Vec::as_slice), Bound::Unbounded))
 }
 
 impl Query {
     /// Where to start; `None` where nothing can follow.
-    fn start(&self) -> Option<Bound<Vec<u8>>> {
+    pub(super) fn start(&self) -> Option<Bound<Vec<u8>>> {
         match &self.after {
-            Some(after) if self.common_prefix(after) == Some(after) => past(after).map(Bound::Included),
+            Some(after) if self.common_prefix(after) == Some(after) => Self::past(after).map(Bound::Included),
             Some(after) if *after >= self.prefix => Some(Bound::Excluded(after.clone())),
             _ => Some(Bound::Included(self.prefix.clone())),
         }
     }
 
     /// The common prefix that a key is grouped under.
-    fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+    pub(super) fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         let rest = key.strip_prefix(self.prefix.as_slice())?;
         let at = find(rest, &self.delimiter)?;
         Some(&key[..self.prefix.len() + at + self.delimiter.len()])
+    }
+
+    /// The first key behind everything that begins with `prefix`; `None` where there can be none.
+    pub(super) fn past(prefix: &[u8]) -> Option<Vec<u8>> {
+        let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+        let mut next = prefix[..=last].to_vec();
+        next[last] += 1;
+        Some(next)
     }
 }
 
@@ -106,12 +114,4 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
         return None;
     }
     haystack.windows(needle.len()).position(|window| window == needle)
-}
-
-/// The first key behind everything that begins with `prefix`; `None` where there can be none.
-fn past(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut next = prefix[..=last].to_vec();
-    next[last] += 1;
-    Some(next)
 }

@@ -3,6 +3,8 @@
 
 mod listing;
 mod liveness;
+mod uploads;
+mod version_listing;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -12,9 +14,15 @@ use thiserror::Error;
 
 pub use listing::{Item, Page, Query};
 pub use liveness::Liveness;
-use versions::Versions;
+pub use uploads::{Upload, UploadItem, UploadPage};
+pub use version_listing::{AfterVersion, VersionItem, VersionPage};
 
-use crate::format::{BucketRecord, DecodeError, Entry, VersionId, VersionRecord, VersionSummary};
+use crate::format::{
+    BucketRecord, DecodeError, Entry, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    VersionSummary,
+};
+use uploads::Uploads;
+use versions::Versions;
 
 /// Why an entry cannot be true.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -22,8 +30,11 @@ pub enum ApplyError {
     /// It names a bucket that does not exist.
     #[error("an entry names the bucket {0:016x}, which does not exist")]
     UnknownBucket(u64),
+    /// It names a multipart upload that does not exist.
+    #[error("an entry names the multipart upload {0}, which does not exist")]
+    UnknownUpload(UploadId),
     /// The sizes of its extents do not add up to its own.
-    #[error("the extents of version {0} do not add up to its size")]
+    #[error("the extents of the version or part {0} do not add up to its size")]
     Incomplete(VersionId),
     /// It has no place in a log.
     #[error("an entry stands where it does not belong")]
@@ -34,6 +45,7 @@ pub enum ApplyError {
 struct Bucket {
     record: BucketRecord,
     keys: BTreeMap<Box<[u8]>, Versions>,
+    uploads: Uploads,
 }
 
 /// Where a walk over the whole index has got to.
@@ -41,10 +53,12 @@ struct Bucket {
 pub enum Cursor {
     /// Before the first bucket.
     Start,
-    /// At a bucket, before its first key.
-    Bucket(u64),
-    /// Behind a key of a bucket.
-    Key(u64, Vec<u8>),
+    /// In a bucket, behind a key or before all of them.
+    Keys(u64, Option<Vec<u8>>),
+    /// In a bucket, behind all keys, and behind an upload or before all of them.
+    Uploads(u64, Option<(Vec<u8>, UploadId)>),
+    /// Behind a bucket.
+    Behind(u64),
 }
 
 /// The index.
@@ -76,6 +90,18 @@ impl Index {
             Entry::BucketDelete { id } => self.delete_bucket(*id),
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
+            Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),
+            Entry::UploadPut { bucket, key, record } => {
+                self.raise_last_stamp(record.id.0);
+                self.bucket_mut(*bucket)?.uploads.put(key, record);
+                Ok(())
+            }
+            Entry::UploadDelete { bucket, key, upload } => {
+                let parts = self.bucket_mut(*bucket)?.uploads.remove(key, *upload);
+                parts.iter().for_each(|part| self.liveness.remove(&part.extents));
+                Ok(())
+            }
+            Entry::PartPut { bucket, key, upload, record } => self.put_part(*bucket, key, *upload, record),
             Entry::CheckpointEnd(_) => Err(ApplyError::Misplaced),
         }
     }
@@ -125,13 +151,58 @@ impl Index {
         self.versions_of(bucket, key)?.find(wanted)
     }
 
+    /// All versions of a key, oldest first.
+    pub fn records(&self, bucket: u64, key: &[u8]) -> impl Iterator<Item = VersionRecord> {
+        self.versions_of(bucket, key).into_iter().flat_map(Versions::records_oldest_first)
+    }
+
     /// A page of the current versions in a bucket: O(log n) and the length of the page, and of what it passes over:
     /// keys whose newest version is a delete marker.
     pub fn list(&self, bucket: u64, query: &Query) -> Page {
         self.buckets.get(&bucket).map_or_else(Page::default, |bucket| listing::list(&bucket.keys, query))
     }
 
-    /// How many bytes of each segment belong to versions.
+    /// A page of all versions in a bucket; those of the key that `query` is after follow, too, if they stand behind
+    /// `after_version`.
+    pub fn list_versions(
+        &self,
+        bucket: u64,
+        query: &Query,
+        after_version: Option<AfterVersion>,
+    ) -> VersionPage {
+        let list = |bucket: &Bucket| version_listing::list(&bucket.keys, query, after_version);
+        self.buckets.get(&bucket).map_or_else(VersionPage::default, list)
+    }
+
+    /// Whether there is such an upload.
+    pub fn has_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> bool {
+        self.buckets.get(&bucket).is_some_and(|bucket| bucket.uploads.contains(key, upload))
+    }
+
+    /// An upload without its parts.
+    pub fn upload_record(&self, bucket: u64, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
+        self.buckets.get(&bucket)?.uploads.record(key, upload)
+    }
+
+    /// An upload with its parts.
+    pub fn upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> Option<Upload> {
+        self.buckets.get(&bucket)?.uploads.get(key, upload)
+    }
+
+    /// A page of the uploads in a bucket; those of the key that `query` is after follow, too, if their id is greater than
+    /// `after_id`.
+    pub fn list_uploads(&self, bucket: u64, query: &Query, after_id: Option<UploadId>) -> UploadPage {
+        self.buckets
+            .get(&bucket)
+            .map_or_else(UploadPage::default, |bucket| bucket.uploads.list(query, after_id))
+    }
+
+    /// How many uploads are in progress.
+    pub fn upload_count(&self) -> u64 {
+        self.buckets.values().map(|bucket| bucket.uploads.len()).sum()
+    }
+
+    /// How many bytes of each segment belong to versions and parts.
     pub fn liveness(&self) -> &Liveness {
         &self.liveness
     }
@@ -146,28 +217,26 @@ impl Index {
         self.versions
     }
 
-    /// The entries of the next keys behind `cursor`, which moves on; none at the end. Applied in order to an empty index
-    /// they give this one.
-    pub fn walk(&self, cursor: &mut Cursor, keys_max: usize) -> Vec<Entry> {
+    /// The entries of the next keys or uploads behind `cursor`, which moves on; none at the end. Applied in order to an empty
+    /// index they give this one.
+    pub fn walk(&self, cursor: &mut Cursor, count_max: usize) -> Vec<Entry> {
         let mut entries = Vec::new();
         while entries.is_empty() {
-            let (id, after) = match std::mem::replace(cursor, Cursor::Start) {
-                Cursor::Key(id, key) if self.buckets.contains_key(&id) => (id, Some(key)),
+            *cursor = match std::mem::replace(cursor, Cursor::Start) {
+                Cursor::Keys(id, after) => self.walk_keys(id, after.as_deref(), count_max, &mut entries),
+                Cursor::Uploads(id, after) => self.walk_uploads(id, after, count_max, &mut entries),
                 Cursor::Start => match self.enter(Bound::Unbounded, &mut entries) {
-                    Some(id) => (id, None),
+                    Some(id) => Cursor::Keys(id, None),
                     None => break,
                 },
-                Cursor::Bucket(id) | Cursor::Key(id, _) => {
-                    match self.enter(Bound::Excluded(id), &mut entries) {
-                        Some(id) => (id, None),
-                        None => {
-                            *cursor = Cursor::Bucket(id);
-                            break;
-                        }
+                Cursor::Behind(id) => match self.enter(Bound::Excluded(id), &mut entries) {
+                    Some(next) => Cursor::Keys(next, None),
+                    None => {
+                        *cursor = Cursor::Behind(id);
+                        break;
                     }
-                }
+                },
             };
-            *cursor = self.walk_keys(id, after.as_deref(), keys_max, &mut entries);
         }
         entries
     }
@@ -179,19 +248,38 @@ impl Index {
     }
 
     fn walk_keys(&self, id: u64, after: Option<&[u8]>, keys_max: usize, entries: &mut Vec<Entry>) -> Cursor {
+        let Some(bucket) = self.buckets.get(&id) else {
+            return Cursor::Behind(id);
+        };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let keys = self.buckets[&id].keys.range::<[u8], _>((from, Bound::Unbounded)).take(keys_max);
         let mut last = None;
-        for (key, versions) in keys {
-            let puts = versions.records_oldest_first().map(|record| Entry::VersionPut {
-                bucket: id,
-                key: key.to_vec(),
-                record,
-            });
-            entries.extend(puts);
+        for (key, versions) in bucket.keys.range::<[u8], _>((from, Bound::Unbounded)).take(keys_max) {
+            let put = |record| Entry::VersionPut { bucket: id, key: key.to_vec(), record };
+            entries.extend(versions.records_oldest_first().map(put));
             last = Some(key.to_vec());
         }
-        last.map_or(Cursor::Bucket(id), |key| Cursor::Key(id, key))
+        if last.is_some() { Cursor::Keys(id, last) } else { Cursor::Uploads(id, None) }
+    }
+
+    fn walk_uploads(
+        &self,
+        id: u64,
+        after: Option<(Vec<u8>, UploadId)>,
+        uploads_max: usize,
+        entries: &mut Vec<Entry>,
+    ) -> Cursor {
+        let Some(bucket) = self.buckets.get(&id) else {
+            return Cursor::Behind(id);
+        };
+        let mut last = None;
+        for (key, Upload { record, parts }) in bucket.uploads.behind(after).take(uploads_max) {
+            let (upload, key) = (record.id, key.to_vec());
+            entries.push(Entry::UploadPut { bucket: id, key: key.clone(), record });
+            let put = |record| Entry::PartPut { bucket: id, key: key.clone(), upload, record };
+            entries.extend(parts.into_iter().map(put));
+            last = Some((key, upload));
+        }
+        if last.is_some() { Cursor::Uploads(id, last) } else { Cursor::Behind(id) }
     }
 
     fn versions_of(&self, bucket: u64, key: &[u8]) -> Option<&Versions> {
@@ -202,10 +290,11 @@ impl Index {
     /// hold both, and the log behind it then deletes the old one.
     fn put_bucket(&mut self, record: &BucketRecord) {
         self.raise_last_stamp(record.id);
-        let bucket = self
-            .buckets
-            .entry(record.id)
-            .or_insert_with(|| Bucket { record: record.clone(), keys: BTreeMap::new() });
+        let bucket = self.buckets.entry(record.id).or_insert_with(|| Bucket {
+            record: record.clone(),
+            keys: BTreeMap::new(),
+            uploads: Uploads::default(),
+        });
         bucket.record = record.clone();
         self.ids.insert(record.name.clone(), record.id);
     }
@@ -219,6 +308,7 @@ impl Index {
             self.liveness.remove(&record.extents);
             self.versions -= 1;
         }
+        bucket.uploads.all_parts().for_each(|part| self.liveness.remove(&part.extents));
         Ok(())
     }
 
@@ -237,6 +327,36 @@ impl Index {
         self.liveness.add(&record.extents);
         self.versions += 1;
         self.raise_last_stamp(record.id.0);
+        Ok(())
+    }
+
+    fn amend_version(&mut self, bucket: u64, key: &[u8], record: &VersionRecord) -> Result<(), ApplyError> {
+        if !record.is_complete() {
+            return Err(ApplyError::Incomplete(record.id));
+        }
+        let versions = self.bucket_mut(bucket)?.keys.get_mut(key);
+        if let Some(old) = versions.and_then(|versions| versions.amend(record)) {
+            self.liveness.add(&record.extents);
+            self.liveness.remove(&old.extents);
+        }
+        Ok(())
+    }
+
+    fn put_part(
+        &mut self,
+        bucket: u64,
+        key: &[u8],
+        upload: UploadId,
+        record: &PartRecord,
+    ) -> Result<(), ApplyError> {
+        if !record.is_complete() {
+            return Err(ApplyError::Incomplete(VersionId(record.id)));
+        }
+        let replaced = self.bucket_mut(bucket)?.uploads.put_part(key, upload, record);
+        let replaced = replaced.ok_or(ApplyError::UnknownUpload(upload))?;
+        self.raise_last_stamp(record.id);
+        self.liveness.add(&record.extents);
+        replaced.iter().for_each(|part| self.liveness.remove(&part.extents));
         Ok(())
     }
 

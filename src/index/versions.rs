@@ -62,6 +62,15 @@ impl Versions {
         self.put(all);
     }
 
+    /// Replaces the version that has the same id, and gives it back.
+    pub(super) fn amend(&mut self, record: &VersionRecord) -> Option<VersionRecord> {
+        let mut all = self.take();
+        let found = all.iter_mut().find(|bytes| summary(bytes).id == record.id);
+        let old = found.map(|bytes| decode(&std::mem::replace(bytes, encode(record))));
+        self.put(all);
+        old
+    }
+
     /// Takes out the versions that `goes` accepts.
     pub(super) fn remove_where(
         &mut self,

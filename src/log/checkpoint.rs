@@ -6,7 +6,7 @@ use crate::format::{
     CheckpointEnd, Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId, checkpoint_path,
 };
 use crate::fs::{File, Fs};
-use crate::log::groups::{GroupReader, Next};
+use crate::log::groups::{GroupFile, GroupReader, Next};
 use crate::log::{Damage, LogError, create_file, open_file};
 
 /// A group of a checkpoint is written when its entries have reached this size.
@@ -19,14 +19,36 @@ pub struct CheckpointWriter<'a> {
     now: Timestamp,
     body: Vec<u8>,
     entry_count: u32,
+    counts: Counts,
     position: u64,
     sequence: u64,
     previous_crc: u32,
 }
 
+/// What a checkpoint holds, as its end says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    buckets: u64,
+    versions: u64,
+}
+
+impl Counts {
+    fn add(&mut self, entry: &Entry) {
+        match entry {
+            Entry::BucketPut(_) => self.buckets += 1,
+            Entry::VersionPut { .. } => self.versions += 1,
+            _ => {}
+        }
+    }
+
+    fn of(end: &CheckpointEnd) -> Self {
+        Self { buckets: end.buckets, versions: end.versions }
+    }
+}
+
 impl<'a> CheckpointWriter<'a> {
     /// Writes the checkpoint that covers the groups up to `covered`, with the entries that `feed` puts in and the end
-    /// that it returns. Before the file gets its name, all of it is read back and checked. Durable on return, which
+    /// that it gets from [`CheckpointWriter::end`]. Before the file gets its name, all of it is read back and checked. Durable on return, which
     /// is the length of the file in bytes.
     ///
     /// # Errors
@@ -54,8 +76,23 @@ impl<'a> CheckpointWriter<'a> {
     }
 
     fn new(file: &'a dyn File, store: StoreId, now: Timestamp) -> Self {
-        let body = Vec::with_capacity(GROUP_TARGET_BYTES + KIB as usize);
-        Self { file, store, now, body, entry_count: 0, position: PAGE_BYTES, sequence: 1, previous_crc: 0 }
+        Self {
+            file,
+            store,
+            now,
+            body: Vec::with_capacity(GROUP_TARGET_BYTES + KIB as usize),
+            entry_count: 0,
+            counts: Counts::default(),
+            position: PAGE_BYTES,
+            sequence: 1,
+            previous_crc: 0,
+        }
+    }
+
+    /// The end of a checkpoint of what has been put in.
+    pub fn end(&self, through: u64, last_stamp: u64) -> CheckpointEnd {
+        let Counts { buckets, versions } = self.counts;
+        CheckpointEnd { through, last_stamp, buckets, versions }
     }
 
     /// Adds an entry.
@@ -63,6 +100,7 @@ impl<'a> CheckpointWriter<'a> {
     /// # Errors
     /// Of the disk.
     pub fn put(&mut self, entry: &Entry) -> Result<(), LogError> {
+        self.counts.add(entry);
         entry.encode(&mut self.body);
         self.entry_count += 1;
         if self.body.len() >= GROUP_TARGET_BYTES { self.flush() } else { Ok(()) }
@@ -113,24 +151,63 @@ fn read_groups(
     visit: &mut Visit<'_>,
 ) -> Result<CheckpointEnd, LogError> {
     let mut reader = GroupReader {
-        file,
-        file_len: file.len()?,
-        kind: GroupKind::Checkpoint,
-        store,
+        groups: GroupFile { file, len: file.len()?, kind: GroupKind::Checkpoint, store },
         position: PAGE_BYTES,
         sequence: 1,
         previous_crc: 0,
     };
+    let mut counts = Counts::default();
     loop {
         let (group, at) = match reader.next()? {
             Next::Good(group, at) => (group, at),
             Next::Bad(why) => return Err(Damage::new(path, reader.position, why).into()),
         };
         for entry in group.entries {
-            match entry {
-                Entry::CheckpointEnd(end) => return Ok(end),
-                entry => visit(entry).map_err(|why| Damage::new(path, at, why))?,
+            if let Entry::CheckpointEnd(end) = entry {
+                return check_end(end, counts).map_err(|why| Damage::new(path, at, why).into());
             }
+            counts.add(&entry);
+            visit(entry).map_err(|why| Damage::new(path, at, why))?;
         }
+    }
+}
+
+fn check_end(end: CheckpointEnd, found: Counts) -> Result<CheckpointEnd, String> {
+    let said = Counts::of(&end);
+    if said == found {
+        return Ok(end);
+    }
+    Err(format!(
+        "its end tells of {} buckets and {} versions, and {} and {} stand in it",
+        said.buckets, said.versions, found.buckets, found.versions
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::sim::SimFs;
+    use crate::log::list_numbers;
+
+    #[test]
+    fn a_checkpoint_that_does_not_hold_what_its_end_tells_of_is_none() {
+        let fs = SimFs::new();
+        fs.create_dir(FileKind::Checkpoint.dir()).unwrap();
+        let write = |covered, buckets| {
+            CheckpointWriter::write(
+                &fs,
+                StoreId([1; 16]),
+                Timestamp::from_millis(1),
+                covered,
+                &mut |writer| {
+                    writer.put(&Entry::BucketDelete { id: 1 })?;
+                    Ok(CheckpointEnd { buckets, ..writer.end(covered, 0) })
+                },
+            )
+        };
+        write(1, 0).unwrap();
+        let refused = write(2, 1).unwrap_err().to_string();
+        assert!(refused.contains("tells of 1 buckets and 0 versions, and 0 and 0 stand in it"), "{refused}");
+        assert_eq!(list_numbers(&fs, FileKind::Checkpoint).unwrap(), [1]);
     }
 }

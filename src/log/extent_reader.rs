@@ -1,12 +1,11 @@
 //! Reading payloads: nothing leaves here that has not been verified.
 
-use std::io;
 use std::sync::Arc;
 
 use crate::base::digest::Crc32;
 use crate::base::limits::BLOCK_BYTES;
 use crate::format::{ExtentHeader, ExtentRef, UNIT_BYTES};
-use crate::log::{Damage, LogError, Segment};
+use crate::log::{LogError, Segment};
 
 /// Reads the payload of one extent, whole blocks at a time.
 pub struct ExtentReader {
@@ -76,7 +75,7 @@ impl ExtentReader {
     fn read_blocks(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
         self.read_table()?;
         let offset = self.extent.offset + UNIT_BYTES + position;
-        self.read_at(out, offset)?;
+        self.segment.read_at(out, offset)?;
         let first = (position / BLOCK_BYTES) as usize;
         for (at, block) in out.chunks(BLOCK_BYTES as usize).enumerate() {
             let expected = self.table[first + at];
@@ -84,7 +83,7 @@ impl ExtentReader {
             if found != expected {
                 let place = offset + at as u64 * BLOCK_BYTES;
                 let what = format!("the block has CRC {found:08x} and not {expected:08x}");
-                return Err(Damage::new(self.segment.path(), place, what).into());
+                return Err(self.segment.damage(place, what).into());
             }
         }
         Ok(())
@@ -102,24 +101,12 @@ impl ExtentReader {
         }
         let mut bytes = vec![0; ExtentHeader::table_len(payload_len) as usize];
         let offset = self.extent.offset + UNIT_BYTES + payload_len;
-        self.read_at(&mut bytes, offset)?;
+        self.segment.read_at(&mut bytes, offset)?;
         if Crc32::of(&bytes) != self.extent.check {
-            return Err(
-                Damage::new(self.segment.path(), offset, "the block table does not match its CRC").into()
-            );
+            return Err(self.segment.damage(offset, "the block table does not match its CRC").into());
         }
         let crcs = bytes.chunks_exact(4).map(|crc| u32::from_le_bytes(crc.try_into().expect("chunks of 4")));
         self.table = crcs.collect();
         Ok(())
-    }
-
-    fn read_at(&self, out: &mut [u8], offset: u64) -> Result<(), LogError> {
-        match self.segment.file.read_exact_at(out, offset) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(Damage::new(self.segment.path(), offset, "the segment ends before the extent does")
-                    .into())
-            }
-            other => Ok(other?),
-        }
     }
 }

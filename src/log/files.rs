@@ -70,6 +70,21 @@ pub fn open_file(
     Ok((file, header))
 }
 
+/// The header of any file that still has a good one: what the store's id is when the file that should tell it is damaged.
+///
+/// # Errors
+/// Of the disk, when it cannot be listed.
+pub fn any_header(fs: &dyn Fs) -> io::Result<Option<FileHeader>> {
+    for kind in FileKind::ALL {
+        for number in list_numbers(fs, kind)? {
+            if let Ok((_, header)) = open_file(fs, kind, number, None) {
+                return Ok(Some(header));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// The numbers of all files of a kind, ascending.
 ///
 /// # Errors

@@ -7,8 +7,10 @@ mod extent_reader;
 mod extent_writer;
 mod files;
 mod groups;
+mod inspect;
 mod journal;
 mod replay;
+mod scan;
 mod segments;
 
 use std::io;
@@ -18,9 +20,10 @@ use thiserror::Error;
 pub use checkpoint::{CheckpointWriter, read_checkpoint};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};
-pub use files::{create_file, list_numbers, open_file, remove_unfinished};
+pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinished};
 pub use journal::{Journal, Written};
 pub use replay::{PackCheck, Replay, Start, Tail, Torn};
+pub use scan::{Found, GroupScan, SegmentRecord, SegmentScan};
 pub use segments::{Lane, Place, Segment, Segments};
 
 /// Where something that had been durable is not what it was.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, Group, GroupKind, Pack, StoreId, UncheckedGroup, log_path};
 use crate::fs::{File, Fs};
-use crate::log::groups::{GroupReader, Next};
+use crate::log::groups::{GroupFile, GroupReader, Next};
 use crate::log::{Damage, LogError, list_numbers, open_file};
 
 /// A page that nothing was written to. Comparing with it is many times faster than looking at each byte.
@@ -217,10 +217,12 @@ impl Walk<'_, '_> {
             return Ok(Stop { position: PAGE_BYTES, why: String::new(), damage: Some(damage) });
         }
         let mut reader = GroupReader {
-            file: log.file.as_ref(),
-            file_len: log.len,
-            kind: GroupKind::Log,
-            store: self.replay.store,
+            groups: GroupFile {
+                file: log.file.as_ref(),
+                len: log.len,
+                kind: GroupKind::Log,
+                store: self.replay.store,
+            },
             position: PAGE_BYTES,
             sequence: self.sequence,
             previous_crc: expected,
@@ -272,7 +274,8 @@ impl Walk<'_, '_> {
         let mut in_doubt = false;
         if let Some(held) = self.held.take() {
             in_doubt = held.group.header.sequence > self.watermark;
-            if damage.is_none() && !self.counts(&held)? {
+            let counts = damage.is_some() || self.counts(&held, &mut damage)?;
+            if !counts {
                 position = held.at;
                 self.sequence = held.group.header.sequence;
                 self.previous_crc = Some(held.group.header.previous_crc);
@@ -307,12 +310,19 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether the last good group is known to be durable, or all that was written with it is there.
-    fn counts(&self, held: &Held) -> Result<bool, LogError> {
+    /// Whether the last good group is known to be durable, or all that was written with it is there. A segment that cannot
+    /// be opened is damage: it was durable before the first pack was written into it.
+    fn counts(&self, held: &Held, damage: &mut Option<Damage>) -> Result<bool, LogError> {
         let header = &held.group.header;
-        match &header.pack {
-            Some(pack) if header.sequence > self.watermark => (self.replay.pack_is_good)(pack),
-            _ => Ok(true),
+        let Some(pack) = header.pack.filter(|_| header.sequence > self.watermark) else {
+            return Ok(true);
+        };
+        match (self.replay.pack_is_good)(&pack) {
+            Err(LogError::Damaged(found)) => {
+                *damage = Some(found);
+                Ok(true)
+            }
+            good => good,
         }
     }
 }

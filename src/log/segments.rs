@@ -33,6 +33,19 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Opens the segment `id`.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when it is missing or its header is wrong: the caller was told that extents lie in it.
+    pub fn open(fs: &dyn Fs, store: StoreId, id: u64) -> Result<Self, LogError> {
+        match open_file(fs, FileKind::Segment, id, Some(store)) {
+            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Damage::new(segment_path(id), 0, "the segment is missing").into())
+            }
+            opened => Ok(Self { id, file: opened?.0 }),
+        }
+    }
+
     /// The path of its file, for messages.
     pub fn path(&self) -> String {
         segment_path(self.id)
@@ -112,19 +125,14 @@ impl Segments {
     /// The segment `id`.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when it is missing or its header is wrong: the caller was told that extents lie in it.
+    /// As of [`Segment::open`].
     pub fn get(&self, id: u64) -> Result<Arc<Segment>, LogError> {
         if let Some(segment) = self.opened.read().expect("nobody panics while holding it").get(&id) {
             return Ok(segment.clone());
         }
-        let file = match open_file(self.fs.as_ref(), FileKind::Segment, id, Some(self.store)) {
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Damage::new(segment_path(id), 0, "the segment is missing").into());
-            }
-            other => other?.0,
-        };
+        let segment = Segment::open(self.fs.as_ref(), self.store, id)?;
         let mut opened = self.opened.write().expect("nobody panics while holding it");
-        Ok(opened.entry(id).or_insert_with(|| Arc::new(Segment { id, file })).clone())
+        Ok(opened.entry(id).or_insert_with(|| Arc::new(segment)).clone())
     }
 
     /// Finds room for `len` bytes (at most half a segment) in a page of its own.
@@ -243,7 +251,7 @@ impl Segments {
         for id in self.ids().into_iter().rev().take(lanes.len()) {
             let segment = self.get(id)?;
             let len = segment.file.len()?;
-            if len + PAGE_BYTES > self.segment_max_bytes || self.is_sealed(&segment, len)? {
+            if len + PAGE_BYTES > self.segment_max_bytes || self.is_sealed(&segment)? {
                 continue;
             }
             let end = page_ceil(len);
@@ -253,13 +261,11 @@ impl Segments {
         Ok(())
     }
 
-    fn is_sealed(&self, segment: &Segment, len: u64) -> Result<bool, LogError> {
-        let Some(offset) = len.checked_sub(Footer::BYTES as u64).filter(|offset| *offset >= PAGE_BYTES)
-        else {
-            return Ok(false);
-        };
-        let mut page = vec![0; Footer::BYTES];
-        segment.file.read_exact_at(&mut page, offset)?;
-        Ok(Footer::decode(&self.store, &page) == Ok(Footer { segment: segment.id, offset }))
+    /// One with a bad footer was sealed, too.
+    fn is_sealed(&self, segment: &Segment) -> Result<bool, LogError> {
+        match segment.footer(&self.store) {
+            Err(LogError::Damaged(_)) => Ok(true),
+            footer => Ok(footer?.is_some()),
+        }
     }
 }

@@ -1,1 +1,104 @@
-//! Floor 4: the operations, one file per group: where the protocol meets the store.
+//! Floor 4: S3 meets the store. An operation takes a call and the proof that its sender may make it, and yields a
+//! response that names vendor headers `p-...`.
+
+mod attributes;
+mod body;
+mod buckets;
+mod checksums;
+mod copy;
+mod delete;
+mod failure;
+mod find;
+mod get;
+mod keep_alive;
+mod list;
+mod listing;
+mod multipart;
+mod new_object;
+mod put;
+mod tagging;
+mod token;
+mod unset;
+mod version_id;
+mod versioning;
+mod versions_list;
+
+use std::sync::Arc;
+
+pub use keep_alive::KeepAlive;
+
+use crate::auth::Authorized;
+use crate::s3::{Call, Operation, Response, S3Error};
+use crate::store::{Health, Store};
+use crate::xml::Writer;
+
+/// What all operations work with.
+pub struct Context {
+    /// The engine.
+    pub store: Arc<Store>,
+    /// The region that buckets are in.
+    pub region: String,
+    /// The namespace of the documents that are answered; empty for none.
+    pub namespace: String,
+    /// For how long a client that completes a multipart upload is left without a byte.
+    pub keep_alive: KeepAlive,
+}
+
+impl Context {
+    /// Does what `call` asks for. This is the only place where an operation is chosen.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
+        match call.operation {
+            Operation::ListBuckets => buckets::list(self, proof, call),
+            Operation::CreateBucket => buckets::create(self, proof, call),
+            Operation::DeleteBucket => buckets::delete(self, proof, call),
+            Operation::HeadBucket => buckets::head(self, proof, call),
+            Operation::GetBucketLocation => buckets::location(self, proof, call),
+            Operation::PutBucketVersioning => versioning::put(self, proof, call),
+            Operation::GetBucketVersioning => versioning::get(self, proof, call),
+            Operation::ListObjects => list::first_form(self, proof, call),
+            Operation::ListObjectsV2 => list::second_form(self, proof, call),
+            Operation::ListObjectVersions => versions_list::list(self, proof, call),
+            Operation::DeleteObjects => delete::many(self, proof, call),
+            Operation::GetObject => get::get(self, proof, call),
+            Operation::HeadObject => get::head(self, proof, call),
+            Operation::GetObjectAttributes => attributes::get(self, proof, call),
+            Operation::PutObject => put::put(self, proof, call),
+            Operation::CopyObject => copy::copy(self, proof, call),
+            Operation::DeleteObject => delete::one(self, proof, call),
+            Operation::ListMultipartUploads => multipart::list_uploads(self, proof, call),
+            Operation::CreateMultipartUpload => multipart::create(self, proof, call),
+            Operation::UploadPart => multipart::upload_part(self, proof, call),
+            Operation::UploadPartCopy => multipart::copy_part(self, proof, call),
+            Operation::CompleteMultipartUpload => multipart::complete(self, proof, call),
+            Operation::AbortMultipartUpload => multipart::abort(self, proof, call),
+            Operation::ListParts => multipart::list_parts(self, proof, call),
+            Operation::GetObjectTagging => tagging::get(self, proof, call),
+            Operation::PutObjectTagging => tagging::put(self, proof, call),
+            Operation::DeleteObjectTagging => tagging::delete(self, proof, call),
+            Operation::GetBucketCors
+            | Operation::GetBucketEncryption
+            | Operation::GetBucketLifecycleConfiguration
+            | Operation::GetBucketOwnershipControls
+            | Operation::GetBucketPolicy
+            | Operation::GetBucketReplication
+            | Operation::GetBucketTagging
+            | Operation::GetBucketWebsite
+            | Operation::GetObjectLockConfiguration
+            | Operation::NotServed => unset::answer(self, proof, call),
+        }
+    }
+
+    /// How the store is, for whoever watches over it.
+    pub fn health(&self) -> Health {
+        self.store.health()
+    }
+
+    /// Begins a document that is answered.
+    fn document(&self, root: &str) -> Writer {
+        let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
+        Writer::new(root, namespace)
+    }
+}

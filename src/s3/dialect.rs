@@ -58,6 +58,46 @@ impl Dialect {
     }
 }
 
+/// The vendor header lines of a request, by their names without the prefix.
+#[derive(Debug, Clone, Copy)]
+pub struct VendorHeaders<'h> {
+    headers: &'h Headers,
+    dialect: Dialect,
+}
+
+impl<'h> VendorHeaders<'h> {
+    /// Those of `headers` that bear the prefix of `dialect`.
+    pub fn new(headers: &'h Headers, dialect: Dialect) -> Self {
+        Self { headers, dialect }
+    }
+
+    /// The dialect.
+    pub fn dialect(self) -> Dialect {
+        self.dialect
+    }
+
+    /// All of them.
+    pub fn iter(self) -> impl Iterator<Item = (&'h str, &'h [u8])> {
+        let prefix = self.dialect.header_prefix();
+        self.headers.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
+    }
+
+    /// The values of all lines `p-{suffix}`.
+    pub fn get_all(self, suffix: &str) -> impl Iterator<Item = &'h [u8]> {
+        self.iter().filter(move |(name, _)| *name == suffix).map(|(_, value)| value)
+    }
+
+    /// The value of the first line `p-{suffix}`.
+    pub fn get(self, suffix: &str) -> Option<&'h [u8]> {
+        self.get_all(suffix).next()
+    }
+
+    /// That value, if it is UTF-8.
+    pub fn get_str(self, suffix: &str) -> Option<&'h str> {
+        self.get(suffix).and_then(|value| std::str::from_utf8(value).ok())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +116,20 @@ mod tests {
         assert_eq!(detect(&["X-Svc-Date"], &[]), Ok(Dialect::Svc));
         assert_eq!(detect(&["host"], &["X-Amz-Signature"]), Ok(Dialect::Aws));
         assert_eq!(detect(&["host", "date"], &["versionId"]), Ok(Dialect::Svc));
+    }
+
+    #[test]
+    fn vendor_headers_are_found_without_their_prefix_and_only_in_their_dialect() {
+        let mut headers = Headers::default();
+        for (name, value) in
+            [("X-Svc-Meta-A", "1"), ("x-amz-meta-a", "2"), ("meta-a", "3"), ("x-svc-meta-a", "4")]
+        {
+            headers.push(name, value.as_bytes());
+        }
+        let vendor = VendorHeaders::new(&headers, Dialect::Svc);
+        assert_eq!(vendor.get_str("meta-a"), Some("1"));
+        assert_eq!(vendor.get_all("meta-a").collect::<Vec<_>>(), [b"1", b"4"]);
+        assert_eq!(vendor.get("meta-b"), None);
     }
 
     #[test]

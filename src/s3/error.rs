@@ -35,117 +35,119 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    /// interface.md, Errors.
+    /// S3 API reference, "Error responses".
     AccessDenied = 403, "Access Denied";
-    /// decisions.md 1; S3 error list.
+    /// S3 API reference, "Error responses".
     AuthorizationHeaderMalformed = 400, "The authorization header that you provided is not valid.";
-    /// decisions.md 2; S3 error list.
+    /// S3 API reference, "Authenticating requests: using query parameters".
     AuthorizationQueryParametersError = 400, "Error parsing the authentication query parameters.";
-    /// interface.md, UploadPart; decisions.md 2.
+    /// S3 API reference, "Error responses"; S3 user guide, "Checking object integrity".
     BadDigest = 400, "The digest or checksum that you specified does not match what was received.";
-    /// interface.md, CreateBucket.
+    /// S3 API reference, PutObjectTagging and "Error responses".
+    BadRequest = 400, "The request is not valid.";
+    /// S3 API reference, CreateBucket.
     BucketAlreadyExists = 409, "The requested bucket name is not available. The bucket namespace is shared by all users. Select a different name and try again.";
-    /// decisions.md 3.
+    /// S3 API reference, CreateBucket.
     BucketAlreadyOwnedByYou = 409, "The bucket that you tried to create already exists, and you own it.";
-    /// decisions.md 3.
+    /// S3 API reference, DeleteBucket and "Error responses".
     BucketNotEmpty = 409, "The bucket that you tried to delete is not empty. Delete all objects, versions and delete markers first.";
-    /// decisions.md 4.
+    /// S3 API reference, "Error responses"; S3 user guide, "Uploading objects".
     EntityTooLarge = 400, "Your proposed upload exceeds the maximum allowed object size.";
-    /// interface.md, Errors.
+    /// S3 API reference, CompleteMultipartUpload.
     EntityTooSmall = 400, "Your proposed upload is smaller than the minimum allowed object size.";
-    /// decisions.md 3.
+    /// S3 API reference, PutBucketVersioning and "Error responses".
     IllegalVersioningConfigurationException = 400, "The versioning configuration specified in the request is invalid.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     IncompleteBody = 400, "You did not provide the number of bytes specified by the Content-Length HTTP header.";
-    /// decisions.md 2.
+    /// RFC 4918, section 11.5; S3 knows no full disk.
     InsufficientStorage = 507, "The disk of the store is full. Delete objects or add space, then try again.";
-    /// interface.md, Errors.
+    /// S3 API reference, "Error responses".
     InternalError = 500, "We encountered an internal error. Please try again.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     InvalidAccessKeyId = 403, "The access key ID that you provided does not exist in our records.";
-    /// decisions.md 4-6; S3 error list.
+    /// S3 API reference, "Error responses".
     InvalidArgument = 400, "Invalid argument.";
-    /// decisions.md 3.
+    /// S3 API reference, "Error responses"; S3 user guide, "Bucket naming rules".
     InvalidBucketName = 400, "The specified bucket is not valid.";
-    /// decisions.md 2.
+    /// S3 API reference, "Signature calculations: transferring payload in multiple chunks".
     InvalidChunkSizeError = 400, "The size of a chunk of the request body is not valid.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses"; RFC 1864.
     InvalidDigest = 400, "The Content-MD5 or checksum value that you specified is not valid.";
-    /// decisions.md 3.
+    /// S3 API reference, CreateBucket and "Error responses".
     InvalidLocationConstraint = 400, "The specified location constraint is not valid.";
-    /// interface.md, Errors.
+    /// S3 API reference, CompleteMultipartUpload.
     InvalidPart = 400, "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
-    /// interface.md, Errors.
+    /// S3 API reference, GetObject, "partNumber".
+    InvalidPartNumber = 416, "The requested partnumber is not satisfiable.";
+    /// S3 API reference, CompleteMultipartUpload.
     InvalidPartOrder = 400, "The list of parts was not in ascending order. The parts list must be specified in order by part number.";
-    /// decisions.md 4.
+    /// S3 API reference, GetObject and "Error responses"; RFC 9110, section 15.5.17.
     InvalidRange = 416, "The requested range is not satisfiable.";
-    /// decisions.md 1-6.
+    /// S3 API reference, "Error responses".
     InvalidRequest = 400, "The request is not valid.";
-    /// S3 error list.
+    /// S3 API reference, PutObjectTagging.
+    InvalidTag = 400, "The tag provided was not a valid tag.";
+    /// S3 API reference, "Error responses".
     InvalidURI = 400, "The specified URI could not be parsed.";
-    /// decisions.md 4.
+    /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".
     KeyTooLongError = 400, "Your key is too long.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses"; S3 user guide, "Checking object integrity".
     MalformedTrailerError = 400, "The request contained trailing data that was not well formed or did not conform to the published schema.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     MalformedXML = 400, "The XML that you provided was not well formed or did not validate against our published schema.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     MaxMessageLengthExceeded = 400, "Your request was too big.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses"; S3 user guide, "User-defined object metadata".
     MetadataTooLarge = 400, "Your metadata headers exceed the maximum allowed metadata size.";
-    /// interface.md, Errors; decisions.md 2.
+    /// S3 API reference, "Error responses"; RFC 9110, section 15.5.6.
     MethodNotAllowed = 405, "The specified method is not allowed against this resource.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses"; RFC 9110, section 15.5.12.
     MissingContentLength = 411, "You must provide the Content-Length HTTP header.";
-    /// S3 error list.
-    MissingRequestBodyError = 400, "Request body is empty.";
-    /// interface.md, Errors.
+    /// S3 API reference, "Error responses".
     NoSuchBucket = 404, "The specified bucket does not exist.";
-    /// decisions.md 2.
+    /// S3 API reference, GetBucketPolicy and "Error responses".
     NoSuchBucketPolicy = 404, "The bucket policy does not exist.";
-    /// decisions.md 2.
+    /// S3 API reference, GetBucketCors.
     NoSuchCORSConfiguration = 404, "The CORS configuration does not exist.";
-    /// interface.md, Errors.
+    /// S3 API reference, GetObject and "Error responses".
     NoSuchKey = 404, "The specified key does not exist.";
-    /// decisions.md 2.
+    /// S3 API reference, GetBucketLifecycleConfiguration.
     NoSuchLifecycleConfiguration = 404, "The lifecycle configuration does not exist.";
-    /// decisions.md 2.
+    /// S3 API reference, GetBucketTagging.
     NoSuchTagSet = 404, "The TagSet does not exist.";
-    /// interface.md, Errors.
+    /// S3 API reference, UploadPart and "Error responses".
     NoSuchUpload = 404, "The specified multipart upload does not exist. The upload ID might not be valid, or the multipart upload might have been aborted or completed.";
-    /// decisions.md 4.
+    /// S3 API reference, "Error responses".
     NoSuchVersion = 404, "The version ID specified in the request does not match an existing version.";
-    /// decisions.md 2.
+    /// S3 API reference, GetBucketWebsite.
     NoSuchWebsiteConfiguration = 404, "The specified bucket does not have a website configuration.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     NotImplemented = 501, "A header or operation that you provided implies functionality that is not implemented.";
-    /// decisions.md 4; RFC 9110, section 15.4.5.
+    /// S3 API reference, GetObject; RFC 9110, section 15.4.5.
     NotModified = 304, "Not Modified";
-    /// decisions.md 2.
+    /// S3 API reference, GetObjectLockConfiguration.
     ObjectLockConfigurationNotFoundError = 404, "The object lock configuration does not exist.";
-    /// S3 error list.
+    /// S3 API reference, GetBucketOwnershipControls.
     OwnershipControlsNotFoundError = 404, "The bucket ownership controls were not found.";
-    /// decisions.md 4.
+    /// S3 API reference, "Error responses"; RFC 9110, section 15.5.13.
     PreconditionFailed = 412, "At least one of the preconditions that you specified did not hold.";
-    /// decisions.md 2.
+    /// S3 API reference, GetBucketReplication.
     ReplicationConfigurationNotFoundError = 404, "The replication configuration was not found.";
-    /// S3 error list.
+    /// S3 API reference, "Error responses".
     RequestHeaderSectionTooLarge = 400, "Your request header section exceeds the maximum allowed size.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     RequestTimeTooSkewed = 403, "The difference between the request time and the server's time is too large.";
-    /// S3 error list.
+    /// S3 API reference, "Error responses".
     RequestTimeout = 400, "Your socket connection to the server was not read from or written to within the timeout period.";
-    /// decisions.md 2.
+    /// S3 API reference, GetBucketEncryption.
     ServerSideEncryptionConfigurationNotFoundError = 404, "The server-side encryption configuration was not found.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses"; RFC 9110, section 15.6.4.
     ServiceUnavailable = 503, "The store accepts no writes. An operator must look at its log and restart it.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     SignatureDoesNotMatch = 403, "The request signature that we calculated does not match the signature that you provided. Check your secret access key and signing method.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     SlowDown = 503, "Please reduce your request rate.";
-    /// S3 error list.
-    TooManyBuckets = 400, "You have attempted to create more buckets than allowed.";
-    /// decisions.md 2.
+    /// S3 API reference, "Error responses".
     XAmzContentSHA256Mismatch = 400, "The provided content SHA-256 does not match what was computed.";
 }
 

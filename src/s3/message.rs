@@ -62,6 +62,11 @@ pub struct Headers {
 }
 
 impl Headers {
+    /// No lines yet, but room for `lines` of them with `bytes` bytes of names and values in all.
+    pub fn with_capacity(lines: usize, bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(lines) }
+    }
+
     /// Adds a line. `name` is ASCII (the engine has checked that it is a token).
     pub fn push(&mut self, name: &str, value: &[u8]) {
         let start = self.bytes.len();
@@ -116,6 +121,13 @@ pub trait BodyRead: Send {
     /// `IncompleteBody` when the connection ends early, `RequestTimeout` when it is too slow, and whatever
     /// the verifying layers find. After an error no call succeeds.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error>;
+
+    /// What the client sent behind the body: names in lower case, the vendor prefix replaced by `p-`, in the order
+    /// they came. Complete, and verified as far as the request was signed, once `read` has returned 0; empty before.
+    /// A layer that wraps another passes on what that one has.
+    fn trailers(&self) -> &[(String, String)] {
+        &[]
+    }
 }
 
 /// A request body and what its framing says about its length.
@@ -148,7 +160,8 @@ impl Body<'_> {
 pub struct Request<'c> {
     /// The method.
     pub method: Method,
-    /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`.
+    /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`; or `*` alone (OPTIONS of the
+    /// whole server).
     pub path: String,
     /// What stood behind the first `?`, as sent; empty if there was none.
     pub query: String,
@@ -182,7 +195,7 @@ pub enum ResponseBody {
     Bytes(Vec<u8>),
     /// Bytes to come.
     Stream {
-        /// How many bytes there will be; `None` sends them chunked (interface.md, "Processing may take minutes").
+        /// How many bytes there will be; `None` sends them chunked (S3 API reference, CompleteMultipartUpload).
         length: Option<u64>,
         /// Where they come from.
         source: Box<dyn BodySource>,
@@ -250,7 +263,7 @@ pub trait Handler: Send + Sync {
     /// Answers one request. A body that was not read to its end is the engine's to drain or to cut off.
     fn handle(&self, request: Request<'_>) -> Response;
 
-    /// The answer when no worker is free to handle a request (decisions.md, "overload"): made without looking at
+    /// The answer when no worker is free to handle a request (S3 API reference, SlowDown): made without looking at
     /// the request.
     fn overloaded(&self) -> Response;
 

@@ -1,9 +1,30 @@
-//! The protocol's vocabulary: messages, dialects, errors. Nothing here touches a socket or the store.
+//! The protocol's vocabulary: messages, dialects, names, conditions, checksums, errors. Nothing here touches a socket or
+//! the store.
 
+pub mod call;
+pub mod checksum;
+pub mod conditions;
+pub mod copy_source;
 pub mod dialect;
 pub mod error;
+pub mod integrity;
 pub mod message;
+pub mod metadata;
+pub mod names;
+pub mod operation;
+pub mod query;
+pub mod range;
+pub mod render;
+pub mod route;
+pub mod tags;
+pub mod uri;
 
-pub use dialect::Dialect;
+pub use call::{Call, RequestId};
+pub use copy_source::CopySource;
+pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
 pub use message::{Body, BodyRead, BodySource, Handler, Headers, Method, Request, Response, ResponseBody};
+pub use names::{BucketName, ObjectKey};
+pub use operation::Operation;
+pub use query::Query;
+pub use route::Target;

@@ -1,1 +1,141 @@
-//! Floor 5: the whole life of a request on one page.
+//! Floor 5: the whole life of a request, from its head to its response, on one page.
+
+mod access_log;
+mod metrics;
+mod pages;
+pub mod permission;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::auth::{Authenticator, Authorized, Identity, Resource};
+use crate::base::{Clock, Entropy};
+use crate::ops::Context;
+use crate::s3::render::{Frame, render};
+use crate::s3::route::{self, Addressing};
+use crate::s3::{
+    Call, Dialect, ErrorCode, Handler, Method, Operation, Query, Request, RequestId, Response, S3Error,
+    Target, VendorHeaders,
+};
+use access_log::{Counted, Entry};
+use metrics::Metrics;
+
+/// What an operator may choose about answers.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The dialect of requests that bear no vendor name.
+    pub default_dialect: Dialect,
+    /// How requests say which bucket they mean.
+    pub addressing: Addressing,
+    /// Whether `/-/metrics` is answered.
+    pub metrics: bool,
+}
+
+/// Answers requests.
+pub struct Service {
+    context: Context,
+    authenticator: Arc<Authenticator>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    settings: Settings,
+    metrics: Metrics,
+}
+
+impl Handler for Service {
+    fn handle(&self, request: Request<'_>) -> Response {
+        let received = AtomicU64::new(0);
+        let mut entry = Entry::begin(&request, RequestId::new(&*self.entropy), self.clock.now());
+        entry.dialect = self.settings.default_dialect;
+        let outcome = self.answer(request, &mut entry, &received);
+        self.conclude(outcome, &entry, &received)
+    }
+
+    fn overloaded(&self) -> Response {
+        self.refused(S3Error::new(ErrorCode::SlowDown).header("Retry-After", "1"))
+    }
+
+    fn refused(&self, error: S3Error) -> Response {
+        let mut entry = Entry::without_request(RequestId::new(&*self.entropy), self.clock.now());
+        entry.dialect = self.settings.default_dialect;
+        self.conclude(Err(error), &entry, &AtomicU64::new(0))
+    }
+}
+
+impl Service {
+    /// A service that does what `context` can, for whom `authenticator` knows.
+    pub fn new(
+        context: Context,
+        authenticator: Arc<Authenticator>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        settings: Settings,
+    ) -> Self {
+        Self { context, authenticator, clock, entropy, settings, metrics: Metrics::default() }
+    }
+
+    /// From the head of a request to what it comes to; what is learnt on the way goes into `entry`.
+    fn answer<'c>(
+        &self,
+        mut request: Request<'c>,
+        entry: &mut Entry,
+        received: &'c AtomicU64,
+    ) -> Result<Response, S3Error> {
+        if let Some(page) = request.path.strip_prefix("/-/") {
+            return self.page(page, &request.method);
+        }
+        let query = Query::parse(&request.query)?;
+        let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;
+        entry.dialect = dialect;
+        let (target, operation) = self.route(&request, &query, dialect)?;
+        entry.operation = operation.as_str();
+        Counted::wrap(&mut request.body, received);
+        let identity = self.authenticator.authenticate(&mut request, dialect)?;
+        entry.user = Some(identity.name().to_owned());
+        let proof = self.authorize(&identity, operation, &target, &query)?;
+        let id = entry.id.clone();
+        let mut call = Call { id, dialect, operation, target, query, request };
+        self.context.dispatch(&proof, &mut call)
+    }
+
+    fn route(
+        &self,
+        request: &Request<'_>,
+        query: &Query,
+        dialect: Dialect,
+    ) -> Result<(Target, Operation), S3Error> {
+        let host = request.headers.get_str("host").unwrap_or_default();
+        let target = self.settings.addressing.target(&request.path, host)?;
+        let copies = VendorHeaders::new(&request.headers, dialect).get("copy-source").is_some();
+        let operation = route::operation(&request.method, target.level(), query, copies)?;
+        Ok((target, operation))
+    }
+
+    /// Any one of the actions that the operation goes by will do.
+    fn authorize(
+        &self,
+        identity: &Identity,
+        operation: Operation,
+        target: &Target,
+        query: &Query,
+    ) -> Result<Authorized, S3Error> {
+        let resource = match target {
+            Target::Service => Resource::Service,
+            Target::Bucket(bucket) => Resource::Bucket(bucket),
+            Target::Object { bucket, key } => Resource::Object { bucket, key: key.as_str() },
+        };
+        let mut outcome = Err(S3Error::new(ErrorCode::AccessDenied));
+        for action in permission::actions(operation, query.has("versionId")) {
+            outcome = outcome.or_else(|_| self.authenticator.authorize(identity, *action, resource));
+        }
+        outcome
+    }
+
+    /// Renders, counts and logs.
+    fn conclude(&self, outcome: Result<Response, S3Error>, entry: &Entry, received: &AtomicU64) -> Response {
+        let head = entry.method == Method::Head.as_str();
+        let frame = Frame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
+        let response = render(outcome, frame);
+        entry.conclude(&response, received, &self.metrics, self.clock.now());
+        response
+    }
+}

@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::shared::Shared;
 
 /// Checkpoints that are kept.
-const GENERATIONS: usize = 2;
+pub(super) const GENERATIONS: usize = 2;
 /// Keys that are copied out of the index while it is locked against the committer.
 const KEYS_AT_ONCE: usize = 256;
 
@@ -74,13 +74,8 @@ fn feed(shared: &Shared, writer: &mut CheckpointWriter<'_>) -> Result<Checkpoint
         }
         entries.iter().try_for_each(|entry| writer.put(entry))?;
     }
-    let index = shared.index();
-    Ok(CheckpointEnd {
-        through: shared.sequence(),
-        last_stamp: shared.stamps.last(),
-        buckets: index.bucket_count(),
-        versions: index.version_count(),
-    })
+    // Asked last: no entry put in is of a later group.
+    Ok(writer.end(shared.sequence(), shared.stamps.last()))
 }
 
 fn remove_superfluous(shared: &Shared) -> Result<(), LogError> {

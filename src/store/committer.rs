@@ -139,7 +139,7 @@ impl Batch {
     fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
         let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..));
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
-        let packed_bytes = self.packed_bytes + mutation.packed_bytes();
+        let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
         let full = entry_bytes > GROUP_BODY_TARGET_BYTES
             || packed_bytes as u64 > PACK_MAX_BYTES
             || self.mutations.len() >= GROUP_MUTATIONS_MAX
@@ -301,7 +301,7 @@ impl Run {
                 return Err(StoreError::ReadOnly(why));
             }
         }
-        // While the index is locked: a checkpoint must never hold entries of a group behind the sequence that it tells.
+        // Before the index can be seen: a checkpoint must not hold entries of a group that it does not know of.
         self.shared.set_sequence(self.journal.next_sequence() - 1);
         drop(index);
         self.marked = entries.is_empty();

@@ -25,6 +25,12 @@ pub enum StoreError {
     /// The key does not have that version.
     #[error("the version does not exist")]
     NoSuchVersion,
+    /// There is no such multipart upload in progress.
+    #[error("the multipart upload does not exist")]
+    NoSuchUpload,
+    /// A part of the upload to be completed has been replaced meanwhile.
+    #[error("part {0} of the multipart upload has been replaced")]
+    PartReplaced(u32),
     /// A condition of the caller did not hold when it came to the commit.
     #[error("a precondition did not hold")]
     PreconditionFailed,

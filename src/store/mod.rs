@@ -12,31 +12,40 @@ mod mutation;
 mod options;
 mod plan;
 mod reader;
+mod reading;
 mod recovery;
 mod shared;
+mod stale;
 mod stamps;
+pub mod verify;
 mod writer;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use crate::format::{
-    Attributes, BucketRecord as BucketInfo, Checksum, ChecksumAlgorithm, ChecksumType, ETag, VersionId,
-    VersionRecord, VersionSummary, Versioning,
+    AssembledPart, Assembly, Attributes, BucketRecord as BucketInfo, Checksum, ChecksumAlgorithm,
+    ChecksumType, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
+    Versioning,
 };
+pub use crate::index::Upload;
 pub use crate::log::Damage;
 pub use error::{OpenError, StoreError};
 pub use health::Health;
-pub use mutation::{Commit, Deleted, Deletion, Selector, VersionRef, WriteCondition, Written};
+pub use mutation::{
+    Commit, Completion, CopySource, Deleted, Deletion, NewUpload, Selector, VersionRef, WriteCondition,
+    Written,
+};
 pub use options::Options;
 pub use reader::ObjectReader;
-pub use writer::ObjectWriter;
+pub use verify::verify;
+pub use writer::{ObjectWriter, PartWriter};
 
 use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock};
-use crate::index::{Item, Query};
+use crate::index::{AfterVersion, Item, Query, UploadItem, VersionItem};
 use committer::Committer;
-use mutation::{BucketChange, Mutation};
+use mutation::{BucketChange, Content, Mutation, Put, PutPart, UploadChange};
 use shared::Shared;
 
 /// A version of an object, and the bucket that it is in.
@@ -75,13 +84,60 @@ pub enum PageItem {
     Prefix(String),
 }
 
+/// One item of a page of versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionsItem {
+    /// A version or a delete marker.
+    Version {
+        /// The key.
+        key: String,
+        /// The version.
+        version: VersionSummary,
+        /// Whether it is the newest of its key.
+        latest: bool,
+    },
+    /// A common prefix.
+    Prefix(String),
+}
+
+/// One item of a page of multipart uploads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadsItem {
+    /// An upload.
+    Upload {
+        /// The key.
+        key: String,
+        /// The upload.
+        upload: UploadRecord,
+    },
+    /// A common prefix.
+    Prefix(String),
+}
+
 /// Items in the order of their bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T = PageItem> {
     /// The items. The name of the last one is what the next page is `after`.
-    pub items: Vec<PageItem>,
+    pub items: Vec<T>,
     /// Whether there are more.
     pub truncated: bool,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), truncated: false }
+    }
+}
+
+impl ListQuery {
+    fn to_index(&self) -> Query {
+        Query {
+            prefix: self.prefix.clone().into_bytes(),
+            delimiter: self.delimiter.clone().into_bytes(),
+            after: self.after.clone().map(String::into_bytes),
+            limit: self.limit,
+        }
+    }
 }
 
 /// An open store. Dropping it stops its threads as a crash would, only in an orderly way; [`Store::close`] also writes a
@@ -177,7 +233,15 @@ impl Store {
     /// # Errors
     /// When a segment cannot be opened.
     pub fn read(&self, version: &VersionRecord, range: Range<u64>) -> Result<ObjectReader, StoreError> {
-        ObjectReader::open(self.shared.clone(), version, range)
+        ObjectReader::open(self.shared.clone(), &version.extents, range)
+    }
+
+    /// A reader of the bytes of a part.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn read_part(&self, part: &PartRecord) -> Result<ObjectReader, StoreError> {
+        ObjectReader::open(self.shared.clone(), &part.extents, 0..part.size)
     }
 
     /// Takes the bytes of an object that will be put under `key`. With `expected_len`, room is set aside in time.
@@ -214,12 +278,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
     pub fn list_objects(&self, bucket: &str, query: &ListQuery) -> Result<Page, StoreError> {
-        let query = Query {
-            prefix: query.prefix.clone().into_bytes(),
-            delimiter: query.delimiter.clone().into_bytes(),
-            after: query.after.clone().map(String::into_bytes),
-            limit: query.limit,
-        };
+        let query = query.to_index();
         let page = {
             let index = self.shared.index();
             let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
@@ -228,6 +287,211 @@ impl Store {
         let items = page.items.into_iter().map(|item| match item {
             Item::Object(key, version) => PageItem::Object { key: text(key), version },
             Item::Prefix(prefix) => PageItem::Prefix(text(prefix)),
+        });
+        Ok(Page { items: items.collect(), truncated: page.truncated })
+    }
+
+    /// A page of all versions and delete markers in a bucket: keys ascending, newest first. Those of the key that `query`
+    /// is after follow, too, if they stand behind `after_version`.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn list_versions(
+        &self,
+        bucket: &str,
+        query: &ListQuery,
+        after_version: Option<VersionRef>,
+    ) -> Result<Page<VersionsItem>, StoreError> {
+        let after = after_version.map(|version| match version {
+            VersionRef::Null => AfterVersion::Null,
+            VersionRef::Id(id) => AfterVersion::Id(id),
+        });
+        let page = {
+            let index = self.shared.index();
+            let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+            index.list_versions(bucket.id, &query.to_index(), after)
+        };
+        let items = page.items.into_iter().map(|item| match item {
+            VersionItem::Version { key, version, latest } => {
+                VersionsItem::Version { key: text(key), version, latest }
+            }
+            VersionItem::Prefix(prefix) => VersionsItem::Prefix(text(prefix)),
+        });
+        Ok(Page { items: items.collect(), truncated: page.truncated })
+    }
+
+    /// Replaces the tags of a version, which is otherwise as it was. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchVersion`] when `version` is gone.
+    pub fn set_tags(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: VersionRecord,
+        tags: Vec<(String, String)>,
+    ) -> Result<(), StoreError> {
+        let (bucket, key, version) = (bucket.to_owned(), key.to_owned(), Box::new(version));
+        self.committer.submit(|reply| Mutation::SetTags { bucket, key, version, tags, reply })
+    }
+
+    /// Puts an object whose bytes are those of `source`, without copying one. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchVersion`] when the source is gone; else as [`ObjectWriter::commit`].
+    pub fn copy(
+        &self,
+        source: CopySource,
+        bucket: &str,
+        key: &str,
+        commit: Commit,
+    ) -> Result<Written, StoreError> {
+        let (bucket, key) = (self.bucket(bucket)?, key.to_owned());
+        let put = Put { bucket, key, content: Content::Copied(source), commit };
+        self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
+    }
+
+    /// Initiates a multipart upload. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn create_upload(&self, bucket: &str, key: &str, new: NewUpload) -> Result<UploadRecord, StoreError> {
+        let record = self.change_upload(bucket, key, UploadChange::Create(new))?;
+        Ok(record.expect("what was created is answered"))
+    }
+
+    /// Ends a multipart upload and frees its parts. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
+    pub fn abort_upload(&self, bucket: &str, key: &str, upload: UploadId) -> Result<(), StoreError> {
+        self.change_upload(bucket, key, UploadChange::Abort(upload)).map(|_| ())
+    }
+
+    fn change_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        change: UploadChange,
+    ) -> Result<Option<UploadRecord>, StoreError> {
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        self.committer.submit(|reply| Mutation::Upload { bucket, key, change, reply })
+    }
+
+    /// A multipart upload without its parts.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
+    pub fn upload_record(&self, bucket: &str, key: &str, id: UploadId) -> Result<UploadRecord, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        index.upload_record(bucket.id, key.as_bytes(), id).cloned().ok_or(StoreError::NoSuchUpload)
+    }
+
+    /// A multipart upload with its parts.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
+    pub fn upload(&self, bucket: &str, key: &str, upload: UploadId) -> Result<Upload, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        index.upload(bucket.id, key.as_bytes(), upload).ok_or(StoreError::NoSuchUpload)
+    }
+
+    /// Takes the bytes of a part.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`].
+    pub fn part_writer(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload: UploadId,
+        number: u32,
+        expected_len: Option<u64>,
+    ) -> Result<PartWriter<'_>, StoreError> {
+        self.shared.check_writable()?;
+        let bucket = self.upload_bucket(bucket, key, upload)?;
+        Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
+    }
+
+    /// Makes a part of the bytes of `source`, without copying one. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchVersion`] when the source is gone; else as [`PartWriter::commit`].
+    pub fn copy_part(
+        &self,
+        source: CopySource,
+        (bucket, key): (&str, &str),
+        (upload, number): (UploadId, u32),
+        md5: [u8; 16],
+        checksum: Option<Checksum>,
+    ) -> Result<PartRecord, StoreError> {
+        let bucket = self.upload_bucket(bucket, key, upload)?;
+        let (key, content) = (key.to_owned(), Content::Copied(source));
+        let put = PutPart { bucket, key, upload, number, content, md5, checksum };
+        self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply))
+    }
+
+    fn upload_bucket(&self, bucket: &str, key: &str, upload: UploadId) -> Result<BucketInfo, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        let there = index.has_upload(bucket.id, key.as_bytes(), upload);
+        if there { Ok(bucket.clone()) } else { Err(StoreError::NoSuchUpload) }
+    }
+
+    /// Makes an object of the parts of a multipart upload, without copying a byte, and ends the upload. Durable on
+    /// return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`] when a part is another than the caller saw; else as
+    /// [`ObjectWriter::commit`].
+    pub fn complete_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        completion: Completion,
+    ) -> Result<Written, StoreError> {
+        let (bucket, key, completion) = (bucket.to_owned(), key.to_owned(), Box::new(completion));
+        self.committer.submit(|reply| Mutation::Complete { bucket, key, completion, reply })
+    }
+
+    /// The version of a key that was made by completing `upload`, if it is still there.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn find_completed(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload: UploadId,
+    ) -> Result<Option<VersionRecord>, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?.id;
+        let made_by =
+            |record: &VersionRecord| record.upload.as_ref().is_some_and(|made| made.upload == upload);
+        Ok(index.records(bucket, key.as_bytes()).find(made_by))
+    }
+
+    /// A page of the multipart uploads in a bucket: keys ascending, then by initiation. Those of the key that `query` is
+    /// after follow, too, if their id is greater than `after_id`.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn list_uploads(
+        &self,
+        bucket: &str,
+        query: &ListQuery,
+        after_id: Option<UploadId>,
+    ) -> Result<Page<UploadsItem>, StoreError> {
+        let page = {
+            let index = self.shared.index();
+            let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+            index.list_uploads(bucket.id, &query.to_index(), after_id)
+        };
+        let items = page.items.into_iter().map(|item| match item {
+            UploadItem::Upload(key, upload) => UploadsItem::Upload { key: text(key), upload },
+            UploadItem::Prefix(prefix) => UploadsItem::Prefix(text(prefix)),
         });
         Ok(Page { items: items.collect(), truncated: page.truncated })
     }

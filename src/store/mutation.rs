@@ -1,12 +1,14 @@
 //! What the committer is asked to do, and what it answers.
 
 use std::fmt;
+use std::ops::Range;
 
 use crossbeam_channel::Sender;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Attributes, BucketRecord, Checksum, ETag, ExtentRef, VersionId, VersionSummary, Versioning,
+    Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef, PartRecord,
+    UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
 use crate::store::StoreError;
 
@@ -72,6 +74,8 @@ pub struct Commit {
     pub attributes: Attributes,
     /// Checksums, verified by the caller.
     pub checksums: Vec<Checksum>,
+    /// Tags: names and values.
+    pub tags: Vec<(String, String)>,
     /// What must hold.
     pub condition: WriteCondition,
 }
@@ -107,6 +111,43 @@ pub struct Deleted {
     pub version: Option<VersionRef>,
 }
 
+/// A multipart upload to be initiated.
+#[derive(Debug, Clone)]
+pub struct NewUpload {
+    /// The name of the user.
+    pub initiator: String,
+    /// The checksums that its parts will bring.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// The attributes of the object.
+    pub attributes: Attributes,
+    /// The tags of the object.
+    pub tags: Vec<(String, String)>,
+}
+
+/// A multipart upload to be completed.
+#[derive(Debug, Clone)]
+pub struct Completion {
+    /// The upload.
+    pub upload: UploadId,
+    /// The parts as they were when the caller looked at them, in order.
+    pub parts: Vec<PartRecord>,
+    /// What the object gets; the caller takes attributes and tags from the upload.
+    pub commit: Commit,
+}
+
+/// What is copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopySource {
+    /// The id of the bucket.
+    pub bucket: u64,
+    /// The key.
+    pub key: String,
+    /// The version, as the caller found it.
+    pub version: VersionRecord,
+    /// Which of its bytes.
+    pub range: Range<u64>,
+}
+
 /// A change of buckets. It is a commit of its own, so that what is decided about objects never depends on it.
 #[derive(Debug, Clone)]
 pub(super) enum BucketChange {
@@ -115,13 +156,15 @@ pub(super) enum BucketChange {
     SetVersioning { name: String, versioning: Versioning },
 }
 
-/// Where the bytes of a version to be put are.
+/// Where the bytes of a version or part to be put are.
 #[derive(Debug)]
 pub(super) enum Content {
     /// In memory, to be packed.
     Packed { payload: Vec<u8>, crc: u32 },
     /// In extents that have been synced.
-    Stored { extents: Vec<ExtentRef>, id: VersionId, size: u64 },
+    Stored { extents: Vec<ExtentRef>, id: u64, size: u64 },
+    /// In the extents of a version.
+    Copied(CopySource),
 }
 
 /// A version to be put.
@@ -134,6 +177,26 @@ pub(super) struct Put {
     pub(super) commit: Commit,
 }
 
+/// A part to be put.
+#[derive(Debug)]
+pub(super) struct PutPart {
+    /// The bucket as it was when the first byte came.
+    pub(super) bucket: BucketRecord,
+    pub(super) key: String,
+    pub(super) upload: UploadId,
+    pub(super) number: u32,
+    pub(super) content: Content,
+    pub(super) md5: [u8; 16],
+    pub(super) checksum: Option<Checksum>,
+}
+
+/// What happens to a multipart upload, its parts apart.
+#[derive(Debug)]
+pub(super) enum UploadChange {
+    Create(NewUpload),
+    Abort(UploadId),
+}
+
 /// Where an answer goes.
 pub(super) type Reply<T> = Sender<Result<T, StoreError>>;
 
@@ -144,34 +207,87 @@ pub(super) type Deletions = Vec<Result<Deleted, StoreError>>;
 pub(super) enum Mutation {
     Bucket(BucketChange, Reply<BucketRecord>),
     Put(Box<Put>, Reply<Written>),
-    Delete { bucket: String, deletions: Vec<Deletion>, reply: Reply<Deletions> },
+    Delete {
+        bucket: String,
+        deletions: Vec<Deletion>,
+        reply: Reply<Deletions>,
+    },
+    Upload {
+        bucket: String,
+        key: String,
+        change: UploadChange,
+        reply: Reply<Option<UploadRecord>>,
+    },
+    PutPart(Box<PutPart>, Reply<PartRecord>),
+    Complete {
+        bucket: String,
+        key: String,
+        completion: Box<Completion>,
+        reply: Reply<Written>,
+    },
+    /// The version as the caller found it, and its new tags.
+    SetTags {
+        bucket: String,
+        key: String,
+        version: Box<VersionRecord>,
+        tags: Vec<(String, String)>,
+        reply: Reply<()>,
+    },
 }
 
-/// A generous bound on what an entry has beside keys, extents and attributes.
+/// A generous bound on what an entry has beside keys, extents, parts and attributes.
 const ENTRY_BYTES_MAX: usize = 1024;
+/// The same of a deletion.
+const DELETION_BYTES_MAX: usize = 128;
 /// A generous bound on the encoding of one extent.
 const EXTENT_BYTES_MAX: usize = 32;
+/// A generous bound on what a version keeps of one part.
+const PART_BYTES_MAX: usize = 80;
+
+fn bytes_of(attributes: &Attributes, tags: &[(String, String)]) -> usize {
+    let tags = tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    attributes.iter().chain(tags).map(|(name, value)| name.len() + value.len() + 8).sum()
+}
+
+fn version_bytes_max(version: &VersionRecord) -> usize {
+    let parts = version.upload.as_ref().map_or(0, |assembly| assembly.parts.len());
+    ENTRY_BYTES_MAX
+        + version.extents.len() * EXTENT_BYTES_MAX
+        + parts * PART_BYTES_MAX
+        + bytes_of(&version.attributes, &version.tags)
+}
 
 impl Mutation {
     /// No more than so many bytes of entries come of it.
     pub(super) fn entry_bytes_max(&self) -> usize {
         match self {
             Self::Bucket(..) => ENTRY_BYTES_MAX,
-            Self::Put(put, _) => put.entry_bytes_max(),
+            Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
             Self::Delete { deletions, .. } => {
-                deletions.iter().map(|d| d.key.len() + ENTRY_BYTES_MAX / 8).sum()
+                deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
+            }
+            Self::Upload { key, change: UploadChange::Create(new), .. } => {
+                ENTRY_BYTES_MAX + key.len() + bytes_of(&new.attributes, &new.tags)
+            }
+            Self::Upload { key, .. } => ENTRY_BYTES_MAX + key.len(),
+            Self::PutPart(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
+            Self::Complete { key, completion, .. } => {
+                let extents: usize = completion.parts.iter().map(|part| part.extents.len()).sum();
+                completion.record_bytes_max(key) + extents * EXTENT_BYTES_MAX
+            }
+            Self::SetTags { key, version, tags, .. } => {
+                key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), tags)
             }
         }
     }
 
-    /// Bytes that it adds to the pack, as far as they count.
-    pub(super) fn packed_bytes(&self) -> usize {
+    /// No more than so many bytes of the pack come of it.
+    pub(super) fn packed_bytes_max(&self) -> usize {
         match self {
-            Self::Put(put, _) => match &put.content {
-                Content::Packed { payload, .. } => payload.len() + put.entry_bytes_max(),
-                Content::Stored { .. } => 0,
-            },
-            _ => 0,
+            Self::Put(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
+            Self::PutPart(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
+            Self::Complete { key, completion, .. } => completion.record_bytes_max(key),
+            Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::SetTags { .. } => 0,
         }
     }
 
@@ -180,20 +296,51 @@ impl Mutation {
         // Whoever asked may have gone away: then nobody is told.
         let _ = match self {
             Self::Bucket(_, reply) => reply.send(Err(error)).is_ok(),
-            Self::Put(_, reply) => reply.send(Err(error)).is_ok(),
+            Self::Put(_, reply) | Self::Complete { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::Delete { reply, .. } => reply.send(Err(error)).is_ok(),
+            Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
+            Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
+            Self::SetTags { reply, .. } => reply.send(Err(error)).is_ok(),
         };
     }
 }
 
+impl Content {
+    fn extent_bytes_max(&self) -> usize {
+        match self {
+            Self::Packed { .. } => EXTENT_BYTES_MAX,
+            Self::Stored { extents, .. } => extents.len() * EXTENT_BYTES_MAX,
+            // The source is written again, too, so that its extents say that they are shared.
+            Self::Copied(source) => 2 * (source.key.len() + version_bytes_max(&source.version)),
+        }
+    }
+
+    fn packed_bytes_max(&self, record_bytes_max: usize) -> usize {
+        match self {
+            Self::Packed { payload, .. } => payload.len() + record_bytes_max,
+            Self::Stored { .. } => 0,
+            Self::Copied(_) => record_bytes_max,
+        }
+    }
+}
+
 impl Put {
-    fn entry_bytes_max(&self) -> usize {
-        let attributes: usize =
-            self.commit.attributes.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
-        let extents = match &self.content {
-            Content::Packed { .. } => 1,
-            Content::Stored { extents, .. } => extents.len(),
-        };
-        ENTRY_BYTES_MAX + self.key.len() + attributes + extents * EXTENT_BYTES_MAX
+    fn record_bytes_max(&self) -> usize {
+        ENTRY_BYTES_MAX + self.key.len() + bytes_of(&self.commit.attributes, &self.commit.tags)
+    }
+}
+
+impl PutPart {
+    fn record_bytes_max(&self) -> usize {
+        ENTRY_BYTES_MAX + self.key.len()
+    }
+}
+
+impl Completion {
+    fn record_bytes_max(&self, key: &str) -> usize {
+        ENTRY_BYTES_MAX
+            + key.len()
+            + self.parts.len() * PART_BYTES_MAX
+            + bytes_of(&self.commit.attributes, &self.commit.tags)
     }
 }

@@ -19,6 +19,8 @@ pub struct Options {
     /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
     /// never.
     pub mark_after: Option<Duration>,
+    /// Multipart uploads in progress that are older are given up when the house is kept. `None`: never.
+    pub abort_uploads_after: Option<Duration>,
 }
 
 impl Default for Options {
@@ -29,6 +31,7 @@ impl Default for Options {
             keep_free_bytes: 64 * MIB,
             checkpoint_after_bytes: 32 * MIB,
             mark_after: Some(Duration::from_secs(1)),
+            abort_uploads_after: None,
         }
     }
 }

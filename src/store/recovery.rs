@@ -4,15 +4,12 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::base::digest::Crc32;
 use crate::base::{Clock, Entropy};
-use crate::format::{Entry, FileKind, Group, LOCK, Pack, StoreId, log_path, segment_path};
-use crate::fs::{File, Fs, Lock};
-use crate::index::{ApplyError, Index};
-use crate::log::{
-    Damage, Journal, LogError, Replay, Segments, Start, Tail, list_numbers, open_file, read_checkpoint,
-    remove_unfinished,
-};
+use crate::format::{FileKind, LOCK, StoreId};
+use crate::fs::{Fs, Lock};
+use crate::index::Index;
+use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, open_file, remove_unfinished};
+use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::Shared;
 use crate::store::{OpenError, Options};
 
@@ -44,23 +41,9 @@ pub(super) fn open(
     // The file of the lock, too, must be there at a start for which the disk has no room.
     fs.sync_dir("")?;
     match store_id(fs.as_ref())? {
-        Some(store) => Recovery { fs, clock, store, options, damage: Vec::new() }.run(),
+        Some(store) => Recovery { fs, clock, store, options }.run(),
         None => create(fs, clock, entropy, options),
     }
-}
-
-/// The id of the store, from the newest file of its log; `None` when there is no store.
-fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
-    if let Some(number) = list_numbers(fs, FileKind::Log)?.last() {
-        return Ok(Some(open_file(fs, FileKind::Log, *number, None)?.1.store));
-    }
-    for kind in FileKind::ALL {
-        if let Some(number) = list_numbers(fs, kind)?.first() {
-            let what = "there are files of a store but no log: meta/*.log is missing";
-            return Err(Damage::new(kind.path(*number), 0, what).into());
-        }
-    }
-    Ok(None)
 }
 
 fn create(
@@ -93,28 +76,27 @@ struct Recovery {
     clock: Arc<dyn Clock>,
     store: StoreId,
     options: Options,
-    /// What was found and does not keep the store from being read.
-    damage: Vec<Damage>,
 }
 
 impl Recovery {
-    fn run(mut self) -> Result<Recovered, OpenError> {
+    fn run(self) -> Result<Recovered, OpenError> {
         self.settle()?;
         let segments = open_segments(&self.fs, &self.clock, self.store, self.options)?;
-        let (mut index, start) = self.read_newest_checkpoint()?;
-        let tail = self.replay(&mut index, start, &segments)?;
-        let fatal = tail.damage.clone().or_else(|| inconsistency(&index, &segments, &tail));
+        let mut damage = Vec::new();
+        let mut reading = Reading::from_newest(self.fs.as_ref(), self.store, &mut damage)?;
+        let tail = reading.replay()?;
+        let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
         let shared = Shared::new(
             self.fs.clone(),
             self.clock.clone(),
             self.store,
             self.options,
             segments,
-            index,
+            reading.index,
             tail.sequence - 1,
         );
-        self.damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
-        let journal = match fatal {
+        damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
+        let journal = match fatal.first() {
             Some(damage) => {
                 shared.latch(damage.to_string());
                 None
@@ -137,30 +119,6 @@ impl Recovery {
             settle(file.as_ref())?;
         }
         Ok(())
-    }
-
-    /// The index of the newest checkpoint that is good, or an empty one when there is no checkpoint.
-    fn read_newest_checkpoint(&mut self) -> Result<(Index, Start), LogError> {
-        for covered in list_numbers(self.fs.as_ref(), FileKind::Checkpoint)?.into_iter().rev() {
-            let mut index = Index::new();
-            let mut visit = |entry: Entry| index.apply(&entry).map_err(|error| error.to_string());
-            match read_checkpoint(self.fs.as_ref(), self.store, covered, &mut visit) {
-                Ok(end) => {
-                    index.raise_last_stamp(end.last_stamp);
-                    return Ok((index, Start { covered, through: end.through.max(covered) }));
-                }
-                // An older one with more of the log gives the same index.
-                Err(LogError::Damaged(damage)) => self.damage.push(damage),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok((Index::new(), Start::default()))
-    }
-
-    fn replay(&self, index: &mut Index, start: Start, segments: &Segments) -> Result<Tail, LogError> {
-        let pack_is_good = |pack: &Pack| pack_is_good(segments, pack);
-        let replay = Replay { fs: self.fs.as_ref(), store: self.store, start, pack_is_good: &pack_is_good };
-        replay.run(&mut |group| apply(index, group, start.through))
     }
 
     fn resume(&self, shared: &Shared, tail: &Tail) -> Result<Journal, LogError> {
@@ -201,49 +159,4 @@ fn mark(shared: &Shared, journal: &mut Journal) -> Result<(), LogError> {
     journal.is_durable(&written);
     shared.set_sequence(journal.next_sequence() - 1);
     Ok(())
-}
-
-fn settle(file: &dyn File) -> Result<(), LogError> {
-    file.sync_data()?;
-    Ok(file.evict()?)
-}
-
-fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
-    for entry in &group.entries {
-        match index.apply(entry) {
-            // The bucket was deleted while the checkpoint was made, behind this group.
-            Err(ApplyError::UnknownBucket(_)) if group.header.sequence <= through => {}
-            applied => applied.map_err(|error| error.to_string())?,
-        }
-    }
-    Ok(())
-}
-
-fn pack_is_good(segments: &Segments, pack: &Pack) -> Result<bool, LogError> {
-    let segment = segments.get(pack.segment)?;
-    settle(segment.file.as_ref())?;
-    let len = segment.file.len()?;
-    if pack.offset.checked_add(pack.len.into()).is_none_or(|end| end > len) {
-        return Ok(false);
-    }
-    let mut bytes = vec![0; pack.len as usize];
-    segment.file.read_exact_at(&mut bytes, pack.offset)?;
-    Ok(Crc32::of(&bytes) == pack.crc)
-}
-
-/// What cannot be so when all has been read.
-fn inconsistency(index: &Index, segments: &Segments, tail: &Tail) -> Option<Damage> {
-    if !index.is_consistent() {
-        let what = "at its end two buckets have one name";
-        return Some(Damage::new(log_path(tail.number), tail.position, what));
-    }
-    let ids = segments.ids();
-    let missing = index.liveness().iter().find(|(segment, _)| ids.binary_search(segment).is_err());
-    missing.map(|(segment, bytes)| {
-        Damage::new(
-            segment_path(segment),
-            0,
-            format!("the segment is missing, and {bytes} bytes of objects with it"),
-        )
-    })
 }

@@ -1,1 +1,8 @@
-//! Floor 1: a thin reader and writer of XML over roxmltree and xmlwriter.
+//! Floor 1: a thin reader and a thin writer of XML; the rest of the server builds no markup by hand.
+
+mod guard;
+mod reader;
+mod writer;
+
+pub use reader::{Document, Element, XmlError};
+pub use writer::{DECLARATION, Writer, legible};

@@ -8,7 +8,11 @@ mod faults;
 mod full_disk;
 mod lost_files;
 mod model;
+mod parts;
+mod reading;
 mod script;
+mod stale;
+mod verify;
 mod waiting;
 
 use std::sync::Arc;
@@ -47,7 +51,13 @@ pub(super) fn seed() -> u64 {
 pub(super) fn commit_of(bytes: &[u8]) -> Commit {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "text/plain");
-    Commit { etag: ETag::Md5(Md5::of(bytes)), attributes, checksums: vec![], condition: WriteCondition::None }
+    Commit {
+        etag: ETag::Md5(Md5::of(bytes)),
+        attributes,
+        checksums: vec![],
+        tags: vec![],
+        condition: WriteCondition::None,
+    }
 }
 
 pub(super) fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8]) -> Result<Written, StoreError> {

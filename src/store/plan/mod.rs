@@ -1,19 +1,22 @@
 //! Deciding what a group does: each mutation against the index and what the mutations before it in the same group
 //! have changed. Nothing is written here.
 
-use std::collections::HashMap;
+mod objects;
+mod uploads;
+
 use std::collections::hash_map::Entry as Slot;
+use std::collections::{HashMap, HashSet};
 
 use crate::base::Timestamp;
 use crate::format::{
-    Attributes, BucketRecord, Descriptor, ETag, Entry, ExtentRef, Last, VersionId, VersionRecord,
-    VersionSummary, Versioning,
+    BucketRecord, Descriptor, Entry, ExtentRef, Purpose, UploadId, VersionId, VersionRecord, VersionSummary,
+    Versioning,
 };
 use crate::index::Index;
 use crate::log::PackBuilder;
-use crate::store::mutation::{BucketChange, Content, Deletions, Mutation, Put};
+use crate::store::mutation::{BucketChange, Content, CopySource, Mutation, Reply};
 use crate::store::stamps::Stamps;
-use crate::store::{Deleted, Deletion, Selector, StoreError, VersionRef, WriteCondition, Written};
+use crate::store::{StoreError, WriteCondition};
 
 /// Sends an answer once it is known whether the group is durable.
 pub(super) type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -21,9 +24,9 @@ pub(super) type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// What a group will write.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The entries; those of packed objects lack their extent.
+    /// The entries; those of packed objects and parts lack their last extent.
     pub(super) entries: Vec<Entry>,
-    /// The packed objects.
+    /// The packed extents.
     pub(super) pack: PackBuilder,
     /// Which entries they belong to, in the order of the pack.
     packed: Vec<usize>,
@@ -35,12 +38,22 @@ impl Plan {
     /// Puts in where the pack's extents are.
     pub(super) fn place_pack(&mut self, extents: &[ExtentRef]) {
         for (at, extent) in self.packed.iter().zip(extents) {
-            let Entry::VersionPut { record, .. } = &mut self.entries[*at] else {
-                unreachable!("only a put has a packed object");
-            };
-            record.extents = vec![*extent];
+            match &mut self.entries[*at] {
+                Entry::VersionPut { record, .. } => record.extents.push(*extent),
+                Entry::PartPut { record, .. } => record.extents.push(*extent),
+                _ => unreachable!("only objects and parts have extents"),
+            }
         }
     }
+}
+
+/// Where the bytes of a version or part are, and the id that it gets.
+struct Placed {
+    id: u64,
+    size: u64,
+    extents: Vec<ExtentRef>,
+    /// What goes into the pack: the bytes, or none where only the record does.
+    packed: Option<(Vec<u8>, u32)>,
 }
 
 /// Makes a plan.
@@ -48,16 +61,21 @@ pub(super) struct Planner<'a> {
     index: &'a Index,
     stamps: &'a Stamps,
     now: Timestamp,
-    /// Whether there is room for packed objects.
+    /// Whether there is room for packed extents.
     room: bool,
     /// The versions of the keys that this group has changed, newest first.
     changed: HashMap<(u64, Vec<u8>), Vec<VersionSummary>>,
+    /// Versions that this group has amended.
+    amended: HashMap<VersionId, VersionRecord>,
+    /// Uploads that this group has completed or aborted.
+    ended: HashSet<UploadId>,
     plan: Plan,
 }
 
 impl<'a> Planner<'a> {
     pub(super) fn new(index: &'a Index, stamps: &'a Stamps, now: Timestamp, room: bool) -> Self {
-        Self { index, stamps, now, room, changed: HashMap::new(), plan: Plan::default() }
+        let (changed, amended, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
+        Self { index, stamps, now, room, changed, amended, ended, plan: Plan::default() }
     }
 
     /// Decides one mutation.
@@ -75,6 +93,22 @@ impl<'a> Planner<'a> {
                 let decided = self.delete(&bucket, deletions);
                 self.answer(decided, reply);
             }
+            Mutation::SetTags { bucket, key, version, tags, reply } => {
+                let decided = self.set_tags(&bucket, key, &version, tags);
+                self.answer(decided, reply);
+            }
+            Mutation::Upload { bucket, key, change, reply } => {
+                let decided = self.change_upload(&bucket, key, change);
+                self.answer(decided, reply);
+            }
+            Mutation::PutPart(put, reply) => {
+                let decided = self.put_part(*put);
+                self.answer(decided, reply);
+            }
+            Mutation::Complete { bucket, key, completion, reply } => {
+                let decided = self.complete(&bucket, key, *completion);
+                self.answer(decided, reply);
+            }
         }
     }
 
@@ -82,11 +116,7 @@ impl<'a> Planner<'a> {
         self.plan
     }
 
-    fn answer<T: Send + 'static>(
-        &mut self,
-        decided: Result<T, StoreError>,
-        reply: crossbeam_channel::Sender<Result<T, StoreError>>,
-    ) {
+    fn answer<T: Send + 'static>(&mut self, decided: Result<T, StoreError>, reply: Reply<T>) {
         self.plan.answers.push(Box::new(move |durable| {
             // Whoever asked may have gone away: then nobody is told.
             let _ = reply.send(durable.and(decided));
@@ -126,51 +156,70 @@ impl<'a> Planner<'a> {
         self.index.bucket(name).ok_or(StoreError::NoSuchBucket)
     }
 
-    fn put(&mut self, put: Put) -> Result<Written, StoreError> {
-        let bucket = self.bucket(&put.bucket.name)?;
-        if bucket.id != put.bucket.id {
-            // It was deleted, and another made, while the bytes came in.
-            return Err(StoreError::NoSuchBucket);
-        }
-        let current = self.versions(bucket.id, put.key.as_bytes()).first().copied();
-        check(&put.commit.condition, current.as_ref())?;
-        let (id, size, extents) = match &put.content {
-            Content::Packed { .. } if !self.room => return Err(StoreError::DiskFull),
-            Content::Packed { payload, .. } => {
-                (VersionId(self.stamps.next()), payload.len() as u64, Vec::new())
-            }
-            Content::Stored { extents, id, size } => (*id, *size, extents.clone()),
-        };
-        let record = VersionRecord {
-            id,
-            null: bucket.versioning != Versioning::Enabled,
-            delete_marker: false,
-            modified: self.now,
-            size,
-            etag: put.commit.etag,
-            extents,
-            attributes: put.commit.attributes,
-            checksums: put.commit.checksums,
-        };
-        let written = Written { id, null: record.null, modified: self.now };
-        let key = put.key.into_bytes();
-        if let Content::Packed { payload, crc } = put.content {
-            self.pack(bucket, &key, &record, &payload, crc);
-        }
-        self.put_version(bucket.id, key, record);
-        Ok(written)
+    /// The bucket as it was when the first byte came; it may have been deleted, and another made, since.
+    fn same_bucket(&self, before: &BucketRecord) -> Result<&'a BucketRecord, StoreError> {
+        self.bucket(&before.name)
+            .and_then(|now| if now.id == before.id { Ok(now) } else { Err(StoreError::NoSuchBucket) })
     }
 
-    fn pack(&mut self, bucket: &BucketRecord, key: &[u8], record: &VersionRecord, payload: &[u8], crc: u32) {
+    fn locate(&mut self, content: Content) -> Result<Placed, StoreError> {
+        match content {
+            Content::Stored { extents, id, size } => Ok(Placed { id, size, extents, packed: None }),
+            Content::Packed { .. } | Content::Copied(_) if !self.room => Err(StoreError::DiskFull),
+            Content::Packed { payload, crc } => {
+                let size = payload.len() as u64;
+                Ok(Placed { id: self.stamps.next(), size, extents: Vec::new(), packed: Some((payload, crc)) })
+            }
+            Content::Copied(source) => {
+                let extents = self.share(&source)?;
+                let size = extents.iter().map(|extent| u64::from(extent.take)).sum();
+                Ok(Placed { id: self.stamps.next(), size, extents, packed: Some((Vec::new(), 0)) })
+            }
+        }
+    }
+
+    /// The extents of a range of a version, which from now on says that it shares them.
+    fn share(&mut self, source: &CopySource) -> Result<Vec<ExtentRef>, StoreError> {
+        let key = source.key.as_bytes();
+        let mut version =
+            self.version(source.bucket, key, source.version.id).ok_or(StoreError::NoSuchVersion)?;
+        if version.extents.iter().any(|extent| !extent.shared) {
+            version.extents.iter_mut().for_each(|extent| extent.shared = true);
+            self.amend(source.bucket, key.to_vec(), version.clone());
+        }
+        Ok(slices(&version.extents, &source.range))
+    }
+
+    /// A version that is there when the mutations so far have been made.
+    fn version(&mut self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
+        self.versions(bucket, key).iter().find(|version| version.id == id)?;
+        let amended = self.amended.get(&id).cloned();
+        amended.or_else(|| self.index.find(bucket, key, |version| version.id == id))
+    }
+
+    fn amend(&mut self, bucket: u64, key: Vec<u8>, record: VersionRecord) {
+        self.amended.insert(record.id, record.clone());
+        self.plan.entries.push(Entry::VersionAmend { bucket, key, record });
+    }
+
+    /// Adds an extent to the pack, for the entry that is pushed next.
+    fn pack(
+        &mut self,
+        bucket: &BucketRecord,
+        key: &[u8],
+        write: u64,
+        purpose: Purpose,
+        (payload, crc): &(Vec<u8>, u32),
+    ) {
         let descriptor = Descriptor {
             bucket: bucket.id,
             bucket_name: bucket.name.clone(),
             key: key.to_vec(),
-            write: record.id.0,
+            write,
             position: 0,
-            last: Last::Yes(Box::new(record.clone())),
+            purpose,
         };
-        self.plan.pack.push(payload, crc, &descriptor);
+        self.plan.pack.push(payload, *crc, &descriptor);
         self.plan.packed.push(self.plan.entries.len());
     }
 
@@ -181,51 +230,6 @@ impl<'a> Planner<'a> {
         self.plan.entries.push(Entry::VersionPut { bucket, key, record });
     }
 
-    fn delete(&mut self, bucket: &str, deletions: Vec<Deletion>) -> Result<Deletions, StoreError> {
-        let bucket = self.bucket(bucket)?;
-        Ok(deletions.into_iter().map(|deletion| self.delete_one(bucket, deletion)).collect())
-    }
-
-    fn delete_one(&mut self, bucket: &BucketRecord, deletion: Deletion) -> Result<Deleted, StoreError> {
-        let Deletion { key, which, if_match } = deletion;
-        let key = key.into_bytes();
-        let found = self.versions(bucket.id, &key).iter().find(|version| which.accepts(version)).copied();
-        if let Some(etag) = if_match {
-            check(&WriteCondition::IfMatch(etag), found.as_ref())?;
-        }
-        let named = match which {
-            Selector::Current if bucket.versioning == Versioning::Unset => None,
-            Selector::Current => return Ok(self.add_marker(bucket, key)),
-            Selector::Null => Some(VersionRef::Null),
-            Selector::Id(id) => Some(VersionRef::Id(id)),
-        };
-        if let Some(version) = found {
-            self.versions(bucket.id, &key).retain(|old| old.id != version.id);
-            self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version: version.id });
-        }
-        let delete_marker = named.is_some() && found.is_some_and(|version| version.delete_marker);
-        Ok(Deleted { delete_marker, version: named })
-    }
-
-    fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Deleted {
-        let id = VersionId(self.stamps.next());
-        let null = bucket.versioning != Versioning::Enabled;
-        let record = VersionRecord {
-            id,
-            null,
-            delete_marker: true,
-            modified: self.now,
-            size: 0,
-            etag: ETag::None,
-            extents: Vec::new(),
-            attributes: Attributes::new(),
-            checksums: Vec::new(),
-        };
-        self.put_version(bucket.id, key, record);
-        let version = if null { VersionRef::Null } else { VersionRef::Id(id) };
-        Deleted { delete_marker: true, version: Some(version) }
-    }
-
     /// The versions of a key as they are when the mutations so far have been made.
     fn versions(&mut self, bucket: u64, key: &[u8]) -> &mut Vec<VersionSummary> {
         match self.changed.entry((bucket, key.to_vec())) {
@@ -233,6 +237,22 @@ impl<'a> Planner<'a> {
             Slot::Vacant(unknown) => unknown.insert(self.index.summaries(bucket, key).collect()),
         }
     }
+}
+
+/// The parts of extents that a range of their bytes covers.
+fn slices(extents: &[ExtentRef], range: &std::ops::Range<u64>) -> Vec<ExtentRef> {
+    let mut start = 0;
+    let mut slices = Vec::new();
+    for extent in extents {
+        let end = start + u64::from(extent.take);
+        let (from, to) = (range.start.max(start), range.end.min(end));
+        if from < to {
+            let (skip, take) = (extent.skip + (from - start) as u32, (to - from) as u32);
+            slices.push(ExtentRef { skip, take, ..*extent });
+        }
+        start = end;
+    }
+    slices
 }
 
 fn check(condition: &WriteCondition, current: Option<&VersionSummary>) -> Result<(), StoreError> {

@@ -1,0 +1,278 @@
+//! What a signed request claims, wherever it wrote it: who signed it, when, for which scope, and over what.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::auth::canonical::SortedHeaders;
+use crate::auth::signing_key::{SERVICE, TERMINATOR};
+use crate::base::{Timestamp, limits};
+use crate::s3::{Dialect, ErrorCode, S3Error};
+
+/// The scheme that all signatures name.
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// Where a claim was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In the `Authorization` header; valid around its date.
+    Header,
+    /// In the query of a presigned URL; valid for a span from its date on.
+    Query {
+        /// How long, in seconds.
+        expires_secs: u64,
+    },
+}
+
+impl Form {
+    /// The error of a claim that cannot be understood.
+    pub(super) fn malformed(self, message: &str) -> S3Error {
+        let code = match self {
+            Self::Header => ErrorCode::AuthorizationHeaderMalformed,
+            Self::Query { .. } => ErrorCode::AuthorizationQueryParametersError,
+        };
+        S3Error::new(code).message(message)
+    }
+}
+
+/// A claim, understood but not yet believed.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    pub(super) form: Form,
+    pub(super) access_key: &'a str,
+    /// `date/region/service/terminator`.
+    pub(super) scope: &'a str,
+    /// The first part of the scope: eight digits.
+    pub(super) date: &'a str,
+    /// The second part of the scope.
+    pub(super) region: &'a str,
+    /// Names of the signed headers, joined by `;`: in lower case, ascending, each once.
+    pub(super) signed_headers: &'a str,
+    /// The signature, not yet known to be even hexadecimal.
+    pub(super) signature: &'a str,
+    /// When the request was signed.
+    pub(super) time: Timestamp,
+    /// The same as the text that was signed: `20130524T000000Z`.
+    pub(super) stamp: Cow<'a, str>,
+}
+
+/// The texts that a claim is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) credential: &'a str,
+    pub(super) signed_headers: &'a str,
+    pub(super) signature: &'a str,
+}
+
+impl<'a> Claim<'a> {
+    /// Understands the parts of a claim that was made at `time`.
+    pub(super) fn new(
+        form: Form,
+        parts: Parts<'a>,
+        time: Timestamp,
+        stamp: Cow<'a, str>,
+    ) -> Result<Self, S3Error> {
+        let Parts { credential, signed_headers, signature } = parts;
+        let wrong =
+            || form.malformed("The credential is not of the form KEY/YYYYMMDD/REGION/s3/aws4_request.");
+        let (access_key, scope) = credential.split_once('/').ok_or_else(wrong)?;
+        let mut scope_parts = scope.split('/');
+        let mut next = || scope_parts.next().ok_or_else(wrong);
+        let (date, region, service, terminator) = (next()?, next()?, next()?, next()?);
+        if scope_parts.next().is_some() || service != SERVICE || terminator != TERMINATOR {
+            return Err(wrong());
+        }
+        if stamp.get(..8) != Some(date) {
+            return Err(form.malformed("The date of the credential is not the date of the request."));
+        }
+        if !is_header_list(signed_headers) {
+            return Err(form.malformed("The signed headers are not lower-case names in ascending order."));
+        }
+        Ok(Self { form, access_key, scope, date, region, signed_headers, signature, time, stamp })
+    }
+
+    /// Whether the claim is made for one of `regions`; the error names the first of them.
+    pub(super) fn check_region(&self, regions: &[String]) -> Result<(), S3Error> {
+        if regions.iter().any(|region| region == self.region) {
+            return Ok(());
+        }
+        let expected = regions.first().map_or("", String::as_str);
+        let message = format!("The region '{}' is wrong; expecting '{expected}'.", self.region);
+        Err(self.form.malformed(&message).element("Region", expected))
+    }
+
+    /// Whether the claim holds at `now`.
+    pub(super) fn check_time(&self, now: Timestamp) -> Result<(), S3Error> {
+        let skew = Duration::from_secs(limits::CLOCK_SKEW_MAX_SECS);
+        match self.form {
+            Form::Header if self.time.distance(now) > skew => Err(self.too_skewed(now)),
+            Form::Query { .. } if self.time > now.plus(skew) => {
+                Err(S3Error::new(ErrorCode::AccessDenied).message("Request is not yet valid"))
+            }
+            Form::Query { expires_secs } => {
+                let end = self.time.plus(Duration::from_secs(expires_secs));
+                if now > end { Err(expired(end, now)) } else { Ok(()) }
+            }
+            Form::Header => Ok(()),
+        }
+    }
+
+    fn too_skewed(&self, now: Timestamp) -> S3Error {
+        S3Error::new(ErrorCode::RequestTimeTooSkewed)
+            .element("RequestTime", &*self.stamp)
+            .element("ServerTime", now.to_iso8601())
+            .element("MaxAllowedSkewMilliseconds", (limits::CLOCK_SKEW_MAX_SECS * 1000).to_string())
+    }
+
+    /// Whether the signature covers `Host` and every vendor header of the request, so that nobody underway can have
+    /// added or changed one.
+    pub(super) fn check_headers(&self, headers: &SortedHeaders<'_>, dialect: Dialect) -> Result<(), S3Error> {
+        let prefix = dialect.header_prefix();
+        let mut signed = self.signed_headers.split(';').peekable();
+        let mut is_signed = |name: &str| {
+            // Both lists ascend.
+            while signed.next_if(|&other| other < name).is_some() {}
+            signed.peek() == Some(&name)
+        };
+        let vendor = headers.names().filter(|name| name.starts_with(prefix) && !is_signed(name));
+        let mut unsigned: Vec<&str> = vendor.collect();
+        if !self.signed_headers.split(';').any(|name| name == "host") {
+            unsigned.insert(0, "host");
+        }
+        if unsigned.is_empty() {
+            return Ok(());
+        }
+        unsigned.dedup();
+        Err(S3Error::new(ErrorCode::AccessDenied)
+            .message("There were headers present in the request which were not signed")
+            .element("HeadersNotSigned", unsigned.join(", ")))
+    }
+}
+
+fn expired(end: Timestamp, now: Timestamp) -> S3Error {
+    S3Error::new(ErrorCode::AccessDenied)
+        .message("Request has expired")
+        .element("Expires", end.to_iso8601())
+        .element("ServerTime", now.to_iso8601())
+}
+
+fn is_header_list(names: &str) -> bool {
+    let mut previous = "";
+    names.split(';').all(|name| {
+        let ascends = name > previous && !name.bytes().any(|b| b.is_ascii_uppercase());
+        previous = name;
+        ascends
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::s3::Headers;
+
+    const DAY: u64 = 1_369_353_600_000;
+    const CREDENTIAL: &str = "AK/20130524/eu/s3/aws4_request";
+
+    fn claim<'a>(form: Form, credential: &'a str, signed_headers: &'a str) -> Result<Claim<'a>, S3Error> {
+        let parts = Parts { credential, signed_headers, signature: "" };
+        Claim::new(form, parts, Timestamp::from_millis(DAY), "20130524T000000Z".into())
+    }
+
+    fn now(secs: i64) -> Timestamp {
+        Timestamp::from_millis(DAY.checked_add_signed(secs * 1000).unwrap())
+    }
+
+    #[test]
+    fn a_credential_names_key_and_scope() {
+        let claim = claim(Form::Header, CREDENTIAL, "host").unwrap();
+        assert_eq!((claim.access_key, claim.date, claim.region), ("AK", "20130524", "eu"));
+        assert_eq!(claim.scope, "20130524/eu/s3/aws4_request");
+    }
+
+    #[test]
+    fn other_credentials_are_malformed_in_either_form() {
+        for credential in [
+            "",
+            "AK",
+            "AK/20130524/eu/s3",
+            "AK/20130524/eu/s3/aws4_request/",
+            "AK/20130524/eu/ec2/aws4_request",
+            "AK/20130524/eu/s3/aws5_request",
+            "AK/20130525/eu/s3/aws4_request",
+            "AK/2013/eu/s3/aws4_request",
+        ] {
+            let code = claim(Form::Header, credential, "host").unwrap_err().code;
+            assert_eq!(code, ErrorCode::AuthorizationHeaderMalformed, "{credential}");
+            let code = claim(Form::Query { expires_secs: 1 }, credential, "host").unwrap_err().code;
+            assert_eq!(code, ErrorCode::AuthorizationQueryParametersError, "{credential}");
+        }
+    }
+
+    #[test]
+    fn signed_headers_ascend_in_lower_case() {
+        for names in ["", ";", "host;", ";host", "host;host", "x;host", "Host", "a;;b"] {
+            assert!(claim(Form::Header, CREDENTIAL, names).is_err(), "{names}");
+        }
+        assert!(claim(Form::Header, CREDENTIAL, "a;a-b;host").is_ok());
+    }
+
+    #[test]
+    fn another_region_is_told_which_it_should_be() {
+        let claim = claim(Form::Header, CREDENTIAL, "host").unwrap();
+        assert!(claim.check_region(&["us-east-1".into(), "eu".into()]).is_ok());
+        let error = claim.check_region(&["us-east-1".into()]).unwrap_err();
+        assert_eq!(error.code, ErrorCode::AuthorizationHeaderMalformed);
+        assert_eq!(error.elements, [("Region", "us-east-1".to_owned())]);
+    }
+
+    #[test]
+    fn a_signed_header_holds_for_a_quarter_of_an_hour_around_its_date() {
+        let claim = claim(Form::Header, CREDENTIAL, "host").unwrap();
+        for secs in [-900, 0, 900] {
+            assert!(claim.check_time(now(secs)).is_ok(), "{secs}");
+        }
+        for secs in [-901, 901] {
+            let error = claim.check_time(now(secs)).unwrap_err();
+            assert_eq!(error.code, ErrorCode::RequestTimeTooSkewed);
+            let elements = [
+                ("RequestTime", "20130524T000000Z".to_owned()),
+                ("ServerTime", now(secs).to_iso8601()),
+                ("MaxAllowedSkewMilliseconds", "900000".to_owned()),
+            ];
+            assert_eq!(error.elements, elements);
+        }
+    }
+
+    #[test]
+    fn a_presigned_url_holds_from_its_date_until_it_expires() {
+        let claim = claim(Form::Query { expires_secs: 100 }, CREDENTIAL, "host").unwrap();
+        for secs in [-900, 0, 100] {
+            assert!(claim.check_time(now(secs)).is_ok(), "{secs}");
+        }
+        for (secs, message) in [(-901, "Request is not yet valid"), (101, "Request has expired")] {
+            let error = claim.check_time(now(secs)).unwrap_err();
+            assert_eq!((error.code, error.message.as_str()), (ErrorCode::AccessDenied, message));
+        }
+    }
+
+    #[test]
+    fn host_and_every_vendor_header_must_be_signed() {
+        let unsigned = |signed: &str, lines: &[&str]| {
+            let mut headers = Headers::default();
+            for name in lines {
+                headers.push(name, b"v");
+            }
+            let claim = claim(Form::Header, CREDENTIAL, signed).unwrap();
+            let checked = claim.check_headers(&SortedHeaders::of(&headers), Dialect::Aws);
+            checked.err().map(|error| {
+                assert_eq!(error.code, ErrorCode::AccessDenied);
+                error.elements[0].1.clone()
+            })
+        };
+        let lines = ["x-amz-date", "host", "content-type", "x-amz-acl", "x-amzn-trace-id", "x-amz-date"];
+        assert_eq!(unsigned("host;x-amz-acl;x-amz-date", &lines), None);
+        assert_eq!(unsigned("a;host;m;x-amz-acl;x-amz-b;x-amz-date;z", &lines), None);
+        assert_eq!(unsigned("host;x-amz-acl", &lines).as_deref(), Some("x-amz-date"));
+        assert_eq!(unsigned("content-type", &lines).as_deref(), Some("host, x-amz-acl, x-amz-date"));
+        assert_eq!(unsigned("x-amz-date", &["x-amz-date"]).as_deref(), Some("host"));
+    }
+}

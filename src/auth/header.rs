@@ -1,0 +1,216 @@
+//! The claim in an `Authorization` header (S3 API reference, "Authenticating requests: using the Authorization
+//! header").
+
+use std::borrow::Cow;
+
+use crate::auth::claim::{ALGORITHM, Claim, Form, Parts};
+use crate::base::Timestamp;
+use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
+
+/// The text of the only `Authorization` header.
+///
+/// # Errors
+/// `AuthorizationHeaderMalformed` when there are two or it is not UTF-8.
+pub(super) fn authorization(headers: &Headers) -> Result<Option<&str>, S3Error> {
+    only(headers, |name| name == "authorization").map_err(|NotOne| {
+        Form::Header.malformed("There is more than one Authorization header, or it is not text.")
+    })
+}
+
+/// The value of the only header named by `suffix` behind the prefix of `dialect`.
+///
+/// # Errors
+/// `InvalidRequest` when it is there twice or not UTF-8.
+pub(super) fn vendor<'r>(
+    headers: &'r Headers,
+    dialect: Dialect,
+    suffix: &str,
+) -> Result<Option<&'r str>, S3Error> {
+    let prefix = dialect.header_prefix();
+    only(headers, |name| name.strip_prefix(prefix) == Some(suffix)).map_err(|NotOne| {
+        S3Error::new(ErrorCode::InvalidRequest)
+            .message(format!("The header {prefix}{suffix} may appear once, and must be text."))
+    })
+}
+
+/// There are two, or what there is is not UTF-8.
+struct NotOne;
+
+fn only(headers: &Headers, is_it: impl Fn(&str) -> bool) -> Result<Option<&str>, NotOne> {
+    let mut values = headers.iter().filter(|(name, _)| is_it(name)).map(|(_, value)| value);
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => std::str::from_utf8(value).map(Some).map_err(|_| NotOne),
+        (Some(_), Some(_)) => Err(NotOne),
+    }
+}
+
+/// The error of a request signed by another scheme than ours.
+pub(super) fn other_scheme() -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest).message(format!(
+        "The authorization mechanism that you have provided is not supported. Please use {ALGORITHM}."
+    ))
+}
+
+/// Understands the `Authorization` header `text`.
+pub(super) fn claim<'r>(text: &'r str, headers: &'r Headers, dialect: Dialect) -> Result<Claim<'r>, S3Error> {
+    let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if scheme.starts_with("AWS4-ECDSA-") {
+        return Err(S3Error::new(ErrorCode::NotImplemented));
+    }
+    if scheme != ALGORITHM {
+        return Err(other_scheme());
+    }
+    let parts = parts(rest)?;
+    let (time, stamp) = date(headers, dialect)?;
+    Claim::new(Form::Header, parts, time, stamp)
+}
+
+/// `Credential=..., SignedHeaders=..., Signature=...` in any order, each once.
+fn parts(text: &str) -> Result<Parts<'_>, S3Error> {
+    let wrong = || Form::Header.malformed("Expecting Credential, SignedHeaders and Signature, each once.");
+    let (mut credential, mut signed_headers, mut signature) = (None, None, None);
+    for part in text.split(',') {
+        let (name, value) = part.trim_ascii().split_once('=').ok_or_else(wrong)?;
+        let slot = match name {
+            "Credential" => &mut credential,
+            "SignedHeaders" => &mut signed_headers,
+            "Signature" => &mut signature,
+            _ => return Err(wrong()),
+        };
+        if slot.replace(value).is_some() {
+            return Err(wrong());
+        }
+    }
+    match (credential, signed_headers, signature) {
+        (Some(credential), Some(signed_headers), Some(signature)) => {
+            Ok(Parts { credential, signed_headers, signature })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// When the request was signed: its vendor date, or else its `Date`.
+fn date<'r>(headers: &'r Headers, dialect: Dialect) -> Result<(Timestamp, Cow<'r, str>), S3Error> {
+    let found = match vendor(headers, dialect, "date")? {
+        Some(text) => Timestamp::parse_iso_basic(text).map(|time| (time, Cow::Borrowed(text))),
+        None => {
+            let time = headers.get_str("date").and_then(http_date);
+            time.map(|time| (time, Cow::Owned(time.to_iso_basic())))
+        }
+    };
+    found.ok_or_else(|| {
+        S3Error::new(ErrorCode::AccessDenied).message(format!(
+            "AWS authentication requires a valid Date or {}date header",
+            dialect.header_prefix()
+        ))
+    })
+}
+
+/// An HTTP date; also with the zone spelled `-0000` or `+0000`, as mail libraries do (botocore signs with one).
+fn http_date(text: &str) -> Option<Timestamp> {
+    let bare = text.strip_suffix("-0000").or_else(|| text.strip_suffix("+0000"));
+    match bare {
+        Some(bare) => Timestamp::parse_http_date(&format!("{bare}GMT")),
+        None => Timestamp::parse_http_date(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "AWS4-HMAC-SHA256 Credential=AK/20130524/eu/s3/aws4_request, SignedHeaders=host, Signature=ab";
+
+    fn headers(lines: &[(&str, &[u8])]) -> Headers {
+        let mut headers = Headers::default();
+        for (name, value) in lines {
+            headers.push(name, value);
+        }
+        headers
+    }
+
+    fn code(text: &str, lines: &[(&str, &[u8])]) -> ErrorCode {
+        claim(text, &headers(lines), Dialect::Svc).unwrap_err().code
+    }
+
+    #[test]
+    fn the_parts_come_in_any_order_with_or_without_blanks() {
+        let scope = "Credential=AK/20130524/eu/s3/aws4_request";
+        let date: &[(&str, &[u8])] = &[("x-svc-date", b"20130524T000000Z")];
+        for text in [
+            TEXT.to_owned(),
+            format!("AWS4-HMAC-SHA256 {scope},SignedHeaders=host,Signature=ab"),
+            format!("AWS4-HMAC-SHA256   Signature=ab,  {scope} ,\tSignedHeaders=host"),
+        ] {
+            let headers = headers(date);
+            let claim = claim(&text, &headers, Dialect::Svc).unwrap();
+            assert_eq!((claim.access_key, claim.signed_headers, claim.signature), ("AK", "host", "ab"));
+        }
+    }
+
+    #[test]
+    fn missing_repeated_and_unknown_parts_are_malformed() {
+        let date: &[(&str, &[u8])] = &[("x-svc-date", b"20130524T000000Z")];
+        for text in [
+            "AWS4-HMAC-SHA256",
+            "AWS4-HMAC-SHA256 ",
+            "AWS4-HMAC-SHA256 Credential",
+            &TEXT.replace(", Signature=ab", ""),
+            &TEXT.replace("Signature", "signature"),
+            &format!("{TEXT}, Signature=ab"),
+            &format!("{TEXT}, Region=eu"),
+            &format!("{TEXT},"),
+        ] {
+            assert_eq!(code(text, date), ErrorCode::AuthorizationHeaderMalformed, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_are_told_which_one_to_use() {
+        for text in ["AWS AK:c2ln", "AWS", "Basic QTpC", "Bearer x", "aws4-hmac-sha256 x", ""] {
+            let error = claim(text, &Headers::default(), Dialect::Svc).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidRequest, "{text}");
+            assert!(error.message.contains("AWS4-HMAC-SHA256"));
+        }
+        assert_eq!(code("AWS4-ECDSA-P256-SHA256 Credential=x", &[]), ErrorCode::NotImplemented);
+    }
+
+    #[test]
+    fn the_vendor_date_wins_over_the_date() {
+        let both: &[(&str, &[u8])] =
+            &[("date", b"Fri, 24 May 2013 00:00:01 GMT"), ("x-svc-date", b"20130524T000000Z")];
+        let stamp = |lines| claim(TEXT, &headers(lines), Dialect::Svc).unwrap().stamp.into_owned();
+        assert_eq!(stamp(both), "20130524T000000Z");
+        assert_eq!(stamp(&both[..1]), "20130524T000001Z");
+        assert_eq!(stamp(&[("date", b"Fri, 24 May 2013 00:00:01 -0000")]), "20130524T000001Z");
+    }
+
+    #[test]
+    fn a_request_without_a_readable_date_is_denied() {
+        for lines in [
+            &[][..],
+            &[("date", &b"yesterday"[..])],
+            &[("x-svc-date", b"2013-05-24T00:00:00Z"), ("date", b"Fri, 24 May 2013 00:00:01 GMT")],
+            &[("x-amz-date", b"20130524T000000Z")],
+        ] {
+            assert_eq!(code(TEXT, lines), ErrorCode::AccessDenied, "{lines:?}");
+        }
+        let twice: &[(&str, &[u8])] =
+            &[("x-svc-date", b"20130524T000000Z"), ("x-svc-date", b"20130524T000000Z")];
+        assert_eq!(code(TEXT, twice), ErrorCode::InvalidRequest);
+    }
+
+    #[test]
+    fn two_authorizations_or_one_that_is_no_text_are_malformed() {
+        assert_eq!(authorization(&headers(&[])), Ok(None));
+        assert_eq!(authorization(&headers(&[("authorization", b"a")])), Ok(Some("a")));
+        for lines in
+            [&[("authorization", &b"\xff"[..])][..], &[("authorization", b"a"), ("authorization", b"a")]]
+        {
+            let code = authorization(&headers(lines)).unwrap_err().code;
+            assert_eq!(code, ErrorCode::AuthorizationHeaderMalformed);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How a body is proven to be what was signed (S3 API reference, "x-amz-content-sha256").
+
+use std::mem;
+
+use crate::auth::chunked::{ChunkSigner, Chunks, Decoder};
+use crate::auth::header::vendor;
+use crate::auth::trailers::{self, Trailers};
+use crate::base::digest::{Sha256, from_hex, to_hex};
+use crate::s3::{Body, BodyRead, Dialect, ErrorCode, Headers, S3Error};
+
+/// The word for a body that the signature does not cover.
+pub(super) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+
+/// The forms of a body, as its content hash tells them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// Nothing is known of it.
+    Unsigned,
+    /// All of it has this SHA-256.
+    Hashed([u8; 32]),
+    /// It comes in chunks.
+    Chunked {
+        /// Whether each chunk bears a signature.
+        signed: bool,
+        /// Whether trailers follow.
+        trailers: bool,
+    },
+}
+
+impl Payload {
+    /// What a content hash stands for.
+    ///
+    /// # Errors
+    /// `NotImplemented` for chunks signed by elliptic curves, `InvalidArgument` for what is no content hash.
+    pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Self, S3Error> {
+        Ok(match text {
+            UNSIGNED => Self::Unsigned,
+            "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => Self::Chunked { signed: false, trailers: true },
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => Self::Chunked { signed: true, trailers: false },
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => Self::Chunked { signed: true, trailers: true },
+            _ if text.starts_with("STREAMING-AWS4-ECDSA-") => {
+                return Err(S3Error::new(ErrorCode::NotImplemented));
+            }
+            _ => {
+                let digest = from_hex(text).and_then(|bytes| bytes.try_into().ok());
+                Self::Hashed(digest.ok_or_else(|| unknown(text, dialect))?)
+            }
+        })
+    }
+}
+
+fn unknown(text: &str, dialect: Dialect) -> S3Error {
+    let name = format!("{}content-sha256", dialect.header_prefix());
+    let message = format!("{name} must be {UNSIGNED}, a STREAMING- form, or a valid sha256 value.");
+    S3Error::invalid_argument(&name, text, message)
+}
+
+/// What it takes to read a body of some form.
+pub(super) enum Proof {
+    /// Nothing.
+    None,
+    /// The hash to compare with.
+    Hash([u8; 32]),
+    /// What the chunks must turn out to be.
+    Chunks(Box<Chunks>),
+}
+
+impl Proof {
+    /// Collects it from the head of the request. `signer` makes what signs the chunks; it has none for an anonymous
+    /// request.
+    ///
+    /// # Errors
+    /// `MissingContentLength` for chunks whose decoded length was not announced, `InvalidArgument` for one that is
+    /// no number, `InvalidRequest` for signed chunks in an unsigned request and for unsupported trailers,
+    /// `MalformedTrailerError` for trailers announced of a body that has none.
+    pub(super) fn of(
+        payload: &Payload,
+        headers: &Headers,
+        dialect: Dialect,
+        signer: impl FnOnce() -> Option<ChunkSigner>,
+    ) -> Result<Self, S3Error> {
+        let (signed, has_trailers) = match *payload {
+            Payload::Chunked { signed, trailers } => (signed, trailers),
+            Payload::Unsigned | Payload::Hashed(_) => (false, false),
+        };
+        if !has_trailers && trailers::announcements(headers, dialect).next().is_some() {
+            return Err(trailers::malformed());
+        }
+        match *payload {
+            Payload::Unsigned => Ok(Self::None),
+            Payload::Hashed(digest) => Ok(Self::Hash(digest)),
+            Payload::Chunked { .. } => {
+                let signer = if signed { Some(signer().ok_or_else(unsigned_request)?) } else { None };
+                let decoded_length = decoded_length(headers, dialect)?;
+                let announced = has_trailers.then(|| Trailers::announced(headers, dialect)).transpose()?;
+                Ok(Self::Chunks(Box::new(Chunks { decoded_length, trailers: announced, signer })))
+            }
+        }
+    }
+
+    /// Puts the reader that verifies in place of a body's own.
+    pub(super) fn wrap(self, body: &mut Body<'_>) {
+        match self {
+            Self::None => {}
+            Self::Hash(expected) => {
+                let plain = mem::replace(body, Body::none());
+                let reader = Hashed { inner: plain.reader, hash: Sha256::new(), expected };
+                *body = Body { reader: Box::new(Latched::new(reader)), ..plain };
+            }
+            Self::Chunks(chunks) => {
+                let plain = mem::replace(body, Body::none());
+                let content_length = Some(chunks.decoded_length);
+                let reader = Latched::new(Decoder::new(plain.reader, *chunks));
+                *body = Body { content_length, chunked: false, reader: Box::new(reader) };
+            }
+        }
+    }
+}
+
+fn unsigned_request() -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest)
+        .message("The chunks of a body are signed only in a signed request.")
+}
+
+fn decoded_length(headers: &Headers, dialect: Dialect) -> Result<u64, S3Error> {
+    let name = format!("{}decoded-content-length", dialect.header_prefix());
+    let text = vendor(headers, dialect, "decoded-content-length")?.ok_or_else(|| {
+        S3Error::new(ErrorCode::MissingContentLength).message(format!("You must provide the {name} header."))
+    })?;
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let length = text.parse().ok().filter(|_| digits);
+    length.ok_or_else(|| S3Error::invalid_argument(&name, text, "The length is not a number of bytes."))
+}
+
+/// Compares the hash of a whole body with the signed one before it lets its end be seen.
+struct Hashed<'c> {
+    inner: Box<dyn BodyRead + 'c>,
+    hash: Sha256,
+    expected: [u8; 32],
+}
+
+impl BodyRead for Hashed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
+        let read = self.inner.read(buf)?;
+        if read > 0 {
+            self.hash.update(&buf[..read]);
+            return Ok(read);
+        }
+        let computed = self.hash.clone().finish();
+        if computed == self.expected {
+            return Ok(0);
+        }
+        Err(S3Error::new(ErrorCode::XAmzContentSHA256Mismatch)
+            .element("ClientComputedContentSHA256", to_hex(&self.expected))
+            .element("S3ComputedContentSHA256", to_hex(&computed)))
+    }
+
+    fn trailers(&self) -> &[(String, String)] {
+        self.inner.trailers()
+    }
+}
+
+/// A reader that, once it has failed, goes on failing.
+struct Latched<R> {
+    inner: R,
+    failure: Option<S3Error>,
+}
+
+impl<R> Latched<R> {
+    fn new(inner: R) -> Self {
+        Self { inner, failure: None }
+    }
+}
+
+impl<R: BodyRead> BodyRead for Latched<R> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        self.inner.read(buf).inspect_err(|failure| self.failure = Some(failure.clone()))
+    }
+
+    fn trailers(&self) -> &[(String, String)] {
+        self.inner.trailers()
+    }
+}

@@ -1,0 +1,111 @@
+//! The keys that signatures are made with, derived from a secret for one day and one region.
+
+use std::sync::RwLock;
+
+use crate::auth::Secret;
+use crate::base::digest::HmacSha256;
+use crate::base::limits;
+
+/// The service that every credential is scoped to.
+pub(super) const SERVICE: &str = "s3";
+/// What every credential scope ends with.
+pub(super) const TERMINATOR: &str = "aws4_request";
+
+/// A derived key (S3 API reference, "Signature calculations for the authorization header", signing key), set up and
+/// ready to take bytes.
+#[derive(Debug, Clone)]
+pub(super) struct SigningKey(HmacSha256);
+
+impl SigningKey {
+    fn derive(secret: &Secret, date: &str, region: &str) -> Self {
+        let start = format!("AWS4{}", secret.reveal()).into_bytes();
+        let of_day = HmacSha256::of(&start, date.as_bytes());
+        let of_region = HmacSha256::of(&of_day, region.as_bytes());
+        let of_service = HmacSha256::of(&of_region, SERVICE.as_bytes());
+        Self(HmacSha256::new(&HmacSha256::of(&of_service, TERMINATOR.as_bytes())))
+    }
+
+    /// The code of `parts`, one behind the other.
+    pub(super) fn sign(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac = self.0.clone();
+        for part in parts {
+            mac.update(part);
+        }
+        mac.finish()
+    }
+}
+
+/// The keys derived of late from one secret. They live with the user that holds the secret, so that they end with it
+/// when the users are replaced.
+#[derive(Debug, Default)]
+pub(super) struct SigningKeys(RwLock<Vec<Derived>>);
+
+#[derive(Debug)]
+struct Derived {
+    date: String,
+    region: String,
+    key: SigningKey,
+}
+
+impl SigningKeys {
+    /// The key of `secret`, which must be the same on every call. The oldest makes room for a new one.
+    pub(super) fn get(&self, secret: &Secret, date: &str, region: &str) -> SigningKey {
+        const WHOLE: &str = "no code panics while it holds the keys";
+        let known = self.0.read().expect(WHOLE);
+        if let Some(found) = known.iter().find(|known| known.date == date && known.region == region) {
+            return found.key.clone();
+        }
+        drop(known);
+        let key = SigningKey::derive(secret, date, region);
+        let mut known = self.0.write().expect(WHOLE);
+        if known.len() >= limits::SIGNING_KEYS_PER_USER_MAX {
+            known.remove(0);
+        }
+        known.push(Derived { date: date.to_owned(), region: region.to_owned(), key: key.clone() });
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::digest::to_hex;
+
+    const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+
+    #[test]
+    fn a_key_signs_as_published() {
+        // S3 API reference, "Signature calculations for the authorization header", example "GET object": the string
+        // to sign and its signature.
+        let key = SigningKey::derive(&Secret::new(SECRET), "20130524", "us-east-1");
+        let signature = key.sign(&[
+            b"AWS4-HMAC-SHA256\n20130524T000000Z\n",
+            b"20130524/us-east-1/s3/aws4_request\n",
+            b"7344ae5b7ee6c3e7e6b0fe0640412a37625d1fbfff95c48bbb2dc43964946972",
+        ]);
+        assert_eq!(to_hex(&signature), "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
+    }
+
+    #[test]
+    fn a_kept_key_is_the_derived_one_and_no_other() {
+        let (keys, secret) = (SigningKeys::default(), Secret::new(SECRET));
+        for _ in 0..2 {
+            for (date, region) in [("20130524", "eu"), ("20130525", "eu"), ("20130524", "us-east-1")] {
+                let expected = SigningKey::derive(&secret, date, region).sign(&[b"x"]);
+                assert_eq!(keys.get(&secret, date, region).sign(&[b"x"]), expected);
+            }
+        }
+        assert_eq!(keys.0.read().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn the_oldest_key_makes_room() {
+        let (keys, secret) = (SigningKeys::default(), Secret::new(SECRET));
+        for day in 0..limits::SIGNING_KEYS_PER_USER_MAX + 3 {
+            keys.get(&secret, &day.to_string(), "eu");
+        }
+        let known = keys.0.read().unwrap();
+        assert_eq!(known.len(), limits::SIGNING_KEYS_PER_USER_MAX);
+        assert_eq!(known[0].date, "3");
+    }
+}

@@ -1,0 +1,172 @@
+//! What comes behind the last chunk of an `aws-chunked` body (S3 API reference, "Signature calculations for trailing
+//! headers").
+
+use crate::base::limits;
+use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
+
+/// The trailers that a request has announced, and those that have come.
+#[derive(Debug)]
+pub(super) struct Trailers {
+    prefix: &'static str,
+    /// Full names in lower case.
+    awaited: Vec<String>,
+    /// Names with `p-` in place of the prefix, and values.
+    come: Vec<(String, String)>,
+    /// A line `name:value` for each, as it is signed.
+    signed_text: Vec<u8>,
+}
+
+impl Trailers {
+    /// Reads the announcements: the names in the `p-trailer` headers.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a name that is no checksum, and for too many.
+    pub(super) fn announced(headers: &Headers, dialect: Dialect) -> Result<Self, S3Error> {
+        let prefix = dialect.header_prefix();
+        let mut awaited = Vec::new();
+        for value in announcements(headers, dialect) {
+            for name in value.split(|&b| b == b',') {
+                awaited.push(checksum_name(name, prefix)?);
+            }
+        }
+        if awaited.len() > limits::TRAILERS_MAX {
+            return Err(unsupported(prefix));
+        }
+        Ok(Self { prefix, awaited, come: Vec::new(), signed_text: Vec::new() })
+    }
+
+    /// Takes the line of a trailer, without its end.
+    ///
+    /// # Errors
+    /// `MalformedTrailerError` for one that is malformed, was not announced or comes again.
+    pub(super) fn take(&mut self, line: &[u8]) -> Result<(), S3Error> {
+        let text = std::str::from_utf8(line).map_err(|_| malformed())?;
+        let (name, value) = text.split_once(':').ok_or_else(malformed)?;
+        let (name, value) = (name.to_ascii_lowercase(), value.trim_matches([' ', '\t']));
+        let at = self.awaited.iter().position(|awaited| *awaited == name).ok_or_else(malformed)?;
+        let suffix = name.strip_prefix(self.prefix).ok_or_else(malformed)?;
+        if value.is_empty() {
+            return Err(malformed());
+        }
+        self.signed_text.extend_from_slice(format!("{name}:{value}\n").as_bytes());
+        self.come.push((format!("p-{suffix}"), value.to_owned()));
+        self.awaited.swap_remove(at);
+        Ok(())
+    }
+
+    /// The signature in a line, without its end, if that is what the line holds.
+    pub(super) fn signature_in<'l>(&self, line: &'l [u8]) -> Option<&'l str> {
+        let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
+        let name = name.to_ascii_lowercase();
+        let is_it = name.strip_prefix(self.prefix) == Some("trailer-signature");
+        is_it.then(|| value.trim_matches([' ', '\t']))
+    }
+
+    /// The text that the signature of the trailers covers.
+    pub(super) fn signed_text(&self) -> &[u8] {
+        &self.signed_text
+    }
+
+    /// Whether all have come.
+    ///
+    /// # Errors
+    /// `MalformedTrailerError` when not.
+    pub(super) fn check_complete(&self) -> Result<(), S3Error> {
+        if self.awaited.is_empty() { Ok(()) } else { Err(malformed()) }
+    }
+
+    /// Those that have come.
+    pub(super) fn come(&self) -> &[(String, String)] {
+        &self.come
+    }
+}
+
+/// The values of all `p-trailer` headers.
+pub(super) fn announcements(headers: &Headers, dialect: Dialect) -> impl Iterator<Item = &[u8]> {
+    let prefix = dialect.header_prefix();
+    let lines = headers.iter().filter(move |(name, _)| name.strip_prefix(prefix) == Some("trailer"));
+    lines.map(|(_, value)| value)
+}
+
+/// The error of trailers that are not as they must be.
+pub(super) fn malformed() -> S3Error {
+    S3Error::new(ErrorCode::MalformedTrailerError)
+}
+
+/// The full name of an announced checksum.
+fn checksum_name(name: &[u8], prefix: &str) -> Result<String, S3Error> {
+    let name = std::str::from_utf8(name.trim_ascii()).unwrap_or_default().to_ascii_lowercase();
+    let is_checksum = name.strip_prefix(prefix).is_some_and(|suffix| suffix.starts_with("checksum-"));
+    if is_checksum { Ok(name) } else { Err(unsupported(prefix)) }
+}
+
+fn unsupported(prefix: &str) -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest)
+        .message(format!("The value specified in the {prefix}trailer header is not supported"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announced(values: &[&str]) -> Result<Trailers, S3Error> {
+        let mut headers = Headers::default();
+        for value in values {
+            headers.push("x-amz-trailer", value.as_bytes());
+        }
+        Trailers::announced(&headers, Dialect::Aws)
+    }
+
+    #[test]
+    fn what_was_announced_is_taken_under_its_neutral_name() {
+        let mut trailers = announced(&["x-amz-checksum-crc32, X-Amz-Checksum-SHA1"]).unwrap();
+        trailers.take(b"X-Amz-Checksum-Crc32: AAAAAA== ").unwrap();
+        assert!(trailers.check_complete().is_err());
+        trailers.take(b"x-amz-checksum-sha1:x").unwrap();
+        trailers.check_complete().unwrap();
+        let come = [("p-checksum-crc32", "AAAAAA=="), ("p-checksum-sha1", "x")];
+        assert_eq!(trailers.come(), come.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(trailers.signed_text(), b"x-amz-checksum-crc32:AAAAAA==\nx-amz-checksum-sha1:x\n");
+    }
+
+    #[test]
+    fn what_was_not_announced_or_comes_again_is_malformed() {
+        for line in [
+            "x-amz-checksum-sha1:x",
+            "x-svc-checksum-crc32:x",
+            "x-amz-checksum-crc32",
+            "",
+            ":x",
+            "x-amz-checksum-crc32: ",
+        ] {
+            let mut trailers = announced(&["x-amz-checksum-crc32"]).unwrap();
+            let code = trailers.take(line.as_bytes()).unwrap_err().code;
+            assert_eq!(code, ErrorCode::MalformedTrailerError, "{line}");
+        }
+        let mut trailers = announced(&["x-amz-checksum-crc32"]).unwrap();
+        trailers.take(b"x-amz-checksum-crc32:x").unwrap();
+        assert!(trailers.take(b"x-amz-checksum-crc32:x").is_err());
+        assert!(trailers.take(b"\xff:x").is_err());
+    }
+
+    #[test]
+    fn only_a_few_checksums_may_be_announced() {
+        for value in ["", "x-amz-meta-a", "x-svc-checksum-crc32", "x-amz-checksum-crc32,", "ü"] {
+            assert_eq!(announced(&[value]).unwrap_err().code, ErrorCode::InvalidRequest, "{value}");
+        }
+        let many = ["x-amz-checksum-crc32"; limits::TRAILERS_MAX + 1];
+        assert!(announced(&many).is_err());
+        assert!(announced(&many[1..]).is_ok());
+    }
+
+    #[test]
+    fn the_signature_line_is_told_from_trailers() {
+        let trailers = announced(&[]).unwrap();
+        assert_eq!(trailers.signature_in(b"X-Amz-Trailer-Signature: ab "), Some("ab"));
+        for line in
+            [&b"x-svc-trailer-signature:ab"[..], b"x-amz-checksum-crc32:ab", b"x-amz-trailer-signature"]
+        {
+            assert_eq!(trailers.signature_in(line), None);
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! The users file: who may sign requests, and what each may do.
+//!
+//! ```toml
+//! [[user]]
+//! name = "backup"
+//! access_key = "AKIAIOSFODNN7EXAMPLE"
+//! secret_key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+//!
+//! [[user.allow]]
+//! actions = ["ListBucket"]
+//! resources = ["archive"]
+//!
+//! [[user.allow]]
+//! actions = ["GetObject", "PutObject"]
+//! resources = ["archive/2026/*"]
+//!
+//! [[user]]                      # requests without a signature
+//! name = "anonymous"
+//! allow = [{ actions = ["GetObject"], resources = ["public/*"] }]
+//! ```
+//!
+//! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
+//! `bucket/prefix*` the objects whose keys start so; neither includes the other. What no grant allows is refused.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::auth::policy::Grant;
+use crate::auth::signing_key::{SigningKey, SigningKeys};
+use crate::auth::{Action, KeyPair, Resource, Secret};
+use crate::base::limits;
+
+/// The name of the user that requests without a signature act as.
+const ANONYMOUS: &str = "anonymous";
+/// The name of the user that a first start makes.
+const ADMINISTRATOR: &str = "admin";
+
+/// What is wrong with a users file. It never quotes a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct UsersError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// All users, as one version of the file names them.
+#[derive(Debug)]
+pub struct Users {
+    by_access_key: HashMap<String, Arc<User>>,
+    anonymous: Arc<User>,
+}
+
+impl Users {
+    /// Reads a users file.
+    ///
+    /// # Errors
+    /// The first thing that is not as it must be: malformed TOML, an unknown key, action or resource, a name or
+    /// access key that is missing, malformed or used twice.
+    pub fn parse(text: &str) -> Result<Self, UsersError> {
+        let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
+        let file: FileTable = toml::from_str(text).map_err(|error| UsersError {
+            line: line_of(&error.span().unwrap_or_default()),
+            problem: error.message().to_owned(),
+        })?;
+        let mut reader = Reader::default();
+        for user in &file.user {
+            reader.user(user.as_ref()).map_err(|(at, problem)| UsersError { line: line_of(&at), problem })?;
+        }
+        Ok(reader.finish())
+    }
+
+    /// The file of a first start: one administrator, who may do everything and signs with `keys`.
+    pub fn first_file(keys: &KeyPair) -> String {
+        let quote = |text: &str| toml::Value::from(text).to_string();
+        format!(
+            "# Who may do what. Read again on SIGHUP.\n\n[[user]]\nname = \"{ADMINISTRATOR}\"\naccess_key = {}\nsecret_key = {}\n\n\
+             [[user.allow]]\nactions = [\"*\"]\nresources = [\"*\"]\n",
+            quote(&keys.access_key),
+            quote(keys.secret_key.reveal())
+        )
+    }
+
+    /// These users, but with an administrator who signs with `keys` and may do everything, whatever the file says of
+    /// that user. `keys` are such as a file may hold.
+    ///
+    /// # Errors
+    /// The access key belongs to another user, who is named.
+    pub fn with_administrator(mut self, keys: KeyPair) -> Result<Self, String> {
+        self.by_access_key.retain(|_, user| user.name != ADMINISTRATOR);
+        let access_key = keys.access_key.clone();
+        let administrator = User::new(ADMINISTRATOR, Some(keys), vec![Grant::of_everything()]);
+        match self.by_access_key.insert(access_key, administrator) {
+            Some(other) => {
+                Err(format!("the access key of `{ADMINISTRATOR}` belongs to `{}` already", other.name))
+            }
+            None => Ok(self),
+        }
+    }
+
+    /// The user of an access key.
+    pub(super) fn find(&self, access_key: &str) -> Option<&Arc<User>> {
+        self.by_access_key.get(access_key)
+    }
+
+    /// The user that unsigned requests act as; without one in the file, a user without grants.
+    pub(super) fn anonymous(&self) -> &Arc<User> {
+        &self.anonymous
+    }
+}
+
+/// One user.
+#[derive(Debug)]
+pub(super) struct User {
+    name: String,
+    /// `None` for the anonymous user alone.
+    keys: Option<KeyPair>,
+    grants: Vec<Grant>,
+    signing_keys: SigningKeys,
+}
+
+impl User {
+    fn new(name: &str, keys: Option<KeyPair>, grants: Vec<Grant>) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), keys, grants, signing_keys: SigningKeys::default() })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.keys.is_none()
+    }
+
+    /// Whether some grant allows `action` on `resource`. Nobody creates a bucket anonymously, whatever is granted.
+    pub(super) fn may(&self, action: Action, resource: Resource<'_>) -> bool {
+        let barred = self.is_anonymous() && action == Action::CreateBucket;
+        !barred && self.grants.iter().any(|grant| grant.allows(action, resource))
+    }
+
+    /// The key that this user signs with on that day in that region; `None` for the anonymous user.
+    pub(super) fn signing_key(&self, date: &str, region: &str) -> Option<SigningKey> {
+        self.keys.as_ref().map(|keys| self.signing_keys.get(&keys.secret_key, date, region))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTable {
+    #[serde(default)]
+    user: Vec<Spanned<UserTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserTable {
+    name: Spanned<String>,
+    access_key: Option<Spanned<String>>,
+    /// Of any type, so that no message about a wrong type quotes it.
+    secret_key: Option<Spanned<toml::Value>>,
+    #[serde(default)]
+    allow: Vec<AllowTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AllowTable {
+    actions: Vec<Spanned<String>>,
+    resources: Vec<Spanned<String>>,
+}
+
+/// Where in the file something is wrong, and what.
+type Problem = (Range<usize>, String);
+
+/// Turns tables into users and sees to it that none is there twice.
+#[derive(Default)]
+struct Reader {
+    names: HashSet<String>,
+    by_access_key: HashMap<String, Arc<User>>,
+    anonymous: Option<Arc<User>>,
+}
+
+impl Reader {
+    fn user(&mut self, table: &UserTable) -> Result<(), Problem> {
+        let name = checked(&table.name, "name", |c| !c.is_control())?;
+        if !self.names.insert(name.to_owned()) {
+            return Err((table.name.span(), format!("the user `{name}` is there twice")));
+        }
+        let grants = table.allow.iter().map(grant).collect::<Result<_, _>>()?;
+        let keys = keys_of(table)?;
+        let Some(pair) = &keys else {
+            self.anonymous = Some(User::new(name, None, grants));
+            return Ok(());
+        };
+        let access_key = pair.access_key.clone();
+        let user = User::new(name, keys, grants);
+        if self.by_access_key.insert(access_key, user).is_some() {
+            return Err((
+                table.name.span(),
+                format!("the access key of `{name}` belongs to another user already"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Users {
+        let anonymous = self.anonymous.unwrap_or_else(|| User::new(ANONYMOUS, None, Vec::new()));
+        Users { by_access_key: self.by_access_key, anonymous }
+    }
+}
+
+/// The keys of a user: both, or for the anonymous user none.
+fn keys_of(table: &UserTable) -> Result<Option<KeyPair>, Problem> {
+    let name = table.name.as_ref();
+    match (&table.access_key, &table.secret_key) {
+        (None, None) if name == ANONYMOUS => Ok(None),
+        (Some(access_key), Some(secret_key)) if name != ANONYMOUS => {
+            // Neither appears in what separates the parts of a credential in a request.
+            let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
+            let access_key = checked(access_key, "access_key", plain)?.to_owned();
+            Ok(Some(KeyPair { access_key, secret_key: secret(secret_key)? }))
+        }
+        _ if name == ANONYMOUS => Err((table.name.span(), "the user `anonymous` has no keys".to_owned())),
+        _ => Err((table.name.span(), format!("the user `{name}` needs an access_key and a secret_key"))),
+    }
+}
+
+fn secret(value: &Spanned<toml::Value>) -> Result<Secret, Problem> {
+    let wrong = || (value.span(), "a secret_key is a string of 1 to 128 characters".to_owned());
+    let text = value.as_ref().as_str().ok_or_else(wrong)?;
+    if text.is_empty() || text.len() > limits::CREDENTIAL_LEN_MAX_BYTES {
+        return Err(wrong());
+    }
+    Ok(Secret::new(text))
+}
+
+/// The text of a short field whose every character must pass `allowed`.
+fn checked<'t>(
+    value: &'t Spanned<String>,
+    field: &str,
+    allowed: impl Fn(char) -> bool,
+) -> Result<&'t str, Problem> {
+    let text = value.as_ref();
+    let max = limits::CREDENTIAL_LEN_MAX_BYTES;
+    if text.is_empty() || text.len() > max {
+        return Err((value.span(), format!("`{field}` is 1 to {max} bytes long")));
+    }
+    match text.chars().find(|&c| !allowed(c)) {
+        Some(c) => Err((value.span(), format!("`{field}` may not hold {c:?}"))),
+        None => Ok(text),
+    }
+}
+
+fn grant(table: &AllowTable) -> Result<Grant, Problem> {
+    let mut grant = Grant::default();
+    for action in &table.actions {
+        grant.add_action(action.as_ref()).map_err(|problem| (action.span(), problem))?;
+    }
+    for resource in &table.resources {
+        grant.add_resource(resource.as_ref()).map_err(|problem| (resource.span(), problem))?;
+    }
+    Ok(grant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SeededEntropy;
+
+    /// The example in the documentation of this module.
+    fn documented() -> String {
+        let source = include_str!("users.rs");
+        let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+        let inside = lines.skip_while(|line| !line.contains("```toml")).skip(1);
+        inside.take_while(|line| !line.contains("```")).map(|line| format!("{}\n", line.trim())).collect()
+    }
+
+    #[test]
+    fn the_documented_file_means_what_it_says() {
+        let users = Users::parse(&documented()).unwrap();
+        let backup = users.find("AKIAIOSFODNN7EXAMPLE").unwrap();
+        assert_eq!((backup.name(), backup.is_anonymous()), ("backup", false));
+        assert!(backup.may(Action::ListBucket, Resource::Bucket("archive")));
+        let object = |key| Resource::Object { bucket: "archive", key };
+        assert!(backup.may(Action::PutObject, object("2026/x")));
+        assert!(!backup.may(Action::PutObject, object("2025/x")));
+        assert!(!backup.may(Action::DeleteObject, object("2026/x")));
+        let public = Resource::Object { bucket: "public", key: "x" };
+        assert!(users.anonymous().may(Action::GetObject, public));
+        assert!(users.find("AKIAIOSFODNN7EXAMPLF").is_none());
+    }
+
+    #[test]
+    fn nobody_creates_buckets_anonymously_whatever_is_granted() {
+        for actions in ["*", "CreateBucket"] {
+            let text = format!(
+                "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"{actions}\"]\nresources = [\"*\"]"
+            );
+            let users = Users::parse(&text).unwrap();
+            assert!(!users.anonymous().may(Action::CreateBucket, Resource::Bucket("b")));
+            assert_eq!(users.anonymous().may(Action::DeleteBucket, Resource::Bucket("b")), actions == "*");
+        }
+    }
+
+    #[test]
+    fn without_an_anonymous_user_unsigned_requests_may_do_nothing() {
+        let users = Users::parse("").unwrap();
+        assert!(users.anonymous().is_anonymous());
+        for &action in Action::ALL {
+            assert!(!users.anonymous().may(action, Resource::Bucket("b")));
+        }
+        assert!(users.anonymous().signing_key("20130524", "eu").is_none());
+    }
+
+    #[test]
+    fn the_first_file_names_an_administrator_who_may_do_everything() {
+        let keys = KeyPair::generate(&SeededEntropy::new(1));
+        let users = Users::parse(&Users::first_file(&keys)).unwrap();
+        let admin = users.find(&keys.access_key).unwrap();
+        assert_eq!(admin.name(), "admin");
+        assert_eq!(admin.keys.as_ref(), Some(&keys));
+        for &action in Action::ALL {
+            assert!(admin.may(action, Resource::Object { bucket: "b", key: "k" }), "{action}");
+        }
+    }
+
+    #[test]
+    fn keys_chosen_by_the_operator_are_quoted_in_the_first_file() {
+        let keys = KeyPair { access_key: "a\"b".to_owned(), secret_key: Secret::new("c\\d\"\n'''é") };
+        let users = Users::parse(&Users::first_file(&keys)).unwrap();
+        assert_eq!(users.find("a\"b").unwrap().keys.as_ref(), Some(&keys));
+    }
+
+    #[test]
+    fn the_operator_can_replace_the_administrator_and_nobody_else() {
+        let keys =
+            |access_key: &str| KeyPair { access_key: access_key.to_owned(), secret_key: Secret::new("s") };
+        let users = || Users::parse(&file(&[("admin", "AK1"), ("other", "AK2")], "")).unwrap();
+        for access_key in ["AK1", "AK3"] {
+            let users = users().with_administrator(keys(access_key)).unwrap();
+            let admin = users.find(access_key).unwrap();
+            assert_eq!((admin.name(), admin.keys.as_ref()), ("admin", Some(&keys(access_key))));
+            assert!(admin.may(Action::CreateBucket, Resource::Bucket("b")));
+            assert_eq!(users.find("AK1").is_some(), access_key == "AK1");
+            assert_eq!(users.find("AK2").unwrap().name(), "other");
+        }
+        assert!(users().with_administrator(keys("AK2")).unwrap_err().contains("`other`"));
+    }
+
+    /// A file of users given as (name, access key), two lines each and a blank one, and lines behind them.
+    fn file(users: &[(&str, &str)], rest: &str) -> String {
+        let users = users.iter().map(|(name, access_key)| {
+            format!("[[user]]\nname = {name:?}\naccess_key = {access_key:?}\nsecret_key = \"s3cr3t\"\n")
+        });
+        users.chain([rest.to_owned()]).collect()
+    }
+
+    fn refusal(text: &str) -> (usize, String) {
+        let error = Users::parse(text).unwrap_err();
+        (error.line, error.problem)
+    }
+
+    #[test]
+    fn a_name_or_access_key_used_twice_is_refused_by_line() {
+        let (line, problem) = refusal(&file(&[("a", "AK1"), ("a", "AK2")], ""));
+        assert_eq!((line, problem.as_str()), (6, "the user `a` is there twice"));
+        let (line, problem) = refusal(&file(&[("a", "AK1"), ("b", "AK1")], ""));
+        assert_eq!((line, problem.as_str()), (6, "the access key of `b` belongs to another user already"));
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_by_line() {
+        for (rest, line) in [
+            ("admin = true\n", 5),
+            ("[[user.allow]]\nactions = []\nresources = []\neffect = \"Deny\"\n", 8),
+            ("[[group]]\n", 5),
+        ] {
+            let (at, problem) = refusal(&file(&[("a", "AK1")], rest));
+            assert_eq!(at, line, "{rest}");
+            assert!(problem.contains("unknown field"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn unknown_actions_and_resources_are_refused_by_line() {
+        let allow = "[[user.allow]]\nactions = [\n\"GetObject\",\n\"Get\"]\nresources = []\n";
+        assert_eq!(refusal(&file(&[("a", "AK1")], allow)), (8, "there is no action `Get`".to_owned()));
+        let allow = "[[user.allow]]\nactions = []\nresources = [\"b*\"]\n";
+        assert_eq!(refusal(&file(&[("a", "AK1")], allow)).0, 7);
+    }
+
+    #[test]
+    fn keys_are_there_for_everybody_but_the_anonymous() {
+        assert_eq!(refusal(&file(&[("anonymous", "AK1")], "")).0, 2);
+        assert_eq!(refusal("\n[[user]]\nname = \"a\"\n").0, 3);
+        assert_eq!(refusal("[[user]]\nname = \"a\"\naccess_key = \"AK\"\n").0, 2);
+        assert_eq!(refusal("[[user]]\naccess_key = \"AK\"\nsecret_key = \"s\"\n").1, "missing field `name`");
+    }
+
+    #[test]
+    fn access_keys_that_no_request_could_name_are_refused() {
+        for access_key in ["", "a b", "a/b", "a,b", "é", &"a".repeat(129)] {
+            assert_eq!(refusal(&file(&[("a", access_key)], "")).0, 3, "{access_key}");
+        }
+    }
+
+    #[test]
+    fn no_error_and_no_debug_output_quotes_a_secret() {
+        let with =
+            |value: &str| format!("[[user]]\nname = \"a\"\naccess_key = \"AK\"\nsecret_key = {value}\n");
+        for value in [
+            "8675309",
+            "['8675309']",
+            "\"8675309",
+            "8675309x",
+            "\"8675309\\q\"",
+            "8675309 8675309",
+            "\"8675309\"\nsecret_key = \"8675309\"",
+        ] {
+            let error = Users::parse(&with(value)).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("8675309"), "{value}: {error}");
+            assert!((4..=5).contains(&error.line), "{value}: {error}");
+        }
+        let users = Users::parse(&with("\"8675309\"")).unwrap();
+        assert!(!format!("{users:?}").contains("8675309"));
+    }
+}

@@ -1,0 +1,57 @@
+//! What an operator is told: on every start where the server is, on a first start how to use it.
+
+use std::io::{Write, stdout};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use siltstone::auth::KeyPair;
+
+/// Shows keys that were made up, at once: whatever fails later, they have been seen.
+pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
+    eprintln!(
+        "First start: made the user `admin` in {}. Its keys are shown only now:\n\n  \
+         export AWS_ACCESS_KEY_ID={}\n  export AWS_SECRET_ACCESS_KEY={}\n  export AWS_DEFAULT_REGION={region}",
+        users.display(),
+        keys.access_key,
+        keys.secret_key.reveal()
+    );
+}
+
+/// Goes on from [`keys`] with how to use them.
+pub(crate) fn first_steps(address: SocketAddr) {
+    eprintln!(
+        "  export AWS_ENDPOINT_URL=http://{}\n\nPaste these lines into another terminal, and then, for example:\n\n  \
+         aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n",
+        reachable(address)
+    );
+}
+
+/// The one line on standard output.
+pub(crate) fn listening(address: SocketAddr) {
+    // Nobody may be reading it any more, which is no reason not to serve.
+    let _ = writeln!(stdout(), "listening on http://{address}").and_then(|()| stdout().flush());
+}
+
+/// An address that a client on this host can connect to.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_an_address_that_leads_somewhere() {
+        for (bound, told) in
+            [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("10.0.0.1:1", "10.0.0.1:1")]
+        {
+            assert_eq!(reachable(bound.parse().unwrap()).to_string(), told);
+        }
+    }
+}

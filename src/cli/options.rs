@@ -1,0 +1,299 @@
+//! Everything that an operator may set, and where: a flag wins over its environment variable, that over the
+//! configuration file, that over the default.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use siltstone::base::limits;
+use siltstone::s3::Dialect;
+
+use super::Failure;
+use super::logging::LogLevel;
+
+/// What was set in one place. The same list serves flags, environment and file, so that none of them lacks an entry.
+#[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Options {
+    /// Directory of all that is stored; made if missing [default: ./siltstone-data]
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DATA_DIR", global = true)]
+    data_dir: Option<PathBuf>,
+
+    /// Address to accept connections on; port 0 picks a free one [default: 127.0.0.1:9000]
+    #[arg(long, value_name = "ADDR:PORT", env = "SILTSTONE_LISTEN", global = true)]
+    listen: Option<SocketAddr>,
+
+    /// File of users and permissions; made with one administrator if missing [default: DIR/users.toml]
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_USERS", global = true)]
+    users: Option<PathBuf>,
+
+    /// The server's region, then further ones that signatures may name [default: eu,us-east-1]
+    #[arg(long, value_name = "NAME,...", env = "SILTSTONE_REGION", global = true)]
+    region: Option<Regions>,
+
+    /// Domain whose subdomains are buckets, beside path style [default: none]
+    #[arg(long, value_name = "DOMAIN", env = "SILTSTONE_DOMAIN", global = true)]
+    domain: Option<String>,
+
+    /// Dialect of requests that bear no vendor's name [default: svc]
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_DIALECT", global = true)]
+    dialect: Option<DialectName>,
+
+    /// Namespace of XML documents; empty for none [default: http://s3.amazonaws.com/doc/2006-03-01/]
+    #[arg(long, value_name = "URI", env = "SILTSTONE_XML_NAMESPACE", global = true)]
+    xml_namespace: Option<String>,
+
+    /// Whether /-/metrics is answered [default: true]
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_METRICS", global = true)]
+    metrics: Option<bool>,
+
+    /// Threads that answer requests [default: 32]
+    #[arg(long, value_name = "N", env = "SILTSTONE_WORKERS", global = true)]
+    workers: Option<NonZeroUsize>,
+
+    /// Requests that may wait for a thread; more are answered with 503 [default: 1024]
+    #[arg(long, value_name = "N", env = "SILTSTONE_QUEUE", global = true)]
+    queue: Option<NonZeroUsize>,
+
+    /// Connections that may be open at once [default: 8192]
+    #[arg(long, value_name = "N", env = "SILTSTONE_MAX_CONNECTIONS", global = true)]
+    max_connections: Option<NonZeroUsize>,
+
+    /// How long a connection may stay open without a request [default: 1m]
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_IDLE_TIMEOUT", global = true)]
+    idle_timeout: Option<Period>,
+
+    /// How long running requests may go on after SIGTERM [default: 10s]
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_SHUTDOWN_TIMEOUT", global = true)]
+    shutdown_timeout: Option<Period>,
+
+    /// Least weight of what is logged on standard error [default: info]
+    #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
+    log_level: Option<LogLevel>,
+}
+
+/// A dialect by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum DialectName {
+    Svc,
+    Aws,
+}
+
+/// One region or more, each with a name.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+struct Regions(Vec<String>);
+
+/// A span of time as operators write it, such as `10s` or `2m 30s`; not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Period(Duration);
+
+/// What holds in the end: every option with its value.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) listen: SocketAddr,
+    pub(crate) users: PathBuf,
+    /// The server's own region first.
+    pub(crate) regions: Vec<String>,
+    /// In lower case.
+    pub(crate) domain: Option<String>,
+    pub(crate) dialect: Dialect,
+    pub(crate) xml_namespace: String,
+    pub(crate) metrics: bool,
+    pub(crate) workers: usize,
+    pub(crate) queue_len: usize,
+    pub(crate) connections_max: usize,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) log_level: LogLevel,
+}
+
+impl Options {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no TOML, has an unknown key or a value that does not fit: the message names the
+    /// file and the line.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = fs::read_to_string(path).map_err(|e| {
+            Failure::usage(format!("cannot read the configuration file {}: {e}", path.display()))
+        })?;
+        toml::from_str(&text)
+            .map_err(|e| Failure::usage(format!("in the configuration file {}: {e}", path.display())))
+    }
+
+    /// These options, and where one is not set, `other`'s.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            data_dir: self.data_dir.or(other.data_dir),
+            listen: self.listen.or(other.listen),
+            users: self.users.or(other.users),
+            region: self.region.or(other.region),
+            domain: self.domain.or(other.domain),
+            dialect: self.dialect.or(other.dialect),
+            xml_namespace: self.xml_namespace.or(other.xml_namespace),
+            metrics: self.metrics.or(other.metrics),
+            workers: self.workers.or(other.workers),
+            queue: self.queue.or(other.queue),
+            max_connections: self.max_connections.or(other.max_connections),
+            idle_timeout: self.idle_timeout.or(other.idle_timeout),
+            shutdown_timeout: self.shutdown_timeout.or(other.shutdown_timeout),
+            log_level: self.log_level.or(other.log_level),
+        }
+    }
+}
+
+impl From<Options> for Settings {
+    /// Fills in the defaults.
+    fn from(set: Options) -> Self {
+        let data_dir = set.data_dir.unwrap_or_else(|| "./siltstone-data".into());
+        let period =
+            |set: Option<Period>, default| set.map_or(Duration::from_secs(default), |Period(time)| time);
+        let count = |set: Option<NonZeroUsize>, default| set.map_or(default, NonZeroUsize::get);
+        Self {
+            users: set.users.unwrap_or_else(|| data_dir.join("users.toml")),
+            data_dir,
+            listen: set.listen.unwrap_or((Ipv4Addr::LOCALHOST, 9000).into()),
+            regions: set.region.map_or_else(|| vec!["eu".into(), "us-east-1".into()], |Regions(names)| names),
+            domain: set.domain.map(|domain| domain.to_ascii_lowercase()),
+            dialect: set.dialect.map_or(Dialect::Svc, DialectName::dialect),
+            xml_namespace: set
+                .xml_namespace
+                .unwrap_or_else(|| "http://s3.amazonaws.com/doc/2006-03-01/".to_owned()),
+            metrics: set.metrics.unwrap_or(true),
+            workers: count(set.workers, limits::WORKERS_DEFAULT),
+            queue_len: count(set.queue, limits::QUEUE_LEN_DEFAULT),
+            connections_max: count(set.max_connections, limits::CONNECTIONS_MAX_DEFAULT),
+            idle_timeout: period(set.idle_timeout, limits::IDLE_DEADLINE_DEFAULT_SECS),
+            shutdown_timeout: period(set.shutdown_timeout, limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
+            log_level: set.log_level.unwrap_or(LogLevel::Info),
+        }
+    }
+}
+
+impl DialectName {
+    fn dialect(self) -> Dialect {
+        match self {
+            Self::Svc => Dialect::Svc,
+            Self::Aws => Dialect::Aws,
+        }
+    }
+}
+
+impl FromStr for Regions {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>().try_into()
+    }
+}
+
+impl TryFrom<Vec<String>> for Regions {
+    type Error = &'static str;
+
+    fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
+        let fit = !names.is_empty() && names.iter().all(|name| !name.is_empty());
+        if fit { Ok(Self(names)) } else { Err("a region has no name") }
+    }
+}
+
+impl FromStr for Period {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match humantime::parse_duration(text) {
+            Ok(time) if time.is_zero() => Err("it must be more than zero".to_owned()),
+            Ok(time) => Ok(Self(time)),
+            Err(e) => Err(format!("{e} (write 30s or 2m)")),
+        }
+    }
+}
+
+impl TryFrom<String> for Period {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::cli::CommandLine;
+
+    fn options(text: &str) -> Options {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_set_falls_back_to_the_next_place_and_then_to_the_default() {
+        let flags = options("listen = '127.0.0.1:1'");
+        let file = options("listen = '127.0.0.1:2'\nworkers = 3\nshutdown_timeout = '1m 5s'");
+        let settings = Settings::from(flags.or(file));
+        assert_eq!(settings.listen, "127.0.0.1:1".parse().unwrap());
+        assert_eq!(settings.workers, 3);
+        assert_eq!(settings.shutdown_timeout, Duration::from_secs(65));
+        assert_eq!(settings.log_level, LogLevel::Info);
+    }
+
+    #[test]
+    fn the_users_file_stands_in_the_data_directory_unless_it_is_named() {
+        let settings = Settings::from(options("data_dir = '/d'"));
+        assert_eq!(settings.users, Path::new("/d/users.toml"));
+        let settings = Settings::from(options("data_dir = '/d'\nusers = '/etc/u.toml'"));
+        assert_eq!(settings.users, Path::new("/etc/u.toml"));
+    }
+
+    #[test]
+    fn unknown_keys_and_unfit_values_are_refused_with_their_line() {
+        for wrong in [
+            "workrs = 2",
+            "queue = 0",
+            "region = []",
+            "listen = 'here'",
+            "log_level = 'loud'",
+            "idle_timeout = '0s'",
+        ] {
+            let error = toml::from_str::<Options>(&format!("workers = 1\n{wrong}")).unwrap_err().to_string();
+            assert!(error.contains("line 2"), "{error}");
+        }
+    }
+
+    const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
+        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
+        idle_timeout = '4s'\nshutdown_timeout = '5s'\nlog_level = 'off'";
+
+    #[test]
+    fn every_option_can_stand_in_the_file_and_falls_back() {
+        let all = options(EVERY_OPTION);
+        assert_eq!(all.clone().or(Options::default()), all);
+        assert_eq!(Options::default().or(all.clone()), all);
+        assert!(!format!("{all:?}").contains("None"), "EVERY_OPTION leaves something out: {all:?}");
+    }
+
+    #[test]
+    fn the_defaults_that_the_help_names_are_those_that_hold() {
+        let command = CommandLine::command();
+        let flags = command.get_arguments().filter_map(|arg| {
+            let help = arg.get_help()?.to_string();
+            let (default, _) = help.split_once("[default: ")?.1.split_once(']')?;
+            let default = default.replace("DIR/", "./siltstone-data/");
+            (default != "none").then(|| format!("--{}={default}", arg.get_long().unwrap_or_default()))
+        });
+        let flags: Vec<_> = std::iter::once("siltstone".to_owned()).chain(flags).collect();
+        assert!(flags.len() > 10, "{flags:?}");
+        let line = CommandLine::try_parse_from(flags).unwrap();
+        assert_eq!(Settings::from(line.options), Settings::from(Options::default()));
+    }
+}

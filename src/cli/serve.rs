@@ -1,0 +1,115 @@
+//! The life of the process: everything is opened from the ground up, served until a signal, and closed in reverse.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use log::{error, info};
+use siltstone::auth::Authenticator;
+use siltstone::base::{Clock, OsEntropy, SystemClock};
+use siltstone::fs::OsFs;
+use siltstone::http::{Config, Outcome, Server};
+use siltstone::ops::{Context, KeepAlive};
+use siltstone::s3::route::Addressing;
+use siltstone::service::{self, Service};
+use siltstone::store::{self, Store};
+
+use super::Failure;
+use super::announce;
+use super::open_files::connections_that_fit;
+use super::options::Settings;
+use super::signals::Signals;
+use super::users_file::UsersFile;
+
+/// Serves until a signal ends it.
+///
+/// # Errors
+/// In words for the operator. The store is opened first: its lock keeps a second server from making anything.
+pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Failure> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = open_store(&settings.data_dir, Arc::clone(&clock))?;
+    let made_up = users_file.create_if_missing(&OsEntropy).map_err(Failure::start)?;
+    if let Some(keys) = &made_up {
+        announce::keys(&settings.users, &settings.regions[0], keys);
+    }
+    let users = users_file.read().map_err(Failure::start)?;
+    let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
+    let service = service(settings, Arc::clone(&store), Arc::clone(&authenticator), Arc::clone(&clock));
+    let server = Server::bind(config(settings), clock, Arc::new(service))
+        .map_err(|e| Failure::start(format!("cannot listen on {}: {e}", settings.listen)))?;
+    let stop = server.handle();
+    let signals = Signals::watch(move || stop.shutdown(), move || reload(&users_file, &authenticator))?;
+    let address = server.local_addr();
+    if made_up.is_some() {
+        announce::first_steps(address);
+    }
+    announce::listening(address);
+    let outcome = server.run();
+    signals.end();
+    store.close();
+    outcome.map(report).map_err(|e| Failure::start(format!("cannot go on serving: {e}")))
+}
+
+fn open_store(data_dir: &Path, clock: Arc<dyn Clock>) -> Result<Arc<Store>, Failure> {
+    let refuse =
+        |e: &dyn std::fmt::Display| Failure::start(format!("cannot use {}: {e}", data_dir.display()));
+    let disk = OsFs::new(data_dir);
+    disk.create_root().map_err(|e| refuse(&e))?;
+    let store =
+        Store::open(Arc::new(disk), clock, &OsEntropy, store::Options::default()).map_err(|e| refuse(&e))?;
+    let health = store.health();
+    let (buckets, versions, bytes) = (health.buckets, health.versions, health.live_bytes);
+    info!("opened {}: {buckets} buckets, {versions} versions, {bytes} bytes", data_dir.display());
+    if let Some(reason) = health.read_only {
+        error!("the store takes no writes: {reason}");
+    }
+    Ok(Arc::new(store))
+}
+
+fn service(
+    settings: &Settings,
+    store: Arc<Store>,
+    authenticator: Arc<Authenticator>,
+    clock: Arc<dyn Clock>,
+) -> Service {
+    let context = Context {
+        store,
+        region: settings.regions[0].clone(),
+        namespace: settings.xml_namespace.clone(),
+        keep_alive: KeepAlive::default(),
+    };
+    let settings = service::Settings {
+        default_dialect: settings.dialect,
+        addressing: Addressing { domain: settings.domain.clone() },
+        metrics: settings.metrics,
+    };
+    Service::new(context, authenticator, clock, Arc::new(OsEntropy), settings)
+}
+
+fn config(settings: &Settings) -> Config {
+    Config {
+        workers: settings.workers,
+        queue_len: settings.queue_len,
+        connections_max: connections_that_fit(settings.connections_max),
+        idle_deadline: settings.idle_timeout,
+        shutdown_timeout: settings.shutdown_timeout,
+        ..Config::new(settings.listen)
+    }
+}
+
+/// Goes by the users file as it is now, or by the users as they were where it is broken.
+fn reload(users_file: &UsersFile, authenticator: &Authenticator) {
+    match users_file.read() {
+        Ok(users) => {
+            authenticator.replace(users);
+            info!("the users file was read again");
+        }
+        Err(problem) => error!("the users stay as they were: {problem}"),
+    }
+}
+
+fn report(outcome: Outcome) {
+    let Outcome { requests_answered, connections_accepted, connections_cut, .. } = outcome;
+    info!(
+        "answered {requests_answered} requests on {connections_accepted} connections, {connections_cut} of them cut"
+    );
+}

@@ -1,0 +1,139 @@
+//! The users file: made on a first start, read then and whenever the operator says so.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use siltstone::auth::{KeyPair, Users};
+use siltstone::base::Entropy;
+use siltstone::fs::{Fs, OsFs};
+
+/// Where the file is, and what the environment has to say about the administrator.
+pub(crate) struct UsersFile {
+    path: PathBuf,
+    administrator: Option<KeyPair>,
+}
+
+impl UsersFile {
+    /// The file at `path`. With `administrator`, the user `admin` has these keys and all permissions whatever the file says.
+    pub(crate) fn new(path: PathBuf, administrator: Option<KeyPair>) -> Self {
+        Self { path, administrator }
+    }
+
+    /// Makes the file with one administrator where there is none, durably and for the owner's eyes alone. The keys are
+    /// given back if they were made up here, for the one time that they are shown.
+    ///
+    /// # Errors
+    /// In words for the operator.
+    pub(crate) fn create_if_missing(&self, entropy: &dyn Entropy) -> Result<Option<KeyPair>, String> {
+        if self.path.exists() {
+            return Ok(None);
+        }
+        let made_up = self.administrator.is_none().then(|| KeyPair::generate(entropy));
+        if let Some(keys) = made_up.as_ref().or(self.administrator.as_ref()) {
+            let text = Users::first_file(keys);
+            write(&self.path, &text).map_err(|e| format!("cannot make {}: {e}", self.path.display()))?;
+        }
+        Ok(made_up)
+    }
+
+    /// What the file says now.
+    ///
+    /// # Errors
+    /// In words for the operator, with the file and the line.
+    pub(crate) fn read(&self) -> Result<Users, String> {
+        let path = self.path.display();
+        let text = fs::read_to_string(&self.path).map_err(|e| format!("cannot read {path}: {e}"))?;
+        let users = Users::parse(&text).map_err(|e| format!("in {path}, {e}"))?;
+        warn_of_readers(&self.path);
+        match &self.administrator {
+            Some(keys) => users.with_administrator(keys.clone()),
+            None => Ok(users),
+        }
+    }
+}
+
+/// Writes the file aside, syncs it, gives it its name and syncs the directory: there is a whole file or none.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let dir = OsFs::new(parent.unwrap_or(Path::new(".")));
+    dir.create_root()?;
+    let unfinished = format!("{name}.new");
+    match dir.remove(&unfinished) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => (),
+    }
+    let file = dir.create(&unfinished)?;
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.sync_data()?;
+    dir.rename(&unfinished, name)?;
+    dir.sync_dir("")
+}
+
+/// The file holds secrets.
+fn warn_of_readers(path: &Path) {
+    let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
+    if mode & 0o077 != 0 {
+        log::warn!("{} is not for its owner alone: chmod 600 {}", path.display(), path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siltstone::auth::Secret;
+    use siltstone::base::SeededEntropy;
+
+    use super::*;
+
+    fn chosen() -> KeyPair {
+        KeyPair { access_key: "chosen".to_owned(), secret_key: Secret::new("s") }
+    }
+
+    #[test]
+    fn a_file_is_made_once_and_keys_that_were_made_up_are_given_back_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = UsersFile::new(dir.path().join("sub/users.toml"), None);
+        let keys = file.create_if_missing(&SeededEntropy::new(1)).unwrap().unwrap();
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&keys));
+        assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert_eq!(file.create_if_missing(&SeededEntropy::new(2)).unwrap(), None);
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&keys));
+        assert_eq!(fs::read_dir(dir.path().join("sub")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_crash_left_behind_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("users.toml.new"), "[[us").unwrap();
+        let file = UsersFile::new(dir.path().join("users.toml"), Some(chosen()));
+        assert_eq!(file.create_if_missing(&SeededEntropy::new(1)).unwrap(), None);
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&chosen()));
+        assert!(file.read().is_ok());
+    }
+
+    #[test]
+    fn problems_name_the_file_and_the_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = UsersFile::new(dir.path().join("users.toml"), None);
+        assert!(file.read().unwrap_err().contains("users.toml"));
+        fs::write(&file.path, "\n[[usr]]\n").unwrap();
+        let problem = file.read().unwrap_err();
+        assert!(problem.contains("users.toml") && problem.contains("line 2"), "{problem}");
+    }
+
+    #[test]
+    fn the_administrator_of_the_environment_counts_whatever_the_file_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("users.toml");
+        fs::write(&path, "[[user]]\nname = \"other\"\naccess_key = \"chosen\"\nsecret_key = \"s\"\n")
+            .unwrap();
+        assert!(UsersFile::new(path.clone(), None).read().is_ok());
+        let problem = UsersFile::new(path.clone(), Some(chosen())).read().unwrap_err();
+        assert!(problem.contains("`other`"), "{problem}");
+        fs::write(&path, "").unwrap();
+        assert!(UsersFile::new(path, Some(chosen())).read().is_ok());
+    }
+}

@@ -1,0 +1,176 @@
+//! Multipart uploads and their parts (data-format.md, section 7).
+
+use crate::base::Timestamp;
+use crate::format::version::{
+    decode_extents, decode_optional_checksum, decode_pairs, encode_extents, encode_optional_checksum,
+    encode_pairs, small,
+};
+use crate::format::{
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Decoder, Encode, ExtentRef, UploadId,
+};
+
+/// A multipart upload in progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadRecord {
+    /// Its id.
+    pub id: UploadId,
+    /// When it was initiated.
+    pub initiated: Timestamp,
+    /// The name of the user who initiated it.
+    pub initiator: String,
+    /// The checksums that were announced for it.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// The attributes that the object will have.
+    pub attributes: Attributes,
+    /// The tags that the object will have.
+    pub tags: Vec<(String, String)>,
+}
+
+impl UploadRecord {
+    /// Appends the encoding of the record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.id.0);
+        out.put_varint(self.initiated.as_millis());
+        out.put_bytes(self.initiator.as_bytes());
+        out.put_u8(self.checksum.map_or(0, |(algorithm, _)| algorithm.number()));
+        out.put_u8(self.checksum.map_or(0, |(_, kind)| kind.number()));
+        let attributes: Vec<_> =
+            self.attributes.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        encode_pairs(&attributes, out);
+        encode_pairs(&self.tags, out);
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
+        let id = UploadId(from.u64()?);
+        let initiated = Timestamp::from_millis(from.varint()?);
+        let initiator = from.string()?.to_owned();
+        let (algorithm, kind) = (from.u8()?, ChecksumType::from_number(from.u8()?)?);
+        let checksum = match algorithm {
+            0 => None,
+            number => Some((ChecksumAlgorithm::from_number(number)?, kind)),
+        };
+        let mut attributes = Attributes::new();
+        decode_pairs(from)?.into_iter().for_each(|(name, value)| attributes.push(name, value));
+        Ok(Self { id, initiated, initiator, checksum, attributes, tags: decode_pairs(from)? })
+    }
+}
+
+/// A part of an upload in progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartRecord {
+    /// Its number, which says where in the object it goes.
+    pub number: u32,
+    /// A stamp: another one when the part is uploaded again.
+    pub id: u64,
+    /// When it was uploaded.
+    pub modified: Timestamp,
+    /// Bytes.
+    pub size: u64,
+    /// The MD5 of its bytes.
+    pub md5: [u8; 16],
+    /// Where the bytes lie, in order.
+    pub extents: Vec<ExtentRef>,
+    /// The checksum that came with it.
+    pub checksum: Option<Checksum>,
+}
+
+impl PartRecord {
+    /// Appends the encoding of the record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.number.into());
+        out.put_u64(self.id);
+        out.put_varint(self.modified.as_millis());
+        out.put_varint(self.size);
+        out.extend_from_slice(&self.md5);
+        encode_extents(&self.extents, out);
+        encode_optional_checksum(self.checksum.as_ref(), out);
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(Self {
+            number: small(from.varint()?, "a part number")?,
+            id: from.u64()?,
+            modified: Timestamp::from_millis(from.varint()?),
+            size: from.varint()?,
+            md5: from.array()?,
+            extents: decode_extents(from)?,
+            checksum: decode_optional_checksum(from)?,
+        })
+    }
+
+    /// Whether the extents add up to the size.
+    pub fn is_complete(&self) -> bool {
+        self.extents.iter().map(|extent| u64::from(extent.take)).sum::<u64>() == self.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upload() -> UploadRecord {
+        let mut attributes = Attributes::new();
+        attributes.push("content-type", "text/plain");
+        UploadRecord {
+            id: UploadId(5),
+            initiated: Timestamp::from_millis(7),
+            initiator: "admin".into(),
+            checksum: Some((ChecksumAlgorithm::Crc32, ChecksumType::Composite)),
+            attributes,
+            tags: vec![("k".into(), "v".into())],
+        }
+    }
+
+    fn part() -> PartRecord {
+        let extent =
+            ExtentRef { segment: 3, offset: 64, payload_len: 9, check: 1, skip: 0, take: 9, shared: true };
+        let checksum = Checksum {
+            algorithm: ChecksumAlgorithm::Crc32,
+            kind: ChecksumType::FullObject,
+            parts: 0,
+            value: vec![1, 2, 3, 4],
+        };
+        PartRecord {
+            number: 10_000,
+            id: 11,
+            modified: Timestamp::from_millis(8),
+            size: 9,
+            md5: [4; 16],
+            extents: vec![extent],
+            checksum: Some(checksum),
+        }
+    }
+
+    #[test]
+    fn uploads_come_back_and_no_prefix_passes() {
+        for upload in [upload(), UploadRecord { checksum: None, tags: vec![], ..upload() }] {
+            let mut bytes = Vec::new();
+            upload.encode(&mut bytes);
+            assert_eq!(UploadRecord::decode(&mut Decoder::new(&bytes)), Ok(upload));
+            for len in 0..bytes.len() {
+                assert!(UploadRecord::decode(&mut Decoder::new(&bytes[..len])).is_err(), "cut to {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_come_back_and_no_prefix_passes() {
+        for part in [part(), PartRecord { checksum: None, ..part() }] {
+            let mut bytes = Vec::new();
+            part.encode(&mut bytes);
+            assert_eq!(PartRecord::decode(&mut Decoder::new(&bytes)), Ok(part.clone()));
+            assert!(part.is_complete());
+            for len in 0..bytes.len() {
+                assert!(PartRecord::decode(&mut Decoder::new(&bytes[..len])).is_err(), "cut to {len}");
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A disk that is only looked at.
+
+use std::io;
+use std::sync::Arc;
+
+use super::{File, Fs, Lock, Space};
+
+/// Another disk, of which nothing can be changed through this one: files are opened for reading alone, and whatever would
+/// change something is refused. For tools that must not touch what they look at.
+pub struct ReadOnly<'a>(&'a dyn Fs);
+
+impl<'a> ReadOnly<'a> {
+    /// Guards `fs`.
+    pub fn new(fs: &'a dyn Fs) -> Self {
+        Self(fs)
+    }
+}
+
+impl Fs for ReadOnly<'_> {
+    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        refused(path)
+    }
+
+    fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.0.open_read(path)
+    }
+
+    fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.0.open_read(path)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        self.0.list(dir)
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        refused(dir)
+    }
+
+    fn rename(&self, from: &str, _to: &str) -> io::Result<()> {
+        refused(from)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        refused(path)
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        refused(dir)
+    }
+
+    fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
+        refused(path)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.0.space()
+    }
+}
+
+fn refused<T>(path: &str) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, format!("{path}: it is only looked at")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::OsFs;
+
+    #[test]
+    fn what_is_only_looked_at_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = OsFs::new(dir.path());
+        fs.create("a").unwrap().write_all_at(b"abc", 0).unwrap();
+        let guarded = ReadOnly::new(&fs);
+        let file = guarded.open("a").unwrap();
+        assert!(file.write_all_at(b"x", 0).is_err() && file.reserve(0, 4096).is_err());
+        assert!(guarded.create("b").is_err() && guarded.create_dir("d").is_err());
+        assert!(guarded.rename("a", "b").is_err() && guarded.remove("a").is_err());
+        assert!(guarded.lock("LOCK").is_err() && guarded.sync_dir("").is_err());
+        assert_eq!(guarded.list("").unwrap(), ["a"]);
+        assert_eq!(file.len().unwrap(), 3);
+    }
+}

@@ -1,0 +1,114 @@
+//! What an operator may set of the front end, and within which bounds.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::base::limits;
+
+/// The settings of an engine. [`Config::new`] gives values for a host with 512 MB of memory.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; port 0 lets the system choose one.
+    pub listen: SocketAddr,
+    /// Threads that handle requests, so also requests handled at a time.
+    pub workers: usize,
+    /// Requests that may wait for a worker; one more is answered with 503 at once.
+    pub queue_len: usize,
+    /// Connections served at a time; one more is answered with 503 and closed. Stay below the limit of open files.
+    pub connections_max: usize,
+    /// Bytes of a request line and its headers.
+    pub head_max_bytes: usize,
+    /// Header lines of a request, at most [`limits::HEADERS_MAX`].
+    pub headers_max: usize,
+    /// From the first byte of a head to its last.
+    pub head_deadline: Duration,
+    /// How long a connection may stay open without a request.
+    pub idle_deadline: Duration,
+    /// The rate at which a peer must take or give a body in the long run.
+    pub rate_min_bytes_per_sec: u64,
+    /// How long a client may keep a worker waiting for the bytes of a body, beyond what its rate has earned. It is
+    /// also the longest pause.
+    pub read_patience: Duration,
+    /// The same for a client that is slow to take the response.
+    pub write_patience: Duration,
+    /// How long a worker waits for the next request of a connection while another worker is idle.
+    pub linger: Duration,
+    /// How long a client may go on sending after its last response before the connection is cut.
+    pub drain_deadline: Duration,
+    /// From the order to stop to the return of `run`, whatever still runs then.
+    pub shutdown_timeout: Duration,
+}
+
+impl Config {
+    /// The defaults, listening on `listen`.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            workers: limits::WORKERS_DEFAULT,
+            queue_len: limits::QUEUE_LEN_DEFAULT,
+            connections_max: limits::CONNECTIONS_MAX_DEFAULT,
+            head_max_bytes: limits::HEAD_MAX_BYTES,
+            headers_max: limits::HEADERS_MAX,
+            head_deadline: Duration::from_secs(limits::HEAD_DEADLINE_DEFAULT_SECS),
+            idle_deadline: Duration::from_secs(limits::IDLE_DEADLINE_DEFAULT_SECS),
+            rate_min_bytes_per_sec: limits::RATE_MIN_DEFAULT_BYTES_PER_SEC,
+            read_patience: Duration::from_secs(limits::READ_PATIENCE_DEFAULT_SECS),
+            write_patience: Duration::from_secs(limits::WRITE_PATIENCE_DEFAULT_SECS),
+            linger: Duration::from_millis(limits::LINGER_DEFAULT_MILLIS),
+            drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_DEFAULT_SECS),
+            shutdown_timeout: Duration::from_secs(limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
+        }
+    }
+
+    /// Whether an engine can work with these settings.
+    ///
+    /// # Errors
+    /// `InvalidInput` that names the first setting which is out of bounds.
+    pub fn check(&self) -> io::Result<()> {
+        let longest = Duration::from_secs(limits::DEADLINE_MAX_SECS);
+        let is_time = |time: Duration| !time.is_zero() && time <= longest;
+        let linger_max = Duration::from_millis(limits::LINGER_MAX_MILLIS);
+        let head_bytes = limits::CHUNK_LINE_MAX_BYTES + 1..=limits::HEAD_MAX_BYTES_CEILING;
+        let bounds = [
+            ("workers", (1..=limits::WORKERS_CEILING).contains(&self.workers)),
+            ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),
+            ("connections_max", (1..=limits::CONNECTIONS_MAX_CEILING).contains(&self.connections_max)),
+            ("head_max_bytes", head_bytes.contains(&self.head_max_bytes)),
+            ("headers_max", (1..=limits::HEADERS_MAX).contains(&self.headers_max)),
+            ("head_deadline", is_time(self.head_deadline)),
+            ("idle_deadline", is_time(self.idle_deadline)),
+            ("rate_min_bytes_per_sec", self.rate_min_bytes_per_sec >= 1),
+            ("read_patience", is_time(self.read_patience)),
+            ("write_patience", is_time(self.write_patience)),
+            ("linger", is_time(self.linger) && self.linger <= linger_max),
+            ("drain_deadline", is_time(self.drain_deadline)),
+            ("shutdown_timeout", is_time(self.shutdown_timeout)),
+        ];
+        match bounds.iter().find(|(_, holds)| !holds) {
+            Some((name, _)) => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name} is out of bounds")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_within_bounds_and_each_excess_is_named() {
+        let config = Config::new(([127, 0, 0, 1], 0).into());
+        assert!(config.check().is_ok());
+        let named = |config: Config| config.check().unwrap_err().to_string();
+        assert!(named(Config { workers: 0, ..config.clone() }).contains("workers"));
+        assert!(named(Config { headers_max: 101, ..config.clone() }).contains("headers_max"));
+        assert!(named(Config { head_max_bytes: 1024, ..config.clone() }).contains("head_max_bytes"));
+        assert!(named(Config { linger: Duration::from_secs(2), ..config.clone() }).contains("linger"));
+        assert!(named(Config { read_patience: Duration::ZERO, ..config.clone() }).contains("read_patience"));
+        assert!(named(Config { idle_deadline: Duration::MAX, ..config.clone() }).contains("idle_deadline"));
+        assert!(named(Config { queue_len: usize::MAX, ..config }).contains("queue_len"));
+    }
+}

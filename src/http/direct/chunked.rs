@@ -1,0 +1,198 @@
+//! The chunked transfer coding (RFC 9112, section 7.1): where the data is among the framing. Extensions and trailer
+//! lines are read past; nothing of S3 is said in them.
+
+use super::fields::refused;
+use crate::base::limits;
+use crate::s3::S3Error;
+
+/// Where in a chunked body the next byte stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the line that says how long the next chunk is.
+    Size,
+    /// In a chunk, with that many bytes to go (never 0).
+    Data(u64),
+    /// Behind the data of a chunk, where CR LF must follow.
+    DataEnd,
+    /// In the trailer section.
+    Trailer,
+    /// Behind the body.
+    End,
+}
+
+/// What comes next in a chunked body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// That many bytes of data (never 0), to be reported by `took`.
+    Data(u64),
+    /// What stands there is no whole line: more bytes are needed.
+    Unknown,
+    /// Nothing: the body is complete.
+    End,
+}
+
+/// Reads the framing of one chunked body.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    place: Place,
+    /// Bytes of extensions and trailer lines so far.
+    extra: usize,
+}
+
+impl Chunks {
+    /// At the start of a body.
+    pub(super) fn new() -> Self {
+        Self { place: Place::Size, extra: 0 }
+    }
+
+    /// Reads framing from the start of `bytes`; says how many bytes it took and what follows.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for malformed framing and for too much of it.
+    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Next), S3Error> {
+        let mut used = 0;
+        loop {
+            match self.place {
+                Place::Data(left) => return Ok((used, Next::Data(left))),
+                Place::End => return Ok((used, Next::End)),
+                _ => {}
+            }
+            let Some(line) = first_line(&bytes[used..])? else {
+                return Ok((used, Next::Unknown));
+            };
+            used += line.len() + 2;
+            self.place = self.after(line)?;
+        }
+    }
+
+    /// `count` bytes of data have been taken.
+    pub(super) fn took(&mut self, count: u64) {
+        if let Place::Data(left) = self.place {
+            self.place = if count < left { Place::Data(left - count) } else { Place::DataEnd };
+        }
+    }
+
+    fn after(&mut self, line: &[u8]) -> Result<Place, S3Error> {
+        match self.place {
+            Place::Size => {
+                let (size, extension_len) = chunk_size(line)?;
+                self.count_extra(extension_len)?;
+                Ok(if size == 0 { Place::Trailer } else { Place::Data(size) })
+            }
+            Place::DataEnd if line.is_empty() => Ok(Place::Size),
+            Place::DataEnd => Err(refused("A chunk of the request body is longer than it says.")),
+            _ if line.is_empty() => Ok(Place::End),
+            _ => {
+                self.count_extra(line.len())?;
+                Ok(Place::Trailer)
+            }
+        }
+    }
+
+    fn count_extra(&mut self, len: usize) -> Result<(), S3Error> {
+        self.extra += len;
+        if self.extra > limits::CHUNK_EXTRA_MAX_BYTES {
+            return Err(refused("The request body has too many chunk extensions or trailers."));
+        }
+        Ok(())
+    }
+}
+
+/// The line at the start of `bytes`, without its CR LF; `None` while its end is missing.
+fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, S3Error> {
+    let window = &bytes[..bytes.len().min(limits::CHUNK_LINE_MAX_BYTES)];
+    let line = match window.iter().position(|b| *b == b'\n') {
+        Some(end) => window[..end].strip_suffix(b"\r"),
+        None if bytes.len() < limits::CHUNK_LINE_MAX_BYTES => return Ok(None),
+        None => return Err(refused("A framing line of the request body is too long.")),
+    };
+    match line {
+        Some(line) if !line.iter().any(|b| b.is_ascii_control() && *b != b'\t') => Ok(Some(line)),
+        _ => Err(refused("A framing line of the request body is malformed.")),
+    }
+}
+
+/// The size that a line announces, and the length of what stands behind it.
+fn chunk_size(line: &[u8]) -> Result<(u64, usize), S3Error> {
+    let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+    let (size, extension) = line.split_at(digits);
+    let well_formed = extension.is_empty() || extension.trim_ascii_start().starts_with(b";");
+    std::str::from_utf8(size)
+        .ok()
+        .and_then(|size| u64::from_str_radix(size, 16).ok())
+        .filter(|_| well_formed)
+        .map(|size| (size, extension.len()))
+        .ok_or_else(|| refused("The size of a chunk of the request body is malformed."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes a body that arrives in pieces; the data, and what is left behind the body.
+    fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, Vec<u8>), S3Error> {
+        let (mut chunks, mut inbox, mut data) = (Chunks::new(), Vec::new(), Vec::new());
+        for piece in pieces {
+            inbox.extend_from_slice(piece);
+            loop {
+                let (used, next) = chunks.advance(&inbox)?;
+                inbox.drain(..used);
+                let Next::Data(left) = next else { break };
+                let count = inbox.len().min(left as usize);
+                if count == 0 {
+                    break;
+                }
+                data.extend(inbox.drain(..count));
+                chunks.took(count as u64);
+            }
+        }
+        assert_eq!(chunks.advance(&[]).unwrap().1, Next::End, "the body is incomplete");
+        Ok((data, inbox))
+    }
+
+    const BODY: &[u8] = b"5\r\nhello\r\n00a ; name=\"v\"\r\n, my world\r\n0\r\nTrailer: x\r\n\r\nNEXT";
+
+    #[test]
+    fn a_body_reads_the_same_wherever_it_is_split() {
+        for at in 0..BODY.len() {
+            let (data, rest) = decode(&[&BODY[..at], &BODY[at..]]).unwrap();
+            assert_eq!((data.as_slice(), rest.as_slice()), (&b"hello, my world"[..], &b"NEXT"[..]));
+        }
+        let bytes: Vec<&[u8]> = BODY.chunks(1).collect();
+        assert_eq!(decode(&bytes).unwrap().0, b"hello, my world");
+    }
+
+    #[test]
+    fn malformed_framing_is_refused() {
+        for bad in [
+            "\r\n",
+            "g\r\n",
+            "-1\r\n",
+            "+1\r\na",
+            "0x1\r\na",
+            "1 \r\na",
+            "1 1\r\na",
+            "11111111111111111\r\n",
+            "1\na",
+            "1;a\rb\r\na",
+            "1;\0\r\na",
+            "1\r\nab\r\n",
+            "1\r\na\n",
+            "0\r\nT: x\n\r\n",
+            "0\r\nT\0\r\n\r\n",
+        ] {
+            let outcome = decode(&[bad.as_bytes()]);
+            assert!(outcome.is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn framing_without_end_is_refused() {
+        let long_line = [b"1;".as_slice(), &[b'x'; 2048]].concat();
+        assert!(decode(&[&long_line]).is_err());
+        let extensions = b"1;aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\nx\r\n".repeat(400);
+        assert!(decode(&[&extensions]).is_err());
+        let trailers = [b"0\r\n".as_slice(), &b"Trailer: of no use\r\n".repeat(1000)].concat();
+        assert!(decode(&[&trailers]).is_err());
+    }
+}

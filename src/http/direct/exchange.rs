@@ -1,0 +1,145 @@
+//! One request and its response.
+
+use std::sync::Arc;
+
+use super::body::RequestBody;
+use super::fields::{BodyFraming, refused};
+use super::head::{self, Head};
+use super::inbox::Inbox;
+use super::lot::Connection;
+use super::outbox::{Failure, Manner, Outbox, Recipient};
+use super::pace::Pace;
+use super::response::{Asked, Framing};
+use super::shared::{Shared, guarded};
+use crate::s3::{Body, ErrorCode, Method, Request, Response, S3Error};
+
+/// What becomes of a connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// It waits for the next request.
+    KeepOpen,
+    /// Both sides have said all.
+    Close,
+    /// The client may still be sending: it must come to read its response.
+    Drain,
+    /// The client must see that its response is not whole.
+    Cut,
+}
+
+/// What a worker needs to turn requests into responses, used again for each.
+pub(super) struct Exchange {
+    shared: Arc<Shared>,
+    /// What has been received and not been read. A request begins where it does.
+    pub(super) inbox: Inbox,
+    outbox: Outbox,
+    /// Whether the response to the current request has begun to go out.
+    begun: bool,
+    asked: Asked,
+}
+
+impl Exchange {
+    /// Empty buffers.
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let inbox = Inbox::new(shared.config.head_max_bytes);
+        Self { shared, inbox, outbox: Outbox::default(), begun: false, asked: Asked::default() }
+    }
+
+    /// Answers the request whose head is in the inbox. Whatever panics on the way answers 500 if the response has not
+    /// begun, and cuts the connection if it has.
+    pub(super) fn run(&mut self, connection: &Connection) -> After {
+        self.begun = false;
+        self.asked = Asked::default();
+        if let Some(after) = guarded(|| self.answer(connection)) {
+            return after;
+        }
+        if self.begun {
+            return After::Cut;
+        }
+        let error = S3Error::new(ErrorCode::InternalError);
+        guarded(|| self.refuse(connection, error)).unwrap_or(After::Cut)
+    }
+
+    fn answer(&mut self, connection: &Connection) -> After {
+        let limit = self.shared.config.headers_max;
+        let error = match head::parse(self.inbox.filled(), limit) {
+            Ok(Some(head)) => return self.handle(connection, head),
+            Ok(None) if self.inbox.is_full() => head::too_large(),
+            Ok(None) => refused("The request head is incomplete."),
+            Err(error) => error,
+        };
+        self.refuse(connection, error)
+    }
+
+    fn handle(&mut self, connection: &Connection, head: Head) -> After {
+        self.inbox.consume(head.len);
+        self.asked = Asked { head_only: head.method == Method::Head, http10: head.http10 };
+        let keep_alive = head.keep_alive;
+        let (response, is_read) = self.call_handler(connection, head);
+        let close = response.close || !keep_alive || !is_read || self.shared.is_stopping();
+        match self.send(connection, response, close) {
+            // A client that wanted the connection closed sends nothing more.
+            After::Drain if is_read && !keep_alive && self.inbox.is_empty() => After::Close,
+            after => after,
+        }
+    }
+
+    /// The response, and whether the request has been read to its end.
+    fn call_handler(&mut self, connection: &Connection, head: Head) -> (Response, bool) {
+        let Self { shared, inbox, .. } = self;
+        let pace =
+            Pace::new(&*shared.clock, shared.config.read_patience, shared.config.rate_min_bytes_per_sec);
+        let mut unread = RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, pace);
+        let body = match head.body {
+            BodyFraming::Absent => Body::none(),
+            BodyFraming::Length(length) => {
+                Body { content_length: Some(length), chunked: false, reader: Box::new(&mut unread) }
+            }
+            BodyFraming::Chunked => {
+                Body { content_length: None, chunked: true, reader: Box::new(&mut unread) }
+            }
+        };
+        let response = shared.handler.handle(Request {
+            method: head.method,
+            path: head.path,
+            query: head.query,
+            headers: head.headers,
+            body,
+            secure: false,
+            peer: Some(connection.peer),
+        });
+        let is_read = unread.settle();
+        (response, is_read)
+    }
+
+    /// Answers with an error as the last thing on this connection.
+    fn refuse(&mut self, connection: &Connection, error: S3Error) -> After {
+        let response = self.shared.handler.refused(error);
+        self.send(connection, response, true)
+    }
+
+    fn send(&mut self, connection: &Connection, response: Response, close: bool) -> After {
+        let Self { shared, outbox, begun, asked, .. } = self;
+        let framing = Framing::of(&response, *asked);
+        let manner = Manner { asked: *asked, framing, close: close || framing == Framing::UntilClose };
+        let pace =
+            Pace::new(&*shared.clock, shared.config.write_patience, shared.config.rate_min_bytes_per_sec);
+        let mut to = Recipient { stream: &connection.stream, pace, begun };
+        match outbox.send(&mut to, response, manner, shared.clock.now()) {
+            Ok(()) if manner.close => After::Drain,
+            Ok(()) => After::KeepOpen,
+            Err(Failure::Client) => After::Cut,
+            Err(Failure::Source(error)) => {
+                ::log::error!("a response cannot be sent whole: {error}");
+                self.after_broken_source(connection)
+            }
+        }
+    }
+
+    /// A source that fails at once leaves room for a proper answer.
+    fn after_broken_source(&mut self, connection: &Connection) -> After {
+        if self.begun {
+            return After::Cut;
+        }
+        self.refuse(connection, S3Error::new(ErrorCode::InternalError))
+    }
+}

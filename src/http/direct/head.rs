@@ -1,0 +1,247 @@
+//! The head of a request: from bytes to a value that cannot be wrong. Stricter than the parser below it, which takes
+//! line feeds for line ends and knows nothing of framing.
+
+use std::mem::MaybeUninit;
+
+use super::fields::{BodyFraming, Fields, refused};
+use super::target::Target;
+use crate::base::limits;
+use crate::s3::{ErrorCode, Headers, Method, S3Error};
+
+/// A request head and what it says about the bytes behind it.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// The method.
+    pub(super) method: Method,
+    /// The path as sent.
+    pub(super) path: String,
+    /// The query as sent.
+    pub(super) query: String,
+    /// The header lines.
+    pub(super) headers: Headers,
+    /// How the body ends.
+    pub(super) body: BodyFraming,
+    /// Whether the client waits to be asked for the body.
+    pub(super) expects_continue: bool,
+    /// Whether the client wants to keep the connection.
+    pub(super) keep_alive: bool,
+    /// Whether the client speaks HTTP/1.0.
+    pub(super) http10: bool,
+    /// The bytes that the head took.
+    pub(super) len: usize,
+}
+
+/// Whether `bytes` hold a whole head, or enough to see that they never will; `parse` then has an answer. The first
+/// `searched` bytes are known not to.
+pub(super) fn has_arrived(bytes: &[u8], searched: usize) -> bool {
+    let Some(start) = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n')) else {
+        return false;
+    };
+    if !is_token_byte(bytes[start]) || bytes.ends_with(b"\r\n\r\n") {
+        return true;
+    }
+    // The end may have begun in what was searched before.
+    let unsure = &bytes[start.max(searched.saturating_sub(2))..];
+    let mut lines = unsure.split(|b| *b == b'\n').skip(1).peekable();
+    while let Some(line) = lines.next() {
+        let ended = lines.peek().is_some();
+        if ended && matches!(line, b"" | b"\r") {
+            return true;
+        }
+    }
+    false
+}
+
+/// Reads the head at the start of `bytes`; `None` while its end is missing.
+///
+/// # Errors
+/// `InvalidRequest` or `InvalidURI` for what is no acceptable head, `RequestHeaderSectionTooLarge` for more than
+/// `headers_max` lines (at most [`limits::HEADERS_MAX`]).
+pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<Head>, S3Error> {
+    let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
+    let mut raw = httparse::Request::new(&mut []);
+    match raw.parse_with_uninit_headers(bytes, &mut lines[..headers_max]) {
+        Ok(httparse::Status::Complete(len)) if has_bare_line_end(&bytes[..len]) => {
+            Err(refused("A line of the request head does not end with CR LF."))
+        }
+        Ok(httparse::Status::Complete(len)) => judge(&raw, len).map(Some),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(httparse::Error::TooManyHeaders) => Err(too_large()),
+        Err(error) => Err(refused(&format!("The request head is malformed: {error}."))),
+    }
+}
+
+/// The error of a head that takes more room than it may.
+pub(super) fn too_large() -> S3Error {
+    S3Error::new(ErrorCode::RequestHeaderSectionTooLarge)
+}
+
+/// The parser lets no CR pass without an LF behind it, so that there are more LF than CR exactly when one stands alone.
+fn has_bare_line_end(head: &[u8]) -> bool {
+    let count = |byte| head.iter().filter(|b| **b == byte).count();
+    count(b'\n') != count(b'\r')
+}
+
+fn judge(raw: &httparse::Request<'_, '_>, len: usize) -> Result<Head, S3Error> {
+    let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
+        return Err(refused("The request line is incomplete."));
+    };
+    let target = Target::parse(target, method)?;
+    let http10 = version == 0;
+    let (headers, fields) = read_lines(raw.headers, &target, len)?;
+    Ok(Head {
+        method: Method::from_token(method),
+        path: target.path.to_owned(),
+        query: target.query.to_owned(),
+        headers,
+        body: fields.body(http10)?,
+        expects_continue: fields.expects_continue(http10),
+        keep_alive: fields.keep_alive(http10),
+        http10,
+        len,
+    })
+}
+
+/// The header lines, and what those say that matter here. Names and values are together shorter than the head, so
+/// its length is room enough for them.
+fn read_lines(
+    lines: &[httparse::Header<'_>],
+    target: &Target<'_>,
+    head_len: usize,
+) -> Result<(Headers, Fields), S3Error> {
+    let mut headers = Headers::with_capacity(lines.len(), head_len);
+    let mut fields = Fields::default();
+    for line in lines {
+        fields.note(line.name, line.value)?;
+        match target.authority {
+            Some(host) if line.name.eq_ignore_ascii_case("host") => headers.push("host", host.as_bytes()),
+            _ => headers.push(line.name, line.value),
+        }
+    }
+    Ok((headers, fields))
+}
+
+/// What a method may begin with (RFC 9110, section 5.6.2, "tchar").
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(bytes: &[u8]) -> Result<Option<Head>, S3Error> {
+        parse(bytes, limits::HEADERS_MAX)
+    }
+
+    /// What a parse comes to, in a form that can be compared.
+    fn account(outcome: &Result<Option<Head>, S3Error>) -> String {
+        format!("{outcome:?}")
+    }
+
+    #[test]
+    fn a_head_says_what_was_sent() {
+        let bytes =
+            "PUT //b/../k%2F?x=y HTTP/1.1\r\nHost: a\r\nX-Meta:  grün \r\nContent-Length: 3\r\n\r\nabc";
+        let head = parsed(bytes.as_bytes()).unwrap().unwrap();
+        assert_eq!(
+            (head.method, head.path.as_str(), head.query.as_str()),
+            (Method::Put, "//b/../k%2F", "x=y")
+        );
+        assert_eq!(head.headers.get("x-meta"), Some("grün".as_bytes()));
+        assert_eq!((head.body, head.keep_alive, head.http10), (BodyFraming::Length(3), true, false));
+        assert_eq!(head.len, bytes.len() - 3);
+    }
+
+    #[test]
+    fn the_host_of_an_absolute_target_counts() {
+        let head = parsed(b"GET http://real:1/k HTTP/1.1\r\nHost: other\r\n\r\n").unwrap().unwrap();
+        assert_eq!((head.path.as_str(), head.headers.get("host")), ("/k", Some(&b"real:1"[..])));
+    }
+
+    #[test]
+    fn the_number_of_lines_is_limited() {
+        let with_lines = |count: usize| {
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(count - 1)).into_bytes()
+        };
+        assert!(parsed(&with_lines(100)).unwrap().is_some());
+        let error = parsed(&with_lines(101)).unwrap_err();
+        assert_eq!(error.code, ErrorCode::RequestHeaderSectionTooLarge);
+    }
+
+    #[test]
+    fn what_can_never_become_a_head_is_known_by_its_first_byte() {
+        for bytes in [&b"\x16\x03\x01"[..], b"\0", b" GET", b"\r\n{"] {
+            assert!(has_arrived(bytes, 0));
+            assert!(parsed(bytes).is_err());
+        }
+        assert!(!has_arrived(b"", 0) && !has_arrived(b"\r\n\r\n", 0) && !has_arrived(b"G", 0));
+    }
+
+    #[test]
+    fn a_head_that_ends_in_the_middle_of_what_came_is_seen() {
+        for rest in ["", "body", "\r\n\r\n", "GET / HT"] {
+            let bytes = format!("\r\nPUT / HTTP/1.1\r\nHost: a\r\n\r\n{rest}");
+            assert!(has_arrived(bytes.as_bytes(), 0), "{rest:?}");
+        }
+    }
+
+    /// Bytes of which many look like parts of a head.
+    fn head_like() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop_oneof![
+            Just(b"GET / HTTP/1.1".to_vec()),
+            Just(b"\r\n".to_vec()),
+            Just(b"\n".to_vec()),
+            Just(b"\r".to_vec()),
+            Just(b"Host: a".to_vec()),
+            Just(b"Content-Length: 1".to_vec()),
+            Just(b" ".to_vec()),
+            Just(b"HTTP/1.".to_vec()),
+            proptest::collection::vec(any::<u8>(), 0..4),
+        ];
+        proptest::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
+    }
+
+    fn valid_head() -> impl Strategy<Value = Vec<u8>> {
+        let lines = proptest::collection::vec(("[A-Za-z-]{1,12}", "[ -~\u{80}-\u{ff}]{0,20}"), 0..8);
+        let target = prop_oneof!["/[!-\"$-~]{0,30}", Just("http://h:1/x?y".to_owned())];
+        (target, lines).prop_map(|(target, lines)| {
+            let mut text = format!("\r\nGET {target} HTTP/1.1\r\nHost: a\r\n");
+            for (name, value) in lines {
+                text += &format!("x-{name}: {value}\r\n");
+            }
+            (text + "\r\n").into_bytes()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
+            let _ = (has_arrived(&bytes, 0), parsed(&bytes));
+        }
+
+        #[test]
+        fn a_head_has_arrived_exactly_when_the_parser_has_an_answer_to_it(bytes in head_like()) {
+            let outcome = parsed(&bytes);
+            if has_arrived(&bytes, 0) {
+                prop_assert!(!matches!(outcome, Ok(None)), "no answer");
+            } else {
+                prop_assert!(!matches!(outcome, Ok(Some(_))), "{}", account(&outcome));
+            }
+        }
+
+        #[test]
+        fn a_head_reads_the_same_wherever_it_is_split(bytes in valid_head()) {
+            prop_assert!(matches!(parsed(&bytes), Ok(Some(_))), "{}", account(&parsed(&bytes)));
+            for at in 0..bytes.len() {
+                prop_assert!(!has_arrived(&bytes[..at], 0));
+                prop_assert!(matches!(parsed(&bytes[..at]), Ok(None)));
+                prop_assert!(has_arrived(&bytes, at));
+            }
+            let followed = [bytes.as_slice(), b"next"].concat();
+            prop_assert_eq!(account(&parsed(&followed)), account(&parsed(&bytes)));
+        }
+    }
+}

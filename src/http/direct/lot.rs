@@ -1,0 +1,333 @@
+//! Every open connection, and the place where those wait that no worker has.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use super::readiness::{Readiness, Token, Watch};
+use super::stream::Stream;
+use crate::base::limits;
+
+/// What a connection is open for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Requests.
+    Requests,
+    /// Its last response is out; that many more bytes are received and thrown away, so that the client, which may
+    /// still be sending, comes to read it and meets no reset (RFC 9112, section 9.6).
+    Draining(u64),
+}
+
+/// An open connection. Whoever has it is the only one that reads or writes; dropping it closes it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    place: Place,
+    /// The socket.
+    pub(super) stream: Arc<Stream>,
+    /// The client's address.
+    pub(super) peer: SocketAddr,
+    /// What it is open for.
+    pub(super) purpose: Purpose,
+    /// When it is to be closed if nothing happens.
+    pub(super) deadline: Instant,
+    /// Received bytes that no request has taken; without memory while there are none.
+    pub(super) pending: Vec<u8>,
+    /// How many of them are known to hold no whole head.
+    pub(super) searched: usize,
+    watched_before: bool,
+}
+
+/// An open connection as it goes from hand to hand: whoever holds it has it, and passing it on costs a pointer.
+pub(super) type Held = Box<Connection>;
+
+/// The right to a slot of the lot; dropping it gives the slot back.
+#[derive(Debug)]
+struct Place {
+    lot: Arc<Lot>,
+    token: Token,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.lot.release(self.token);
+    }
+}
+
+/// The open connections.
+#[derive(Debug)]
+pub(super) struct Lot {
+    readiness: Arc<Readiness>,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    list: Vec<Slot>,
+    free: Vec<u32>,
+    draining: usize,
+    /// No connection may wait here for requests any more.
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Counts the connections that had this slot, so that a late event of one is not taken for one of the next.
+    turn: u32,
+    stream: Option<Arc<Stream>>,
+    draining: bool,
+    parked: Option<Held>,
+}
+
+/// How many connections there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Census {
+    /// Connections that are open for requests, waiting or with a worker.
+    pub(super) serving: usize,
+    /// Connections that are drained.
+    pub(super) draining: usize,
+}
+
+impl Lot {
+    /// An empty lot, whose connections are watched by `readiness`.
+    pub(super) fn new(readiness: Arc<Readiness>) -> Arc<Self> {
+        Arc::new(Self { readiness, slots: Mutex::default() })
+    }
+
+    /// Makes an accepted socket one of the open connections, to be closed at `deadline` if nothing happens.
+    pub(super) fn admit(self: &Arc<Self>, stream: Stream, peer: SocketAddr, deadline: Instant) -> Held {
+        let stream = Arc::new(stream);
+        let token = self.lock().occupy(Arc::clone(&stream));
+        Box::new(Connection {
+            place: Place { lot: Arc::clone(self), token },
+            stream,
+            peer,
+            purpose: Purpose::Requests,
+            deadline,
+            pending: Vec::new(),
+            searched: 0,
+            watched_before: false,
+        })
+    }
+
+    /// Lets a connection wait until `watch` comes true, when `take` gets it, or until its deadline, when `expired`
+    /// does. It is closed instead where the system cannot watch it, or where it waits for requests and the lot is
+    /// closed for those.
+    pub(super) fn park(&self, mut connection: Held, watch: Watch) {
+        let token = connection.place.token;
+        let stream = Arc::clone(&connection.stream);
+        let known = std::mem::replace(&mut connection.watched_before, true);
+        // It is put in its place before it is watched: the event may come at once. Should it be taken and closed in
+        // between, the socket lives on in `stream` until it has been watched in vain.
+        let turned_away = self.lock().put(connection);
+        if turned_away.is_some() {
+            return;
+        }
+        let watched = match known {
+            true => self.readiness.watch(&*stream, token, watch),
+            false => self.readiness.add(&*stream, token, watch),
+        };
+        if let Err(error) = watched {
+            ::log::warn!("a connection is closed because the system cannot watch it: {error}");
+            drop(self.take(token));
+        }
+    }
+
+    /// The connection that waits under `token`; `None` if that one has been taken or closed.
+    pub(super) fn take(&self, token: Token) -> Option<Held> {
+        self.lock().slot(token)?.parked.take()
+    }
+
+    /// Takes the connections whose deadline has passed.
+    pub(super) fn expired(&self, now: Instant) -> Vec<Held> {
+        let mut slots = self.lock();
+        slots.list.iter_mut().filter_map(|slot| slot.parked.take_if(|c| c.deadline <= now)).collect()
+    }
+
+    /// Ends the sending half of a connection, whose last response is out, and lets it wait for the end of the other
+    /// half, at most until `deadline`. Where too many do so already it is closed at once.
+    pub(super) fn drain(&self, mut connection: Held, deadline: Instant) {
+        connection.stream.finish();
+        if self.lock().start_draining(connection.place.token) {
+            connection.purpose = Purpose::Draining(limits::DRAIN_MAX_BYTES);
+            connection.deadline = deadline;
+            connection.pending = Vec::new();
+            self.park(connection, Watch::Readable);
+        }
+    }
+
+    /// Lets no connection wait for requests any more and takes those that do.
+    pub(super) fn close(&self) -> Vec<Held> {
+        let mut slots = self.lock();
+        slots.closed = true;
+        let waits = |c: &mut Held| c.purpose == Purpose::Requests;
+        slots.list.iter_mut().filter_map(|slot| slot.parked.take_if(waits)).collect()
+    }
+
+    /// Ends every connection under whoever has it, and says how many of them were open for requests.
+    pub(super) fn kill_all(&self) -> usize {
+        let slots = self.lock();
+        slots.list.iter().filter_map(|slot| slot.stream.as_ref()).for_each(|stream| stream.kill());
+        slots.census().serving
+    }
+
+    /// Closes every connection that waits, whatever for.
+    pub(super) fn clear(&self) {
+        let parked: Vec<_> = self.lock().list.iter_mut().filter_map(|slot| slot.parked.take()).collect();
+        drop(parked);
+    }
+
+    /// How many connections there are.
+    pub(super) fn census(&self) -> Census {
+        self.lock().census()
+    }
+
+    fn release(&self, token: Token) {
+        let mut slots = self.lock();
+        slots.vacate(token);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().expect("no code panics while it holds the slots")
+    }
+}
+
+impl Slots {
+    fn occupy(&mut self, stream: Arc<Stream>) -> Token {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.list.push(Slot::default());
+            (self.list.len() - 1) as u32
+        });
+        let slot = &mut self.list[at as usize];
+        slot.stream = Some(stream);
+        token(at, slot.turn)
+    }
+
+    fn vacate(&mut self, token: Token) {
+        let Some(slot) = self.slot(token) else {
+            return;
+        };
+        let was_draining = slot.draining;
+        let turn = slot.turn.wrapping_add(1);
+        *slot = Slot { turn, ..Slot::default() };
+        self.draining -= usize::from(was_draining);
+        self.free.push(token as u32);
+    }
+
+    fn start_draining(&mut self, token: Token) -> bool {
+        let room = self.draining < limits::DRAINING_MAX;
+        if let Some(slot) = self.slot(token).filter(|_| room) {
+            slot.draining = true;
+            self.draining += 1;
+        }
+        room
+    }
+
+    /// Parks a connection, or gives it back where it may not wait.
+    fn put(&mut self, connection: Held) -> Option<Held> {
+        if self.closed && connection.purpose == Purpose::Requests {
+            return Some(connection);
+        }
+        match self.slot(connection.place.token) {
+            Some(slot) => slot.parked.replace(connection),
+            None => Some(connection),
+        }
+    }
+
+    /// The slot of the connection to which `token` was given, while it has it.
+    fn slot(&mut self, token: Token) -> Option<&mut Slot> {
+        let slot = self.list.get_mut(token as u32 as usize)?;
+        (slot.stream.is_some() && u64::from(slot.turn) == token >> 32).then_some(slot)
+    }
+
+    fn census(&self) -> Census {
+        let open = self.list.len() - self.free.len();
+        Census { serving: open - self.draining, draining: self.draining }
+    }
+}
+
+fn token(at: u32, turn: u32) -> Token {
+    u64::from(turn) << 32 | u64::from(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A connection of `lot`, its token, and the client's end.
+    fn admit(lot: &Arc<Lot>) -> (Held, Token, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, peer) = listener.accept().unwrap();
+        let time = Duration::from_millis(10);
+        let connection = lot.admit(Stream::new(socket, time, time).unwrap(), peer, Instant::now());
+        let token = connection.place.token;
+        (connection, token, client)
+    }
+
+    fn lot() -> Arc<Lot> {
+        Lot::new(Arc::new(Readiness::new().unwrap()))
+    }
+
+    #[test]
+    fn an_event_of_a_closed_connection_is_not_one_of_the_next_in_its_slot() {
+        let lot = lot();
+        let (first, old, _client) = admit(&lot);
+        drop(first);
+        let (second, new, _client) = admit(&lot);
+        assert_eq!((old as u32, old != new), (new as u32, true));
+        lot.park(second, Watch::Readable);
+        assert!(lot.take(old).is_none());
+        assert!(lot.take(new).is_some());
+        assert!(lot.take(new).is_none());
+    }
+
+    #[test]
+    fn connections_are_counted_for_what_they_are_open_for() {
+        let lot = lot();
+        let (first, _, _client) = admit(&lot);
+        let (second, token, _client) = admit(&lot);
+        assert_eq!(lot.census(), Census { serving: 2, draining: 0 });
+        lot.drain(second, Instant::now());
+        assert_eq!(lot.census(), Census { serving: 1, draining: 1 });
+        drop(lot.take(token));
+        drop(first);
+        assert_eq!(lot.census(), Census { serving: 0, draining: 0 });
+    }
+
+    #[test]
+    fn a_closed_lot_keeps_nothing_but_what_is_drained() {
+        let lot = lot();
+        let (waiting, _, _client) = admit(&lot);
+        let (working, _, _client) = admit(&lot);
+        let (last, _, _client) = admit(&lot);
+        lot.park(waiting, Watch::Readable);
+        assert_eq!(lot.close().len(), 1);
+        lot.park(working, Watch::Readable);
+        lot.drain(last, Instant::now());
+        assert_eq!(lot.census(), Census { serving: 0, draining: 1 });
+        assert_eq!(lot.expired(Instant::now()).len(), 1);
+    }
+
+    #[test]
+    fn a_connection_that_is_parked_with_bytes_waiting_is_reported() {
+        use std::io::Write;
+        let readiness = Arc::new(Readiness::new().unwrap());
+        let lot = Lot::new(Arc::clone(&readiness));
+        let (connection, token, mut client) = admit(&lot);
+        client.write_all(b"early").unwrap();
+        lot.park(connection, Watch::Readable);
+        let mut events = Vec::new();
+        for _ in 0..2 {
+            readiness.wait(&mut events, None).unwrap();
+            assert_eq!(events, [super::super::readiness::Event::Connection(token)]);
+            readiness.wait(&mut events, Some(Duration::ZERO)).unwrap();
+            assert_eq!(events, [], "it is silent until it is parked again");
+            let connection = lot.take(token).unwrap();
+            lot.park(connection, Watch::Readable);
+        }
+        lot.clear();
+    }
+}

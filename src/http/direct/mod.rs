@@ -1,0 +1,199 @@
+//! The engine of its own: HTTP/1.1 over the system's sockets, in the shape of Apache's event MPM.
+//!
+//! One poller has all connections that wait; a bounded pool of workers handles requests. Neither ever waits for a client
+//! without a limit, and no client can hold anything but its own connection.
+//!
+//! ```text
+//!   accept -> poller: reads heads without waiting -> queue -> worker: body, handler, response
+//!                ^                                              |        |
+//!                |        lot: connections that wait            |        +-> lingers for the next request
+//!                +----------------------------------------------+            while other workers are free
+//! ```
+//!
+//! From the top down:
+//!
+//! | file | holds |
+//! |---|---|
+//! | poller, acceptor | connections that no worker has; limits of time and number |
+//! | worker | the life of a worker; who has precedence |
+//! | exchange | one request and its response |
+//! | body, outbox | reading the one and sending the other |
+//! | head, target, fields, chunked, response | HTTP as bytes: no socket, no clock |
+//! | lot | the open connections |
+//! | wire, stream, readiness, pace, inbox | sockets, patience and buffers |
+//!
+//! Only `stream` touches a connected socket and only `readiness` knows epoll: encryption and other systems come in there.
+
+mod acceptor;
+mod body;
+mod chunked;
+mod exchange;
+mod fields;
+mod head;
+mod inbox;
+mod lot;
+mod outbox;
+mod pace;
+mod poller;
+mod readiness;
+mod response;
+mod shared;
+mod stream;
+mod target;
+mod wire;
+mod worker;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded};
+
+use self::acceptor::Acceptor;
+use self::lot::{Held, Lot};
+use self::poller::Poller;
+use self::readiness::Readiness;
+use self::shared::{Shared, guarded};
+use self::worker::Worker;
+use crate::base::Clock;
+use crate::http::{Config, Outcome};
+use crate::s3::Handler;
+
+/// Connections that the system keeps until they are accepted; it may keep fewer.
+const BACKLOG: i32 = 4096;
+
+/// The part of the shutdown time that is left for workers whose connections have been ended under them.
+const LAST_PART: u32 = 10;
+
+/// How long the server waits at its end for clients that have been told all.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
+
+/// A server that is bound to its address.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// Stops a server, from any thread.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    stopping: Arc<AtomicBool>,
+    readiness: Arc<Readiness>,
+}
+
+impl Handle {
+    /// Gives the order to stop and returns at once: the server accepts nothing more, finishes what runs, and `run`
+    /// returns. A second order changes nothing.
+    pub fn shutdown(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.readiness.ring();
+    }
+}
+
+impl Server {
+    /// Binds the address. From here on the system takes connections; they are served by `run`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for settings out of bounds, `AddrInUse` and the like from the system.
+    pub fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
+        config.check()?;
+        let listener = TcpListener::bind(config.listen)?;
+        listener.set_nonblocking(true)?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        let address = listener.local_addr()?;
+        let readiness = Arc::new(Readiness::new()?);
+        let shared = Shared {
+            config,
+            clock,
+            handler,
+            lot: Lot::new(Arc::clone(&readiness)),
+            readiness,
+            stopping: Arc::new(AtomicBool::new(false)),
+            idle_workers: AtomicUsize::new(0),
+        };
+        Ok(Self { listener, address, shared: Arc::new(shared) })
+    }
+
+    /// The address that it is bound to, with the port that the system chose.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What stops it.
+    pub fn handle(&self) -> Handle {
+        let shared = &self.shared;
+        Handle { stopping: Arc::clone(&shared.stopping), readiness: Arc::clone(&shared.readiness) }
+    }
+
+    /// Serves in this thread and the workers until the order to stop, then for as long as it takes to finish what
+    /// runs, but no longer than the shutdown time of the settings: connections that are still open then are ended,
+    /// and a worker that does not come back even so is left behind.
+    ///
+    /// # Errors
+    /// When no worker can be started, or the system can no longer tell which sockets are ready.
+    pub fn run(self) -> io::Result<Outcome> {
+        let shared = self.shared;
+        let (queue, requests) = bounded(shared.config.queue_len);
+        let acceptor = Acceptor::new(self.listener, Arc::clone(&shared.readiness))?;
+        let mut crew = Crew::start(&shared, &requests)?;
+        drop(requests);
+        let mut poller = Poller::new(Arc::clone(&shared), acceptor, queue);
+        let accepted = poller.serve();
+        let outcome = accepted.and_then(|accepted| stop(&shared, &mut poller, &mut crew, accepted));
+        shared.lot.clear();
+        outcome
+    }
+}
+
+/// Waits for what runs, ends what does not, and sums up.
+fn stop(shared: &Shared, poller: &mut Poller, crew: &mut Crew, accepted: u64) -> io::Result<Outcome> {
+    let time = shared.config.shutdown_timeout;
+    let end = shared.deadline_in(time);
+    let in_time = poller.wind_down(end - time / LAST_PART, || crew.muster() == 0)?;
+    let connections_cut = if in_time { 0 } else { shared.lot.kill_all() };
+    // Clients get some time to read the last responses, workers to see that their connections have ended.
+    let last = end.min(shared.deadline_in(FAREWELL_MAX));
+    poller.wind_down(last, || crew.muster() == 0 && shared.lot.census().draining == 0)?;
+    Ok(Outcome {
+        connections_accepted: accepted,
+        requests_answered: crew.answered,
+        connections_cut,
+        workers_left: crew.at_work,
+    })
+}
+
+/// The workers that have been started.
+struct Crew {
+    done: Receiver<u64>,
+    at_work: usize,
+    answered: u64,
+}
+
+impl Crew {
+    /// Starts the workers. They end when nothing can come into the queue any more.
+    fn start(shared: &Arc<Shared>, requests: &Receiver<Held>) -> io::Result<Self> {
+        let (done, news) = bounded(shared.config.workers);
+        for number in 0..shared.config.workers {
+            let worker = Worker::new(Arc::clone(shared), requests.clone());
+            let done = done.clone();
+            thread::Builder::new().name(format!("http-{number}")).spawn(move || {
+                // There is room for the news of every worker; without a server nobody waits for it.
+                let _ = done.send(guarded(|| worker.work()).unwrap_or(0));
+            })?;
+        }
+        Ok(Self { done: news, at_work: shared.config.workers, answered: 0 })
+    }
+
+    /// How many workers have not ended yet.
+    fn muster(&mut self) -> usize {
+        for answered in self.done.try_iter() {
+            self.at_work -= 1;
+            self.answered += answered;
+        }
+        self.at_work
+    }
+}

@@ -1,0 +1,173 @@
+//! What a worker sends: responses, framed, with as few calls to the system as their bodies allow.
+
+use std::io::{self, Write};
+
+use super::pace::Pace;
+use super::response::{Asked, DateLine, Framing, write_head};
+use super::stream::Stream;
+use super::wire::transmit;
+use crate::base::{Timestamp, limits};
+use crate::s3::{BodySource, Response, ResponseBody};
+
+/// Why a response did not get out whole.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The source of the body failed, or did not keep to the length that it was said to have.
+    Source(io::Error),
+    /// The client is gone or takes nothing.
+    Client,
+}
+
+/// Whom a response goes to.
+pub(super) struct Recipient<'w> {
+    /// The connection.
+    pub(super) stream: &'w Stream,
+    /// How long it may keep us waiting.
+    pub(super) pace: Pace<'w>,
+    /// Set before the first byte goes out: from then on no other response can take the place of this one.
+    pub(super) begun: &'w mut bool,
+}
+
+impl Recipient<'_> {
+    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<(), Failure> {
+        *self.begun = true;
+        transmit(self.stream, parts, &mut self.pace).map_err(|_| Failure::Client)
+    }
+}
+
+/// How a response is sent beyond what it says itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// What the request asked for.
+    pub(super) asked: Asked,
+    /// How the body is framed.
+    pub(super) framing: Framing,
+    /// Whether it is the last response of its connection.
+    pub(super) close: bool,
+}
+
+/// The buffers that a worker sends from.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    head: Vec<u8>,
+    /// A piece of a body; without memory until the first that needs it.
+    piece: Vec<u8>,
+    date: DateLine,
+}
+
+impl Outbox {
+    /// Sends a response at the time `now`.
+    ///
+    /// # Errors
+    /// Where `to` says that it has begun, the client has a part, and the connection must be cut.
+    pub(super) fn send(
+        &mut self,
+        to: &mut Recipient<'_>,
+        response: Response,
+        manner: Manner,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        let Self { head, piece, date } = self;
+        head.clear();
+        write_head(head, &response, manner.framing, manner.asked, manner.close, date.at(now));
+        match (manner.framing, response.body) {
+            (Framing::Length(_), ResponseBody::Bytes(body)) => to.put([head, &body]),
+            (Framing::Length(length), ResponseBody::Stream { source, .. }) => {
+                send_counted(to, head, grown(piece), source, length)
+            }
+            (Framing::Chunked, ResponseBody::Stream { source, .. }) => {
+                to.put([head])?;
+                send_chunks(to, grown(piece), source)
+            }
+            (Framing::UntilClose, ResponseBody::Stream { source, .. }) => {
+                to.put([head])?;
+                send_rest(to, grown(piece), source)
+            }
+            _ => to.put([head]),
+        }
+    }
+}
+
+/// The buffer for pieces, allocated by the first response that needs it.
+fn grown(piece: &mut Vec<u8>) -> &mut [u8] {
+    piece.resize(limits::RESPONSE_BUFFER_BYTES, 0);
+    piece
+}
+
+/// Sends `length` bytes, the first piece together with the head. The last piece goes out only after the source has said
+/// that it is at its end: whatever it finds there, the client cannot take the body for complete.
+fn send_counted(
+    to: &mut Recipient<'_>,
+    mut head: &[u8],
+    piece: &mut [u8],
+    mut source: Box<dyn BodySource>,
+    length: u64,
+) -> Result<(), Failure> {
+    let mut left = length;
+    loop {
+        let count = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        fill(&mut *source, &mut piece[..count])?;
+        left -= count as u64;
+        if left == 0 && read(&mut *source, &mut [0])? > 0 {
+            return Err(broken("the source holds more than its length"));
+        }
+        to.put([head, &piece[..count]])?;
+        if left == 0 {
+            return Ok(());
+        }
+        head = &[];
+    }
+}
+
+/// Sends what the source gives as soon as it gives it, each time as one chunk.
+fn send_chunks(
+    to: &mut Recipient<'_>,
+    piece: &mut [u8],
+    mut source: Box<dyn BodySource>,
+) -> Result<(), Failure> {
+    let mut size_line = Vec::new();
+    loop {
+        let count = read(&mut *source, piece)?;
+        size_line.clear();
+        write!(size_line, "{count:x}\r\n").expect("a vector takes every byte");
+        // The last chunk is empty, and an empty trailer section follows: it looks like any other.
+        to.put([&size_line, &piece[..count], b"\r\n"])?;
+        if count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends what the source gives as soon as it gives it.
+fn send_rest(
+    to: &mut Recipient<'_>,
+    piece: &mut [u8],
+    mut source: Box<dyn BodySource>,
+) -> Result<(), Failure> {
+    loop {
+        match read(&mut *source, piece)? {
+            0 => return Ok(()),
+            count => to.put([&piece[..count]])?,
+        }
+    }
+}
+
+/// Fills `buf` from the source.
+fn fill(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<(), Failure> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match read(source, &mut buf[filled..])? {
+            0 => return Err(broken("the source ends before its length")),
+            count => filled += count,
+        }
+    }
+    Ok(())
+}
+
+fn read(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<usize, Failure> {
+    source.read(buf).map_err(Failure::Source)
+}
+
+fn broken(what: &str) -> Failure {
+    Failure::Source(io::Error::other(what))
+}

@@ -1,0 +1,252 @@
+//! The thread that has every connection which no worker has: it accepts them, reads heads without waiting for any, hands
+//! complete ones to the workers, and closes what takes too long.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, TrySendError};
+
+use super::acceptor::Acceptor;
+use super::head;
+use super::lot::{Held, Purpose};
+use super::readiness::{Event, Token, Watch};
+use super::response::{Asked, DateLine, render_last};
+use super::shared::{Shared, guarded};
+use super::stream::{Stream, is_wait};
+use crate::base::limits;
+use crate::s3::{ErrorCode, S3Error};
+
+/// The bounds of the time between two looks at the deadlines.
+const LOOK_MIN: Duration = Duration::from_millis(10);
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// How often the end of the last connections is looked for while the engine stops.
+const STOP_LOOK: Duration = Duration::from_millis(5);
+
+/// Connections accepted in a row before others get their turn.
+const BURST: usize = 64;
+
+/// What is received into, unless a head may be larger.
+const SCRATCH_BYTES: usize = 64 * limits::KIB as usize;
+
+/// Why a connection is closed with a response that no worker has made.
+enum Reason {
+    /// Nobody has time for it.
+    Overload,
+    /// It is at fault.
+    Error(S3Error),
+}
+
+/// The way to the workers.
+pub(super) type Queue = Sender<Held>;
+
+/// The poller of one engine.
+pub(super) struct Poller {
+    shared: Arc<Shared>,
+    /// Both are there until the order to stop.
+    acceptor: Option<Acceptor>,
+    queue: Option<Queue>,
+    scratch: Vec<u8>,
+    date: DateLine,
+    next_look: Instant,
+    accepted: u64,
+}
+
+impl Poller {
+    /// A poller that has not begun.
+    pub(super) fn new(shared: Arc<Shared>, acceptor: Acceptor, queue: Queue) -> Self {
+        let scratch = vec![0; SCRATCH_BYTES.max(shared.config.head_max_bytes)];
+        let next_look = shared.clock.instant();
+        let (acceptor, queue) = (Some(acceptor), Some(queue));
+        Self { shared, acceptor, queue, scratch, date: DateLine::default(), next_look, accepted: 0 }
+    }
+
+    /// Serves until the order to stop; then accepts nothing more, turns away whoever waits, and lets the workers end
+    /// once the queue is empty. Says how many connections it has accepted.
+    ///
+    /// # Errors
+    /// When the system can no longer tell which sockets are ready.
+    pub(super) fn serve(&mut self) -> io::Result<u64> {
+        let mut events = Vec::new();
+        let mut outcome = Ok(());
+        while !self.shared.is_stopping() && outcome.is_ok() {
+            let timeout = self.timeout();
+            outcome = self.turn(&mut events, timeout);
+        }
+        self.acceptor = None;
+        self.queue = None;
+        for connection in self.shared.lot.close() {
+            if !connection.pending.is_empty() {
+                self.turn_away(connection, Reason::Overload);
+            }
+        }
+        outcome.map(|()| self.accepted)
+    }
+
+    /// Goes on draining closed connections until `done` or until `deadline`; whether it was done.
+    ///
+    /// # Errors
+    /// As `serve`.
+    pub(super) fn wind_down(
+        &mut self,
+        deadline: Instant,
+        mut done: impl FnMut() -> bool,
+    ) -> io::Result<bool> {
+        let mut events = Vec::new();
+        while !done() {
+            if self.shared.clock.instant() >= deadline {
+                return Ok(false);
+            }
+            self.turn(&mut events, Some(STOP_LOOK))?;
+        }
+        Ok(true)
+    }
+
+    fn turn(&mut self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
+        self.shared.readiness.wait(events, timeout)?;
+        for event in events {
+            match *event {
+                Event::Bell => {}
+                Event::Listener => self.accept(),
+                Event::Connection(token) => self.attend(token),
+            }
+        }
+        self.look_at_deadlines();
+        Ok(())
+    }
+
+    /// How long nothing has to be done if nothing happens.
+    fn timeout(&mut self) -> Option<Duration> {
+        let now = self.shared.clock.instant();
+        let resume = self.acceptor.as_mut().and_then(|acceptor| acceptor.resume(now));
+        let census = self.shared.lot.census();
+        let look = (census.serving + census.draining > 0).then_some(self.next_look);
+        let next = resume.into_iter().chain(look).min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    fn accept(&mut self) {
+        let now = self.shared.clock.instant();
+        for _ in 0..BURST {
+            let Some((socket, peer)) = self.acceptor.as_mut().and_then(|acceptor| acceptor.accept(now))
+            else {
+                return;
+            };
+            self.admit(socket, peer, now);
+        }
+    }
+
+    fn admit(&mut self, socket: TcpStream, peer: SocketAddr, now: Instant) {
+        self.accepted += 1;
+        let Shared { config, lot, .. } = &*self.shared;
+        let Ok(stream) = Stream::new(socket, config.linger, config.write_patience) else {
+            return;
+        };
+        let is_full = lot.census().serving >= config.connections_max;
+        let connection = lot.admit(stream, peer, now + config.idle_deadline);
+        if is_full {
+            self.turn_away(connection, Reason::Overload);
+        } else {
+            lot.park(connection, Watch::Readable);
+        }
+    }
+
+    /// Something has happened on a connection that waits, unless it is no longer there.
+    fn attend(&mut self, token: Token) {
+        let Some(connection) = self.shared.lot.take(token) else {
+            return;
+        };
+        match connection.purpose {
+            Purpose::Draining(left) => self.drain(connection, left),
+            // A worker has given back bytes that it had no time to look at.
+            Purpose::Requests if connection.searched < connection.pending.len() => {
+                self.judge_head(connection);
+            }
+            Purpose::Requests => self.read_head(connection),
+        }
+    }
+
+    fn read_head(&mut self, mut connection: Held) {
+        let room = self.shared.config.head_max_bytes - connection.pending.len();
+        match connection.stream.receive_now(&mut self.scratch[..room]) {
+            Ok(0) => {}
+            Ok(count) => {
+                if connection.pending.is_empty() {
+                    connection.deadline = self.shared.deadline_in(self.shared.config.head_deadline);
+                }
+                connection.pending.extend_from_slice(&self.scratch[..count]);
+                self.judge_head(connection);
+            }
+            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
+            Err(_) => {}
+        }
+    }
+
+    /// Hands a head to the workers if it is whole; waits for the rest, or gives it up, if it is not.
+    fn judge_head(&mut self, mut connection: Held) {
+        let received = connection.pending.len();
+        if head::has_arrived(&connection.pending, connection.searched) {
+            self.enqueue(connection);
+        } else if received >= self.shared.config.head_max_bytes {
+            self.turn_away(connection, Reason::Error(head::too_large()));
+        } else {
+            connection.searched = received;
+            self.shared.lot.park(connection, Watch::Readable);
+        }
+    }
+
+    fn enqueue(&mut self, connection: Held) {
+        let refused = match &self.queue {
+            Some(queue) => queue.try_send(connection).err().map(TrySendError::into_inner),
+            None => Some(connection),
+        };
+        if let Some(connection) = refused {
+            self.turn_away(connection, Reason::Overload);
+        }
+    }
+
+    fn drain(&mut self, mut connection: Held, left: u64) {
+        match connection.stream.receive_now(&mut self.scratch) {
+            Ok(count) if count > 0 && (count as u64) < left => {
+                connection.purpose = Purpose::Draining(left - count as u64);
+            }
+            Err(error) if is_wait(&error) => {}
+            _ => return,
+        }
+        self.shared.lot.park(connection, Watch::Readable);
+    }
+
+    fn look_at_deadlines(&mut self) {
+        let Shared { config, clock, lot, .. } = &*self.shared;
+        let now = clock.instant();
+        if now < self.next_look {
+            return;
+        }
+        let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
+        self.next_look = now + (shortest / 4).clamp(LOOK_MIN, LOOK_MAX);
+        for connection in lot.expired(now) {
+            if !connection.pending.is_empty() {
+                self.turn_away(connection, Reason::Error(S3Error::new(ErrorCode::RequestTimeout)));
+            }
+        }
+    }
+
+    /// Sends a last response if there is room for it at once, and closes the connection.
+    fn turn_away(&mut self, connection: Held, reason: Reason) {
+        let Shared { config, clock, handler, lot, .. } = &*self.shared;
+        let response = guarded(|| match reason {
+            Reason::Overload => handler.overloaded(),
+            Reason::Error(error) => handler.refused(error),
+        });
+        let Some(response) = response else {
+            return;
+        };
+        let asked = Asked { head_only: connection.pending.starts_with(b"HEAD "), http10: false };
+        let bytes = render_last(&response, asked, self.date.at(clock.now()));
+        if matches!(connection.stream.send_now(&bytes), Ok(sent) if sent == bytes.len()) {
+            lot.drain(connection, self.shared.deadline_in(config.drain_deadline));
+        }
+    }
+}

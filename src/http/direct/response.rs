@@ -1,0 +1,221 @@
+//! The head of a response, and how its body is framed (RFC 9112, section 6.3).
+
+use std::io::Write;
+
+use crate::base::Timestamp;
+use crate::s3::{Response, ResponseBody};
+
+/// What of a request decides how its response is framed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// The method was HEAD.
+    pub(super) head_only: bool,
+    /// The client speaks HTTP/1.0.
+    pub(super) http10: bool,
+}
+
+/// How the end of a response body is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// No body and no word about its length.
+    Nothing,
+    /// No body, but the length that it would have.
+    Announced(u64),
+    /// Content-Length.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// The end of the connection, for clients that know no chunks.
+    UntilClose,
+}
+
+impl Framing {
+    /// How the body of `response` is to be framed.
+    pub(super) fn of(response: &Response, asked: Asked) -> Self {
+        let length = response.body.len();
+        match response.status {
+            204 | 304 => Self::Nothing,
+            _ if asked.head_only && response.get_header("content-length").is_some() => Self::Nothing,
+            _ if asked.head_only => length.map_or(Self::Nothing, Self::Announced),
+            _ => match length {
+                Some(length) => Self::Length(length),
+                None if asked.http10 => Self::UntilClose,
+                None => Self::Chunked,
+            },
+        }
+    }
+}
+
+/// The date of responses, formatted once a second.
+#[derive(Debug, Default)]
+pub(super) struct DateLine {
+    secs: Option<u64>,
+    text: String,
+}
+
+impl DateLine {
+    /// The value of the Date header at `now`.
+    pub(super) fn at(&mut self, now: Timestamp) -> &str {
+        if self.secs != Some(now.as_secs()) {
+            self.secs = Some(now.as_secs());
+            self.text = now.to_http_date();
+        }
+        &self.text
+    }
+}
+
+/// Appends the head of `response` to `out`: status line, Date, the handler's lines, the engine's own.
+pub(super) fn write_head(
+    out: &mut Vec<u8>,
+    response: &Response,
+    framing: Framing,
+    asked: Asked,
+    close: bool,
+    date: &str,
+) {
+    write_number(out, "HTTP/1.1 ", response.status.into(), " ");
+    out.extend_from_slice(reason(response.status).as_bytes());
+    out.extend_from_slice(b"\r\nDate: ");
+    out.extend_from_slice(date.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for (name, value) in &response.headers {
+        if !is_engines_own(name, asked) {
+            write_line(out, name, value);
+        }
+    }
+    match framing {
+        Framing::Announced(length) | Framing::Length(length) => {
+            write_number(out, "Content-Length: ", length, "\r\n");
+        }
+        Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Framing::Nothing | Framing::UntilClose => {}
+    }
+    if close {
+        out.extend_from_slice(b"Connection: close\r\n");
+    } else if asked.http10 {
+        out.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A whole response after which the connection is closed. Only a body that is at hand is part of it.
+pub(super) fn render_last(response: &Response, asked: Asked, date: &str) -> Vec<u8> {
+    let framing = Framing::of(response, asked);
+    let mut out = Vec::new();
+    write_head(&mut out, response, framing, asked, true, date);
+    if let (ResponseBody::Bytes(body), Framing::Length(_)) = (&response.body, framing) {
+        out.extend_from_slice(body);
+    }
+    out
+}
+
+/// Whether the engine writes that line itself. A HEAD response names the length of the body that it does not have.
+fn is_engines_own(name: &str, asked: Asked) -> bool {
+    (name.eq_ignore_ascii_case("content-length") && !asked.head_only)
+        || ["transfer-encoding", "connection", "date"].iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// Bytes that would end the line become blanks (RFC 9110, section 5.5), so that no stored value adds lines of its own.
+fn write_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    let harmless = |b: &u8| if matches!(b, b'\r' | b'\n' | 0) { b' ' } else { *b };
+    out.extend(name.as_bytes().iter().map(harmless));
+    out.extend_from_slice(b": ");
+    out.extend(value.iter().map(harmless));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_number(out: &mut Vec<u8>, before: &str, number: u64, behind: &str) {
+    write!(out, "{before}{number}{behind}").expect("a vector takes every byte");
+}
+
+/// The reason phrase of a status (RFC 9110, section 15); clients do not need it, people who read along do.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        204 => "No Content",
+        206 => "Partial Content",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        409 => "Conflict",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        416 => "Range Not Satisfiable",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        507 => "Insufficient Storage",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATE: &str = "Fri, 24 May 2013 00:00:00 GMT";
+    const HEAD: Asked = Asked { head_only: true, http10: false };
+    const OLD: Asked = Asked { head_only: false, http10: true };
+
+    fn stream(length: Option<u64>) -> ResponseBody {
+        struct Nothing;
+        impl crate::s3::BodySource for Nothing {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Ok(0)
+            }
+        }
+        ResponseBody::Stream { length, source: Box::new(Nothing) }
+    }
+
+    fn head(response: &Response, asked: Asked, close: bool) -> String {
+        let mut out = Vec::new();
+        write_head(&mut out, response, Framing::of(response, asked), asked, close, DATE);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn status_method_and_version_decide_the_framing() {
+        let framing = |status, body, asked| Framing::of(&Response::new(status).with_body(body), asked);
+        let plain = Asked::default();
+        assert_eq!(framing(200, ResponseBody::Empty, plain), Framing::Length(0));
+        assert_eq!(framing(404, ResponseBody::Bytes(b"gone".to_vec()), plain), Framing::Length(4));
+        assert_eq!(framing(200, stream(Some(7)), plain), Framing::Length(7));
+        assert_eq!(framing(200, stream(None), plain), Framing::Chunked);
+        assert_eq!(framing(200, stream(None), OLD), Framing::UntilClose);
+        assert_eq!(framing(204, ResponseBody::Bytes(b"x".to_vec()), plain), Framing::Nothing);
+        assert_eq!(framing(304, stream(Some(7)), plain), Framing::Nothing);
+        assert_eq!(framing(200, stream(Some(7)), HEAD), Framing::Announced(7));
+        assert_eq!(framing(200, stream(None), HEAD), Framing::Nothing);
+    }
+
+    #[test]
+    fn a_head_response_keeps_the_length_that_its_handler_names_and_others_do_not() {
+        let response = Response::new(200).header("Content-Length", "5").header("date", "never");
+        assert_eq!(
+            head(&response, HEAD, false),
+            format!("HTTP/1.1 200 OK\r\nDate: {DATE}\r\nContent-Length: 5\r\n\r\n")
+        );
+        assert_eq!(
+            head(&response, Asked::default(), true),
+            format!("HTTP/1.1 200 OK\r\nDate: {DATE}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        );
+        assert!(head(&Response::new(204), OLD, false).ends_with("Connection: keep-alive\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_value_cannot_add_lines() {
+        let response = Response::new(200).header("x-meta", "a\r\nSet-Cookie: b\0".as_bytes());
+        assert!(head(&response, Asked::default(), false).contains("x-meta: a  Set-Cookie: b \r\n"));
+    }
+
+    #[test]
+    fn the_date_follows_the_second() {
+        let mut line = DateLine::default();
+        assert_eq!(line.at(Timestamp::from_millis(1_369_353_600_999)), DATE);
+        assert_eq!(line.at(Timestamp::from_millis(1_369_353_601_000)), "Fri, 24 May 2013 00:00:01 GMT");
+        assert_eq!(line.at(Timestamp::from_millis(1_369_353_600_000)), DATE);
+    }
+}

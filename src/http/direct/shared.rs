@@ -1,0 +1,52 @@
+//! What the poller and the workers of one engine have in common.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::lot::Lot;
+use super::readiness::Readiness;
+use crate::base::Clock;
+use crate::http::Config;
+use crate::s3::Handler;
+
+/// The parts of an engine that all its threads use.
+pub(super) struct Shared {
+    /// The settings.
+    pub(super) config: Config,
+    /// The time.
+    pub(super) clock: Arc<dyn Clock>,
+    /// Whatever answers the requests.
+    pub(super) handler: Arc<dyn Handler>,
+    /// The connections.
+    pub(super) lot: Arc<Lot>,
+    /// What wakes the poller.
+    pub(super) readiness: Arc<Readiness>,
+    /// Set once, by the order to stop.
+    pub(super) stopping: Arc<AtomicBool>,
+    /// Workers that wait for a request from the queue.
+    pub(super) idle_workers: AtomicUsize,
+}
+
+impl Shared {
+    /// Whether the order to stop has come.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The moment that lies `time` ahead.
+    pub(super) fn deadline_in(&self, time: Duration) -> Instant {
+        self.clock.instant() + time
+    }
+}
+
+/// The outcome of a call into the handler; `None` if it has panicked. What it leaves behind is its own affair: the
+/// handler is shared by all workers and must be fit for use after a panic, as locks that are poisoned are.
+pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    if outcome.is_err() {
+        ::log::error!("a request has made the server panic; it goes on");
+    }
+    outcome.ok()
+}

@@ -1,0 +1,136 @@
+//! A thread that handles requests, one at a time, and stays with a connection only while nobody else needs it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::Receiver;
+
+use super::exchange::{After, Exchange};
+use super::head;
+use super::lot::{Connection, Held};
+use super::readiness::Watch;
+use super::shared::Shared;
+use super::stream::is_wait;
+
+/// Pieces in which a head may come while a worker waits for it. One that comes in more is read by the poller.
+const PIECES_MAX: usize = 8;
+
+/// A worker of one engine.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    queue: Receiver<Held>,
+    exchange: Exchange,
+}
+
+/// Where the next request of a connection is.
+enum Next {
+    /// In the inbox of this worker.
+    Here,
+    /// Not here: the connection has to wait for it, and for what.
+    Wait(Watch),
+    /// There will be none.
+    Never,
+}
+
+impl Worker {
+    /// A worker that takes its requests from `queue`.
+    pub(super) fn new(shared: Arc<Shared>, queue: Receiver<Held>) -> Self {
+        let exchange = Exchange::new(Arc::clone(&shared));
+        Self { shared, queue, exchange }
+    }
+
+    /// Works until nothing can come into the queue any more. Says how many requests it has answered.
+    pub(super) fn work(mut self) -> u64 {
+        let mut answered = 0;
+        while let Some(connection) = self.next_connection() {
+            answered += self.serve(connection);
+        }
+        answered
+    }
+
+    fn next_connection(&self) -> Option<Held> {
+        if let Ok(connection) = self.queue.try_recv() {
+            return Some(connection);
+        }
+        self.shared.idle_workers.fetch_add(1, Ordering::Relaxed);
+        let connection = self.queue.recv().ok();
+        self.shared.idle_workers.fetch_sub(1, Ordering::Relaxed);
+        connection
+    }
+
+    /// Answers the request that has come on a connection, and those that follow while nobody else needs the worker.
+    fn serve(&mut self, mut connection: Held) -> u64 {
+        self.exchange.inbox.load(&std::mem::take(&mut connection.pending));
+        let mut answered = 0;
+        loop {
+            let after = self.exchange.run(&connection);
+            answered += 1;
+            match after {
+                After::KeepOpen => match self.next_request(&connection) {
+                    Next::Here => {}
+                    Next::Wait(watch) => {
+                        self.give_back(connection, watch);
+                        return answered;
+                    }
+                    Next::Never => return answered,
+                },
+                After::Close => return answered,
+                After::Drain => {
+                    let deadline = self.shared.deadline_in(self.shared.config.drain_deadline);
+                    self.shared.lot.drain(connection, deadline);
+                    return answered;
+                }
+                After::Cut => {
+                    connection.stream.reset_on_close();
+                    return answered;
+                }
+            }
+        }
+    }
+
+    /// Looks for the next request of a connection. Others have precedence: with requests in the queue, or with no
+    /// other worker free for those to come, it does not wait.
+    fn next_request(&mut self, connection: &Connection) -> Next {
+        let others_wait = !self.queue.is_empty();
+        match self.has_request() {
+            true if others_wait => return Next::Wait(Watch::Anything),
+            true => return Next::Here,
+            false => {}
+        }
+        if others_wait || self.shared.idle_workers.load(Ordering::Relaxed) == 0 || self.shared.is_stopping() {
+            return Next::Wait(Watch::Readable);
+        }
+        self.linger(connection)
+    }
+
+    fn linger(&mut self, connection: &Connection) -> Next {
+        for _ in 0..PIECES_MAX {
+            match connection.stream.receive(self.exchange.inbox.room()) {
+                Ok(0) => return Next::Never,
+                Ok(count) => self.exchange.inbox.received(count),
+                Err(error) if is_wait(&error) => break,
+                Err(_) => return Next::Never,
+            }
+            if self.has_request() {
+                return Next::Here;
+            }
+        }
+        Next::Wait(Watch::Readable)
+    }
+
+    /// Whether the inbox holds a head, or more than a head may have.
+    fn has_request(&self) -> bool {
+        let inbox = &self.exchange.inbox;
+        inbox.is_full() || head::has_arrived(inbox.filled(), 0)
+    }
+
+    fn give_back(&self, mut connection: Held, watch: Watch) {
+        let config = &self.shared.config;
+        let received = self.exchange.inbox.filled();
+        let patience = if received.is_empty() { config.idle_deadline } else { config.head_deadline };
+        connection.deadline = self.shared.deadline_in(patience);
+        connection.searched = if watch == Watch::Readable { received.len() } else { 0 };
+        connection.pending = received.to_vec();
+        self.shared.lot.park(connection, watch);
+    }
+}

@@ -1,0 +1,88 @@
+use super::*;
+
+fn versions(index: &Index, query: &Query, after: Option<AfterVersion>) -> (Vec<String>, bool) {
+    let page = index.list_versions(1, query, after);
+    let names = page.items.iter().map(|item| match item {
+        VersionItem::Version { key, version, latest } => {
+            format!("{} {}{}", String::from_utf8_lossy(key), version.id.0, if *latest { "!" } else { "" })
+        }
+        VersionItem::Prefix(prefix) => format!("{}*", String::from_utf8_lossy(prefix)),
+    });
+    (names.collect(), page.truncated)
+}
+
+fn some_versions() -> Index {
+    index_of(&[
+        put("a", record(2, false)),
+        put("a", record(3, true)),
+        put("a", marker(4)),
+        put("b/1", record(5, true)),
+        put("b/2", marker(6)),
+        put("c", record(7, false)),
+    ])
+}
+
+#[test]
+fn versions_are_listed_newest_first_under_ascending_keys() {
+    let index = some_versions();
+    let all = ["a 4!", "a 3", "a 2", "b/1 5!", "b/2 6!", "c 7!"].map(String::from);
+    assert_eq!(versions(&index, &query("", "", None, 9), None), (all.to_vec(), false));
+    assert_eq!(versions(&index, &query("", "", None, 2), None), (all[..2].to_vec(), true));
+    assert_eq!(versions(&index, &query("", "", Some("a"), 9), None), (all[3..].to_vec(), false));
+    assert_eq!(versions(&index, &query("b", "", None, 9), None), (all[3..5].to_vec(), false));
+    assert_eq!(versions(&index, &query("", "", None, 0), None), (vec![], false));
+}
+
+#[test]
+fn a_page_goes_on_behind_a_version_also_when_it_is_gone() {
+    let mut index = some_versions();
+    let after = |id| Some(AfterVersion::Id(VersionId(id)));
+    let rest = |index: &Index, after| versions(index, &query("", "", Some("a"), 2), after).0;
+    assert_eq!(rest(&index, after(4)), ["a 3", "a 2"]);
+    assert_eq!(rest(&index, Some(AfterVersion::Null)), ["a 2", "b/1 5!"]);
+    assert_eq!(rest(&index, after(2)), ["b/1 5!", "b/2 6!"]);
+    index.apply(&delete("a", 4)).unwrap();
+    assert_eq!(rest(&index, after(4)), ["a 3!", "a 2"]);
+}
+
+#[test]
+fn common_prefixes_count_as_one_also_when_they_hold_only_markers() {
+    let index = some_versions();
+    assert_eq!(
+        versions(&index, &query("", "/", Some("a"), 9), None),
+        (vec!["b/*".into(), "c 7!".into()], false)
+    );
+    assert_eq!(versions(&index, &query("", "/", Some("b/"), 9), None), (vec!["c 7!".into()], false));
+}
+
+#[test]
+fn an_amended_version_keeps_its_place() {
+    let mut index = index_of(&[put("k", record(2, false)), put("k", record(3, false))]);
+    let amended = VersionRecord { tags: vec![("a".into(), "b".into())], ..record(2, false) };
+    index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: amended.clone() }).unwrap();
+    assert_eq!(ids(&index, "k"), [3, 2]);
+    assert_eq!(index.find(1, b"k", |version| version.id == VersionId(2)), Some(amended.clone()));
+    assert_eq!(index.liveness().of(1), 200);
+    let stranger = VersionRecord { id: VersionId(9), ..amended };
+    index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: stranger }).unwrap();
+    assert_eq!(ids(&index, "k"), [3, 2]);
+}
+
+#[test]
+fn a_shared_extent_lives_until_its_last_reference_goes() {
+    let shared = |id| {
+        let mut shared = record(2, false);
+        shared.id = VersionId(id);
+        shared.extents[0].shared = true;
+        shared
+    };
+    let mut index = index_of(&[put("k", record(2, false))]);
+    index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: shared(2) }).unwrap();
+    index.apply(&put("copy", shared(3))).unwrap();
+    assert_eq!(index.liveness().of(1), 100);
+    assert_eq!(copy_by_walk(&index, 1).liveness(), index.liveness());
+    index.apply(&delete("k", 2)).unwrap();
+    assert_eq!(index.liveness().of(1), 100);
+    index.apply(&delete("copy", 3)).unwrap();
+    assert_eq!(index.liveness(), &Liveness::default());
+}

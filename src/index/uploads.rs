@@ -1,0 +1,150 @@
+//! Multipart uploads in progress, ordered by key and then by the time of initiation, which their ids follow.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::format::{Decoder, PartRecord, UploadId, UploadRecord};
+use crate::index::listing::Query;
+use crate::index::trusted;
+
+/// An upload and its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// The upload.
+    pub record: UploadRecord,
+    /// Its parts, by number.
+    pub parts: Vec<PartRecord>,
+}
+
+/// One item of a page of uploads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadItem {
+    /// A key and the upload for it.
+    Upload(Vec<u8>, UploadRecord),
+    /// A common prefix.
+    Prefix(Vec<u8>),
+}
+
+/// Uploads in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UploadPage {
+    /// The items.
+    pub items: Vec<UploadItem>,
+    /// Whether there are more.
+    pub truncated: bool,
+}
+
+struct Held {
+    record: UploadRecord,
+    /// Encoded [`PartRecord`]s, by number.
+    parts: BTreeMap<u32, Box<[u8]>>,
+}
+
+/// The uploads of one bucket.
+#[derive(Default)]
+pub(super) struct Uploads(BTreeMap<(Box<[u8]>, UploadId), Held>);
+
+fn decode(bytes: &[u8]) -> PartRecord {
+    trusted(PartRecord::decode(&mut Decoder::new(bytes)))
+}
+
+impl Held {
+    fn parts(&self) -> impl Iterator<Item = PartRecord> {
+        self.parts.values().map(|bytes| decode(bytes))
+    }
+}
+
+impl Uploads {
+    pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) {
+        let held = self
+            .0
+            .entry((key.into(), record.id))
+            .or_insert_with(|| Held { record: record.clone(), parts: BTreeMap::new() });
+        held.record = record.clone();
+    }
+
+    /// Takes an upload out and gives back its parts.
+    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> Vec<PartRecord> {
+        self.0.remove(&(key.into(), upload)).map(|held| held.parts().collect()).unwrap_or_default()
+    }
+
+    /// Puts a part in and gives back the one that it replaces; `None` when there is no such upload.
+    pub(super) fn put_part(
+        &mut self,
+        key: &[u8],
+        upload: UploadId,
+        record: &PartRecord,
+    ) -> Option<Option<PartRecord>> {
+        let held = self.0.get_mut(&(key.into(), upload))?;
+        let mut bytes = Vec::with_capacity(64);
+        record.encode(&mut bytes);
+        Some(held.parts.insert(record.number, bytes.into()).map(|old| decode(&old)))
+    }
+
+    pub(super) fn contains(&self, key: &[u8], upload: UploadId) -> bool {
+        self.0.contains_key(&(key.into(), upload))
+    }
+
+    pub(super) fn get(&self, key: &[u8], upload: UploadId) -> Option<Upload> {
+        let held = self.0.get(&(key.into(), upload))?;
+        Some(Upload { record: held.record.clone(), parts: held.parts().collect() })
+    }
+
+    pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
+        self.0.get(&(key.into(), upload)).map(|held| &held.record)
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// The parts of all uploads.
+    pub(super) fn all_parts(&self) -> impl Iterator<Item = PartRecord> {
+        self.0.values().flat_map(Held::parts)
+    }
+
+    /// Every upload behind `after` with its key.
+    pub(super) fn behind(&self, after: Option<(Vec<u8>, UploadId)>) -> impl Iterator<Item = (&[u8], Upload)> {
+        let from = after.map_or(Bound::Unbounded, |(key, id)| Bound::Excluded((key.into_boxed_slice(), id)));
+        self.0.range((from, Bound::Unbounded)).map(|((key, _), held)| {
+            (key.as_ref(), Upload { record: held.record.clone(), parts: held.parts().collect() })
+        })
+    }
+
+    /// A page of uploads; those of the key that `query` is after follow, too, if their id is greater than `after_id`.
+    pub(super) fn list(&self, query: &Query, after_id: Option<UploadId>) -> UploadPage {
+        let mut page = UploadPage::default();
+        let mut from = match (&query.after, after_id) {
+            (Some(key), Some(id)) => Bound::Excluded((key.clone().into_boxed_slice(), id)),
+            _ => match query.start() {
+                Some(Bound::Excluded(key)) => Bound::Excluded((key.into_boxed_slice(), UploadId(u64::MAX))),
+                Some(Bound::Included(key)) => Bound::Included((key.into_boxed_slice(), UploadId(0))),
+                Some(Bound::Unbounded) => Bound::Unbounded,
+                None => return page,
+            },
+        };
+        while let Some(((key, id), held)) = self.0.range((from, Bound::Unbounded)).next() {
+            if !key.starts_with(&query.prefix) {
+                // Keys before the prefix come only from a marker that lies before it.
+                if key.as_ref() < query.prefix.as_slice() {
+                    from = Bound::Included((query.prefix.clone().into_boxed_slice(), UploadId(0)));
+                    continue;
+                }
+                break;
+            }
+            if page.items.len() >= query.limit {
+                page.truncated = query.limit > 0;
+                break;
+            }
+            let Some(prefix) = query.common_prefix(key) else {
+                page.items.push(UploadItem::Upload(key.to_vec(), held.record.clone()));
+                from = Bound::Excluded((key.clone(), *id));
+                continue;
+            };
+            page.items.push(UploadItem::Prefix(prefix.to_vec()));
+            let Some(next) = Query::past(prefix) else { break };
+            from = Bound::Included((next.into_boxed_slice(), UploadId(0)));
+        }
+        page
+    }
+}

@@ -1,0 +1,157 @@
+//! Looking closely at what lies in a segment: readers check what they hand out, the tools check all of it.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::base::limits::{GROUP_BODY_MAX_BYTES, MIB, PAGE_BYTES};
+use crate::format::{DecodeError, Descriptor, ExtentHeader, ExtentRef, Footer, StoreId};
+use crate::log::{Damage, ExtentReader, LogError, Segment};
+
+/// No descriptor is longer: the record in it must also fit into a group.
+const DESCRIPTOR_MAX_BYTES: u64 = GROUP_BODY_MAX_BYTES;
+
+impl Segment {
+    /// The header of the extent that starts at `offset`.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when there is none, or one that belongs elsewhere.
+    pub fn extent(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
+        let mut bytes = [0; ExtentHeader::BYTES];
+        self.read_at(&mut bytes, offset)?;
+        let header = ExtentHeader::decode(store, &bytes);
+        let header = header.map_err(|error| self.damage(offset, format!("extent header: {error}")))?;
+        if (header.segment, header.offset) != (self.id, offset) {
+            let what =
+                format!("the extent belongs to offset {} of segment {:016x}", header.offset, header.segment);
+            return Err(self.damage(offset, what).into());
+        }
+        Ok(header)
+    }
+
+    /// The descriptor of an extent that lies here.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when it is not what was written.
+    pub fn descriptor(&self, header: &ExtentHeader) -> Result<Descriptor, LogError> {
+        let offset = header.offset + header.descriptor_at();
+        let len = u64::from(header.descriptor_len);
+        if len > DESCRIPTOR_MAX_BYTES {
+            let what = format!("a descriptor has at most {DESCRIPTOR_MAX_BYTES} bytes, and this one {len}");
+            return Err(self.damage(offset, what).into());
+        }
+        if self.file.len()? < offset + len {
+            return Err(self.ends_too_early(offset).into());
+        }
+        let mut bytes = vec![0; len as usize];
+        self.read_at(&mut bytes, offset)?;
+        let descriptor = header.decode_descriptor(&bytes);
+        descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
+    }
+
+    /// Verifies block table and all blocks of an extent that lies here, whatever its header says.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] at the first that is not what was written.
+    pub fn check_payload(self: &Arc<Self>, extent: &ExtentRef) -> Result<(), LogError> {
+        let len = u64::from(extent.payload_len);
+        let mut reader = ExtentReader::new(self.clone(), *extent);
+        let mut buffer = vec![0; len.min(MIB) as usize];
+        let mut position = 0;
+        while position < len {
+            position += reader.read(position, len, &mut buffer)? as u64;
+        }
+        Ok(())
+    }
+
+    /// The footer; `None` while the segment is not sealed.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when there is one that is not what was written.
+    pub fn footer(&self, store: &StoreId) -> Result<Option<Footer>, LogError> {
+        let offset = self.file.len()?.saturating_sub(Footer::BYTES as u64);
+        if offset < PAGE_BYTES || !offset.is_multiple_of(PAGE_BYTES) {
+            return Ok(None);
+        }
+        let mut page = vec![0; Footer::BYTES];
+        self.read_at(&mut page, offset)?;
+        match Footer::decode(store, &page) {
+            Ok(footer) if footer == (Footer { segment: self.id, offset }) => Ok(Some(footer)),
+            Ok(_) => Err(self.damage(offset, "the footer belongs elsewhere").into()),
+            Err(DecodeError::Magic) => Ok(None),
+            // Its last sector did not reach the disk: it was never synced, and the segment is not sealed.
+            Err(_) if page.ends_with(&[0; 4]) => Ok(None),
+            Err(error) => Err(self.damage(offset, format!("footer: {error}")).into()),
+        }
+    }
+
+    /// Fills `out` from `offset` on.
+    pub(super) fn read_at(&self, out: &mut [u8], offset: u64) -> Result<(), LogError> {
+        match self.file.read_exact_at(out, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(self.ends_too_early(offset).into())
+            }
+            read => Ok(read?),
+        }
+    }
+
+    /// Damage here.
+    pub fn damage(&self, offset: u64, what: impl Into<String>) -> Damage {
+        Damage::new(self.path(), offset, what)
+    }
+
+    fn ends_too_early(&self, offset: u64) -> Damage {
+        self.damage(offset, "the segment ends before the extent does")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::Fs;
+    use crate::fs::sim::SimFs;
+
+    const STORE: StoreId = StoreId([1; 16]);
+    const AT: u64 = 2 * PAGE_BYTES;
+
+    fn segment(bytes: &[u8]) -> Segment {
+        let file = SimFs::new().create("segment").unwrap();
+        file.write_all_at(bytes, AT).unwrap();
+        Segment { id: 5, file }
+    }
+
+    fn footer(footer: Footer, change: impl FnOnce(&mut Vec<u8>)) -> Result<bool, String> {
+        let mut page = footer.encode(&STORE);
+        change(&mut page);
+        let found = segment(&page).footer(&STORE);
+        found.map(|footer| footer.is_some()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_footer_that_was_not_wholly_written_seals_nothing_and_a_damaged_one_is_told() {
+        let good = Footer { segment: 5, offset: AT };
+        assert_eq!(footer(good, |_| {}), Ok(true));
+        assert_eq!(footer(good, |page| page[..512].fill(0)), Ok(false));
+        assert_eq!(footer(good, |page| page[3584..].fill(0)), Ok(false));
+        assert!(footer(good, |page| page[100] = 1).unwrap_err().contains("footer CRC does not match"));
+        for other in [Footer { segment: 6, ..good }, Footer { offset: 0, ..good }] {
+            assert!(footer(other, |_| {}).unwrap_err().contains("the footer belongs elsewhere"));
+        }
+    }
+
+    #[test]
+    fn an_extent_that_stands_elsewhere_than_it_says_is_told() {
+        let header = |segment, offset| ExtentHeader {
+            segment,
+            offset,
+            payload_len: 0,
+            descriptor_len: 0,
+            check: 0,
+            descriptor_crc: 0,
+        };
+        let read = |header: ExtentHeader| segment(&header.encode(&STORE)).extent(&STORE, AT);
+        assert_eq!(read(header(5, AT)).unwrap(), header(5, AT));
+        for (id, offset) in [(6, AT), (5, AT + 64)] {
+            assert!(read(header(id, offset)).unwrap_err().to_string().contains("the extent belongs to"));
+        }
+    }
+}

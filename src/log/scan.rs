@@ -1,0 +1,359 @@
+//! Finding records in files of which nothing else is known, damaged ones among them: for the tools. What is found here is
+//! whole and in its place; whether it counts is for [`Replay`](crate::log::Replay) to say.
+
+use std::sync::Arc;
+
+use crate::base::limits::{KIB, PAGE_BYTES};
+use crate::format::{
+    DecodeError, ExtentHeader, Footer, Group, GroupKind, StoreId, UNIT_BYTES, UncheckedGroup, unit_ceil,
+};
+use crate::fs::File;
+use crate::log::groups::GroupFile;
+use crate::log::{LogError, Segment};
+
+/// So much of a segment is read at once.
+const WINDOW_BYTES: u64 = 256 * KIB;
+
+/// What stands at a place of a file. Zeros are passed over: they are room that was set aside, or padding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found<T> {
+    /// A record.
+    Record(T),
+    /// Bytes that are none.
+    Unread {
+        /// How many, up to the last that is not zero.
+        len: u64,
+        /// What was found instead of a record where they start.
+        why: String,
+        /// Whether they start like a record, or stand where only records may.
+        damaged: bool,
+    },
+}
+
+/// A record of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentRecord {
+    /// An extent; of it only the header has been looked at.
+    Extent(ExtentHeader),
+    /// The footer.
+    Footer(Footer),
+}
+
+/// The groups of a file of the log or of a checkpoint, with the offsets that they start at. Behind damage the scan goes on at the
+/// next page where a header is recognised.
+pub struct GroupScan<'a> {
+    groups: GroupFile<'a>,
+    position: u64,
+}
+
+impl<'a> GroupScan<'a> {
+    /// A scan of all that lies behind the header of `file`.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn new(file: &'a dyn File, kind: GroupKind, store: StoreId) -> Result<Self, LogError> {
+        let groups = GroupFile { file, len: file.len()?, kind, store };
+        Ok(Self { groups, position: PAGE_BYTES })
+    }
+
+    fn find_next(&mut self) -> Result<Option<(u64, Found<Group>)>, LogError> {
+        while self.position < self.groups.len && self.page()?.is_none() {
+            self.position += PAGE_BYTES;
+        }
+        if self.position >= self.groups.len {
+            return Ok(None);
+        }
+        let at = self.position;
+        let found = match self.groups.read(at)? {
+            Ok((group, len)) => {
+                self.position += len;
+                Found::Record(group)
+            }
+            Err(why) => Found::Unread { len: self.pass_over()?, why, damaged: true },
+        };
+        Ok(Some((at, found)))
+    }
+
+    /// Moves on to the next page that is all zeros or starts with the header of a group, and says how far.
+    fn pass_over(&mut self) -> Result<u64, LogError> {
+        let at = self.position;
+        self.position += PAGE_BYTES;
+        while self.position < self.groups.len {
+            match self.page()? {
+                Some(page)
+                    if UncheckedGroup::decode(self.groups.kind, &self.groups.store, &page).is_err() =>
+                {
+                    self.position += PAGE_BYTES;
+                }
+                _ => break,
+            }
+        }
+        Ok(self.position.min(self.groups.len) - at)
+    }
+
+    /// The page at the position, as far as the file has it; `None` when all of it is zero.
+    fn page(&self) -> Result<Option<Vec<u8>>, LogError> {
+        let mut page = vec![0; PAGE_BYTES.min(self.groups.len - self.position) as usize];
+        self.groups.file.read_exact_at(&mut page, self.position)?;
+        Ok(page.iter().any(|byte| *byte != 0).then_some(page))
+    }
+}
+
+impl Iterator for GroupScan<'_> {
+    type Item = Result<(u64, Found<Group>), LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.find_next().transpose();
+        if matches!(found, Some(Err(_))) {
+            self.position = self.groups.len;
+        }
+        found
+    }
+}
+
+/// The records of a segment, with the offsets that they start at. The scan goes from record to record; behind damage, and where
+/// bytes mean nothing, it tries every unit, since the extents of a pack start at any.
+pub struct SegmentScan {
+    segment: Arc<Segment>,
+    store: StoreId,
+    len: u64,
+    position: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+/// What a unit of a segment is.
+enum Unit {
+    Record(SegmentRecord),
+    /// The start of a record that is not good.
+    Damaged(String),
+    /// Of no meaning.
+    Other,
+    Zeros,
+}
+
+impl SegmentScan {
+    /// A scan of all that lies behind the header of `segment`.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn new(segment: Arc<Segment>, store: StoreId) -> Result<Self, LogError> {
+        let len = segment.file.len()?;
+        Ok(Self { segment, store, len, position: PAGE_BYTES, window: Vec::new(), window_at: 0 })
+    }
+
+    fn find_next(&mut self) -> Result<Option<(u64, Found<SegmentRecord>)>, LogError> {
+        while self.position < self.len {
+            let at = self.position;
+            let found = match self.unit()? {
+                Unit::Zeros => {
+                    self.position += UNIT_BYTES;
+                    continue;
+                }
+                Unit::Record(record) => {
+                    self.position = unit_ceil(at + record.len());
+                    Found::Record(record)
+                }
+                Unit::Damaged(why) => Found::Unread { len: self.pass_over()?, why, damaged: true },
+                Unit::Other => {
+                    let why = DecodeError::Magic.to_string();
+                    Found::Unread { len: self.pass_over()?, why, damaged: false }
+                }
+            };
+            return Ok(Some((at, found)));
+        }
+        Ok(None)
+    }
+
+    /// Moves on to the next unit that starts like a record. The answer is the number of bytes to the last before it that is
+    /// not zero.
+    fn pass_over(&mut self) -> Result<u64, LogError> {
+        let at = self.position;
+        let mut last = at;
+        self.position += UNIT_BYTES;
+        while self.position < self.len {
+            match self.unit()? {
+                Unit::Record(_) | Unit::Damaged(_) => break,
+                Unit::Other => last = self.position,
+                Unit::Zeros => {}
+            }
+            self.position += UNIT_BYTES;
+        }
+        Ok((last + UNIT_BYTES).min(self.len) - at)
+    }
+
+    /// Looks at the unit at the position.
+    fn unit(&mut self) -> Result<Unit, LogError> {
+        let (at, store) = (self.position, self.store);
+        let id = self.segment.id;
+        let bytes = self.bytes(UNIT_BYTES)?;
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(Unit::Zeros);
+        }
+        match ExtentHeader::decode(&store, bytes) {
+            Ok(header) if (header.segment, header.offset) == (id, at) => {
+                Ok(Unit::Record(SegmentRecord::Extent(header)))
+            }
+            Ok(header) => Ok(Unit::Damaged(format!(
+                "the extent belongs to offset {} of segment {:016x}",
+                header.offset, header.segment
+            ))),
+            Err(DecodeError::Magic | DecodeError::Short) => self.footer(),
+            Err(error) => Ok(Unit::Damaged(format!("extent header: {error}"))),
+        }
+    }
+
+    fn footer(&mut self) -> Result<Unit, LogError> {
+        let (at, store) = (self.position, self.store);
+        if !at.is_multiple_of(PAGE_BYTES) {
+            return Ok(Unit::Other);
+        }
+        let expected = Footer { segment: self.segment.id, offset: at };
+        Ok(match Footer::decode(&store, self.bytes(PAGE_BYTES)?) {
+            Ok(footer) if footer == expected => Unit::Record(SegmentRecord::Footer(footer)),
+            Ok(_) => Unit::Damaged("the footer belongs elsewhere".into()),
+            Err(DecodeError::Magic | DecodeError::Short) => Unit::Other,
+            Err(error) => Unit::Damaged(format!("footer: {error}")),
+        })
+    }
+
+    /// The next `len` bytes, at most a page, as far as the segment has them.
+    fn bytes(&mut self, len: u64) -> Result<&[u8], LogError> {
+        let end = (self.position + len).min(self.len);
+        if self.position < self.window_at || end > self.window_at + self.window.len() as u64 {
+            self.window_at = self.position;
+            self.window.resize(WINDOW_BYTES.min(self.len - self.position) as usize, 0);
+            self.segment.file.read_exact_at(&mut self.window, self.window_at)?;
+        }
+        Ok(&self.window[(self.position - self.window_at) as usize..(end - self.window_at) as usize])
+    }
+}
+
+impl SegmentRecord {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Extent(header) => header.extent_len(),
+            Self::Footer(_) => Footer::BYTES as u64,
+        }
+    }
+}
+
+impl Iterator for SegmentScan {
+    type Item = Result<(u64, Found<SegmentRecord>), LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.find_next().transpose();
+        if matches!(found, Some(Err(_))) {
+            self.position = self.len;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::MIB;
+    use crate::base::{ManualClock, Timestamp};
+    use crate::format::{Descriptor, GroupHeader, Purpose, page_ceil};
+    use crate::fs::Fs;
+    use crate::fs::sim::SimFs;
+    use crate::log::{Lane, PackBuilder, Segments};
+
+    const STORE: StoreId = StoreId([1; 16]);
+    const PATH: &str = "data/0000000000000001.segment";
+
+    /// A segment with a pack of three extents and what a client left behind that went away.
+    fn segment(fs: &SimFs) -> (Arc<Segment>, Vec<u64>) {
+        fs.create_dir("data").unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
+        let segments = Segments::open(Arc::new(fs.clone()), clock, STORE, MIB, 0).unwrap();
+        let mut pack = PackBuilder::new();
+        for key in [b"a", b"b", b"c"] {
+            let descriptor = Descriptor {
+                bucket: 1,
+                bucket_name: "photos".into(),
+                key: key.to_vec(),
+                write: 2,
+                position: 0,
+                purpose: Purpose::Object(None),
+            };
+            pack.push(&[7; 100], 0, &descriptor);
+        }
+        let place = segments.place(Lane::Pack, pack.len()).unwrap();
+        let (_, refs) = pack.write(&STORE, &place).unwrap();
+        place.segment.file.write_all_at(&[9; 200], page_ceil(place.offset + place.len)).unwrap();
+        (place.segment.clone(), refs.iter().map(|extent| extent.offset).collect())
+    }
+
+    fn scan(segment: &Arc<Segment>) -> Vec<(u64, Found<SegmentRecord>)> {
+        SegmentScan::new(segment.clone(), STORE).unwrap().map(Result::unwrap).collect()
+    }
+
+    fn offsets<T>(found: &[(u64, Found<T>)]) -> Vec<u64> {
+        let records = found.iter().filter(|(_, found)| matches!(found, Found::Record(_)));
+        records.map(|(at, _)| *at).collect()
+    }
+
+    #[test]
+    fn every_extent_is_found_and_other_bytes_are_told_apart() {
+        let (segment, expected) = segment(&SimFs::new());
+        let found = scan(&segment);
+        assert_eq!(offsets(&found), expected);
+        let left = Found::Unread { len: 200, why: "the magic number is wrong".into(), damaged: false };
+        assert_eq!(found.last(), Some(&(8192, left)));
+    }
+
+    #[test]
+    fn behind_a_damaged_extent_those_in_the_same_pack_are_found() {
+        let fs = SimFs::new();
+        let (segment, expected) = segment(&fs);
+        fs.damage(PATH, expected[1] + 30, 1).unwrap();
+        let found = scan(&segment);
+        assert_eq!(offsets(&found), [expected[0], expected[2]]);
+        assert!(matches!(&found[1], (at, Found::Unread { damaged: true, .. }) if *at == expected[1]));
+    }
+
+    #[test]
+    fn an_extent_in_another_place_is_none() {
+        let fs = SimFs::new();
+        let (segment, expected) = segment(&fs);
+        let bytes = fs.contents(PATH).unwrap();
+        fs.overwrite(PATH, 16_384, &bytes[expected[0] as usize..][..1024]).unwrap();
+        let found = scan(&segment);
+        assert_eq!(offsets(&found), expected);
+        let Some((16_384, Found::Unread { why, .. })) = found.get(4) else { panic!("{found:?}") };
+        assert_eq!(why, "the extent belongs to offset 4096 of segment 0000000000000001");
+    }
+
+    #[test]
+    fn behind_damage_in_a_log_the_groups_are_found() {
+        let fs = SimFs::new();
+        let file = fs.create("log").unwrap();
+        let mut position = PAGE_BYTES;
+        for sequence in 1..=3 {
+            let header = GroupHeader {
+                kind: GroupKind::Log,
+                sequence,
+                stable: 0,
+                file_len: 0,
+                time: Timestamp::from_millis(1),
+                pack: None,
+                previous_crc: 0,
+            };
+            // An ignorable entry that fills two pages and a bit.
+            let body = [&[200, 0x80, 0x40][..], &[5; 0x2000]].concat();
+            let (bytes, _) = header.encode_group(&STORE, 1, &body);
+            file.write_all_at(&bytes, position).unwrap();
+            position += bytes.len() as u64;
+        }
+        file.write_all_at(&[0; 100_000], position).unwrap();
+        fs.damage("log", PAGE_BYTES * 4 + 200, 1).unwrap();
+        let found: Vec<_> =
+            GroupScan::new(file.as_ref(), GroupKind::Log, STORE).unwrap().map(Result::unwrap).collect();
+        assert_eq!(offsets(&found), [PAGE_BYTES, PAGE_BYTES * 7]);
+        let why = "body of group 2: the body CRC does not match".to_owned();
+        let unread = Found::Unread { len: 3 * PAGE_BYTES, why, damaged: true };
+        assert_eq!(found[1], (PAGE_BYTES * 4, unread));
+    }
+}

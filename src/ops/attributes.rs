@@ -1,0 +1,133 @@
+//! GetObjectAttributes: what is known of an object, as a document.
+
+use super::{Context, checksums, find, get, version_id};
+use crate::auth::Authorized;
+use crate::base::limits::PAGE_LEN_MAX;
+use crate::s3::render::xml;
+use crate::s3::{Call, Response, S3Error};
+use crate::store::{AssembledPart, VersionRecord};
+use crate::xml::Writer;
+
+/// GetObjectAttributes.
+pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let wanted = Wanted::from_headers(call)?;
+    let parts = PartsPage::from_headers(call)?;
+    let found = find::target(context, proof, call)?;
+    let version = &found.version;
+    get::check_conditions(version, call)?;
+    let mut document = context.document("GetObjectAttributesResponse");
+    wanted.write(&mut document, version, &parts);
+    let response = xml(200, document).header("Last-Modified", version.modified.to_http_date());
+    Ok(version_id::tell(response, &found))
+}
+
+/// What is asked for.
+#[derive(Default)]
+struct Wanted {
+    etag: bool,
+    checksum: bool,
+    parts: bool,
+    storage_class: bool,
+    size: bool,
+}
+
+impl Wanted {
+    /// Reads the lines `p-object-attributes`, each a list.
+    fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
+        let mut wanted = Self::default();
+        let mut any = false;
+        for line in call.vendor().get_all("object-attributes") {
+            let line = String::from_utf8_lossy(line);
+            for name in line.split(',').map(str::trim) {
+                *wanted.flag(name).ok_or_else(|| unknown(call, name))? = true;
+                any = true;
+            }
+        }
+        if any { Ok(wanted) } else { Err(unknown(call, "")) }
+    }
+
+    fn flag(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "ETag" => Some(&mut self.etag),
+            "Checksum" => Some(&mut self.checksum),
+            "ObjectParts" => Some(&mut self.parts),
+            "StorageClass" => Some(&mut self.storage_class),
+            "ObjectSize" => Some(&mut self.size),
+            _ => None,
+        }
+    }
+
+    fn write(&self, document: &mut Writer, version: &VersionRecord, parts: &PartsPage) {
+        if self.etag {
+            // Here, unlike elsewhere, the tag is bare (S3 API reference, GetObjectAttributes, "Examples").
+            document.leaf("ETag", version.etag.to_string().trim_matches('"'));
+        }
+        if self.checksum && !version.checksums.is_empty() {
+            document.element("Checksum", |element| checksums::write(element, &version.checksums));
+        }
+        if let Some(assembly) = version.upload.as_ref().filter(|_| self.parts) {
+            let listed = !version.checksums.is_empty();
+            document.element("ObjectParts", |element| parts.write(element, &assembly.parts, listed));
+        }
+        if self.storage_class {
+            document.leaf("StorageClass", "STANDARD");
+        }
+        if self.size {
+            document.number("ObjectSize", version.size);
+        }
+    }
+}
+
+fn unknown(call: &Call<'_>, name: &str) -> S3Error {
+    let header = format!("{}object-attributes", call.dialect.header_prefix());
+    S3Error::invalid_argument(&header, name, "Invalid attribute name specified.")
+}
+
+/// Which parts to tell of.
+struct PartsPage {
+    after: u32,
+    limit: usize,
+}
+
+impl PartsPage {
+    fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
+        let limit = number(call, "max-parts")?.map_or(PAGE_LEN_MAX, |limit| limit as usize);
+        let after = number(call, "part-number-marker")?.unwrap_or(0);
+        Ok(Self { after, limit: limit.min(PAGE_LEN_MAX) })
+    }
+
+    /// Parts are listed where the object has checksums; else only their number is told (S3 API reference,
+    /// GetObjectAttributes, "Parts").
+    fn write(&self, element: &mut Writer, parts: &[AssembledPart], listed: bool) {
+        element.number("PartsCount", parts.len());
+        if !listed {
+            return;
+        }
+        let later = parts.iter().filter(|part| part.number > self.after);
+        let page: Vec<_> = later.clone().take(self.limit).collect();
+        element.number("PartNumberMarker", self.after);
+        element.number("NextPartNumberMarker", page.last().map_or(self.after, |part| part.number));
+        element.number("MaxParts", self.limit);
+        element.number("IsTruncated", self.limit > 0 && later.count() > page.len());
+        for part in page {
+            element.element("Part", |entry| {
+                entry.number("PartNumber", part.number);
+                entry.number("Size", part.size);
+                if let Some(checksum) = &part.checksum {
+                    checksums::write_value(entry, checksum);
+                }
+            });
+        }
+    }
+}
+
+/// The number in a vendor header.
+fn number(call: &Call<'_>, suffix: &str) -> Result<Option<u32>, S3Error> {
+    let Some(value) = call.vendor().get(suffix) else { return Ok(None) };
+    let text = String::from_utf8_lossy(value);
+    let number = text.parse().ok().filter(|number| *number <= i32::MAX as u32);
+    number.map(Some).ok_or_else(|| {
+        let header = format!("{}{suffix}", call.dialect.header_prefix());
+        S3Error::invalid_argument(&header, &text, "The value must be a number that is not negative.")
+    })
+}

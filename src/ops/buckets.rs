@@ -1,0 +1,119 @@
+//! Buckets: make, remove, find, list.
+
+use super::failure::ForClient as _;
+use super::listing::write_user;
+use super::{Context, body, token};
+use crate::auth::{Action, Authorized};
+use crate::s3::render::xml;
+use crate::s3::{BucketName, Call, Dialect, ErrorCode, Response, S3Error};
+use crate::store::{BucketInfo, StoreError};
+
+/// Buckets on one page of their listing (S3 API reference, ListBuckets, "max-buckets").
+const BUCKETS_PAGE_MAX: usize = 10_000;
+
+/// CreateBucket. Durable on return.
+pub(super) fn create(
+    context: &Context,
+    proof: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    let name = BucketName::new(call.bucket())?;
+    check_headers(call)?;
+    let configuration = body::read_document(call)?;
+    check_location(&configuration, &context.region)?;
+    match context.store.create_bucket(name.as_str(), proof.user()) {
+        // Clients that retry take this for success (S3 API reference, CreateBucket).
+        Err(StoreError::BucketExists { owner }) if owner == proof.user() && call.dialect == Dialect::Aws => {
+            Err(S3Error::new(ErrorCode::BucketAlreadyOwnedByYou).element("BucketName", name.as_str()))
+        }
+        made => made
+            .for_client(call)
+            .map(|_| Response::new(200).header("Location", format!("/{}", name.as_str()))),
+    }
+}
+
+/// What a bucket is asked to be and cannot be here must not be ignored.
+fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
+    let locked = call.p("bucket-object-lock-enabled").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let shared = call.p("acl").is_some_and(|acl| acl != "private");
+    if locked || shared { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
+}
+
+/// Checks where a new bucket is wanted.
+fn check_location(configuration: &[u8], region: &str) -> Result<(), S3Error> {
+    if configuration.is_empty() {
+        return Ok(());
+    }
+    let document = body::parse(configuration, "CreateBucketConfiguration")?;
+    let location = document.root().child_text("LocationConstraint").map_err(body::malformed)?;
+    match location.as_deref().map_or("", str::trim) {
+        "" | "eu" | "EU" => Ok(()),
+        location if location == region => Ok(()),
+        location => {
+            Err(S3Error::new(ErrorCode::InvalidLocationConstraint).element("LocationConstraint", location))
+        }
+    }
+}
+
+/// DeleteBucket. Durable on return.
+pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    context.store.delete_bucket(call.bucket()).for_client(call)?;
+    Ok(Response::new(204))
+}
+
+/// HeadBucket.
+pub(super) fn head(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    context.store.bucket(call.bucket()).for_client(call)?;
+    Ok(Response::new(200).header("p-bucket-region", context.region.as_str()))
+}
+
+/// GetBucketLocation.
+pub(super) fn location(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    context.store.bucket(call.bucket()).for_client(call)?;
+    let mut document = context.document("LocationConstraint");
+    document.text(&context.region);
+    Ok(xml(200, document))
+}
+
+/// ListBuckets: those that the caller may list.
+pub(super) fn list(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let prefix = call.query.get("prefix").unwrap_or_default();
+    let limit = call.query.number("max-buckets", 1..=BUCKETS_PAGE_MAX)?.unwrap_or(BUCKETS_PAGE_MAX);
+    let after = call.query.get("continuation-token").map(token::decode).transpose()?;
+    let mut buckets = context.store.buckets();
+    buckets.retain(|bucket| {
+        bucket.name.starts_with(prefix)
+            && after.as_ref().is_none_or(|after| bucket.name > *after)
+            && proof.may(Action::ListAllMyBuckets, &bucket.name, None)
+    });
+    let more = buckets.len() > limit;
+    buckets.truncate(limit);
+    let next = buckets.last().filter(|_| more).map(|last| token::encode(&last.name));
+    Ok(list_document(context, proof.user(), &buckets, prefix, next.as_deref()))
+}
+
+fn list_document(
+    context: &Context,
+    user: &str,
+    buckets: &[BucketInfo],
+    prefix: &str,
+    next: Option<&str>,
+) -> Response {
+    let mut document = context.document("ListAllMyBucketsResult");
+    write_user(&mut document, "Owner", user);
+    document.element("Buckets", |list| {
+        for bucket in buckets {
+            list.element("Bucket", |entry| {
+                entry.leaf("Name", &bucket.name);
+                entry.leaf("CreationDate", &bucket.created.to_iso8601());
+            });
+        }
+    });
+    if !prefix.is_empty() {
+        document.leaf("Prefix", prefix);
+    }
+    if let Some(token) = next {
+        document.leaf("ContinuationToken", token);
+    }
+    xml(200, document)
+}

@@ -1,0 +1,134 @@
+//! DeleteObject and DeleteObjects.
+
+use super::failure::{self, ForClient as _};
+use super::{Context, body, version_id};
+use crate::auth::{Action, Authorized};
+use crate::base::limits::DELETE_OBJECTS_MAX;
+use crate::s3::render::xml;
+use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, conditions};
+use crate::store::{Deleted, Deletion, Selector};
+use crate::xml::{Element, Writer, XmlError};
+
+/// DeleteObject: 204, whether there was anything or not. Durable on return.
+pub(super) fn one(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let deletion = Deletion {
+        key: call.key().to_owned(),
+        which: version_id::selector(&call.query)?,
+        if_match: conditions::if_match(call.headers())?.map(str::to_owned),
+    };
+    let results = context.store.delete(call.bucket(), vec![deletion]).for_client(call)?;
+    let deleted = results.into_iter().next().expect("one result for one deletion").for_client(call)?;
+    let mut response = Response::new(204);
+    if deleted.delete_marker {
+        response = response.header("p-delete-marker", "true");
+    }
+    if let Some(version) = deleted.version {
+        response = response.header("p-version-id", version.to_string());
+    }
+    Ok(response)
+}
+
+/// What one `Object` element of a DeleteObjects request asks for.
+struct Wanted {
+    key: String,
+    version: Option<String>,
+    if_match: Option<String>,
+}
+
+/// DeleteObjects. All that is deleted goes in one commit, durable on return.
+pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
+    body::announced_length(&call.request.body)?;
+    context.store.bucket(call.bucket()).for_client(call)?;
+    let request = body::read_claimed_document(call)?;
+    let (wanted, quiet) = parse(&request)?;
+    let results = delete(context, proof, call, &wanted)?;
+    let mut document = context.document("DeleteResult");
+    for (wanted, result) in wanted.iter().zip(results) {
+        match result {
+            Ok(deleted) if !quiet => write_deleted(&mut document, wanted, deleted),
+            Ok(_) => {}
+            Err(error) => write_error(&mut document, wanted, &error),
+        }
+    }
+    Ok(xml(200, document))
+}
+
+fn parse(request: &[u8]) -> Result<(Vec<Wanted>, bool), S3Error> {
+    let document = body::parse(request, "Delete")?;
+    let root = document.root();
+    let wanted =
+        root.all("Object").map(parse_object).collect::<Result<Vec<_>, _>>().map_err(body::malformed)?;
+    if wanted.is_empty() || wanted.len() > DELETE_OBJECTS_MAX {
+        return Err(body::malformed_because("from 1 to 1000 objects can be deleted at once"));
+    }
+    let quiet = root.child_text("Quiet").map_err(body::malformed)?;
+    Ok((wanted, quiet.is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))))
+}
+
+fn parse_object(object: Element<'_>) -> Result<Wanted, XmlError> {
+    let text = |name| Ok(object.child_text(name)?.map(std::borrow::Cow::into_owned));
+    Ok(Wanted {
+        // An absent key is answered as an empty one: with an error of its own.
+        key: text("Key")?.unwrap_or_default(),
+        version: text("VersionId")?.filter(|version| !version.is_empty()),
+        if_match: text("ETag")?,
+    })
+}
+
+/// One result for each; what may not or cannot be deleted does not keep the others from it.
+fn delete(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    wanted: &[Wanted],
+) -> Result<Vec<Result<Deleted, S3Error>>, S3Error> {
+    let checked: Vec<_> = wanted.iter().map(|wanted| check(wanted, proof, call.bucket())).collect();
+    let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
+    let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
+    let mut result_of = |_| {
+        let result = results.next().expect("one result for each deletion");
+        result.map_err(|error| failure::told(&error, &call.id))
+    };
+    Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
+}
+
+fn check(wanted: &Wanted, proof: &Authorized, bucket: &str) -> Result<Deletion, S3Error> {
+    let key = ObjectKey::new(wanted.key.clone())?;
+    let (which, action) = match wanted.version.as_deref() {
+        None => (Selector::Current, Action::DeleteObject),
+        Some(text) => {
+            let which = version_id::parse(text).ok_or_else(|| S3Error::new(ErrorCode::NoSuchVersion))?;
+            (which, Action::DeleteObjectVersion)
+        }
+    };
+    if !proof.may(action, bucket, Some(key.as_str())) {
+        return Err(S3Error::new(ErrorCode::AccessDenied));
+    }
+    Ok(Deletion { key: wanted.key.clone(), which, if_match: wanted.if_match.clone() })
+}
+
+fn write_deleted(document: &mut Writer, wanted: &Wanted, deleted: Deleted) {
+    document.element("Deleted", |entry| {
+        entry.leaf("Key", &wanted.key);
+        if let Some(version) = &wanted.version {
+            entry.leaf("VersionId", version);
+        }
+        if deleted.delete_marker {
+            entry.leaf("DeleteMarker", "true");
+            if let Some(version) = deleted.version {
+                entry.leaf("DeleteMarkerVersionId", &version.to_string());
+            }
+        }
+    });
+}
+
+fn write_error(document: &mut Writer, wanted: &Wanted, error: &S3Error) {
+    document.element("Error", |entry| {
+        entry.leaf("Key", &wanted.key);
+        if let Some(version) = &wanted.version {
+            entry.leaf("VersionId", version);
+        }
+        entry.leaf("Code", error.code.as_str());
+        entry.leaf("Message", &error.message);
+    });
+}

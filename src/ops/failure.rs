@@ -1,0 +1,90 @@
+//! From the errors of the store to those of the protocol. What only the operator may see goes to the log, under the
+//! request id.
+
+use crate::s3::{Call, ErrorCode, RequestId, S3Error};
+use crate::store::StoreError;
+
+/// Turns what the store failed with into what the client is told.
+pub(super) trait ForClient<T> {
+    /// Names bucket and key of `call` where that helps the client.
+    fn for_client(self, call: &Call<'_>) -> Result<T, S3Error>;
+}
+
+impl<T> ForClient<T> for Result<T, StoreError> {
+    fn for_client(self, call: &Call<'_>) -> Result<T, S3Error> {
+        let (version, upload) = (call.query.get("versionId"), call.query.get("uploadId"));
+        let what = (call.bucket(), call.key(), version.unwrap_or_default());
+        self.map_err(|error| match told_of(&error, &call.id, what) {
+            told if told.code == ErrorCode::NoSuchUpload => {
+                told.element("UploadId", upload.unwrap_or_default())
+            }
+            told => told,
+        })
+    }
+}
+
+/// What the client is told of `error`, with what was not there: the bucket, the key or the version.
+pub(super) fn told_of(
+    error: &StoreError,
+    id: &RequestId,
+    (bucket, key, version): (&str, &str, &str),
+) -> S3Error {
+    let told = told(error, id);
+    match told.code {
+        ErrorCode::NoSuchBucket => told.element("BucketName", bucket),
+        ErrorCode::NoSuchKey => told.element("Key", key),
+        ErrorCode::NoSuchVersion => told.element("Key", key).element("VersionId", version),
+        _ => told,
+    }
+}
+
+/// What the client is told of `error`.
+pub(super) fn told(error: &StoreError, id: &RequestId) -> S3Error {
+    let code = match error {
+        StoreError::NoSuchBucket => ErrorCode::NoSuchBucket,
+        StoreError::BucketExists { .. } => ErrorCode::BucketAlreadyExists,
+        StoreError::BucketNotEmpty => ErrorCode::BucketNotEmpty,
+        StoreError::NoSuchKey => ErrorCode::NoSuchKey,
+        StoreError::NoSuchVersion => ErrorCode::NoSuchVersion,
+        StoreError::NoSuchUpload => ErrorCode::NoSuchUpload,
+        StoreError::PartReplaced(_) => ErrorCode::InvalidPart,
+        StoreError::PreconditionFailed => ErrorCode::PreconditionFailed,
+        StoreError::TooLarge => ErrorCode::EntityTooLarge,
+        StoreError::DiskFull => ErrorCode::InsufficientStorage,
+        StoreError::ReadOnly(_) | StoreError::Closed => ErrorCode::ServiceUnavailable,
+        StoreError::Corrupt(_) | StoreError::Io(_) => ErrorCode::InternalError,
+    };
+    if code.status() >= 500 {
+        log::error!("request {id}: {error}");
+    }
+    S3Error::new(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SeededEntropy;
+
+    fn status(error: &StoreError) -> u16 {
+        told(error, &RequestId::new(&SeededEntropy::new(1))).status()
+    }
+
+    #[test]
+    fn each_error_of_the_store_has_its_status() {
+        assert_eq!(status(&StoreError::NoSuchBucket), 404);
+        assert_eq!(status(&StoreError::BucketExists { owner: "o".to_owned() }), 409);
+        assert_eq!(status(&StoreError::BucketNotEmpty), 409);
+        assert_eq!(status(&StoreError::PreconditionFailed), 412);
+        assert_eq!(status(&StoreError::TooLarge), 400);
+        assert_eq!(status(&StoreError::DiskFull), 507);
+        assert_eq!(status(&StoreError::ReadOnly("why".to_owned())), 503);
+        assert_eq!(status(&StoreError::Closed), 503);
+    }
+
+    #[test]
+    fn clients_see_nothing_of_the_disk() {
+        let id = RequestId::new(&SeededEntropy::new(1));
+        let error = told(&StoreError::Io("/var/lib/store: bad sector".to_owned()), &id);
+        assert_eq!(error, S3Error::new(ErrorCode::InternalError));
+    }
+}

@@ -1,0 +1,165 @@
+//! The version that a request is about, and the one that a copy is made of.
+
+use std::ops::Range;
+
+use super::failure::{self, ForClient as _};
+use super::{Context, version_id};
+use crate::auth::{Action, Authorized};
+use crate::base::limits::PUT_SIZE_MAX_BYTES;
+use crate::s3::conditions::{ReadConditions, Verdict};
+use crate::s3::{Call, CopySource, ErrorCode, Response, S3Error};
+use crate::store::{self, BucketInfo, Found, Selector, StoreError, VersionRecord};
+
+/// The version that is asked for, if there is one to be read.
+///
+/// # Errors
+/// Those of a read: `NoSuchKey` or, for whom it must be concealed from, `AccessDenied`; `NoSuchVersion`;
+/// `MethodNotAllowed` for a delete marker that is named.
+pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Found, S3Error> {
+    let which = version_id::selector(&call.query)?;
+    let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
+    let found = found.map_err(|error| conceal(error, proof, call.bucket()))?;
+    if !found.version.delete_marker {
+        return Ok(found);
+    }
+    Err(match which {
+        Selector::Current => conceal(deleted(&found, call), proof, call.bucket()),
+        Selector::Null | Selector::Id(_) => marker(&found, call),
+    })
+}
+
+/// Whether a key exists is told to those alone who may list the bucket (S3 API reference, GetObject, "Permissions").
+fn conceal(error: S3Error, proof: &Authorized, bucket: &str) -> S3Error {
+    let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, bucket, None);
+    if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
+}
+
+/// The answer where the current version is a delete marker (S3 user guide, "Working with delete markers").
+fn deleted(found: &Found, call: &Call<'_>) -> S3Error {
+    let error =
+        S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
+    with_version_id(error, &found.bucket, &found.version)
+}
+
+/// The answer where the version that was named is a delete marker.
+fn marker(found: &Found, call: &Call<'_>) -> S3Error {
+    let error = S3Error::new(ErrorCode::MethodNotAllowed)
+        .element("Method", call.request.method.as_str())
+        .element("ResourceType", "DeleteMarker")
+        .header("Allow", "DELETE")
+        .header("Last-Modified", found.version.modified.to_http_date())
+        .header("p-delete-marker", "true");
+    with_version_id(error, &found.bucket, &found.version)
+}
+
+fn with_version_id(error: S3Error, bucket: &BucketInfo, version: &VersionRecord) -> S3Error {
+    match version_id::shown(bucket, version) {
+        Some(id) => error.header("p-version-id", id),
+        None => error,
+    }
+}
+
+/// What a copy is made of: a version that the caller may read.
+pub(super) struct Source {
+    /// The bucket and the version.
+    pub(super) found: Found,
+    /// How the client named it.
+    pub(super) named: CopySource,
+}
+
+/// The version that `p-copy-source` names, if the caller may read it and its conditions hold.
+///
+/// # Errors
+/// `InvalidArgument` for what names nothing; `AccessDenied`; `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`;
+/// `InvalidRequest` for a delete marker that is named; `PreconditionFailed`.
+pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Source, S3Error> {
+    let named = CopySource::from_headers(call.vendor())?;
+    let which = version_id::named(named.version.as_deref())?;
+    let action = if which == Selector::Current { Action::GetObject } else { Action::GetObjectVersion };
+    if !proof.may(action, &named.bucket, Some(named.key.as_str())) {
+        return Err(S3Error::new(ErrorCode::AccessDenied));
+    }
+    let found = context.store.find(&named.bucket, named.key.as_str(), which);
+    let found = found.map_err(|error| conceal(told(&error, &named, call), proof, &named.bucket))?;
+    if found.version.delete_marker {
+        return Err(conceal(marked_source(&named, which), proof, &named.bucket));
+    }
+    check_conditions(&found.version, call)?;
+    Ok(Source { found, named })
+}
+
+/// What the client is told of an error of the store about a source.
+fn told(error: &StoreError, named: &CopySource, call: &Call<'_>) -> S3Error {
+    let version = named.version.as_deref().unwrap_or_default();
+    failure::told_of(error, &call.id, (&named.bucket, named.key.as_str(), version))
+}
+
+/// The answer where a copy is to be made of a delete marker (S3 API reference, CopyObject).
+fn marked_source(named: &CopySource, which: Selector) -> S3Error {
+    match which {
+        Selector::Current => S3Error::new(ErrorCode::NoSuchKey).element("Key", named.key.as_str()),
+        Selector::Null | Selector::Id(_) => S3Error::new(ErrorCode::InvalidRequest).message(
+            "The source of a copy request may not specifically refer to a delete marker by version id.",
+        ),
+    }
+}
+
+fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Error> {
+    let conditions = ReadConditions::of_copy_source(call.vendor());
+    match conditions.decide(&version.etag.to_string(), version.modified) {
+        Verdict::Proceed => Ok(()),
+        Verdict::Failed(condition) | Verdict::NotModified(condition) => {
+            let name = format!("{}copy-source-{condition}", call.dialect.header_prefix());
+            Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", name))
+        }
+    }
+}
+
+impl Source {
+    /// Bytes of the source, to be copied.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for more than can be put at once (S3 API reference, CopyObject and UploadPartCopy).
+    pub(super) fn bytes(&self, range: Range<u64>) -> Result<store::CopySource, S3Error> {
+        if range.end - range.start > PUT_SIZE_MAX_BYTES {
+            return Err(S3Error::new(ErrorCode::InvalidRequest).message(format!(
+                "The specified copy source is larger than the maximum allowable size for a copy source: \
+                 {PUT_SIZE_MAX_BYTES}"
+            )));
+        }
+        let key = self.named.key.as_str().to_owned();
+        Ok(store::CopySource {
+            bucket: self.found.bucket.id,
+            key,
+            version: self.found.version.clone(),
+            range,
+        })
+    }
+
+    /// What the client is told of a copy that the store has made, or not: a source that went away meanwhile is not there.
+    ///
+    /// # Errors
+    /// `NoSuchVersion` or `NoSuchKey` for a source that is gone; else those of the store.
+    pub(super) fn copied<T>(&self, outcome: Result<T, StoreError>, call: &Call<'_>) -> Result<T, S3Error> {
+        match outcome {
+            Err(StoreError::NoSuchVersion) => Err(self.gone(call)),
+            outcome => outcome.for_client(call),
+        }
+    }
+
+    fn gone(&self, call: &Call<'_>) -> S3Error {
+        let error = match self.named.version {
+            Some(_) => StoreError::NoSuchVersion,
+            None => StoreError::NoSuchKey,
+        };
+        told(&error, &self.named, call)
+    }
+
+    /// Tells in a response which version was copied, where the bucket of the source has versions.
+    pub(super) fn announce(&self, response: Response) -> Response {
+        match version_id::shown(&self.found.bucket, &self.found.version) {
+            Some(id) => response.header("p-copy-source-version-id", id),
+            None => response,
+        }
+    }
+}

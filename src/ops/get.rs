@@ -1,0 +1,220 @@
+//! GetObject and HeadObject.
+
+use std::io;
+use std::ops::Range;
+
+use super::failure::{self, ForClient as _};
+use super::{Context, checksums, find, tagging, version_id};
+use crate::auth::Authorized;
+use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
+use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
+use crate::s3::range::ByteRange;
+use crate::s3::{BodySource, Call, ErrorCode, RequestId, Response, ResponseBody, S3Error, metadata};
+use crate::store::{AssembledPart, Checksum, Found, ObjectReader, VersionRecord};
+
+/// A body of at most this size is read, and so verified, before the answer begins.
+const WHOLE_MAX_BYTES: u64 = 256 * KIB;
+
+/// GetObject.
+pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let found = find::target(context, proof, call)?;
+    let (response, bytes) = head_of(&found, proof, call)?;
+    let length = bytes.end - bytes.start;
+    if length == 0 {
+        return Ok(response);
+    }
+    let reader = context.store.read(&found.version, bytes).for_client(call)?;
+    let body =
+        if length <= WHOLE_MAX_BYTES { whole(reader, length, call) } else { stream(reader, length, call) };
+    Ok(response.with_body(body?))
+}
+
+/// HeadObject.
+pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let found = find::target(context, proof, call)?;
+    let (response, bytes) = head_of(&found, proof, call)?;
+    Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
+}
+
+/// Status and headers of the answer, and the bytes that belong to it.
+fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Response, Range<u64>), S3Error> {
+    if proof.identity().is_anonymous() && metadata::overrides(&call.query) {
+        return Err(S3Error::new(ErrorCode::InvalidRequest)
+            .message("Request specific response headers cannot be used for anonymous GET requests."));
+    }
+    let version = &found.version;
+    let etag = version.etag.to_string();
+    check_conditions(version, call)?;
+    let piece = piece(version, &etag, call)?;
+    let mut response = Response::new(if piece.is_some() { 206 } else { 200 })
+        .header("Accept-Ranges", "bytes")
+        .header("Last-Modified", version.modified.to_http_date())
+        .header("ETag", etag);
+    response = version_id::tell(response, found);
+    response = metadata::send(version.attributes.iter(), &call.query, response)?;
+    response = tagging::counted(response, version, proof, call);
+    match piece {
+        Some(piece) => Ok((piece.announce(response, version, call), piece.bytes)),
+        None => Ok((with_checksums(response, &version.checksums, call), 0..version.size)),
+    }
+}
+
+/// Whether the conditions of the read hold.
+///
+/// # Errors
+/// `PreconditionFailed`, and `NotModified`, which is no error to the client.
+pub(super) fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Error> {
+    let etag = version.etag.to_string();
+    match ReadConditions::from_headers(call.headers()).decide(&etag, version.modified) {
+        Verdict::Proceed => Ok(()),
+        Verdict::Failed(condition) => {
+            Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
+        }
+        Verdict::NotModified(_) => Err(not_modified(version, &etag)),
+    }
+}
+
+/// The answer to a client that has it already, with what its cache needs (RFC 9110, section 15.4.5).
+fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
+    let mut answer = S3Error::new(ErrorCode::NotModified)
+        .header("ETag", etag)
+        .header("Last-Modified", version.modified.to_http_date());
+    for (kept, sent) in [("cache-control", "Cache-Control"), ("expires", "Expires")] {
+        if let Some(value) = version.attributes.get(kept) {
+            answer = answer.header(sent, value);
+        }
+    }
+    answer
+}
+
+/// Some of the bytes of a version.
+struct Piece<'v> {
+    bytes: Range<u64>,
+    /// The part that they are, and how many there are.
+    part: Option<(&'v AssembledPart, usize)>,
+}
+
+impl Piece<'_> {
+    /// Tells in a response what piece it bears. The checksum of the whole would be no use.
+    fn announce(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
+        let (Range { start, end }, size) = (&self.bytes, version.size);
+        let shown = if start < end { format!("{start}-{}", end - 1) } else { "*".to_owned() };
+        response = response.header("Content-Range", format!("bytes {shown}/{size}"));
+        match self.part {
+            None => response,
+            Some((part, count)) => {
+                response = response.header("p-mp-parts-count", count.to_string());
+                with_checksums(response, part.checksum.as_slice(), call)
+            }
+        }
+    }
+}
+
+/// The bytes that `Range` or `partNumber` ask for; `None` for all.
+fn piece<'v>(version: &'v VersionRecord, etag: &str, call: &Call<'_>) -> Result<Option<Piece<'v>>, S3Error> {
+    let number = call.query.number("partNumber", 1..=PART_NUMBER_MAX)?;
+    let range = match (number, call.headers().get_str("range")) {
+        (None, None) => None,
+        (None, Some(_)) if !range_applies(call.headers(), etag, version.modified) => None,
+        (None, Some(header)) => range_of(header, version.size)?,
+        (Some(_), Some(_)) => {
+            return Err(S3Error::new(ErrorCode::InvalidRequest)
+                .message("Cannot specify both Range header and partNumber query parameter."));
+        }
+        (Some(number), None) => return part_of(version, number),
+    };
+    Ok(range.map(|bytes| Piece { bytes, part: None }))
+}
+
+/// A part. An object that was put in one piece has one.
+fn part_of(version: &VersionRecord, number: u32) -> Result<Option<Piece<'_>>, S3Error> {
+    let Some(assembly) = &version.upload else {
+        let whole = (version.size > 0).then_some(Piece { bytes: 0..version.size, part: None });
+        return if number == 1 { Ok(whole) } else { Err(S3Error::new(ErrorCode::InvalidPartNumber)) };
+    };
+    let mut start = 0;
+    for part in &assembly.parts {
+        if part.number == number {
+            let part = (part, assembly.parts.len());
+            return Ok(Some(Piece { bytes: start..start + part.0.size, part: Some(part) }));
+        }
+        start += part.size;
+    }
+    Err(S3Error::new(ErrorCode::InvalidPartNumber))
+}
+
+fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {
+    let Some(range) = ByteRange::parse(header) else { return Ok(None) };
+    range.resolve(size).map(Some).ok_or_else(|| {
+        S3Error::new(ErrorCode::InvalidRange)
+            .element("RangeRequested", header)
+            .element("ActualObjectSize", size.to_string())
+            .header("Content-Range", format!("bytes */{size}"))
+    })
+}
+
+/// Adds checksums where they are asked for.
+fn with_checksums(mut response: Response, checksums: &[Checksum], call: &Call<'_>) -> Response {
+    if !call.p("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
+        return response;
+    }
+    for checksum in checksums {
+        response = response.header(checksums::header(checksum), checksums::text(checksum));
+    }
+    match checksums.first() {
+        Some(checksum) => response.header("p-checksum-type", checksums::type_name(checksum.kind)),
+        None => response,
+    }
+}
+
+/// All of a small body.
+fn whole(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
+    let mut bytes = vec![0; length as usize];
+    fill(&mut reader, &mut bytes, call)?;
+    Ok(ResponseBody::Bytes(bytes))
+}
+
+/// A large body. Its first bytes are read before the answer is decided, so that damage there still makes an error of it.
+fn stream(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
+    let mut first = vec![0; BLOCK_BYTES as usize];
+    fill(&mut reader, &mut first, call)?;
+    let source = Box::new(ObjectBody { first, sent: 0, reader, id: call.id.clone() });
+    Ok(ResponseBody::Stream { length: Some(length), source })
+}
+
+/// Fills `buf`, which is no longer than what is there.
+fn fill(reader: &mut ObjectReader, buf: &mut [u8], call: &Call<'_>) -> Result<(), S3Error> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match reader.read(&mut buf[filled..]).for_client(call)? {
+            0 => {
+                log::error!("request {}: the object ends after {filled} bytes of {}", call.id, buf.len());
+                return Err(S3Error::new(ErrorCode::InternalError));
+            }
+            read => filled += read,
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of an object on their way out.
+struct ObjectBody {
+    first: Vec<u8>,
+    /// How many of the first bytes have been handed out.
+    sent: usize,
+    reader: ObjectReader,
+    id: RequestId,
+}
+
+impl BodySource for ObjectBody {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.first[self.sent..];
+        if rest.is_empty() {
+            return self.reader.read(buf).map_err(|error| io::Error::other(failure::told(&error, &self.id)));
+        }
+        let count = rest.len().min(buf.len());
+        buf[..count].copy_from_slice(&rest[..count]);
+        self.sent += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,115 @@
+//! The tags of objects.
+
+use super::failure::ForClient as _;
+use super::{Context, body, find, version_id};
+use crate::auth::{Action, Authorized};
+use crate::s3::render::xml;
+use crate::s3::{Call, ErrorCode, Response, S3Error, tags};
+use crate::store::{Found, StoreError, VersionRecord};
+use crate::xml::{Element, XmlError};
+
+/// GetObjectTagging.
+pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let found = find::target(context, proof, call)?;
+    let mut document = context.document("Tagging");
+    document.element("TagSet", |set| {
+        for (key, value) in &found.version.tags {
+            set.element("Tag", |tag| {
+                tag.leaf("Key", key);
+                tag.leaf("Value", value);
+            });
+        }
+    });
+    Ok(version_id::tell(xml(200, document), &found))
+}
+
+/// PutObjectTagging. Durable on return.
+pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
+    body::announced_length(&call.request.body)?;
+    let found = find::target(context, proof, call)?;
+    let request = body::read_document(call)?;
+    let tags = parse(&request)?;
+    replace(context, call, found, tags, 200)
+}
+
+/// DeleteObjectTagging. Durable on return.
+pub(super) fn delete(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let found = find::target(context, proof, call)?;
+    replace(context, call, found, Vec::new(), 204)
+}
+
+fn replace(
+    context: &Context,
+    call: &Call<'_>,
+    found: Found,
+    tags: Vec<(String, String)>,
+    status: u16,
+) -> Result<Response, S3Error> {
+    let response = version_id::tell(Response::new(status), &found);
+    let replaced = context.store.set_tags(call.bucket(), call.key(), found.version, tags);
+    let named = call.query.has("versionId");
+    let replaced = replaced.map_err(|error| match error {
+        StoreError::NoSuchVersion if !named => StoreError::NoSuchKey,
+        other => other,
+    });
+    replaced.for_client(call)?;
+    Ok(response)
+}
+
+fn parse(request: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
+    let document = body::parse(request, "Tagging")?;
+    let set = document.root().child("TagSet").map_err(body::malformed)?;
+    let set = set.ok_or_else(|| body::malformed_because("there is no TagSet"))?;
+    let read = set.all("Tag").map(parse_tag).collect::<Result<Option<Vec<_>>, _>>();
+    let read = read.map_err(body::malformed)?;
+    let read = read.ok_or_else(|| body::malformed_because("a Tag has a Key and a Value"))?;
+    tags::check(&read)?;
+    Ok(read)
+}
+
+fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
+    let (key, value) = (tag.child_text("Key")?, tag.child_text("Value")?);
+    Ok(key.zip(value).map(|(key, value)| (key.into_owned(), value.into_owned())))
+}
+
+/// The tags that the header `p-tagging` gives to an object that is to be made. To give any takes a permission of its own
+/// (S3 API reference, PutObject, "Permissions").
+///
+/// # Errors
+/// `AccessDenied`; those of [`tags::from_header`].
+pub(super) fn of_new(proof: &Authorized, call: &Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
+    let tags = tags::from_header(call.vendor())?;
+    check_may_set(&tags, proof, call)?;
+    Ok(tags)
+}
+
+/// The same for tags that come from elsewhere.
+///
+/// # Errors
+/// `AccessDenied`.
+pub(super) fn check_may_set(
+    tags: &[(String, String)],
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<(), S3Error> {
+    if tags.is_empty() || proof.may(Action::PutObjectTagging, call.bucket(), Some(call.key())) {
+        return Ok(());
+    }
+    Err(S3Error::new(ErrorCode::AccessDenied))
+}
+
+/// Tells how many tags there are, if there are any, to whoever may read them (S3 API reference, GetObject,
+/// "x-amz-tagging-count").
+pub(super) fn counted(
+    response: Response,
+    version: &VersionRecord,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Response {
+    let named = call.query.has("versionId");
+    let action = if named { Action::GetObjectVersionTagging } else { Action::GetObjectTagging };
+    if version.tags.is_empty() || !proof.may(action, call.bucket(), Some(call.key())) {
+        return response;
+    }
+    response.header("p-tagging-count", version.tags.len().to_string())
+}

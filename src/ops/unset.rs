@@ -1,0 +1,30 @@
+//! Operations that are known and not served, and reads of configurations that are never set here: tools break when they
+//! are told that the latter do not exist.
+
+use super::Context;
+use super::failure::ForClient as _;
+use crate::auth::Authorized;
+use crate::s3::{Call, ErrorCode, Operation, Response, S3Error};
+
+/// Says so, once it is certain that the bucket exists.
+pub(super) fn answer(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    context.store.bucket(call.bucket()).for_client(call)?;
+    let code = code_of(call.operation).unwrap_or(ErrorCode::NotImplemented);
+    Err(S3Error::new(code).element("BucketName", call.bucket()))
+}
+
+/// The code for a configuration that is not set (S3 API reference, each operation's "Errors").
+fn code_of(operation: Operation) -> Option<ErrorCode> {
+    match operation {
+        Operation::GetBucketCors => Some(ErrorCode::NoSuchCORSConfiguration),
+        Operation::GetBucketEncryption => Some(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
+        Operation::GetBucketLifecycleConfiguration => Some(ErrorCode::NoSuchLifecycleConfiguration),
+        Operation::GetBucketOwnershipControls => Some(ErrorCode::OwnershipControlsNotFoundError),
+        Operation::GetBucketPolicy => Some(ErrorCode::NoSuchBucketPolicy),
+        Operation::GetBucketReplication => Some(ErrorCode::ReplicationConfigurationNotFoundError),
+        Operation::GetBucketTagging => Some(ErrorCode::NoSuchTagSet),
+        Operation::GetBucketWebsite => Some(ErrorCode::NoSuchWebsiteConfiguration),
+        Operation::GetObjectLockConfiguration => Some(ErrorCode::ObjectLockConfigurationNotFoundError),
+        _ => None,
+    }
+}

@@ -1,0 +1,86 @@
+//! A request whose place in the protocol is known.
+
+use std::fmt;
+
+use crate::base::Entropy;
+use crate::s3::{Dialect, Headers, Operation, Query, Request, Target, VendorHeaders};
+
+/// Names one request, for the client and in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// A new one: 16 upper-case hexadecimal digits.
+    pub fn new(entropy: &dyn Entropy) -> Self {
+        Self(format!("{:016X}", entropy.next_u64()))
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What an operation is handed: a request, routed and authenticated.
+pub struct Call<'c> {
+    /// The name of the request.
+    pub id: RequestId,
+    /// How the client spells vendor names.
+    pub dialect: Dialect,
+    /// What it asks for.
+    pub operation: Operation,
+    /// What it asks that of.
+    pub target: Target,
+    /// The parameters.
+    pub query: Query,
+    /// The request; its body has been wrapped by whoever verifies signatures.
+    pub request: Request<'c>,
+}
+
+impl Call<'_> {
+    /// The header lines.
+    pub fn headers(&self) -> &Headers {
+        &self.request.headers
+    }
+
+    /// The vendor header lines.
+    pub fn vendor(&self) -> VendorHeaders<'_> {
+        VendorHeaders::new(&self.request.headers, self.dialect)
+    }
+
+    /// The value of the vendor header `p-{suffix}`, if it is UTF-8.
+    pub fn p(&self, suffix: &str) -> Option<&str> {
+        self.vendor().get_str(suffix)
+    }
+
+    /// The bucket that is asked for.
+    pub fn bucket(&self) -> &str {
+        self.target.bucket()
+    }
+
+    /// The key that is asked for.
+    pub fn key(&self) -> &str {
+        self.target.key()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SeededEntropy;
+
+    #[test]
+    fn request_ids_are_sixteen_digits_and_differ() {
+        let entropy = SeededEntropy::new(1);
+        let (a, b) = (RequestId::new(&entropy), RequestId::new(&entropy));
+        assert_eq!(a.as_str().len(), 16);
+        assert!(a.as_str().bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()));
+        assert_ne!(a, b);
+    }
+}

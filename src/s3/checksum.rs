@@ -1,0 +1,342 @@
+//! Checksums of what is uploaded (S3 user guide, "Checking object integrity"): which one a request claims, in a header or
+//! in a trailer, and how each is computed.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::base::digest::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+use crate::s3::{ErrorCode, S3Error, VendorHeaders};
+
+/// An algorithm that clients may choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// CRC-32/ISO-HDLC.
+    Crc32,
+    /// CRC-32/ISCSI.
+    Crc32c,
+    /// CRC-64/NVME.
+    Crc64Nvme,
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+
+    /// The name, as in `p-sdk-checksum-algorithm`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Crc32 => "CRC32",
+            Self::Crc32c => "CRC32C",
+            Self::Crc64Nvme => "CRC64NVME",
+            Self::Sha1 => "SHA1",
+            Self::Sha256 => "SHA256",
+        }
+    }
+
+    /// The algorithm of that name, whatever the case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// The header or trailer that bears its value.
+    pub fn header(self) -> &'static str {
+        match self {
+            Self::Crc32 => "p-checksum-crc32",
+            Self::Crc32c => "p-checksum-crc32c",
+            Self::Crc64Nvme => "p-checksum-crc64nvme",
+            Self::Sha1 => "p-checksum-sha1",
+            Self::Sha256 => "p-checksum-sha256",
+        }
+    }
+
+    /// That header without its prefix.
+    pub fn suffix(self) -> &'static str {
+        &self.header()["p-".len()..]
+    }
+
+    /// The length of its values in bytes.
+    pub fn value_len(self) -> usize {
+        match self {
+            Self::Crc32 | Self::Crc32c => 4,
+            Self::Crc64Nvme => 8,
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+
+    /// Whether the checksum of some bytes follows from those of their pieces.
+    pub fn combines(self) -> bool {
+        matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
+    }
+
+    /// The checksum of two runs of bytes, one behind the other, from that of each and the length of the second; `None` where
+    /// it does not follow from them.
+    pub fn combine(self, first: &[u8], second: &[u8], second_len: u64) -> Option<Vec<u8>> {
+        let short = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
+        let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);
+        match self {
+            Self::Crc32 => {
+                Some(Crc32::combine(short(first)?, short(second)?, second_len).to_be_bytes().to_vec())
+            }
+            Self::Crc32c => {
+                Some(Crc32c::combine(short(first)?, short(second)?, second_len).to_be_bytes().to_vec())
+            }
+            Self::Crc64Nvme => {
+                Some(Crc64Nvme::combine(long(first)?, long(second)?, second_len).to_be_bytes().to_vec())
+            }
+            Self::Sha1 | Self::Sha256 => None,
+        }
+    }
+
+    /// Reads a value from its base64 form; `None` for what is none or has another length.
+    fn decode(self, text: &[u8]) -> Option<Vec<u8>> {
+        BASE64.decode(text).ok().filter(|value| value.len() == self.value_len())
+    }
+}
+
+/// The base64 form of a checksum.
+pub fn encode(value: &[u8]) -> String {
+    BASE64.encode(value)
+}
+
+/// A checksum in the making.
+#[derive(Debug, Clone)]
+pub enum Running {
+    /// Of [`Algorithm::Crc32`].
+    Crc32(Crc32),
+    /// Of [`Algorithm::Crc32c`].
+    Crc32c(Crc32c),
+    /// Of [`Algorithm::Crc64Nvme`].
+    Crc64Nvme(Crc64Nvme),
+    /// Of [`Algorithm::Sha1`].
+    Sha1(Sha1),
+    /// Of [`Algorithm::Sha256`].
+    Sha256(Sha256),
+}
+
+impl Running {
+    /// The checksum of no bytes.
+    pub fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Crc32 => Self::Crc32(Crc32::new()),
+            Algorithm::Crc32c => Self::Crc32c(Crc32c::new()),
+            Algorithm::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
+            Algorithm::Sha1 => Self::Sha1(Sha1::new()),
+            Algorithm::Sha256 => Self::Sha256(Sha256::new()),
+        }
+    }
+
+    /// Takes more bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Crc32(crc) => crc.update(bytes),
+            Self::Crc32c(crc) => crc.update(bytes),
+            Self::Crc64Nvme(crc) => crc.update(bytes),
+            Self::Sha1(digest) => digest.update(bytes),
+            Self::Sha256(digest) => digest.update(bytes),
+        }
+    }
+
+    /// The checksum of all bytes, CRCs with their highest byte first.
+    pub fn finish(self) -> Vec<u8> {
+        match self {
+            Self::Crc32(crc) => crc.value().to_be_bytes().to_vec(),
+            Self::Crc32c(crc) => crc.value().to_be_bytes().to_vec(),
+            Self::Crc64Nvme(crc) => crc.value().to_be_bytes().to_vec(),
+            Self::Sha1(digest) => digest.finish().to_vec(),
+            Self::Sha256(digest) => digest.finish().to_vec(),
+        }
+    }
+}
+
+/// What a request claims its body's checksum to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// This value.
+    Value(Algorithm, Vec<u8>),
+    /// The value that will stand in the trailer.
+    Trailer(Algorithm),
+}
+
+impl Claim {
+    /// The algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Value(algorithm, _) | Self::Trailer(algorithm) => *algorithm,
+        }
+    }
+
+    /// Reads the `p-checksum-*` headers, `p-trailer` and `p-sdk-checksum-algorithm`.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for more than one checksum, for a value that is none, for a trailer that is no checksum, and for
+    /// an algorithm announced without its checksum.
+    pub fn from_headers(vendor: VendorHeaders<'_>) -> Result<Option<Self>, S3Error> {
+        let mut claims = Vec::new();
+        for algorithm in Algorithm::ALL {
+            for text in vendor.get_all(algorithm.suffix()) {
+                claims.push(Self::Value(algorithm, parse_value(algorithm, text)?));
+            }
+        }
+        if let Some(names) = vendor.get("trailer") {
+            claims.push(Self::Trailer(trailing_algorithm(names, vendor)?));
+        }
+        if claims.len() > 1 {
+            return Err(invalid("Expecting a single checksum: one checksum header, or one in the trailer."));
+        }
+        let claim = claims.pop();
+        check_announced(vendor, claim.as_ref())?;
+        Ok(claim)
+    }
+}
+
+/// Reads the value of a checksum header or trailer.
+///
+/// # Errors
+/// `InvalidRequest`.
+pub fn parse_value(algorithm: Algorithm, text: &[u8]) -> Result<Vec<u8>, S3Error> {
+    let message = || format!("Value for the {} header is invalid.", algorithm.suffix());
+    algorithm.decode(text).ok_or_else(|| invalid(message()))
+}
+
+/// The one checksum that `p-trailer` announces.
+fn trailing_algorithm(names: &[u8], vendor: VendorHeaders<'_>) -> Result<Algorithm, S3Error> {
+    let unsupported = || invalid("The value specified in the trailer header is not supported.");
+    let name = std::str::from_utf8(names).map_err(|_| unsupported())?.trim().to_ascii_lowercase();
+    let suffix = name.strip_prefix(vendor.dialect().header_prefix()).ok_or_else(unsupported)?;
+    Algorithm::ALL.into_iter().find(|algorithm| algorithm.suffix() == suffix).ok_or_else(unsupported)
+}
+
+/// An algorithm that a client announces must come with a value (S3 API reference, PutObject,
+/// "x-amz-sdk-checksum-algorithm").
+fn check_announced(vendor: VendorHeaders<'_>, claim: Option<&Claim>) -> Result<(), S3Error> {
+    let Some(name) = vendor.get_str("sdk-checksum-algorithm") else { return Ok(()) };
+    let announced = Algorithm::from_name(name)
+        .ok_or_else(|| invalid("Value for the sdk-checksum-algorithm header is invalid."))?;
+    let matching = match claim {
+        Some(claim) => claim.algorithm() == announced,
+        None => vendor.get_str("checksum-algorithm").and_then(Algorithm::from_name) == Some(announced),
+    };
+    if matching {
+        return Ok(());
+    }
+    Err(invalid(
+        "sdk-checksum-algorithm specified, but no corresponding checksum or trailer headers were found.",
+    ))
+}
+
+fn invalid(message: impl Into<String>) -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest).message(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::s3::{Dialect, Headers};
+
+    fn claim(lines: &[(&str, &str)]) -> Result<Option<Claim>, ErrorCode> {
+        let mut headers = Headers::default();
+        for (name, value) in lines {
+            headers.push(name, value.as_bytes());
+        }
+        Claim::from_headers(VendorHeaders::new(&headers, Dialect::Svc)).map_err(|e| e.code)
+    }
+
+    const CHECK: &str = "y/Q5Jg==";
+    const INVALID: Result<Option<Claim>, ErrorCode> = Err(ErrorCode::InvalidRequest);
+
+    #[test]
+    fn every_algorithm_computes_its_check_value() {
+        let expected = [
+            "y/Q5Jg==",
+            "4waSgw==",
+            "rosUhgp5mIg=",
+            "98O8HYCOBHMq32eZZczDTKeuNEE=",
+            "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
+        ];
+        for (algorithm, expected) in Algorithm::ALL.into_iter().zip(expected) {
+            let mut running = Running::new(algorithm);
+            running.update(b"12345");
+            running.update(b"6789");
+            let value = running.finish();
+            assert_eq!(value.len(), algorithm.value_len());
+            assert_eq!(encode(&value), expected, "{algorithm:?}");
+            assert_eq!(algorithm.decode(expected.as_bytes()), Some(value));
+        }
+    }
+
+    #[test]
+    fn the_checksum_of_a_whole_follows_from_its_pieces_unless_it_is_a_digest() {
+        let of = |algorithm, bytes: &[u8]| {
+            let mut running = Running::new(algorithm);
+            running.update(bytes);
+            running.finish()
+        };
+        for algorithm in Algorithm::ALL {
+            let (first, second) = (of(algorithm, b"1234"), of(algorithm, b"56789"));
+            let whole = algorithm.combines().then(|| of(algorithm, b"123456789"));
+            assert_eq!(algorithm.combine(&first, &second, 5), whole, "{algorithm:?}");
+            let same = algorithm.combines().then(|| first.clone());
+            assert_eq!(algorithm.combine(&first, &of(algorithm, b""), 0), same, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn a_checksum_is_claimed_in_a_header_or_a_trailer() {
+        let value = vec![0xcb, 0xf4, 0x39, 0x26];
+        assert_eq!(claim(&[]), Ok(None));
+        assert_eq!(
+            claim(&[("x-svc-checksum-crc32", CHECK)]),
+            Ok(Some(Claim::Value(Algorithm::Crc32, value)))
+        );
+        assert_eq!(
+            claim(&[("x-svc-trailer", "X-Svc-Checksum-Sha256")]),
+            Ok(Some(Claim::Trailer(Algorithm::Sha256)))
+        );
+        assert_eq!(
+            claim(&[("x-svc-checksum-mode", "ENABLED"), ("x-svc-checksum-type", "FULL_OBJECT")]),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn values_that_are_none_are_refused() {
+        for value in ["", "y/Q5Jg", "y/Q5J", "AAAA", "####", "y/Q5Jg==="] {
+            assert_eq!(claim(&[("x-svc-checksum-crc32", value)]), INVALID, "{value}");
+        }
+    }
+
+    #[test]
+    fn two_checksums_are_refused() {
+        let header = ("x-svc-checksum-crc32", CHECK);
+        assert_eq!(claim(&[header, ("x-svc-checksum-crc32c", CHECK)]), INVALID);
+        assert_eq!(claim(&[header, header]), INVALID);
+        assert_eq!(claim(&[header, ("x-svc-trailer", "x-svc-checksum-crc32")]), INVALID);
+    }
+
+    #[test]
+    fn a_trailer_must_be_a_checksum_in_the_same_dialect() {
+        for name in ["", "x-amz-checksum-crc32", "x-svc-meta-a", "x-svc-checksum-crc32, x-svc-checksum-sha1"]
+        {
+            assert_eq!(claim(&[("x-svc-trailer", name)]), INVALID, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_announced_algorithm_needs_its_checksum() {
+        let announced = ("x-svc-sdk-checksum-algorithm", "crc32");
+        assert_eq!(claim(&[announced]), INVALID);
+        assert_eq!(claim(&[announced, ("x-svc-checksum-crc32c", CHECK)]), INVALID);
+        assert_eq!(
+            claim(&[("x-svc-sdk-checksum-algorithm", "CRC31"), ("x-svc-checksum-crc32", CHECK)]),
+            INVALID
+        );
+        assert!(claim(&[announced, ("x-svc-checksum-crc32", CHECK)]).is_ok());
+        assert!(claim(&[announced, ("x-svc-trailer", "x-svc-checksum-crc32")]).is_ok());
+        assert_eq!(claim(&[announced, ("x-svc-checksum-algorithm", "CRC32")]), Ok(None));
+    }
+}

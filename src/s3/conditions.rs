@@ -1,0 +1,253 @@
+//! Conditional requests (RFC 9110, section 13; S3 user guide, "Conditional requests").
+
+use crate::base::Timestamp;
+use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
+
+/// The conditions of a read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadConditions {
+    /// `If-Match`: one of these tags, or `*`.
+    pub if_match: Option<String>,
+    /// `If-None-Match`: none of these tags, or `*`.
+    pub if_none_match: Option<String>,
+    /// `If-Modified-Since`.
+    pub if_modified_since: Option<Timestamp>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified_since: Option<Timestamp>,
+}
+
+/// What the conditions of a read come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go on.
+    Proceed,
+    /// The client has it already: status 304; the name of the condition that says so.
+    NotModified(&'static str),
+    /// Status 412; the name of the condition that does not hold.
+    Failed(&'static str),
+}
+
+impl ReadConditions {
+    /// Reads the four headers. Dates that are none are ignored (RFC 9110, sections 13.1.3 and 13.1.4).
+    pub fn from_headers(headers: &Headers) -> Self {
+        Self::read(|name| headers.get(name))
+    }
+
+    /// Reads the same conditions on the source of a copy: `p-copy-source-if-match` and so on.
+    pub fn of_copy_source(vendor: VendorHeaders<'_>) -> Self {
+        Self::read(|name| vendor.get(&format!("copy-source-{name}")))
+    }
+
+    fn read<'h>(get: impl Fn(&str) -> Option<&'h [u8]>) -> Self {
+        // A tag that is no text matches nothing, which is not the same as none.
+        let text = |name| get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        let date = |name| {
+            let value = std::str::from_utf8(get(name)?).ok()?;
+            Timestamp::parse_http_date(value)
+        };
+        Self {
+            if_match: text("if-match"),
+            if_none_match: text("if-none-match"),
+            if_modified_since: date("if-modified-since"),
+            if_unmodified_since: date("if-unmodified-since"),
+        }
+    }
+
+    /// Decides in the order of RFC 9110, section 13.2.2: a tag makes the date beside it moot.
+    pub fn decide(&self, etag: &str, modified: Timestamp) -> Verdict {
+        let modified = modified.as_secs();
+        match (&self.if_match, self.if_unmodified_since) {
+            (Some(tags), _) if !matches_strongly(tags, etag) => return Verdict::Failed("If-Match"),
+            (None, Some(date)) if modified > date.as_secs() => return Verdict::Failed("If-Unmodified-Since"),
+            _ => {}
+        }
+        match (&self.if_none_match, self.if_modified_since) {
+            (Some(tags), _) if matches_weakly(tags, etag) => Verdict::NotModified("If-None-Match"),
+            (None, Some(date)) if modified <= date.as_secs() => Verdict::NotModified("If-Modified-Since"),
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// Whether a range is to be served at all: without `If-Range`, or when it names what is there (RFC 9110, section 13.1.5).
+pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool {
+    match headers.get_str("if-range") {
+        None => true,
+        Some(text) => match Timestamp::parse_http_date(text) {
+            Some(date) => date.as_secs() == modified.as_secs(),
+            None => matches_strongly(text, etag),
+        },
+    }
+}
+
+/// The condition of a write (S3 user guide, "Conditional writes").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteCondition {
+    /// None.
+    None,
+    /// `If-None-Match: *`: the key must be absent.
+    IfAbsent,
+    /// `If-Match`: the current version must have this tag, which may be in quotes.
+    IfMatch(String),
+}
+
+impl WriteCondition {
+    /// Reads `If-None-Match` and `If-Match`.
+    ///
+    /// # Errors
+    /// `NotImplemented` for both at once and for any `If-None-Match` but `*`; `InvalidArgument` for what is no text.
+    pub fn from_headers(headers: &Headers) -> Result<Self, S3Error> {
+        let unsupported = |name: &'static str| {
+            S3Error::new(ErrorCode::NotImplemented).element("Header", name).element(
+                "additionalMessage",
+                "Of conditions on a write, If-None-Match: * or one If-Match is served.",
+            )
+        };
+        match (text(headers, "if-none-match")?, if_match(headers)?) {
+            (None, None) => Ok(Self::None),
+            (Some("*"), None) => Ok(Self::IfAbsent),
+            (Some(_), _) => Err(unsupported("If-None-Match")),
+            (None, Some(tag)) => Ok(Self::IfMatch(tag.to_owned())),
+        }
+    }
+}
+
+/// The `If-Match` of a write or a delete, and it alone.
+///
+/// # Errors
+/// `InvalidArgument` for what is no text.
+pub fn if_match(headers: &Headers) -> Result<Option<&str>, S3Error> {
+    text(headers, "if-match")
+}
+
+/// The value of a condition; one that cannot be read must not be taken for none.
+fn text<'h>(headers: &'h Headers, name: &str) -> Result<Option<&'h str>, S3Error> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    std::str::from_utf8(value)
+        .map(Some)
+        .map_err(|_| S3Error::invalid_argument(name, "", "The value of a condition must be an entity tag."))
+}
+
+/// Whether two tags are the same; the quotes around either may be missing.
+pub fn same_tag(a: &str, b: &str) -> bool {
+    fn bare(tag: &str) -> &str {
+        tag.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(tag)
+    }
+    bare(a.trim()) == bare(b.trim())
+}
+
+fn matches_strongly(tags: &str, etag: &str) -> bool {
+    tags.trim() == "*" || tags.split(',').any(|tag| same_tag(tag, etag))
+}
+
+fn matches_weakly(tags: &str, etag: &str) -> bool {
+    let strong = |tag: &str| tag.trim().strip_prefix("W/").unwrap_or(tag).to_owned();
+    tags.trim() == "*" || tags.split(',').any(|tag| same_tag(&strong(tag), etag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::s3::Dialect;
+
+    const TAG: &str = "\"abc\"";
+    const MODIFIED: &str = "Fri, 24 May 2013 00:00:00 GMT";
+    const EARLIER: &str = "Thu, 23 May 2013 00:00:00 GMT";
+    const LATER: &str = "Sat, 25 May 2013 00:00:00 GMT";
+    const NONE_MATCH: Verdict = Verdict::NotModified("If-None-Match");
+    const MODIFIED_SINCE: Verdict = Verdict::NotModified("If-Modified-Since");
+
+    fn headers(lines: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::default();
+        for (name, value) in lines {
+            headers.push(name, value.as_bytes());
+        }
+        headers
+    }
+
+    fn decide(lines: &[(&str, &str)]) -> Verdict {
+        // Half a second past what the header can say: dates are compared in whole seconds.
+        let modified = Timestamp::parse_iso8601("2013-05-24T00:00:00.500Z").unwrap();
+        ReadConditions::from_headers(&headers(lines)).decide(TAG, modified)
+    }
+
+    #[test]
+    fn tags_match_with_and_without_quotes_in_lists_and_by_a_star() {
+        for tags in ["\"abc\"", "abc", "\"x\", \"abc\"", "*", " \"abc\" "] {
+            assert_eq!(decide(&[("if-match", tags)]), Verdict::Proceed, "{tags}");
+            assert_eq!(decide(&[("if-none-match", tags)]), NONE_MATCH, "{tags}");
+        }
+        for tags in ["\"abcd\"", "\"x\", \"y\"", "", "\"abc"] {
+            assert_eq!(decide(&[("if-match", tags)]), Verdict::Failed("If-Match"), "{tags}");
+            assert_eq!(decide(&[("if-none-match", tags)]), Verdict::Proceed, "{tags}");
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_matches_for_not_sending_alone() {
+        assert_eq!(decide(&[("if-none-match", "W/\"abc\"")]), NONE_MATCH);
+        assert_eq!(decide(&[("if-match", "W/\"abc\"")]), Verdict::Failed("If-Match"));
+    }
+
+    #[test]
+    fn dates_are_compared_in_whole_seconds() {
+        assert_eq!(decide(&[("if-modified-since", MODIFIED)]), MODIFIED_SINCE);
+        assert_eq!(decide(&[("if-modified-since", LATER)]), MODIFIED_SINCE);
+        assert_eq!(decide(&[("if-modified-since", EARLIER)]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", MODIFIED)]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", LATER)]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", EARLIER)]), Verdict::Failed("If-Unmodified-Since"));
+    }
+
+    #[test]
+    fn dates_that_are_none_are_ignored() {
+        assert_eq!(decide(&[("if-modified-since", "yesterday")]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", "yesterday")]), Verdict::Proceed);
+    }
+
+    #[test]
+    fn a_tag_makes_the_date_beside_it_moot() {
+        assert_eq!(decide(&[("if-match", TAG), ("if-unmodified-since", EARLIER)]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-none-match", "\"x\""), ("if-modified-since", LATER)]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-none-match", TAG), ("if-modified-since", EARLIER)]), NONE_MATCH);
+        assert_eq!(decide(&[("if-match", "x"), ("if-none-match", TAG)]), Verdict::Failed("If-Match"));
+        assert_eq!(decide(&[("if-match", TAG), ("if-none-match", TAG)]), NONE_MATCH);
+    }
+
+    #[test]
+    fn the_source_of_a_copy_has_conditions_of_its_own() {
+        let lines = headers(&[("if-match", "\"x\""), ("x-amz-copy-source-if-none-match", TAG)]);
+        let modified = Timestamp::parse_http_date(MODIFIED).unwrap();
+        let decide = |dialect| {
+            ReadConditions::of_copy_source(VendorHeaders::new(&lines, dialect)).decide(TAG, modified)
+        };
+        assert_eq!(decide(Dialect::Aws), NONE_MATCH);
+        assert_eq!(decide(Dialect::Svc), Verdict::Proceed);
+    }
+
+    #[test]
+    fn a_range_applies_to_what_if_range_names() {
+        let modified = Timestamp::parse_http_date(MODIFIED).unwrap();
+        let applies = |lines| range_applies(&headers(lines), TAG, modified);
+        assert!(applies(&[]));
+        assert!(applies(&[("if-range", TAG)]) && applies(&[("if-range", MODIFIED)]));
+        assert!(!applies(&[("if-range", "\"x\"")]) && !applies(&[("if-range", EARLIER)]));
+    }
+
+    #[test]
+    fn writes_know_one_condition_at_a_time() {
+        let read = |lines| WriteCondition::from_headers(&headers(lines)).map_err(|e| e.code);
+        assert_eq!(read(&[]), Ok(WriteCondition::None));
+        assert_eq!(read(&[("if-none-match", "*")]), Ok(WriteCondition::IfAbsent));
+        assert_eq!(read(&[("if-match", TAG)]), Ok(WriteCondition::IfMatch(TAG.to_owned())));
+        assert_eq!(read(&[("if-none-match", TAG)]), Err(ErrorCode::NotImplemented));
+        assert_eq!(read(&[("if-none-match", "*"), ("if-match", TAG)]), Err(ErrorCode::NotImplemented));
+    }
+
+    #[test]
+    fn a_condition_that_cannot_be_read_is_not_taken_for_none() {
+        let mut lines = Headers::default();
+        lines.push("if-match", b"\xff");
+        assert_eq!(WriteCondition::from_headers(&lines).unwrap_err().code, ErrorCode::InvalidArgument);
+    }
+}

@@ -1,0 +1,205 @@
+//! Proves that a body is what its sender says: `Content-MD5` (RFC 1864) and the checksum that the request claims.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::base::digest::Md5;
+use crate::s3::checksum::{self, Algorithm, Claim, Running};
+use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
+
+/// The digests of a body in the making, and what they must come to.
+pub struct Integrity {
+    md5: Md5,
+    content_md5: Option<[u8; 16]>,
+    claim: Option<Claim>,
+    /// Of the algorithm that is claimed, or wanted all the same.
+    running: Option<(Algorithm, Running)>,
+}
+
+/// A body's digests, after nothing that was claimed turned out to be false.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// The MD5.
+    pub md5: [u8; 16],
+    /// The checksum that the client sent, or that was computed on request.
+    pub checksum: Option<(Algorithm, Vec<u8>)>,
+}
+
+impl Integrity {
+    /// Reads what the headers claim.
+    ///
+    /// # Errors
+    /// `InvalidDigest` for a `Content-MD5` that is none; those of [`Claim::from_headers`].
+    pub fn from_headers(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Self, S3Error> {
+        let claim = Claim::from_headers(vendor)?;
+        let algorithm = claim.as_ref().map(Claim::algorithm);
+        Ok(Self { claim, ..Self::from_content_md5(headers)? }.computing(algorithm))
+    }
+
+    /// Reads `Content-MD5` alone, where the checksum in the headers is not that of the body.
+    ///
+    /// # Errors
+    /// `InvalidDigest`.
+    pub fn from_content_md5(headers: &Headers) -> Result<Self, S3Error> {
+        let content_md5 = headers.get("content-md5").map(parse_md5).transpose()?;
+        Ok(Self { content_md5, ..Self::none() })
+    }
+
+    /// Nothing is claimed.
+    pub fn none() -> Self {
+        Self { md5: Md5::new(), content_md5: None, claim: None, running: None }
+    }
+
+    /// Has a checksum computed that nobody claims to know. It must be said before the first byte; a claim goes before.
+    #[must_use]
+    pub fn computing(mut self, algorithm: Option<Algorithm>) -> Self {
+        self.running =
+            self.running.or_else(|| algorithm.map(|algorithm| (algorithm, Running::new(algorithm))));
+        self
+    }
+
+    /// The algorithm of the checksum that the headers claim.
+    pub fn claimed_algorithm(&self) -> Option<Algorithm> {
+        self.claim.as_ref().map(Claim::algorithm)
+    }
+
+    /// Whether the headers claim anything about the body.
+    pub fn is_claimed(&self) -> bool {
+        self.content_md5.is_some() || self.claim.is_some()
+    }
+
+    /// Takes more bytes of the body in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.md5.update(bytes);
+        if let Some((_, running)) = &mut self.running {
+            running.update(bytes);
+        }
+    }
+
+    /// Compares, once all bytes are in. `trailers` are those of the body, named `p-...`.
+    ///
+    /// # Errors
+    /// `BadDigest`; `MalformedTrailerError` when the trailer does not hold what was announced.
+    pub fn verify(self, trailers: &[(String, String)]) -> Result<Verified, S3Error> {
+        let md5 = self.md5.finish();
+        if let Some(expected) = self.content_md5.filter(|expected| *expected != md5) {
+            return Err(S3Error::new(ErrorCode::BadDigest)
+                .message("The Content-MD5 you specified did not match what we received.")
+                .element("ExpectedDigest", BASE64.encode(expected))
+                .element("CalculatedDigest", BASE64.encode(md5)));
+        }
+        let checksum = self.running.map(|(algorithm, running)| (algorithm, running.finish()));
+        if let (Some(claim), Some((_, computed))) = (self.claim, &checksum) {
+            verify_claim(claim, computed, trailers)?;
+        }
+        Ok(Verified { md5, checksum })
+    }
+}
+
+fn parse_md5(text: &[u8]) -> Result<[u8; 16], S3Error> {
+    let digest = BASE64.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+    digest.ok_or_else(|| S3Error::new(ErrorCode::InvalidDigest))
+}
+
+fn verify_claim(claim: Claim, computed: &[u8], trailers: &[(String, String)]) -> Result<(), S3Error> {
+    let (algorithm, expected) = match claim {
+        Claim::Value(algorithm, value) => (algorithm, value),
+        Claim::Trailer(algorithm) => {
+            let trailer = trailers.iter().find(|(name, _)| name == algorithm.header());
+            let (_, text) = trailer.ok_or_else(|| S3Error::new(ErrorCode::MalformedTrailerError))?;
+            (algorithm, checksum::parse_value(algorithm, text.as_bytes())?)
+        }
+    };
+    if computed == expected {
+        return Ok(());
+    }
+    let message = format!("The {} you specified did not match the calculated checksum.", algorithm.as_str());
+    Err(S3Error::new(ErrorCode::BadDigest).message(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::s3::Dialect;
+
+    const BODY: &[u8] = b"123456789";
+    const MD5: &str = "JfnnlDI7RTiF9RgfG2JNCw==";
+    const CRC32: &str = "y/Q5Jg==";
+
+    fn verify(lines: &[(&str, &str)], trailer: Option<&str>) -> Result<Verified, ErrorCode> {
+        let mut headers = Headers::default();
+        for (name, value) in lines {
+            headers.push(name, value.as_bytes());
+        }
+        let vendor = VendorHeaders::new(&headers, Dialect::Aws);
+        let mut integrity = Integrity::from_headers(&headers, vendor).map_err(|e| e.code)?;
+        assert_eq!(integrity.is_claimed(), !lines.is_empty());
+        integrity.update(&BODY[..4]);
+        integrity.update(&BODY[4..]);
+        let trailers: Vec<_> =
+            trailer.map(|text| ("p-checksum-crc32".to_owned(), text.to_owned())).into_iter().collect();
+        integrity.verify(&trailers).map_err(|e| e.code)
+    }
+
+    #[test]
+    fn a_body_without_claims_yields_its_md5_and_no_invented_checksum() {
+        let verified = verify(&[], None).unwrap();
+        assert_eq!(BASE64.encode(verified.md5), MD5);
+        assert_eq!(verified.checksum, None);
+    }
+
+    #[test]
+    fn a_checksum_is_computed_on_request_where_none_is_claimed() {
+        let value = |integrity: Integrity| {
+            let mut integrity = integrity.computing(Some(Algorithm::Crc32));
+            integrity.update(BODY);
+            integrity.verify(&[]).unwrap().checksum
+        };
+        assert_eq!(value(Integrity::none()), Some((Algorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26])));
+        let mut headers = Headers::default();
+        headers.push("x-amz-checksum-crc32c", b"4waSgw==");
+        let claimed = Integrity::from_headers(&headers, VendorHeaders::new(&headers, Dialect::Aws)).unwrap();
+        assert_eq!(claimed.claimed_algorithm(), Some(Algorithm::Crc32c));
+        assert_eq!(value(claimed).unwrap().0, Algorithm::Crc32c);
+    }
+
+    #[test]
+    fn the_md5_alone_is_read_where_the_checksum_is_of_something_else() {
+        let mut headers = Headers::default();
+        headers.push("content-md5", MD5.as_bytes());
+        headers.push("x-amz-checksum-crc32", b"AAAAAA==");
+        let mut integrity = Integrity::from_content_md5(&headers).unwrap();
+        integrity.update(BODY);
+        assert_eq!(integrity.verify(&[]).unwrap().checksum, None);
+    }
+
+    #[test]
+    fn true_claims_pass() {
+        assert!(verify(&[("content-md5", MD5)], None).is_ok());
+        let expected = Some((Algorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26]));
+        assert_eq!(verify(&[("x-amz-checksum-crc32", CRC32)], None).unwrap().checksum, expected);
+        assert_eq!(
+            verify(&[("x-amz-trailer", "x-amz-checksum-crc32")], Some(CRC32)).unwrap().checksum,
+            expected
+        );
+    }
+
+    #[test]
+    fn false_claims_are_bad_digests() {
+        let zero = BASE64.encode([0; 16]);
+        assert_eq!(verify(&[("content-md5", &zero)], None), Err(ErrorCode::BadDigest));
+        assert_eq!(verify(&[("x-amz-checksum-crc32", "AAAAAA==")], None), Err(ErrorCode::BadDigest));
+        let announced = [("x-amz-trailer", "x-amz-checksum-crc32")];
+        assert_eq!(verify(&announced, Some("AAAAAA==")), Err(ErrorCode::BadDigest));
+    }
+
+    #[test]
+    fn claims_that_are_none_are_told_from_false_ones() {
+        for text in ["", "x", "AAAA", "JfnnlDI7RTiF9RgfG2JNCw"] {
+            assert_eq!(verify(&[("content-md5", text)], None), Err(ErrorCode::InvalidDigest), "{text}");
+        }
+        let announced = [("x-amz-trailer", "x-amz-checksum-crc32")];
+        assert_eq!(verify(&announced, None), Err(ErrorCode::MalformedTrailerError));
+        assert_eq!(verify(&announced, Some("AAAA")), Err(ErrorCode::InvalidRequest));
+    }
+}

@@ -1,0 +1,106 @@
+//! The query string, decoded once.
+
+use std::str::FromStr;
+
+use crate::s3::{S3Error, uri};
+
+/// The parameters of a request, decoded, in the order they came. Of a repeated one the first counts, everywhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes a query string (what stands behind the `?`). A parameter without `=` has an empty value.
+    ///
+    /// # Errors
+    /// `InvalidURI` when a name or value does not decode to UTF-8.
+    pub fn parse(text: &str) -> Result<Self, S3Error> {
+        text.split('&').filter(|pair| !pair.is_empty()).map(decode_pair).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The value of a parameter; names are case-sensitive.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the parameter is there, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// All of them, in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The names, in the order they came.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|(name, _)| name)
+    }
+
+    /// The value of a parameter as a number; an empty value is as none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it is no number or lies outside of `range`.
+    pub fn number<N>(&self, name: &str, range: std::ops::RangeInclusive<N>) -> Result<Option<N>, S3Error>
+    where
+        N: FromStr + PartialOrd + std::fmt::Display,
+    {
+        let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        match text.parse() {
+            Ok(number) if range.contains(&number) => Ok(Some(number)),
+            _ => {
+                let wanted = format!("{name} must be a number from {} to {}.", range.start(), range.end());
+                Err(S3Error::invalid_argument(name, text, wanted))
+            }
+        }
+    }
+}
+
+fn decode_pair(pair: &str) -> Result<(String, String), S3Error> {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    Ok((uri::decode_query(name)?, uri::decode_query(value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::s3::ErrorCode;
+
+    fn query(text: &str) -> Query {
+        Query::parse(text).unwrap()
+    }
+
+    #[test]
+    fn parameters_are_decoded_and_the_first_of_a_name_counts() {
+        let query = query("prefix=a%2Fb+c&&acl&prefix=second&x=1=2");
+        assert_eq!(query.get("prefix"), Some("a/b c"));
+        assert_eq!(query.get("acl"), Some(""));
+        assert_eq!(query.get("x"), Some("1=2"));
+        assert!(query.has("acl") && !query.has("ACL") && !query.has("b"));
+        assert_eq!(query.names().collect::<Vec<_>>(), ["prefix", "acl", "prefix", "x"]);
+    }
+
+    #[test]
+    fn numbers_are_held_to_their_range() {
+        let query = query("max-keys=17&empty=&minus=-1&word=x&huge=99999999999999999999");
+        assert_eq!(query.number("max-keys", 0..=100), Ok(Some(17)));
+        assert_eq!(query.number("absent", 0..=100), Ok(None));
+        assert_eq!(query.number("empty", 0..=100), Ok(None));
+        for name in ["minus", "word", "huge"] {
+            assert_eq!(query.number(name, 0..=100).unwrap_err().code, ErrorCode::InvalidArgument, "{name}");
+        }
+        assert_eq!(query.number("max-keys", 0..=16).unwrap_err().elements[1].1, "17");
+    }
+
+    proptest! {
+        #[test]
+        fn no_query_makes_it_panic(text in "[&=%+a-f0-9é]{0,40}") {
+            if let Ok(query) = Query::parse(&text) {
+                let names = query.names().count();
+                prop_assert!(names <= text.matches('&').count() + 1);
+            }
+        }
+    }
+}

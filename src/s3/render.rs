@@ -1,0 +1,166 @@
+//! The last step of every answer: errors become XML, `p-` names get the prefix of the dialect, the request id goes in,
+//! and a HEAD loses its body. Nothing else writes a vendor name.
+
+use std::borrow::Cow;
+
+use crate::s3::{Dialect, ErrorCode, RequestId, Response, ResponseBody, S3Error};
+use crate::xml::{Writer, legible};
+
+/// What rendering needs to know of the request.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// The dialect of the answer.
+    pub dialect: Dialect,
+    /// The name of the request.
+    pub id: &'a RequestId,
+    /// The path, as sent.
+    pub resource: &'a str,
+    /// Whether the method is HEAD.
+    pub head: bool,
+}
+
+/// A response with an XML document as its body.
+pub fn xml(status: u16, document: Writer) -> Response {
+    Response::new(status)
+        .header("Content-Type", "application/xml")
+        .with_body(ResponseBody::Bytes(document.finish()))
+}
+
+/// Makes an answer ready to be framed.
+pub fn render(outcome: Result<Response, S3Error>, frame: Frame<'_>) -> Response {
+    let mut response = outcome.unwrap_or_else(|error| error_response(&error, frame));
+    for (name, _) in &mut response.headers {
+        if let Some(suffix) = name.strip_prefix("p-") {
+            *name = Cow::Owned(format!("{}{suffix}", frame.dialect.header_prefix()));
+        }
+    }
+    response = response.header("x-request-id", frame.id.as_str());
+    if frame.dialect == Dialect::Aws {
+        response = response.header("x-amz-request-id", frame.id.as_str());
+    }
+    if frame.head { without_body(response) } else { response }
+}
+
+/// The answer to a HEAD has the headers of the answer to the GET, `Content-Length` among them, and no body (RFC 9110,
+/// section 9.3.2).
+fn without_body(mut response: Response) -> Response {
+    let named = response.get_header("Content-Length").is_some();
+    // A 304 would have to name the length of what it does not send (RFC 9110, section 8.6).
+    if let (false, Some(length), true) = (named, response.body.len(), response.status != 304) {
+        response = response.header("Content-Length", length.to_string());
+    }
+    response.with_body(ResponseBody::Empty)
+}
+
+fn error_response(error: &S3Error, frame: Frame<'_>) -> Response {
+    let mut response = match error.code {
+        // A 304 has no body (RFC 9110, section 15.4.5).
+        ErrorCode::NotModified => Response::new(error.status()),
+        _ => xml(error.status(), error_document(error, frame)),
+    };
+    for (name, value) in &error.headers {
+        response = response.header(*name, value.as_str());
+    }
+    response
+}
+
+/// The document of an error (S3 API reference, "REST error responses"). It has no namespace. It may quote anything that a
+/// client sent, and must be readable all the same.
+fn error_document(error: &S3Error, frame: Frame<'_>) -> Writer {
+    let mut document = Writer::new("Error", None);
+    document.leaf("Code", error.code.as_str());
+    document.leaf("Message", &legible(&error.message));
+    for (name, text) in &error.elements {
+        document.leaf(name, &legible(text));
+    }
+    document.leaf("Resource", &legible(frame.resource));
+    document.leaf("RequestId", frame.id.as_str());
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SeededEntropy;
+
+    fn rendered(outcome: Result<Response, S3Error>, dialect: Dialect, head: bool) -> (String, Response) {
+        let id = RequestId::new(&SeededEntropy::new(1));
+        let frame = Frame { dialect, id: &id, resource: "/b/k&", head };
+        (id.to_string(), render(outcome, frame))
+    }
+
+    fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
+        response.get_header(name).map(|value| std::str::from_utf8(value).unwrap())
+    }
+
+    #[test]
+    fn vendor_names_get_the_prefix_of_the_dialect() {
+        for (dialect, name) in [(Dialect::Svc, "x-svc-version-id"), (Dialect::Aws, "x-amz-version-id")] {
+            let answer = Response::new(200).header("p-version-id", "1").header("Pragma", "x");
+            let (_, response) = rendered(Ok(answer), dialect, false);
+            assert_eq!(header(&response, name), Some("1"));
+            assert_eq!(header(&response, "Pragma"), Some("x"));
+        }
+    }
+
+    #[test]
+    fn the_request_id_is_always_there_and_in_the_aws_dialect_twice() {
+        let (id, response) = rendered(Ok(Response::new(200)), Dialect::Svc, false);
+        assert_eq!(header(&response, "x-request-id"), Some(id.as_str()));
+        assert_eq!(header(&response, "x-amz-request-id"), None);
+        let (id, response) = rendered(Err(S3Error::new(ErrorCode::NoSuchKey)), Dialect::Aws, false);
+        assert_eq!(header(&response, "x-request-id"), Some(id.as_str()));
+        assert_eq!(header(&response, "x-amz-request-id"), Some(id.as_str()));
+    }
+
+    #[test]
+    fn an_error_is_an_xml_document_with_its_elements_and_headers() {
+        let error = S3Error::new(ErrorCode::NoSuchKey)
+            .message("gone")
+            .element("Key", "k&")
+            .header("p-delete-marker", "true");
+        let (id, response) = rendered(Err(error), Dialect::Svc, false);
+        assert_eq!(response.status, 404);
+        assert_eq!(header(&response, "Content-Type"), Some("application/xml"));
+        assert_eq!(header(&response, "x-svc-delete-marker"), Some("true"));
+        let ResponseBody::Bytes(body) = response.body else { panic!("an error has a body") };
+        assert_eq!(
+            String::from_utf8(body).unwrap(),
+            format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code><Message>gone</Message>\
+                 <Key>k&amp;</Key><Resource>/b/k&amp;</Resource><RequestId>{id}</RequestId></Error>"
+            )
+        );
+    }
+
+    #[test]
+    fn a_head_has_the_headers_of_the_get_and_no_body() {
+        for code in [ErrorCode::NoSuchKey, ErrorCode::AccessDenied, ErrorCode::InvalidRange] {
+            let (_, get) = rendered(Err(S3Error::new(code)), Dialect::Svc, false);
+            let (_, head) = rendered(Err(S3Error::new(code)), Dialect::Svc, true);
+            assert_eq!(head.status, get.status);
+            assert!(head.body.is_empty());
+            assert_eq!(header(&head, "Content-Type"), header(&get, "Content-Type"));
+            let length = get.body.len().map(|length| length.to_string());
+            assert_eq!(header(&head, "Content-Length"), length.as_deref());
+        }
+    }
+
+    #[test]
+    fn a_head_that_names_its_length_keeps_it() {
+        let (_, response) =
+            rendered(Ok(Response::new(200).header("Content-Length", "7")), Dialect::Svc, true);
+        assert_eq!(response.headers.iter().filter(|(name, _)| name == "Content-Length").count(), 1);
+        assert_eq!(header(&response, "Content-Length"), Some("7"));
+    }
+
+    #[test]
+    fn not_modified_has_neither_body_nor_length() {
+        for head in [false, true] {
+            let (_, response) = rendered(Err(S3Error::new(ErrorCode::NotModified)), Dialect::Svc, head);
+            assert_eq!((response.status, response.body.is_empty()), (304, true));
+            assert_eq!(header(&response, "Content-Type"), None);
+            assert_eq!(header(&response, "Content-Length"), None);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! From method, path, query and host to an operation and what it is about. Nothing here looks at a body, and of the
+//! headers only at `Host` and at whether there is a `p-copy-source`.
+
+use crate::s3::operation::{Level, Mark, Operation, Row, UNSERVED_OF_BUCKETS, UNSERVED_OF_OBJECTS};
+use crate::s3::{ErrorCode, Method, ObjectKey, Query, S3Error, uri};
+
+/// What a request is about. Any text names a bucket; whether it exists is for the store to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The service.
+    Service,
+    /// A bucket.
+    Bucket(String),
+    /// An object.
+    Object {
+        /// The name of its bucket.
+        bucket: String,
+        /// Its key.
+        key: ObjectKey,
+    },
+}
+
+impl Target {
+    /// What kind of target it is.
+    pub fn level(&self) -> Level {
+        match self {
+            Self::Service => Level::Service,
+            Self::Bucket(_) => Level::Bucket,
+            Self::Object { .. } => Level::Object,
+        }
+    }
+
+    /// The name of the bucket; empty for the service, and no bucket is named so.
+    pub fn bucket(&self) -> &str {
+        match self {
+            Self::Service => "",
+            Self::Bucket(bucket) | Self::Object { bucket, .. } => bucket,
+        }
+    }
+
+    /// The key of the object; empty for what is none, and no object has that key.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Service | Self::Bucket(_) => "",
+            Self::Object { key, .. } => key.as_str(),
+        }
+    }
+}
+
+/// How requests say which bucket they mean.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Addressing {
+    /// The domain below which each bucket has a host of its own (S3 user guide, "Virtual hosting of buckets"), in lower
+    /// case; `None` where buckets are named in paths alone.
+    pub domain: Option<String>,
+}
+
+impl Addressing {
+    /// Tells the target of a request from its path, as sent, and its `Host`.
+    ///
+    /// # Errors
+    /// `InvalidURI` for a path that does not decode, `KeyTooLongError`.
+    pub fn target(&self, path: &str, host: &str) -> Result<Target, S3Error> {
+        let path = path.strip_prefix('/').ok_or_else(|| S3Error::new(ErrorCode::InvalidURI))?;
+        if let Some(bucket) = self.bucket_of_host(host) {
+            return target(bucket, path);
+        }
+        match path.split_once('/') {
+            None if path.is_empty() => Ok(Target::Service),
+            None => target(uri::decode_path(path)?, ""),
+            Some((bucket, key)) => target(uri::decode_path(bucket)?, key),
+        }
+    }
+
+    fn bucket_of_host(&self, host: &str) -> Option<String> {
+        let domain = self.domain.as_deref()?;
+        let host = host.split(':').next()?.to_ascii_lowercase();
+        let bucket = host.strip_suffix(domain)?.strip_suffix('.')?;
+        (!bucket.is_empty()).then(|| bucket.to_owned())
+    }
+}
+
+fn target(bucket: String, key: &str) -> Result<Target, S3Error> {
+    if key.is_empty() {
+        return Ok(Target::Bucket(bucket));
+    }
+    let key = ObjectKey::new(uri::decode_path(key)?)?;
+    Ok(Target::Object { bucket, key })
+}
+
+/// Tells the operation of a request. Parameters that no operation knows are ignored: clients send their own.
+///
+/// # Errors
+/// `MethodNotAllowed` with `Allow` for a method that the target does not have.
+pub fn operation(
+    method: &Method,
+    level: Level,
+    query: &Query,
+    has_copy_source: bool,
+) -> Result<Operation, S3Error> {
+    let subresource = subresource(level, query);
+    let rows = || Operation::TABLE.iter().filter(|row| row.level == level && row.subresource == subresource);
+    let fits = |row: &&Row| row.method == *method && has_mark(row, query, has_copy_source);
+    match rows().rfind(fits) {
+        Some(row) => Ok(row.operation),
+        None if unserved(level).contains(&subresource) => Ok(Operation::NotServed),
+        None => Err(method_not_allowed(method, rows())),
+    }
+}
+
+/// The first sub-resource of that level that the query names; empty for none.
+fn subresource(level: Level, query: &Query) -> &'static str {
+    let of_rows = Operation::TABLE.iter().filter(|row| row.level == level).map(|row| row.subresource);
+    let mut known = of_rows.filter(|name| !name.is_empty()).chain(unserved(level).iter().copied());
+    known.find(|name| query.has(name)).unwrap_or("")
+}
+
+fn unserved(level: Level) -> &'static [&'static str] {
+    match level {
+        Level::Service => &[],
+        Level::Bucket => UNSERVED_OF_BUCKETS,
+        Level::Object => UNSERVED_OF_OBJECTS,
+    }
+}
+
+fn has_mark(row: &Row, query: &Query, has_copy_source: bool) -> bool {
+    match row.mark {
+        Mark::None => true,
+        Mark::Parameter(name, value) => query.get(name) == Some(value),
+        Mark::CopySource => has_copy_source,
+    }
+}
+
+fn method_not_allowed(method: &Method, rows: impl Iterator<Item = &'static Row>) -> S3Error {
+    let mut allowed: Vec<_> = rows.map(|row| row.method.as_str()).collect();
+    allowed.sort_unstable();
+    allowed.dedup();
+    S3Error::new(ErrorCode::MethodNotAllowed)
+        .element("Method", method.as_str())
+        .header("Allow", allowed.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn target(path: &str) -> Result<Target, ErrorCode> {
+        Addressing::default().target(path, "localhost:9000").map_err(|e| e.code)
+    }
+
+    fn object(bucket: &str, key: &str) -> Target {
+        Target::Object { bucket: bucket.to_owned(), key: ObjectKey::new(key.to_owned()).unwrap() }
+    }
+
+    fn route(method: &str, path: &str, query: &str) -> Result<Operation, S3Error> {
+        let level = target(path).unwrap().level();
+        operation(&Method::from_token(method), level, &Query::parse(query).unwrap(), false)
+    }
+
+    #[test]
+    fn paths_name_the_service_a_bucket_or_an_object() {
+        assert_eq!(target("/"), Ok(Target::Service));
+        assert_eq!(target("/b"), Ok(Target::Bucket("b".to_owned())));
+        assert_eq!(target("/b/"), Ok(Target::Bucket("b".to_owned())));
+        assert_eq!(target("/b/k"), Ok(object("b", "k")));
+        assert_eq!(target("/b/a+b%20c%2Fd"), Ok(object("b", "a+b c/d")));
+    }
+
+    #[test]
+    fn odd_keys_stay_what_they_are() {
+        for key in ["/", "//", "..", "../x", ".", "a//b", "a/", "a/./b", "?"] {
+            let path = format!("/b/{}", uri::encode_listed(key));
+            assert_eq!(target(&path), Ok(object("b", key)), "{key}");
+        }
+    }
+
+    #[test]
+    fn paths_that_cannot_be_read_are_refused() {
+        for path in ["", "*", "b/k", "/%zz", "/b/%ff", "/b/%"] {
+            assert_eq!(target(path), Err(ErrorCode::InvalidURI), "{path}");
+        }
+        assert_eq!(target(&format!("/b/{}", "k".repeat(1025))), Err(ErrorCode::KeyTooLongError));
+    }
+
+    #[test]
+    fn a_host_below_the_domain_names_the_bucket() {
+        let addressing = Addressing { domain: Some("s3.example".to_owned()) };
+        let at = |host, path| addressing.target(path, host).unwrap();
+        assert_eq!(at("photos.s3.example:9000", "/a/b"), object("photos", "a/b"));
+        assert_eq!(at("My.Photos.S3.Example", "/"), Target::Bucket("my.photos".to_owned()));
+        assert_eq!(at("s3.example", "/a/b"), object("a", "b"));
+        assert_eq!(at("xs3.example", "/a/b"), object("a", "b"));
+        assert_eq!(at(".s3.example", "/a/b"), object("a", "b"));
+        assert_eq!(target("/a/b"), Ok(object("a", "b")));
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_reached() {
+        for row in Operation::TABLE {
+            let query = Query::parse(&row.query()).unwrap();
+            let copy = row.mark == Mark::CopySource;
+            assert_eq!(operation(&row.method, row.level, &query, copy), Ok(row.operation));
+        }
+    }
+
+    #[test]
+    fn parameters_of_clients_do_not_change_the_operation() {
+        assert_eq!(route("GET", "/b/k", "x-id=GetObject&versionId=1"), Ok(Operation::GetObject));
+        assert_eq!(route("GET", "/b", "list-type=2&x-id=L"), Ok(Operation::ListObjectsV2));
+        assert_eq!(route("GET", "/b", "list-type=1"), Ok(Operation::ListObjects));
+        assert_eq!(route("GET", "/", "x-id=ListBuckets&acl"), Ok(Operation::ListBuckets));
+        assert_eq!(route("DELETE", "/b/k", "delete"), Ok(Operation::DeleteObject));
+    }
+
+    #[test]
+    fn known_subresources_that_are_not_served_say_so_for_every_method() {
+        for (method, path, query) in [
+            ("GET", "/b", "acl"),
+            ("PUT", "/b", "policy"),
+            ("DELETE", "/b", "cors"),
+            ("GET", "/b/k", "torrent="),
+            ("POST", "/b/k", "restore&versionId=1"),
+            ("POST", "/b/k", "select&select-type=2"),
+        ] {
+            assert_eq!(route(method, path, query), Ok(Operation::NotServed), "{method} {path}?{query}");
+        }
+    }
+
+    #[test]
+    fn other_methods_are_refused_with_those_that_are_allowed() {
+        for (method, path, query, allow) in [
+            ("POST", "/", "", "GET"),
+            ("PATCH", "/b", "", "DELETE, GET, HEAD, PUT"),
+            ("POST", "/b/k", "", "DELETE, GET, HEAD, PUT"),
+            ("OPTIONS", "/b/k", "", "DELETE, GET, HEAD, PUT"),
+            ("DELETE", "/b", "versioning", "GET, PUT"),
+            ("PUT", "/b", "delete", "POST"),
+            ("HEAD", "/b/k", "uploadId=1", "DELETE, GET, POST, PUT"),
+            ("get", "/", "", "GET"),
+        ] {
+            let error = route(method, path, query).unwrap_err();
+            assert_eq!(error.code, ErrorCode::MethodNotAllowed);
+            assert_eq!(error.headers, [("Allow", allow.to_owned())], "{method} {path}?{query}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_and_no_host_makes_it_panic(path in "[/%a-f0-9+é?.]{0,40}", host in "[a-z.:]{0,20}") {
+            let addressing = Addressing { domain: Some("s3.example".to_owned()) };
+            if let Ok(target) = addressing.target(&path, &host) {
+                prop_assert!(target.key().len() <= 1024);
+            }
+            let _ = addressing.target(&path, &format!("{host}.s3.example"));
+        }
+    }
+}

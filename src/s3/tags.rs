@@ -1,0 +1,143 @@
+//! Tags of objects (S3 user guide, "Categorizing your objects using tags"): names with values, in the order they came.
+
+use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
+use crate::s3::{ErrorCode, Query, S3Error, VendorHeaders};
+
+/// Marks that tags may hold beside letters, digits and blanks.
+const MARKS: &str = "+-=._:/@";
+/// Names that begin so are not for users to give.
+const RESERVED: &str = "aws:";
+
+/// Reads the tags in the header `p-tagging`, which are written like the parameters of a query; none without it.
+///
+/// # Errors
+/// `InvalidArgument` for what does not decode or names a tag twice; those of [`check`].
+pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
+    let Some(value) = vendor.get("tagging") else { return Ok(Vec::new()) };
+    let malformed = || {
+        let name = format!("{}tagging", vendor.dialect().header_prefix());
+        let message = format!(
+            "The header '{name}' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name \
+             duplicates."
+        );
+        S3Error::invalid_argument(&name, &String::from_utf8_lossy(value), message)
+    };
+    let text = std::str::from_utf8(value).map_err(|_| malformed())?;
+    let query = Query::parse(text).map_err(|_| malformed())?;
+    let tags: Vec<_> = query.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    if has_duplicates(&tags) {
+        return Err(malformed());
+    }
+    check(&tags)?;
+    Ok(tags)
+}
+
+/// Checks tags before they are kept.
+///
+/// # Errors
+/// `BadRequest` for more than ten; `InvalidTag` for a key or value of a wrong length or with a wrong character, and for
+/// a key that is there twice or reserved.
+pub fn check(tags: &[(String, String)]) -> Result<(), S3Error> {
+    if tags.len() > TAGS_MAX {
+        return Err(S3Error::new(ErrorCode::BadRequest)
+            .message(format!("Object tags cannot be greater than {TAGS_MAX}")));
+    }
+    for (key, value) in tags {
+        check_text(key, 1..=TAG_KEY_LEN_MAX_CHARS, "TagKey")?;
+        check_text(value, 0..=TAG_VALUE_LEN_MAX_CHARS, "TagValue")?;
+        if key.starts_with(RESERVED) {
+            let message = "System tags cannot be added/updated by requester";
+            return Err(S3Error::new(ErrorCode::InvalidTag).message(message).element("TagKey", key));
+        }
+    }
+    if has_duplicates(tags) {
+        let message = "Cannot provide multiple Tags with the same key";
+        return Err(S3Error::new(ErrorCode::InvalidTag).message(message));
+    }
+    Ok(())
+}
+
+fn check_text(
+    text: &str,
+    length: std::ops::RangeInclusive<usize>,
+    element: &'static str,
+) -> Result<(), S3Error> {
+    let allowed = |c: char| c.is_alphanumeric() || MARKS.contains(c) || c.is_whitespace() && !c.is_control();
+    if length.contains(&text.chars().count()) && text.chars().all(allowed) {
+        return Ok(());
+    }
+    let message = format!("The {element} you have provided is invalid");
+    Err(S3Error::new(ErrorCode::InvalidTag).message(message).element(element, text))
+}
+
+/// Of few tags; more are refused before or after.
+fn has_duplicates(tags: &[(String, String)]) -> bool {
+    let mut keys: Vec<_> = tags.iter().map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    keys.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::s3::{Dialect, Headers};
+
+    fn read(value: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
+        let mut headers = Headers::default();
+        headers.push("x-amz-tagging", value);
+        from_header(VendorHeaders::new(&headers, Dialect::Aws))
+    }
+
+    fn code(tags: &[(&str, &str)]) -> Option<ErrorCode> {
+        let owned: Vec<_> = tags.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        check(&owned).err().map(|error| error.code)
+    }
+
+    #[test]
+    fn a_header_writes_tags_like_a_query() {
+        let tags = read(b"colour=gr%C3%BCn&size=10+cm&flag").unwrap();
+        let expected = [("colour", "grün"), ("size", "10 cm"), ("flag", "")];
+        assert_eq!(tags, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert_eq!(read(b"").unwrap(), []);
+        assert_eq!(from_header(VendorHeaders::new(&Headers::default(), Dialect::Aws)).unwrap(), []);
+    }
+
+    #[test]
+    fn a_header_that_is_no_query_is_an_invalid_argument() {
+        for value in [&b"a=%zz"[..], b"a=%ff", b"\xff=a", b"a=1&a=2"] {
+            let error = read(value).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument);
+            assert_eq!(error.elements[0].1, "x-amz-tagging");
+        }
+        assert_eq!(read(b"=a").unwrap_err().code, ErrorCode::InvalidTag);
+    }
+
+    #[test]
+    fn keys_and_values_have_a_length_and_an_alphabet() {
+        let long = "ü".repeat(257);
+        assert_eq!(code(&[(&long[..256], &long[..512]), ("a b+-=._:/@1", "")]), None);
+        for (key, value) in
+            [("", "v"), (&long[..258], "v"), ("k", &*long), ("k<", "v"), ("k", "v\n"), ("aws:k", "v")]
+        {
+            assert_eq!(code(&[(key, value)]), Some(ErrorCode::InvalidTag), "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn there_are_ten_tags_at_most_and_no_two_of_one_name() {
+        let keys: Vec<_> = (0..11).map(|n| n.to_string()).collect();
+        let tags: Vec<_> = keys.iter().map(|key| (key.as_str(), "")).collect();
+        assert_eq!(code(&tags[..10]), None);
+        assert_eq!(code(&tags), Some(ErrorCode::BadRequest));
+        assert_eq!(code(&[("a", "1"), ("b", "1"), ("a", "2")]), Some(ErrorCode::InvalidTag));
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_it_panic(value in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = read(&value);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Percent-encoding (RFC 3986, section 2.1), in both directions.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::s3::{ErrorCode, S3Error};
+
+/// All but the unreserved characters and `/`: what `encoding-type=url` encodes in listings (S3 API reference,
+/// ListObjectsV2). Blanks become `%20` and pluses `%2B`, so that clients that decode forms and clients that decode
+/// paths read the same.
+const LISTED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+/// Decodes a piece of a path. A `+` is a plus.
+///
+/// # Errors
+/// `InvalidURI` for a `%` that no two hexadecimal digits follow, and for what is not UTF-8.
+pub fn decode_path(text: &str) -> Result<String, S3Error> {
+    let malformed = || S3Error::new(ErrorCode::InvalidURI);
+    if !escapes_are_whole(text.as_bytes()) {
+        return Err(malformed());
+    }
+    percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| malformed())
+}
+
+/// Decodes a piece of a query string, in which a `+` is a blank.
+///
+/// # Errors
+/// As [`decode_path`].
+pub fn decode_query(text: &str) -> Result<String, S3Error> {
+    if text.contains('+') { decode_path(&text.replace('+', "%20")) } else { decode_path(text) }
+}
+
+/// Encodes a name for a listing that asked for `encoding-type=url`.
+pub fn encode_listed(text: &str) -> String {
+    utf8_percent_encode(text, LISTED).to_string()
+}
+
+fn escapes_are_whole(bytes: &[u8]) -> bool {
+    let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    bytes.iter().enumerate().all(|(at, &byte)| byte != b'%' || is_hex(at + 1) && is_hex(at + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_plus_is_a_plus_in_a_path_and_a_blank_in_a_query() {
+        assert_eq!(decode_path("a+b%20c%2Fd%2b").unwrap(), "a+b c/d+");
+        assert_eq!(decode_query("a+b%20c%2Fd%2b").unwrap(), "a b c/d+");
+    }
+
+    #[test]
+    fn half_escapes_and_other_encodings_are_refused() {
+        for text in ["%", "%4", "a%zz", "%%41", "%ff", "%c3"] {
+            assert_eq!(decode_path(text).unwrap_err().code, ErrorCode::InvalidURI, "{text}");
+            assert_eq!(decode_query(text).unwrap_err().code, ErrorCode::InvalidURI, "{text}");
+        }
+    }
+
+    #[test]
+    fn listed_names_keep_their_slashes_and_nothing_else_that_is_reserved() {
+        assert_eq!(encode_listed("a b+c/(ü)~*\u{1}"), "a%20b%2Bc/%28%C3%BC%29~%2A%01");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_encoded_decodes_to_itself(text in any::<String>()) {
+            prop_assert_eq!(decode_path(&encode_listed(&text)).unwrap(), text.clone());
+            prop_assert_eq!(decode_query(&encode_listed(&text)).unwrap(), text);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[%a-fA-F0-9+é]{0,20}") {
+            let _ = (decode_path(&text), decode_query(&text));
+        }
+    }
+}

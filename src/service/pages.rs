@@ -1,0 +1,55 @@
+//! The pages below `/-/`, for whoever watches over the server. No signature is needed for them, so they tell nothing that
+//! belongs to the store's users or to its disk.
+
+use super::Service;
+use crate::s3::{ErrorCode, Method, Response, ResponseBody, S3Error};
+
+impl Service {
+    /// Answers a request for `/-/{name}`.
+    pub(super) fn page(&self, name: &str, method: &Method) -> Result<Response, S3Error> {
+        if !matches!(method, Method::Get | Method::Head) {
+            return Err(S3Error::new(ErrorCode::MethodNotAllowed).header("Allow", "GET, HEAD"));
+        }
+        match name {
+            "health" => Ok(text(200, "alive\n")),
+            "ready" => Ok(self.ready()),
+            "metrics" if self.settings.metrics => Ok(self.exposition()),
+            _ => Ok(text(404, "There is no such page.\n")),
+        }
+    }
+
+    fn ready(&self) -> Response {
+        match self.context.health().read_only {
+            None => text(200, "ready\n"),
+            // Why names files, so it is in the log alone.
+            Some(_) => text(503, "The store takes no writes. Its log says why.\n"),
+        }
+    }
+
+    fn exposition(&self) -> Response {
+        let health = self.context.health();
+        let mut page = self.metrics.exposition();
+        for (name, help, value) in [
+            ("store_read_only", "Whether the store takes no writes.", u64::from(health.read_only.is_some())),
+            ("store_damaged_places", "Places of damage found since the start.", health.damage.len() as u64),
+            ("store_buckets", "Buckets.", health.buckets),
+            ("store_versions", "Versions of objects, delete markers included.", health.versions),
+            ("store_live_bytes", "Bytes of extents that versions refer to.", health.live_bytes),
+            ("store_segments", "Data segments.", health.segments),
+        ] {
+            page += &format!(
+                "# HELP siltstone_{name} {help}\n# TYPE siltstone_{name} gauge\nsiltstone_{name} {value}\n"
+            );
+        }
+        // The format's version, as scrapers ask for it (Prometheus, "Exposition formats").
+        Response::new(200)
+            .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            .with_body(ResponseBody::Bytes(page.into_bytes()))
+    }
+}
+
+fn text(status: u16, text: &str) -> Response {
+    Response::new(status)
+        .header("Content-Type", "text/plain; charset=utf-8")
+        .with_body(ResponseBody::Bytes(text.as_bytes().to_vec()))
+}

@@ -1,0 +1,84 @@
+//! Which permission each operation takes (S3 service authorization reference).
+
+use crate::auth::Action;
+use crate::s3::Operation;
+
+/// The actions that `operation` goes by, each of which suffices for it to be tried. `versioned` says whether the request
+/// names a version. What an operation touches beside its target it checks by itself.
+pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
+    let either =
+        |current: &'static [Action], named: &'static [Action]| if versioned { named } else { current };
+    match operation {
+        Operation::ListBuckets => &[Action::ListAllMyBuckets],
+        Operation::CreateBucket => &[Action::CreateBucket],
+        Operation::DeleteBucket => &[Action::DeleteBucket],
+        Operation::HeadBucket | Operation::ListObjects | Operation::ListObjectsV2 => &[Action::ListBucket],
+        Operation::GetBucketLocation => &[Action::GetBucketLocation],
+        Operation::PutBucketVersioning => &[Action::PutBucketVersioning],
+        Operation::GetBucketVersioning => &[Action::GetBucketVersioning],
+        Operation::GetBucketCors => &[Action::GetBucketCORS],
+        Operation::GetBucketEncryption => &[Action::GetEncryptionConfiguration],
+        Operation::GetBucketLifecycleConfiguration => &[Action::GetLifecycleConfiguration],
+        Operation::GetBucketOwnershipControls => &[Action::GetBucketOwnershipControls],
+        Operation::GetBucketPolicy => &[Action::GetBucketPolicy],
+        Operation::GetBucketReplication => &[Action::GetReplicationConfiguration],
+        Operation::GetBucketTagging => &[Action::GetBucketTagging],
+        Operation::GetBucketWebsite => &[Action::GetBucketWebsite],
+        Operation::GetObjectLockConfiguration => &[Action::GetBucketObjectLockConfiguration],
+        Operation::ListObjectVersions => &[Action::ListBucketVersions],
+        Operation::ListMultipartUploads => &[Action::ListBucketMultipartUploads],
+        // Each object in the request is checked by itself, with the action that it takes.
+        Operation::DeleteObjects => &[Action::DeleteObject, Action::DeleteObjectVersion],
+        Operation::GetObject | Operation::HeadObject => {
+            either(&[Action::GetObject], &[Action::GetObjectVersion])
+        }
+        Operation::GetObjectAttributes => {
+            either(&[Action::GetObjectAttributes], &[Action::GetObjectVersionAttributes])
+        }
+        Operation::DeleteObject => either(&[Action::DeleteObject], &[Action::DeleteObjectVersion]),
+        Operation::GetObjectTagging => {
+            either(&[Action::GetObjectTagging], &[Action::GetObjectVersionTagging])
+        }
+        Operation::PutObjectTagging => {
+            either(&[Action::PutObjectTagging], &[Action::PutObjectVersionTagging])
+        }
+        Operation::DeleteObjectTagging => {
+            either(&[Action::DeleteObjectTagging], &[Action::DeleteObjectVersionTagging])
+        }
+        Operation::PutObject
+        | Operation::CopyObject
+        | Operation::CreateMultipartUpload
+        | Operation::UploadPart
+        | Operation::UploadPartCopy
+        | Operation::CompleteMultipartUpload => &[Action::PutObject],
+        Operation::AbortMultipartUpload => &[Action::AbortMultipartUpload],
+        Operation::ListParts => &[Action::ListMultipartUploadParts],
+        // Nothing is done: whoever may see the bucket or the object may know that.
+        Operation::NotServed => &[Action::ListBucket, Action::GetObject],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_version_takes_a_permission_of_its_own() {
+        for operation in [
+            Operation::GetObject,
+            Operation::HeadObject,
+            Operation::DeleteObject,
+            Operation::GetObjectAttributes,
+            Operation::GetObjectTagging,
+        ] {
+            assert_ne!(actions(operation, false), actions(operation, true), "{operation}");
+        }
+    }
+
+    #[test]
+    fn every_operation_takes_some_permission() {
+        for row in Operation::TABLE {
+            assert!(!actions(row.operation, false).is_empty() && !actions(row.operation, true).is_empty());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Putting and deleting objects.
+
+use crate::format::{Attributes, BucketRecord, ETag, Entry, Purpose, VersionId, VersionRecord, Versioning};
+use crate::store::mutation::{Deletions, Put};
+use crate::store::plan::{Planner, check};
+use crate::store::{Deleted, Deletion, Selector, StoreError, VersionRef, WriteCondition, Written};
+
+impl Planner<'_> {
+    pub(super) fn put(&mut self, put: Put) -> Result<Written, StoreError> {
+        let bucket = self.same_bucket(&put.bucket)?;
+        let key = put.key.into_bytes();
+        check(&put.commit.condition, self.versions(bucket.id, &key).first())?;
+        let placed = self.locate(put.content)?;
+        let id = VersionId(placed.id);
+        let null = bucket.versioning != Versioning::Enabled;
+        let record = put.commit.into_record(id, null, self.now, placed.size, Vec::new());
+        if let Some(packed) = &placed.packed {
+            let purpose = Purpose::Object(Some(Box::new(record.clone())));
+            self.pack(bucket, &key, placed.id, purpose, packed);
+        }
+        self.put_version(bucket.id, key, VersionRecord { extents: placed.extents, ..record });
+        Ok(Written { id, null, modified: self.now })
+    }
+
+    pub(super) fn delete(&mut self, bucket: &str, deletions: Vec<Deletion>) -> Result<Deletions, StoreError> {
+        let bucket = self.bucket(bucket)?;
+        Ok(deletions.into_iter().map(|deletion| self.delete_one(bucket, deletion)).collect())
+    }
+
+    fn delete_one(&mut self, bucket: &BucketRecord, deletion: Deletion) -> Result<Deleted, StoreError> {
+        let Deletion { key, which, if_match } = deletion;
+        let key = key.into_bytes();
+        let found = self.versions(bucket.id, &key).iter().find(|version| which.accepts(version)).copied();
+        if let Some(etag) = if_match {
+            check(&WriteCondition::IfMatch(etag), found.as_ref())?;
+        }
+        let named = match which {
+            Selector::Current if bucket.versioning == Versioning::Unset => None,
+            Selector::Current => return Ok(self.add_marker(bucket, key)),
+            Selector::Null => Some(VersionRef::Null),
+            Selector::Id(id) => Some(VersionRef::Id(id)),
+        };
+        if let Some(version) = found {
+            self.versions(bucket.id, &key).retain(|old| old.id != version.id);
+            self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version: version.id });
+        }
+        let delete_marker = named.is_some() && found.is_some_and(|version| version.delete_marker);
+        Ok(Deleted { delete_marker, version: named })
+    }
+
+    fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Deleted {
+        let id = VersionId(self.stamps.next());
+        let null = bucket.versioning != Versioning::Enabled;
+        let record = VersionRecord {
+            id,
+            null,
+            delete_marker: true,
+            modified: self.now,
+            size: 0,
+            etag: ETag::None,
+            extents: Vec::new(),
+            attributes: Attributes::new(),
+            checksums: Vec::new(),
+            tags: Vec::new(),
+            upload: None,
+        };
+        self.put_version(bucket.id, key, record);
+        let version = if null { VersionRef::Null } else { VersionRef::Id(id) };
+        Deleted { delete_marker: true, version: Some(version) }
+    }
+
+    pub(super) fn set_tags(
+        &mut self,
+        bucket: &str,
+        key: String,
+        version: &VersionRecord,
+        tags: Vec<(String, String)>,
+    ) -> Result<(), StoreError> {
+        let bucket = self.bucket(bucket)?.id;
+        let key = key.into_bytes();
+        let found = self.version(bucket, &key, version.id).ok_or(StoreError::NoSuchVersion)?;
+        self.amend(bucket, key, VersionRecord { tags, ..found });
+        Ok(())
+    }
+}

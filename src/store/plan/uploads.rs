@@ -1,0 +1,117 @@
+//! Multipart uploads. A completed one becomes an object that is the extents of its parts, where they are.
+
+use crate::format::{
+    AssembledPart, Assembly, Entry, PartRecord, Purpose, UploadId, UploadRecord, VersionId, VersionRecord,
+    Versioning,
+};
+use crate::store::mutation::{PutPart, UploadChange};
+use crate::store::plan::{Planner, check};
+use crate::store::{Completion, StoreError, Upload, Written};
+
+impl Planner<'_> {
+    pub(super) fn change_upload(
+        &mut self,
+        bucket: &str,
+        key: String,
+        change: UploadChange,
+    ) -> Result<Option<UploadRecord>, StoreError> {
+        let bucket = self.bucket(bucket)?.id;
+        let key = key.into_bytes();
+        match change {
+            UploadChange::Abort(upload) => {
+                self.check_upload(bucket, &key, upload)?;
+                self.end_upload(bucket, key, upload);
+                Ok(None)
+            }
+            UploadChange::Create(new) => {
+                let record = UploadRecord {
+                    id: UploadId(self.stamps.next()),
+                    initiated: self.now,
+                    initiator: new.initiator,
+                    checksum: new.checksum,
+                    attributes: new.attributes,
+                    tags: new.tags,
+                };
+                self.plan.entries.push(Entry::UploadPut { bucket, key, record: record.clone() });
+                Ok(Some(record))
+            }
+        }
+    }
+
+    pub(super) fn put_part(&mut self, put: PutPart) -> Result<PartRecord, StoreError> {
+        let bucket = self.same_bucket(&put.bucket)?;
+        let (key, upload) = (put.key.into_bytes(), put.upload);
+        self.check_upload(bucket.id, &key, upload)?;
+        let placed = self.locate(put.content)?;
+        let mut record = PartRecord {
+            number: put.number,
+            id: placed.id,
+            modified: self.now,
+            size: placed.size,
+            md5: put.md5,
+            extents: Vec::new(),
+            checksum: put.checksum,
+        };
+        if let Some(packed) = &placed.packed {
+            let purpose = Purpose::Part(upload, Some(Box::new(record.clone())));
+            self.pack(bucket, &key, placed.id, purpose, packed);
+        }
+        record.extents = placed.extents;
+        self.plan.entries.push(Entry::PartPut { bucket: bucket.id, key, upload, record: record.clone() });
+        Ok(record)
+    }
+
+    /// The parts must be those that the caller has looked at: an entity tag alone would not tell.
+    pub(super) fn complete(
+        &mut self,
+        bucket: &str,
+        key: String,
+        completion: Completion,
+    ) -> Result<Written, StoreError> {
+        let bucket = self.bucket(bucket)?;
+        let (key, upload) = (key.into_bytes(), completion.upload);
+        self.check_upload(bucket.id, &key, upload)?;
+        let there = self.index.upload(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
+        let parts = chosen(&there, &completion.parts)?;
+        check(&completion.commit.condition, self.versions(bucket.id, &key).first())?;
+        if !self.room {
+            return Err(StoreError::DiskFull);
+        }
+        let id = VersionId(self.stamps.next());
+        let null = bucket.versioning != Versioning::Enabled;
+        let size = parts.iter().map(|part| part.size).sum();
+        let mut record = completion.commit.into_record(id, null, self.now, size, Vec::new());
+        record.upload = Some(Assembly { upload, parts: parts.iter().map(assembled).collect() });
+        let purpose = Purpose::Object(Some(Box::new(record.clone())));
+        self.pack(bucket, &key, id.0, purpose, &(Vec::new(), 0));
+        let extents = parts.into_iter().flat_map(|part| part.extents).collect();
+        self.put_version(bucket.id, key.clone(), VersionRecord { extents, ..record });
+        self.end_upload(bucket.id, key, upload);
+        Ok(Written { id, null, modified: self.now })
+    }
+
+    fn check_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> Result<(), StoreError> {
+        let there = self.index.has_upload(bucket, key, upload) && !self.ended.contains(&upload);
+        if there { Ok(()) } else { Err(StoreError::NoSuchUpload) }
+    }
+
+    fn end_upload(&mut self, bucket: u64, key: Vec<u8>, upload: UploadId) {
+        self.ended.insert(upload);
+        self.plan.entries.push(Entry::UploadDelete { bucket, key, upload });
+    }
+}
+
+/// The parts that the caller has looked at, as they are in the index: what a writer of a part answers does not know
+/// where its bytes lie.
+fn chosen(there: &Upload, parts: &[PartRecord]) -> Result<Vec<PartRecord>, StoreError> {
+    let find = |wanted: &PartRecord| {
+        let at = there.parts.binary_search_by_key(&wanted.number, |part| part.number);
+        let found = at.ok().map(|at| &there.parts[at]).filter(|found| found.id == wanted.id);
+        found.cloned().ok_or(StoreError::PartReplaced(wanted.number))
+    };
+    parts.iter().map(find).collect()
+}
+
+fn assembled(part: &PartRecord) -> AssembledPart {
+    AssembledPart { number: part.number, size: part.size, checksum: part.checksum.clone() }
+}

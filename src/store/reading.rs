@@ -1,0 +1,114 @@
+//! What the files of a store add up to: a checkpoint and the log behind it. The store is read like this when it is
+//! opened and when the tools look at it. Nothing is written here.
+
+use crate::base::digest::Crc32;
+use crate::format::{Entry, FileKind, Group, Pack, StoreId, log_path, segment_path};
+use crate::fs::{File, Fs};
+use crate::index::{ApplyError, Index};
+use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
+
+/// The id of the store, from the newest file of its log; `None` when there is no store.
+pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
+    if let Some(number) = list_numbers(fs, FileKind::Log)?.last() {
+        return Ok(Some(open_file(fs, FileKind::Log, *number, None)?.1.store));
+    }
+    for kind in FileKind::ALL {
+        if let Some(number) = list_numbers(fs, kind)?.first() {
+            let what = "there are files of a store but no log: meta/*.log is missing";
+            return Err(Damage::new(kind.path(*number), 0, what).into());
+        }
+    }
+    Ok(None)
+}
+
+/// A store while it is read.
+pub(super) struct Reading<'a> {
+    fs: &'a dyn Fs,
+    store: StoreId,
+    /// What has been read adds up to this.
+    pub(super) index: Index,
+    /// What the checkpoint holds.
+    pub(super) start: Start,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads the newest checkpoint that is good; where none is, the log is to be read from its beginning. `damage` takes
+    /// what is wrong with the others: an older one with more of the log gives the same index.
+    pub(super) fn from_newest(
+        fs: &'a dyn Fs,
+        store: StoreId,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Self, LogError> {
+        for covered in list_numbers(fs, FileKind::Checkpoint)?.into_iter().rev() {
+            match Self::from_checkpoint(fs, store, covered) {
+                Err(LogError::Damaged(found)) => damage.push(found),
+                read => return read,
+            }
+        }
+        Ok(Self { fs, store, index: Index::new(), start: Start::default() })
+    }
+
+    /// Reads the checkpoint that covers the groups up to `covered`.
+    pub(super) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
+        let mut index = Index::new();
+        let mut visit = |entry: Entry| index.apply(&entry).map_err(|error| error.to_string());
+        let end = read_checkpoint(fs, store, covered, &mut visit)?;
+        index.raise_last_stamp(end.last_stamp);
+        Ok(Self { fs, store, index, start: Start { covered, through: end.through.max(covered) } })
+    }
+
+    /// Reads the log behind the checkpoint and judges its end. Damage in the tail does not keep what came before it out of the
+    /// index.
+    pub(super) fn replay(&mut self) -> Result<Tail, LogError> {
+        let Self { fs, store, start, ref mut index } = *self;
+        let pack_is_good = |pack: &Pack| pack_is_good(fs, store, pack);
+        let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
+        let mut tail = replay.run(&mut |group| apply(index, group, start.through))?;
+        if !index.is_consistent() {
+            let what = "at its end two buckets have one name";
+            tail.damage.get_or_insert(Damage::new(log_path(tail.number), tail.position, what));
+        }
+        Ok(tail)
+    }
+
+    /// The segments that objects lie in and that are not there.
+    pub(super) fn missing_segments(&self) -> Result<Vec<Damage>, LogError> {
+        let ids = list_numbers(self.fs, FileKind::Segment)?;
+        let missing = self.index.liveness().iter().filter(|(segment, _)| ids.binary_search(segment).is_err());
+        let damage = |(segment, bytes)| {
+            let what = format!("the segment is missing, and {bytes} bytes of objects with it");
+            Damage::new(segment_path(segment), 0, what)
+        };
+        Ok(missing.map(damage).collect())
+    }
+}
+
+fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
+    for entry in &group.entries {
+        match index.apply(entry) {
+            // It was deleted while the checkpoint was made, behind this group.
+            Err(ApplyError::UnknownBucket(_) | ApplyError::UnknownUpload(_))
+                if group.header.sequence <= through => {}
+            applied => applied.map_err(|error| error.to_string())?,
+        }
+    }
+    Ok(())
+}
+
+/// Has what is cached of a file written, and what is read of it from now on come from the disk.
+pub(super) fn settle(file: &dyn File) -> Result<(), LogError> {
+    file.sync_data()?;
+    Ok(file.evict()?)
+}
+
+fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
+    let segment = Segment::open(fs, store, pack.segment)?;
+    settle(segment.file.as_ref())?;
+    let len = segment.file.len()?;
+    if pack.offset.checked_add(pack.len.into()).is_none_or(|end| end > len) {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; pack.len as usize];
+    segment.file.read_exact_at(&mut bytes, pack.offset)?;
+    Ok(Crc32::of(&bytes) == pack.crc)
+}

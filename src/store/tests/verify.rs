@@ -1,0 +1,277 @@
+//! What looking at a store finds, and what it must not take for damage. That every kind of damage is found is held from
+//! outside, in `tests/tools.rs`.
+
+use super::*;
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{Entry, FileKind, LOCK, checkpoint_path, log_path, segment_path, unfinished};
+use crate::fs::sim::{CrashPolicy, OpKind};
+use crate::fs::{Fs, ReadOnly};
+use crate::log::Journal;
+use crate::store::reading::{Reading, store_id};
+use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError, Which};
+
+fn look(fs: &SimFs) -> Report {
+    verify(fs, &mut |_| {}).expect("the store can be looked at")
+}
+
+fn nothing_found(fs: &SimFs) -> Report {
+    let report = look(fs);
+    assert_eq!(report.findings, []);
+    report
+}
+
+fn kinds(report: &Report) -> Vec<NoteKind> {
+    report.notes.iter().map(|note| note.kind).collect()
+}
+
+/// A store with small and large objects, versions and markers, two checkpoints and a log that goes on behind them.
+fn filled(fs: &SimFs) -> Store {
+    let store = open(fs);
+    store.create_bucket("photos", "admin").unwrap();
+    put(&store, "photos", "small", b"abc").unwrap();
+    store.checkpoint().unwrap();
+    store.set_versioning("photos", Versioning::Enabled).unwrap();
+    for seed in 0..3 {
+        put(&store, "photos", "large", &bytes(seed, 200_000)).unwrap();
+    }
+    delete(&store, "photos", "small", Selector::Current).unwrap();
+    store.checkpoint().unwrap();
+    put(&store, "photos", "late", b"").unwrap();
+    store
+}
+
+#[test]
+fn a_healthy_store_is_found_to_be_so_and_all_of_it_is_counted() {
+    let fs = SimFs::new();
+    drop(filled(&fs));
+    let report = nothing_found(&fs);
+    let counts = report.counts;
+    assert_eq!((counts.segments, counts.log_files, counts.checkpoints), (2, 1, 2));
+    assert_eq!((counts.buckets, counts.versions), (1, 6));
+    assert_eq!((counts.extents, counts.payload_bytes), (1 + 3 * 2 + 1, 3 + 3 * 200_000));
+    assert!(report.segments.iter().all(|segment| 0 < segment.live && segment.live < segment.len));
+    assert_eq!(report.notes, []);
+}
+
+#[test]
+fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("photos", "admin").unwrap();
+    put(&store, "photos", "source", &bytes(1, 100_000)).unwrap();
+    let found = store.find("photos", "source", Selector::Current).unwrap();
+    let (source, extent) = (found.version.clone(), found.version.extents[0]);
+    let source =
+        CopySource { bucket: found.bucket.id, key: "source".into(), version: source, range: 10..90_000 };
+    store.copy(source, "photos", "copy", commit_of(b"")).unwrap();
+    drop(store);
+    assert_eq!(nothing_found(&fs).counts.payload_bytes, 100_000);
+    fs.damage(&segment_path(extent.segment), extent.offset + 70_000, 1).unwrap();
+    let mut owners: Vec<_> = look(&fs).findings.into_iter().map(|f| f.owner.unwrap().key).collect();
+    owners.sort_unstable();
+    assert_eq!(owners, ["copy", "source"]);
+}
+
+#[test]
+fn parts_of_uploads_in_progress_are_looked_at() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("photos", "admin").unwrap();
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let upload = store.create_upload("photos", "film", new).unwrap().id;
+    let mut writer = store.part_writer("photos", "film", upload, 7, None).unwrap();
+    writer.write(&bytes(1, 100_000)).unwrap();
+    let extent = writer.commit([0; 16], None).unwrap().extents[0];
+    drop(store);
+    assert_eq!(nothing_found(&fs).counts.uploads, 1);
+    fs.damage(&segment_path(extent.segment), extent.offset + 70_000, 1).unwrap();
+    let owner = look(&fs).findings.remove(0).owner.unwrap();
+    assert_eq!(owner.which, Which::Part { upload, number: 7 });
+}
+
+#[test]
+fn an_extent_that_is_another_one_than_the_version_means_is_found() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    let bucket = store.create_bucket("photos", "admin").unwrap().id;
+    put(&store, "photos", "a", b"abc").unwrap();
+    let record = store.find("photos", "a", Selector::Current).unwrap().version;
+    drop(store);
+    let mut other = record.clone();
+    other.extents[0].check ^= 1;
+    let entries = [("b", record), ("a", other)].map(|(key, record)| Entry::VersionPut {
+        bucket,
+        key: key.into(),
+        record,
+    });
+    append(&fs, &entries);
+    let found: Vec<_> = look(&fs).findings.iter().map(ToString::to_string).collect();
+    let has = |key: &str, what: &str| found.iter().any(|f| f.contains(key) && f.contains(what));
+    assert!(has("key \"b\"", "the extent names key \"a\" of bucket photos"), "{found:#?}");
+    assert!(has("key \"a\"", "and the version refers to 3 with"), "{found:#?}");
+}
+
+/// Appends a group to the log, as a store that is not in its right mind would.
+fn append(fs: &SimFs, entries: &[Entry]) {
+    let id = store_id(fs).unwrap().unwrap();
+    let tail = Reading::from_newest(fs, id, &mut vec![]).unwrap().replay().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
+    let mut journal = Journal::resume(Arc::new(fs.clone()), clock, id, &tail).unwrap();
+    let mut body = Vec::new();
+    entries.iter().for_each(|entry| entry.encode(&mut body));
+    let written = journal.write(entries.len() as u32, &body, None).unwrap();
+    journal.is_durable(&written);
+}
+
+#[test]
+fn nothing_is_written_and_the_lock_is_given_back() {
+    let fs = SimFs::new();
+    drop(filled(&fs));
+    let (files, operations) = (fs.files(), fs.trace().len());
+    nothing_found(&fs);
+    assert_eq!(fs.files(), files);
+    // What is asked of the disk is only that it write what it was given before.
+    assert!(fs.trace()[operations..].iter().all(|op| op.kind == OpKind::SyncData));
+    open(&fs);
+}
+
+#[test]
+fn a_store_in_use_and_a_directory_without_a_store_are_not_looked_at() {
+    let fs = SimFs::new();
+    assert!(matches!(verify(&fs, &mut |_| {}), Err(VerifyError::NotAStore)));
+    assert_eq!(fs.files(), []);
+    let _store = filled(&fs);
+    assert!(matches!(verify(&fs, &mut |_| {}), Err(VerifyError::Locked)));
+}
+
+#[test]
+fn a_copy_without_a_file_to_lock_does_not_get_one() {
+    let fs = SimFs::new();
+    drop(filled(&fs));
+    fs.remove(LOCK).unwrap();
+    fs.create("users.toml").unwrap();
+    let files = fs.files();
+    assert_eq!(kinds(&nothing_found(&fs)), [NoteKind::NotLocked]);
+    assert_eq!(fs.files(), files);
+}
+
+#[test]
+fn a_file_system_that_takes_no_writes_is_looked_at_without_a_lock() {
+    let fs = SimFs::new();
+    drop(filled(&fs));
+    let report = verify(&ReadOnly::new(&fs), &mut |_| {}).unwrap();
+    assert_eq!((report.findings.len(), kinds(&report)), (0, vec![NoteKind::NotLocked]));
+}
+
+#[test]
+fn what_a_crash_leaves_is_noted_and_no_damage() {
+    for seed in 0..20 {
+        let fs = SimFs::new();
+        let store = filled(&fs);
+        // The power goes during one of the next operations.
+        fs.stop_at(fs.operations() + 1 + seed % 4);
+        let _ = put(&store, "photos", "torn", &bytes(seed, 3_000));
+        let crashed = fs.crash(CrashPolicy::Random(seed));
+        nothing_found(&crashed);
+    }
+}
+
+#[test]
+fn a_torn_group_is_noted_with_its_place() {
+    let fs = SimFs::new();
+    drop(filled(&fs));
+    let log = fs.contents(&log_path(1)).unwrap();
+    let mut pages = log.chunks(PAGE_BYTES as usize);
+    let end = pages.rposition(|page| page.iter().any(|byte| *byte != 0)).unwrap() as u64 + 1;
+    fs.overwrite(&log_path(1), end * PAGE_BYTES, b"SGRP and half a group").unwrap();
+    let report = nothing_found(&fs);
+    let torn = report.notes.iter().find(|note| note.kind == NoteKind::Torn).unwrap();
+    assert_eq!((torn.file.as_str(), torn.offset), (log_path(1).as_str(), end * PAGE_BYTES));
+}
+
+#[test]
+fn unfinished_files_and_segments_without_objects_are_noted() {
+    let fs = SimFs::new();
+    let store = filled(&fs);
+    delete(&store, "photos", "late", Selector::Current).unwrap();
+    for version in ["small", "late", "large"] {
+        while let Ok(found) = store.find("photos", version, Selector::Current) {
+            let which = if found.version.null { Selector::Null } else { Selector::Id(found.version.id) };
+            delete(&store, "photos", version, which).unwrap();
+        }
+    }
+    drop(store);
+    let aside = unfinished(&segment_path(9));
+    fs.create(&aside).unwrap();
+    let report = nothing_found(&fs);
+    assert_eq!(kinds(&report), [NoteKind::Unfinished, NoteKind::Unreferenced, NoteKind::Unreferenced]);
+    assert_eq!(report.notes[0].file, aside);
+    assert!(report.notes[1].to_string().starts_with(&segment_path(1)));
+}
+
+#[test]
+fn a_checkpoint_older_than_the_two_that_are_kept_needs_no_log() {
+    let fs = SimFs::new();
+    let store = filled(&fs);
+    let oldest = list(&fs, FileKind::Checkpoint)[0];
+    let kept = fs.contents(&checkpoint_path(oldest)).unwrap();
+    store.checkpoint().unwrap();
+    drop(store);
+    // The removal did not survive a crash.
+    fs.create(&checkpoint_path(oldest)).unwrap();
+    fs.overwrite(&checkpoint_path(oldest), 0, &kept).unwrap();
+    let report = nothing_found(&fs);
+    assert_eq!(kinds(&report), [NoteKind::Superfluous]);
+    assert_eq!(report.notes[0].file, checkpoint_path(oldest));
+}
+
+#[test]
+fn checkpoints_that_do_not_add_up_to_the_same_are_found() {
+    let fs = SimFs::new();
+    let store = filled(&fs);
+    store.close();
+    drop(store);
+    let [older, newer] = list(&fs, FileKind::Checkpoint)[..] else { panic!("two are kept") };
+    // Behind the header of the newer one, all that the older one holds: good in itself, but not all that was there.
+    let groups = fs.contents(&checkpoint_path(older)).unwrap().split_off(PAGE_BYTES as usize);
+    fs.overwrite(&checkpoint_path(newer), PAGE_BYTES, &groups).unwrap();
+    let report = look(&fs);
+    let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("adds up to something else"), "{found:?}");
+}
+
+#[test]
+fn a_checkpoint_made_while_a_bucket_goes_agrees_with_the_log() {
+    for _ in 0..40 {
+        let fs = SimFs::new();
+        let store = open(&fs);
+        store.create_bucket("stays", "admin").unwrap();
+        store.create_bucket("goes", "admin").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| store.delete_bucket("goes").unwrap());
+            scope.spawn(|| put(&store, "stays", "key", b"abc").unwrap());
+            store.checkpoint().unwrap();
+        });
+        drop(store);
+        nothing_found(&fs);
+    }
+}
+
+#[test]
+fn progress_goes_through_all_steps_and_reaches_its_end() {
+    let fs = SimFs::new();
+    drop(filled(&fs));
+    let mut seen: Vec<Progress> = Vec::new();
+    verify(&fs, &mut |progress| seen.push(progress)).unwrap();
+    let mut steps: Vec<_> = seen.iter().map(|progress| progress.step).collect();
+    steps.dedup();
+    assert_eq!(steps, [Step::Files, Step::Metadata, Step::Objects, Step::OtherCheckpoints]);
+    let last = seen.iter().rfind(|progress| progress.step == Step::Objects).unwrap();
+    assert!(last.total > 600_000 && last.done == last.total, "{last:?}");
+}
+
+fn list(fs: &SimFs, kind: FileKind) -> Vec<u64> {
+    crate::log::list_numbers(fs, kind).unwrap()
+}

@@ -1,0 +1,265 @@
+//! Looking at all of a store without changing a byte of it: every file, every group behind a checkpoint that is kept, every
+//! extent of every version and of every part of an upload.
+
+mod objects;
+mod report;
+
+use std::io;
+
+pub use report::{
+    Counts, Finding, Note, NoteKind, Owner, Progress, Report, SegmentUse, Step, VerifyError, Which,
+};
+
+use crate::base::digest::Crc32;
+use crate::format::{FileKind, LOCK, StoreId, unfinished};
+use crate::fs::{Fs, Lock, ReadOnly};
+use crate::index::{Cursor, Index};
+use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
+use crate::store::checkpointer::GENERATIONS;
+use crate::store::reading::{Reading, store_id};
+use crate::store::{OpenError, recovery};
+use objects::Objects;
+
+/// Keys that are taken out of the index at once.
+const KEYS_AT_ONCE: usize = 4096;
+
+/// Looks at the whole store in `fs` and tells what is wrong with it. `progress` is called now and then. Nothing is written.
+///
+/// # Errors
+/// When it could not be looked at: another process has the store open, there is none, or the disk fails in a way that leaves
+/// nothing to go on with. What is wrong with the store is no error but a finding.
+pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Report, VerifyError> {
+    let guarded = ReadOnly::new(fs);
+    let mut report = Report::default();
+    if count_files(&guarded, &mut report.counts)? == 0 {
+        return Err(VerifyError::NotAStore);
+    }
+    let _lock = lock(fs, &mut report)?;
+    let Some(store) = identify(&guarded, &mut report)? else {
+        return Ok(report);
+    };
+    let mut verifier = Verifier { fs: &guarded, store, report, progress };
+    verifier.run()?;
+    Ok(verifier.report)
+}
+
+fn count_files(fs: &dyn Fs, counts: &mut Counts) -> io::Result<u64> {
+    let count = |kind| Ok::<_, io::Error>(list_numbers(fs, kind)?.len() as u64);
+    counts.segments = count(FileKind::Segment)?;
+    counts.log_files = count(FileKind::Log)?;
+    counts.checkpoints = count(FileKind::Checkpoint)?;
+    Ok(counts.segments + counts.log_files + counts.checkpoints)
+}
+
+/// Keeps others out, where that takes no writing: a copy without the file to lock is nobody's, and nobody writes to a file
+/// system that is read-only here.
+fn lock(fs: &dyn Fs, report: &mut Report) -> Result<Option<Box<dyn Lock>>, VerifyError> {
+    let locked = if fs.list("")?.iter().any(|name| name == LOCK) {
+        recovery::lock(fs)
+    } else {
+        Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "there is no file to lock").into())
+    };
+    match locked {
+        Ok(lock) => Ok(Some(lock)),
+        Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            let what = format!("looked without a lock, so that nobody else may write meanwhile: {error}");
+            report.notes.push(Note::new(NoteKind::NotLocked, "", what));
+            Ok(None)
+        }
+        Err(OpenError::Io(error)) => Err(error.into()),
+        Err(OpenError::Locked | OpenError::Damaged(_)) => Err(VerifyError::Locked),
+    }
+}
+
+/// The id of the store as recovery finds it, else from any file that still tells it. Without one nothing can be checked but that
+/// no file has a good header.
+fn identify(fs: &dyn Fs, report: &mut Report) -> Result<Option<StoreId>, VerifyError> {
+    match store_id(fs) {
+        Ok(id) => return Ok(id),
+        Err(LogError::Damaged(damage)) => report.find(damage),
+        Err(error) => return Err(could_not_look(error)),
+    }
+    if let Some(header) = any_header(fs)? {
+        return Ok(Some(header.store));
+    }
+    for kind in FileKind::ALL {
+        for number in list_numbers(fs, kind)? {
+            if let Err(error) = open_file(fs, kind, number, None) {
+                report.find(as_damage(error, &kind.path(number), 0));
+            }
+        }
+    }
+    Ok(None)
+}
+
+struct Verifier<'a> {
+    fs: &'a dyn Fs,
+    store: StoreId,
+    report: Report,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Verifier<'_> {
+    /// One index is held at a time: the older checkpoint is compared by its fingerprint.
+    fn run(&mut self) -> Result<(), VerifyError> {
+        self.check_files()?;
+        self.step(Step::Metadata);
+        let mut damage = Vec::new();
+        let mut reading = Reading::from_newest(self.fs, self.store, &mut damage).map_err(could_not_look)?;
+        damage.into_iter().for_each(|damage| self.report.find(damage));
+        let covered = reading.start.covered;
+        let whole = self.replay(&mut reading)?;
+        reading.missing_segments().map_err(could_not_look)?.into_iter().for_each(|d| self.report.find(d));
+        self.check_objects(&reading.index);
+        self.account(&reading.index, whole);
+        let expected = whole.then(|| fingerprint(&reading.index));
+        drop(reading);
+        self.check_other_checkpoints(covered, expected)
+    }
+
+    /// Opens every file, which checks its header, and looks for footers and for what is unfinished.
+    fn check_files(&mut self) -> Result<(), VerifyError> {
+        self.step(Step::Files);
+        for kind in FileKind::ALL {
+            for number in list_numbers(self.fs, kind)? {
+                self.check_file(kind, number);
+            }
+        }
+        for dir in [FileKind::Segment.dir(), FileKind::Log.dir()] {
+            for name in self.fs.list(dir)?.iter().filter(|name| name.ends_with(&unfinished(""))) {
+                let what = "unfinished when the process ended; of no meaning, and removed at the next start";
+                self.report.notes.push(Note::new(NoteKind::Unfinished, format!("{dir}/{name}"), what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_file(&mut self, kind: FileKind, number: u64) {
+        let path = kind.path(number);
+        match open_file(self.fs, kind, number, Some(self.store)) {
+            Ok((file, _)) if kind == FileKind::Segment => {
+                let segment = Segment { id: number, file };
+                let sealed = match segment.footer(&self.store) {
+                    Ok(footer) => footer.is_some(),
+                    Err(error) => {
+                        self.report.find(as_damage(error, &path, 0));
+                        true
+                    }
+                };
+                let len = segment.file.len().unwrap_or(0);
+                self.report.segments.push(SegmentUse { id: number, len, sealed, live: 0 });
+            }
+            Ok(_) => {}
+            Err(error) => self.report.find(as_damage(error, &path, 0)),
+        }
+    }
+
+    /// Reads the log behind a checkpoint. Whether all of the index is known then.
+    fn replay(&mut self, reading: &mut Reading<'_>) -> Result<bool, VerifyError> {
+        let tail = match reading.replay() {
+            Ok(tail) => tail,
+            Err(LogError::Damaged(damage)) => {
+                self.report.find(damage);
+                return Ok(false);
+            }
+            Err(error) => return Err(could_not_look(error)),
+        };
+        if let Some(torn) = tail.torn {
+            let what =
+                format!("group {} is torn: never acknowledged, and dropped: {}", tail.sequence, torn.why);
+            let note = Note { kind: NoteKind::Torn, file: torn.file, offset: torn.offset, what };
+            self.report.note(note);
+        }
+        let whole = tail.damage.is_none();
+        tail.damage.into_iter().for_each(|damage| self.report.find(damage));
+        Ok(whole)
+    }
+
+    fn check_objects(&mut self, index: &Index) {
+        let total = index.liveness().iter().map(|(_, bytes)| bytes).sum();
+        let mut objects = Objects::new(self.fs, self.store, &mut self.report, self.progress, total);
+        let mut cursor = Cursor::Start;
+        loop {
+            let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
+            if entries.is_empty() {
+                break;
+            }
+            objects.check(&entries);
+        }
+    }
+
+    /// How much of each segment is wanted. Where part of the index is lost, nobody can say which segments are not.
+    fn account(&mut self, index: &Index, whole: bool) {
+        self.report.counts.buckets = index.bucket_count();
+        self.report.counts.versions = index.version_count();
+        self.report.counts.uploads = index.upload_count();
+        for segment in &mut self.report.segments {
+            segment.live = index.liveness().of(segment.id);
+            if whole && segment.live == 0 {
+                let what = format!("no object lies in it: {} bytes can be reclaimed", segment.len);
+                self.report.notes.push(Note::new(NoteKind::Unreferenced, segment.path(), what));
+            }
+        }
+    }
+
+    /// The checkpoints beside the one that was read. The older of the two that are kept must add up to the same with the log
+    /// behind it; a still older one was left behind by a crash, and its log may be gone.
+    fn check_other_checkpoints(&mut self, newest: u64, expected: Option<u32>) -> Result<(), VerifyError> {
+        self.step(Step::OtherCheckpoints);
+        let covered = list_numbers(self.fs, FileKind::Checkpoint)?;
+        for (age, covered) in covered.into_iter().rev().enumerate().filter(|(_, covered)| *covered != newest)
+        {
+            let path = FileKind::Checkpoint.path(covered);
+            match Reading::from_checkpoint(self.fs, self.store, covered) {
+                Err(error) => self.report.find(as_damage(error, &path, 0)),
+                Ok(_) if age >= GENERATIONS => {
+                    let what = "superfluous: removed with the next checkpoint";
+                    self.report.notes.push(Note::new(NoteKind::Superfluous, path, what));
+                }
+                Ok(mut reading) => {
+                    let whole = self.replay(&mut reading)?;
+                    if whole && expected.is_some_and(|expected| expected != fingerprint(&reading.index)) {
+                        let what = "with the log behind it, it adds up to something else than the newest one";
+                        self.report.find(Damage::new(path, 0, what));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step) {
+        (self.progress)(Progress { step, done: 0, total: 0 });
+    }
+}
+
+/// The CRC of all entries that the index would be written as.
+fn fingerprint(index: &Index) -> u32 {
+    let (mut crc, mut cursor) = (Crc32::new(), Cursor::Start);
+    loop {
+        let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
+        if entries.is_empty() {
+            return crc.value();
+        }
+        let mut bytes = Vec::new();
+        entries.iter().for_each(|entry| entry.encode(&mut bytes));
+        crc.update(&bytes);
+    }
+}
+
+/// What cannot be read is as good as damaged.
+fn as_damage(error: LogError, file: &str, offset: u64) -> Damage {
+    match error {
+        LogError::Damaged(damage) => damage,
+        LogError::DiskFull(error) | LogError::Io(error) => {
+            Damage::new(file, offset, format!("it cannot be read: {error}"))
+        }
+    }
+}
+
+fn could_not_look(error: LogError) -> VerifyError {
+    VerifyError::Io(match error {
+        LogError::Damaged(damage) => io::Error::other(damage.to_string()),
+        LogError::DiskFull(error) | LogError::Io(error) => error,
+    })
+}

@@ -1,0 +1,247 @@
+//! What looking at a store tells.
+
+use std::fmt;
+use std::io;
+
+use thiserror::Error;
+
+use crate::format::{UploadId, VersionId, segment_path};
+use crate::log::Damage;
+
+/// All that was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong, each place once.
+    pub findings: Vec<Finding>,
+    /// What is worth knowing and not wrong.
+    pub notes: Vec<Note>,
+    /// The segments whose header is good.
+    pub segments: Vec<SegmentUse>,
+    /// How much was looked at.
+    pub counts: Counts,
+}
+
+/// Something that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Where, what was expected and what is there instead.
+    pub damage: Damage,
+    /// Whose bytes they are; `None` when it concerns the file.
+    pub owner: Option<Owner>,
+}
+
+/// A version of an object, or a part of an upload in progress, by its names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The name of the bucket.
+    pub bucket: String,
+    /// The key.
+    pub key: String,
+    /// Which of those under this key.
+    pub which: Which,
+}
+
+/// Which version or part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// A version.
+    Version {
+        /// Its id.
+        id: VersionId,
+        /// Whether clients see it as `null`.
+        null: bool,
+    },
+    /// A part.
+    Part {
+        /// The upload.
+        upload: UploadId,
+        /// The number of the part.
+        number: u32,
+    },
+}
+
+/// Something worth knowing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// What kind of thing.
+    pub kind: NoteKind,
+    /// The file, relative to the data directory; empty for the directory itself.
+    pub file: String,
+    /// Bytes from the start of the file.
+    pub offset: u64,
+    /// In words.
+    pub what: String,
+}
+
+/// The kinds of notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoteKind {
+    /// The last group before a crash, which never counted.
+    Torn,
+    /// A file that a crash left unfinished.
+    Unfinished,
+    /// A segment that no object lies in.
+    Unreferenced,
+    /// A checkpoint that is no longer wanted.
+    Superfluous,
+    /// There was no lock to be taken.
+    NotLocked,
+}
+
+/// How a segment is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentUse {
+    /// Its id.
+    pub id: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Bytes of extents that versions and parts refer to.
+    pub live: u64,
+    /// Whether it is sealed.
+    pub sealed: bool,
+}
+
+/// How much was looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Segments.
+    pub segments: u64,
+    /// Files of the log.
+    pub log_files: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Buckets.
+    pub buckets: u64,
+    /// Versions, delete markers included.
+    pub versions: u64,
+    /// Multipart uploads in progress.
+    pub uploads: u64,
+    /// Extents that versions and parts refer to; one that several share counts once.
+    pub extents: u64,
+    /// Bytes of their payloads.
+    pub payload_bytes: u64,
+}
+
+/// What is being looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The headers of all files.
+    Files,
+    /// The newest checkpoint, and the log behind it.
+    Metadata,
+    /// The extents of all versions and parts.
+    Objects,
+    /// The other checkpoints, and the log behind them.
+    OtherCheckpoints,
+}
+
+/// How far it has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being looked at.
+    pub step: Step,
+    /// Bytes done in this step.
+    pub done: u64,
+    /// Bytes to do in this step; 0 when nobody knows.
+    pub total: u64,
+}
+
+/// Why a store could not be looked at.
+#[derive(Debug, Error)]
+pub enum VerifyError {
+    /// Somebody has it open.
+    #[error("another process uses this data directory: stop it first, or look at a copy")]
+    Locked,
+    /// There is no store.
+    #[error("there is no store in it: no segment, no log and no checkpoint")]
+    NotAStore,
+    /// The disk failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Report {
+    /// Adds damage of a file that may have been seen before.
+    pub(super) fn find(&mut self, damage: Damage) {
+        let finding = Finding { damage, owner: None };
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Adds a note that may have been made before.
+    pub(super) fn note(&mut self, note: Note) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+impl Note {
+    /// A note on a file as a whole.
+    pub(super) fn new(kind: NoteKind, file: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { kind, file: file.into(), offset: 0, what: what.into() }
+    }
+}
+
+impl SegmentUse {
+    /// The path of its file.
+    pub fn path(&self) -> String {
+        segment_path(self.id)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.owner {
+            Some(owner) => write!(f, "{owner}: {}", self.damage),
+            None => self.damage.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    /// Control characters are escaped: a key may hold any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bucket {}, key {:?}, ", self.bucket, self.key)?;
+        match self.which {
+            Which::Version { id, null: false } => write!(f, "version {id}"),
+            Which::Version { id, null: true } => write!(f, "version {id} (null)"),
+            Which::Part { upload, number } => write!(f, "part {number} of upload {upload}"),
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.file.as_str(), self.offset) {
+            ("", _) => f.write_str(&self.what),
+            (file, 0) => write!(f, "{file}: {}", self.what),
+            (file, offset) => write!(f, "{file} at offset {offset}: {}", self.what),
+        }
+    }
+}
+
+impl NoteKind {
+    /// Its name, for machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Torn => "torn",
+            Self::Unfinished => "unfinished",
+            Self::Unreferenced => "unreferenced",
+            Self::Superfluous => "superfluous",
+            Self::NotLocked => "not-locked",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Files => "files",
+            Self::Metadata => "checkpoint and log",
+            Self::Objects => "objects",
+            Self::OtherCheckpoints => "other checkpoints",
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads request bodies. Namespaces are ignored: clients send them or not.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use roxmltree::{Node, ParsingOptions};
+
+use super::guard;
+
+/// Nodes of one document. A list of 10,000 parts, each with a checksum and blanks between, has 90,000.
+const NODES_MAX: u32 = 200_000;
+
+/// Why bytes are no acceptable document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XmlError(String);
+
+impl XmlError {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl fmt::Display for XmlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for XmlError {}
+
+/// A well-formed document. The caller bounds its size; its memory is a small multiple of it.
+pub struct Document<'a>(roxmltree::Document<'a>);
+
+impl<'a> Document<'a> {
+    /// Reads a document of UTF-8 text.
+    ///
+    /// # Errors
+    /// Other encodings, malformed text, a document type declaration, or a shape no request has.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, XmlError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| XmlError::new("the text is not UTF-8"))?;
+        guard::check(text)?;
+        let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+        roxmltree::Document::parse_with_options(text, options)
+            .map(Self)
+            .map_err(|e| XmlError::new(e.to_string()))
+    }
+
+    /// The root element.
+    pub fn root(&self) -> Element<'_> {
+        Element(self.0.root_element())
+    }
+}
+
+/// An element of a document.
+#[derive(Clone, Copy)]
+pub struct Element<'d>(Node<'d, 'd>);
+
+impl<'d> Element<'d> {
+    /// The name, without prefix or namespace.
+    pub fn name(self) -> &'d str {
+        self.0.tag_name().name()
+    }
+
+    /// The elements in this one, in their order.
+    pub fn children(self) -> impl Iterator<Item = Element<'d>> {
+        self.0.children().filter(Node::is_element).map(Element)
+    }
+
+    /// The elements of that name in this one, in their order.
+    pub fn all<'n>(self, name: &'n str) -> impl Iterator<Item = Element<'d>> + use<'d, 'n> {
+        self.children().filter(move |child| child.name() == name)
+    }
+
+    /// The one element of that name in this one.
+    ///
+    /// # Errors
+    /// More than one.
+    pub fn child(self, name: &str) -> Result<Option<Element<'d>>, XmlError> {
+        let mut found = self.all(name);
+        let first = found.next();
+        match found.next() {
+            Some(_) => Err(XmlError::new(format!("more than one {name}"))),
+            None => Ok(first),
+        }
+    }
+
+    /// The text of the one element of that name in this one.
+    ///
+    /// # Errors
+    /// More than one element of that name.
+    pub fn child_text(self, name: &str) -> Result<Option<Cow<'d, str>>, XmlError> {
+        Ok(self.child(name)?.map(Element::text))
+    }
+
+    /// The text directly in this element, blanks included.
+    pub fn text(self) -> Cow<'d, str> {
+        let mut pieces = self.0.children().filter(Node::is_text).filter_map(|node| node.text());
+        let first = pieces.next().unwrap_or("");
+        let rest: String = pieces.collect();
+        if rest.is_empty() { Cow::Borrowed(first) } else { Cow::Owned(first.to_owned() + &rest) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn elements_are_found_with_and_without_a_namespace() {
+        for text in [
+            "<Delete><Quiet>true</Quiet></Delete>",
+            "<?xml version=\"1.0\"?>\n<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\n <Quiet>true</Quiet>\n</Delete>\n",
+            "<s:Delete xmlns:s=\"urn:x\"><s:Quiet>true</s:Quiet></s:Delete>",
+        ] {
+            let document = Document::parse(text.as_bytes()).unwrap();
+            assert_eq!(document.root().name(), "Delete");
+            assert_eq!(document.root().child_text("Quiet").unwrap().as_deref(), Some("true"));
+            assert!(document.root().child("Other").unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn text_is_whole_across_references_sections_and_comments() {
+        let document = Document::parse(b"<a> x&amp;&#xfc;<![CDATA[<]]><!-- no -->y </a>").unwrap();
+        assert_eq!(document.root().text(), " x&ü<y ");
+    }
+
+    #[test]
+    fn repeated_elements_are_listed_and_refused_where_one_is_meant() {
+        let document = Document::parse(b"<a><b>1</b><c/><b>2</b></a>").unwrap();
+        let texts: Vec<_> = document.root().all("b").map(Element::text).collect();
+        assert_eq!(texts, ["1", "2"]);
+        assert!(document.root().child("b").is_err());
+    }
+
+    #[test]
+    fn what_is_no_document_is_refused() {
+        for bytes in [
+            &b""[..],
+            b"plain",
+            b"<a>",
+            b"<a></b>",
+            b"<a/><b/>",
+            b"<a>&unknown;</a>",
+            b"<a>\xff</a>",
+            b"<a>\x01</a>",
+            b"<!DOCTYPE a><a/>",
+        ] {
+            assert!(Document::parse(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn ten_thousand_parts_with_blanks_between_fit() {
+        let part = "\n <Part>\n  <PartNumber>1</PartNumber>\n  <ETag>e</ETag>\n  <ChecksumCRC32>c</ChecksumCRC32>\n </Part>";
+        let text = format!("<CompleteMultipartUpload>{}</CompleteMultipartUpload>", part.repeat(10_000));
+        assert_eq!(Document::parse(text.as_bytes()).unwrap().root().all("Part").count(), 10_000);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Document::parse(&bytes);
+        }
+
+        #[test]
+        fn no_markup_makes_it_panic(text in "(<|>|/|a|b|=|\"|'|!|-|\\[|\\]|CDATA|\\?|xml|xmlns| |&|#|;|1|é){0,60}") {
+            if let Ok(document) = Document::parse(text.as_bytes()) {
+                let _ = (document.root().name(), document.root().text(), document.root().children().count());
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The server as an operator meets it: arguments, the first start, signals and exit statuses.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// The command without anything set for it from outside, in a directory of its own.
+fn siltstone(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
+    let ours =
+        std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("SILTSTONE_"));
+    for name in ours {
+        command.env_remove(name);
+    }
+    command.current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+/// The same, on a free port.
+fn on_a_free_port(dir: &Path) -> Command {
+    let mut command = siltstone(dir);
+    command.env("SILTSTONE_LISTEN", "127.0.0.1:0");
+    command
+}
+
+fn finish(command: &mut Command) -> Output {
+    command.output().unwrap()
+}
+
+fn stderr_of(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A server that accepts connections. What it says on standard error goes to a file.
+struct Running {
+    child: Child,
+    address: String,
+    said: PathBuf,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let dir = command.get_current_dir().unwrap().to_owned();
+        let said = (0..).map(|n| dir.join(format!("said-{n}"))).find(|path| !path.exists()).unwrap();
+        let stderr = fs::File::create_new(&said).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("listening on http://").map(str::to_owned);
+        let address = address.unwrap_or_else(|| panic!("{line:?} {}", fs::read_to_string(&said).unwrap()));
+        Self { child, address, said }
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Sends the signal; gives the exit status and what was said on standard error.
+    fn end(mut self, signal: Signal) -> (Option<i32>, String) {
+        self.signal(signal);
+        (self.child.wait().unwrap().code(), self.said())
+    }
+
+    /// The status line of the answer to an unsigned GET.
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    fn wait_until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..1000 {
+            if holds(self) {
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        panic!("{what} did not come about: {}", self.said());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The value of `name = "value"` in a users file.
+fn value<'a>(users: &'a str, name: &str) -> &'a str {
+    let start = format!("{name} = \"");
+    users.lines().find_map(|line| line.strip_prefix(&start)?.strip_suffix('"')).unwrap()
+}
+
+const ANYONE_MAY_READ: &str =
+    "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"GetObject\"]\nresources = [\"*\"]\n";
+
+fn write_users(dir: &Path, text: &str) -> PathBuf {
+    let path = dir.join("users.toml");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+#[test]
+fn the_first_start_makes_an_administrator_and_shows_its_keys_once() {
+    let dir = TempDir::new().unwrap();
+    let server = Running::start(on_a_free_port(dir.path()));
+    let path = dir.path().join("siltstone-data/users.toml");
+    let users = fs::read_to_string(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(value(&users, "name"), "admin");
+    let (access, secret) = (value(&users, "access_key"), value(&users, "secret_key"));
+    assert!(secret.len() >= 40, "{secret}");
+    let said = server.said();
+    for line in [
+        format!("export AWS_ACCESS_KEY_ID={access}"),
+        format!("export AWS_SECRET_ACCESS_KEY={secret}"),
+        format!("export AWS_ENDPOINT_URL=http://{}", server.address),
+        "aws s3 mb s3://my-bucket".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line} is missing in {said}");
+    }
+    server.end(Signal::TERM);
+
+    let server = Running::start(on_a_free_port(dir.path()));
+    let (_, said) = server.end(Signal::TERM);
+    assert!(!said.contains(secret), "{said}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), users);
+}
+
+#[test]
+fn two_first_starts_make_different_keys() {
+    let keys = || {
+        let dir = TempDir::new().unwrap();
+        Running::start(on_a_free_port(dir.path())).end(Signal::TERM);
+        let users = fs::read_to_string(dir.path().join("siltstone-data/users.toml")).unwrap();
+        (value(&users, "access_key").to_owned(), value(&users, "secret_key").to_owned())
+    };
+    let (one, other) = (keys(), keys());
+    assert_ne!(one.0, other.0);
+    assert_ne!(one.1, other.1);
+}
+
+#[test]
+fn keys_from_the_environment_are_written_and_not_shown() {
+    let dir = TempDir::new().unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.env("SILTSTONE_ACCESS_KEY", "chosen").env("SILTSTONE_SECRET_KEY", "a \"secret\" \\ of mine");
+    let (status, said) = Running::start(command).end(Signal::TERM);
+    assert_eq!(status, Some(0));
+    assert!(!said.contains("of mine"), "{said}");
+    let users = fs::read_to_string(dir.path().join("siltstone-data/users.toml")).unwrap();
+    let users: toml::Table = toml::from_str(&users).unwrap();
+    let admin = &users["user"][0];
+    assert_eq!(admin["access_key"].as_str(), Some("chosen"));
+    assert_eq!(admin["secret_key"].as_str(), Some("a \"secret\" \\ of mine"));
+}
+
+#[test]
+fn a_second_server_on_the_same_directory_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let first = Running::start(on_a_free_port(dir.path()));
+    let second = finish(&mut on_a_free_port(dir.path()));
+    assert_eq!(second.status.code(), Some(1));
+    let said = stderr_of(&second);
+    assert!(said.contains("siltstone-data") && said.contains("another process"), "{said}");
+    assert!(first.get("/-/health").contains(" 200 "));
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let first = Running::start(on_a_free_port(dir.path()));
+    let second = finish(siltstone(dir.path()).args(["--data-dir", "other", "--listen", &first.address]));
+    assert_eq!(second.status.code(), Some(1));
+    assert!(stderr_of(&second).contains(&first.address), "{}", stderr_of(&second));
+}
+
+#[test]
+fn wrong_arguments_end_with_2_and_touch_nothing() {
+    let dir = TempDir::new().unwrap();
+    for arguments in [
+        &["--no-such-flag"][..],
+        &["no-such-command"],
+        &["--listen", "here"],
+        &["--log-level", "loud"],
+        &["--workers", "0"],
+        &["--shutdown-timeout", "soon"],
+        &["--config", "absent.toml"],
+    ] {
+        let output = finish(siltstone(dir.path()).args(arguments));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{arguments:?}");
+    }
+    let output = finish(siltstone(dir.path()).env("SILTSTONE_LISTEN", "here"));
+    assert_eq!(output.status.code(), Some(2));
+    let output = finish(siltstone(dir.path()).env("SILTSTONE_ACCESS_KEY", "alone"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr_of(&output).contains("SILTSTONE_SECRET_KEY"), "{}", stderr_of(&output));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_unknown_key_in_the_configuration_file_is_refused_with_its_line() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("c.toml"), "workers = 2\n\nlistn = \"127.0.0.1:0\"\n").unwrap();
+    let output = finish(siltstone(dir.path()).args(["--config", "c.toml"]));
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr_of(&output);
+    assert!(said.contains("c.toml") && said.contains("line 3") && said.contains("listn"), "{said}");
+}
+
+/// Starts and ends a server that is set up so; gives the name of the one directory that it made, and removes it.
+fn directory_made(dir: &Path, set_up: impl Fn(&mut Command)) -> String {
+    let mut command = siltstone(dir);
+    set_up(&mut command);
+    assert_eq!(Running::start(command).end(Signal::TERM).0, Some(0));
+    let made: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|p| p.is_dir()).collect();
+    assert_eq!(made.len(), 1, "{made:?}");
+    fs::remove_dir_all(&made[0]).unwrap();
+    made[0].file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    fs::write(dir.join("c.toml"), "data_dir = \"from-file\"\nlisten = \"127.0.0.1:0\"\n").unwrap();
+    let file = |command: &mut Command| {
+        command.args(["--config", "c.toml"]);
+    };
+    assert_eq!(directory_made(dir, file), "from-file");
+    let environment = |command: &mut Command| {
+        command.env("SILTSTONE_CONFIG", "c.toml").env("SILTSTONE_DATA_DIR", "from-environment");
+    };
+    assert_eq!(directory_made(dir, environment), "from-environment");
+    let flag = |command: &mut Command| {
+        environment(command);
+        command.args(["--data-dir", "from-flag"]);
+    };
+    assert_eq!(directory_made(dir, flag), "from-flag");
+    let behind = |command: &mut Command| {
+        environment(command);
+        command.args(["serve", "--data-dir", "behind-the-command"]);
+    };
+    assert_eq!(directory_made(dir, behind), "behind-the-command");
+}
+
+#[test]
+fn help_and_version_are_shown() {
+    let dir = TempDir::new().unwrap();
+    let version = finish(siltstone(dir.path()).arg("--version"));
+    assert_eq!(
+        String::from_utf8(version.stdout).unwrap(),
+        format!("siltstone {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let help = finish(siltstone(dir.path()).arg("--help"));
+    assert_eq!(help.status.code(), Some(0));
+    let help = String::from_utf8(help.stdout).unwrap();
+    for expected in ["--data-dir <DIR>", "SILTSTONE_LISTEN", "[default: 127.0.0.1:9000]", "Examples:"] {
+        assert!(help.contains(expected), "{expected} is missing in {help}");
+    }
+}
+
+#[test]
+fn the_signals_that_end_it_end_it_well() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let dir = TempDir::new().unwrap();
+        let server = Running::start(on_a_free_port(dir.path()));
+        assert!(server.get("/-/health").contains(" 200 "));
+        assert_eq!(server.end(signal).0, Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn standard_output_holds_one_line() {
+    let dir = TempDir::new().unwrap();
+    let mut server = Running::start(on_a_free_port(dir.path()));
+    server.get("/-/health");
+    server.signal(Signal::TERM);
+    let mut rest = String::new();
+    server.child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+}
+
+#[test]
+fn a_broken_users_file_is_refused_at_the_start_with_its_line() {
+    let dir = TempDir::new().unwrap();
+    let users = write_users(dir.path(), "[[user]]\nname = \"admin\"\nsecret = \"x\"\n");
+    let output = finish(on_a_free_port(dir.path()).arg("--users").arg(&users));
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr_of(&output);
+    assert!(said.contains("users.toml") && said.contains("line 3"), "{said}");
+}
+
+#[test]
+fn users_are_read_again_on_sighup_and_a_broken_file_changes_nothing() {
+    let dir = TempDir::new().unwrap();
+    let users = write_users(dir.path(), "");
+    let mut command = on_a_free_port(dir.path());
+    command.arg("--users").arg(&users);
+    let server = Running::start(command);
+    let may_read = |server: &Running| server.get("/no-such-bucket/key").contains(" 404 ");
+    assert!(!may_read(&server));
+
+    write_users(dir.path(), ANYONE_MAY_READ);
+    server.signal(Signal::HUP);
+    server.wait_until("the new permission", may_read);
+
+    write_users(dir.path(), "[[user]]\nname = \"anonymous\"\nbroken\n");
+    server.signal(Signal::HUP);
+    server.wait_until("the complaint", |server| server.said().contains("line 3"));
+    assert!(may_read(&server));
+}
+
+#[test]
+fn a_users_file_that_others_can_read_is_complained_about() {
+    let dir = TempDir::new().unwrap();
+    let users = write_users(dir.path(), ANYONE_MAY_READ);
+    fs::set_permissions(&users, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.arg("--users").arg(&users);
+    let (_, said) = Running::start(command).end(Signal::TERM);
+    assert!(said.contains("chmod 600"), "{said}");
+}

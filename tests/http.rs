@@ -1,0 +1,9 @@
+//! The front end over real sockets, with a handler made for each test.
+
+mod bodies;
+mod connections;
+mod framing;
+mod harness;
+mod limits;
+mod responses;
+mod stopping;

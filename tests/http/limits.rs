@@ -1,0 +1,208 @@
+//! Limits of time and number.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use siltstone::base::limits;
+use siltstone::http::Config;
+use siltstone::s3::{Request, Response};
+
+use crate::http::harness::{
+    Client, LONG, MANY_DESCRIPTORS, Running, alone, eventually, open_descriptors, settings, start_with, text,
+};
+
+/// A server whose handler holds requests for `/held` until the test lets them go, and the two ends of that.
+fn start_held(config: Config) -> (Running, Receiver<()>, Sender<()>) {
+    let (arrived, arrivals) = channel();
+    let (release, released) = channel();
+    let (arrived, released) = (Mutex::new(arrived), Mutex::new(released));
+    let server = start_with(config, move |request: Request<'_>| -> Response {
+        if request.path == "/held" {
+            arrived.lock().unwrap().send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+        }
+        text(200, "served")
+    });
+    (server, arrivals, release)
+}
+
+#[test]
+fn a_head_that_takes_too_long_is_refused() {
+    let limit = Duration::from_millis(100);
+    let config = Config { head_deadline: limit, drain_deadline: limit, ..settings() };
+    let server = start_with(config, |_| text(200, "served"));
+    let mut client = server.client();
+    let answer = client.send("GET / HTTP/1.1\r\nHost:").answer();
+    assert_eq!((answer.status, answer.text()), (400, "RequestTimeout"));
+    client.assert_closed();
+
+    // Nor does it help to send a byte now and then, on a connection that has been served before.
+    let mut client = server.client();
+    assert_eq!(client.ask("/").status, 200);
+    let mut answered = false;
+    eventually("the head is refused", || {
+        use std::io::Write;
+        answered = answered || client.socket.write_all(b"G").is_err();
+        answered
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let config = Config { idle_deadline: Duration::from_millis(100), ..settings() };
+    let server = start_with(config, |_| text(200, "served"));
+    server.client().assert_closed();
+    let mut client = server.client();
+    assert_eq!(client.ask("/").status, 200);
+    client.assert_closed();
+}
+
+#[test]
+fn requests_beyond_the_queue_are_answered_with_503_at_once() {
+    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
+    let mut busy = server.client();
+    busy.get("/held");
+    arrivals.recv().unwrap();
+    // The worker is held. Of three more, the queue has room for one.
+    let (answered, answers) = channel();
+    for _ in 0..3 {
+        let (address, answered) = (server.address, answered.clone());
+        thread::spawn(move || {
+            let mut client = Client::connect(address);
+            let answer = client.ask("/");
+            if answer.status == 503 {
+                assert!(answer.says_close());
+                client.assert_closed();
+            }
+            answered.send(answer.status).unwrap();
+        });
+    }
+    assert_eq!([answers.recv().unwrap(), answers.recv().unwrap()], [503, 503]);
+    release.send(()).unwrap();
+    assert_eq!(answers.recv().unwrap(), 200);
+    assert_eq!(busy.answer().status, 200);
+}
+
+#[test]
+fn the_refusal_of_an_upload_for_lack_of_workers_reaches_the_client() {
+    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
+    let mut busy = server.client();
+    busy.get("/held");
+    arrivals.recv().unwrap();
+    let (answered, answers) = channel();
+    for _ in 0..4 {
+        let (address, answered) = (server.address, answered.clone());
+        thread::spawn(move || {
+            let mut client = Client::connect(address);
+            client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 4 << 20));
+            // All of it is sent before anything is read; the one in the queue gets no further than the system lets it.
+            client.send(vec![0; 4 << 20]);
+            answered.send(client.answer().status).unwrap();
+        });
+    }
+    assert_eq!([(); 3].map(|()| answers.recv().unwrap()), [503; 3]);
+    release.send(()).unwrap();
+    assert_eq!(answers.recv().unwrap(), 200);
+}
+
+#[test]
+fn a_head_request_is_turned_away_without_a_body() {
+    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
+    let mut busy = server.client();
+    busy.get("/held");
+    arrivals.recv().unwrap();
+    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    drop(release);
+    for client in &mut clients {
+        let answer = client.answer_without_body();
+        if answer.status == 503 {
+            client.assert_closed();
+        }
+    }
+}
+
+#[test]
+fn connections_beyond_the_cap_are_answered_with_503_until_there_is_room_again() {
+    let server = start_with(Config { connections_max: 3, ..settings() }, |_| text(200, "served"));
+    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask("/").status, 200);
+    }
+    for _ in 0..5 {
+        let mut excess = server.client();
+        let answer = excess.answer();
+        assert_eq!((answer.status, answer.says_close()), (503, true));
+        excess.assert_closed();
+    }
+    clients.pop();
+    eventually("there is room again", || {
+        let mut client = server.client();
+        let _ = std::io::Write::write_all(&mut client.socket, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.answer().status == 200
+    });
+    assert_eq!(clients[0].ask("/").status, 200);
+}
+
+#[test]
+fn a_flood_beyond_the_cap_leaves_the_served_alone() {
+    alone("http::limits::a_flood_beyond_the_cap_leaves_the_served_alone", MANY_DESCRIPTORS, || {
+        // Only the limit of their number keeps those from staying that are drained.
+        let config = Config { connections_max: 2, drain_deadline: 2 * LONG, ..settings() };
+        let server = start_with(config, |_| text(200, "served"));
+        let mut served = server.client();
+        assert_eq!(served.ask("/").status, 200);
+        let mut also_served = server.client();
+        assert_eq!(also_served.ask("/").status, 200);
+        let before = open_descriptors();
+        // More than are drained at a time, and none of them ever reads.
+        let flood: Vec<_> = (0..600).map(|_| server.client()).collect();
+        for _ in 0..20 {
+            assert_eq!(served.ask("/").status, 200);
+        }
+        let bound = before + flood.len() + limits::DRAINING_MAX;
+        eventually("the excess is closed at once", || open_descriptors() <= bound);
+    });
+}
+
+#[test]
+fn slow_heads_and_idle_connections_hold_no_worker() {
+    let server = start_with(Config { workers: 1, ..settings() }, |_| text(200, "served"));
+    let mut slow: Vec<_> = (0..50).map(|_| server.client()).collect();
+    for client in &mut slow {
+        client.send("GET / HTTP/1.1\r\nHo");
+    }
+    let mut client = server.client();
+    for _ in 0..10 {
+        assert_eq!(client.ask("/").status, 200);
+    }
+    for client in &mut slow {
+        assert_eq!(client.send("st: a\r\n\r\n").answer().status, 200);
+    }
+}
+
+#[test]
+fn settings_out_of_bounds_are_refused() {
+    use siltstone::base::SystemClock;
+    use siltstone::s3::{Handler, S3Error};
+    struct Nobody;
+    impl Handler for Nobody {
+        fn handle(&self, _: Request<'_>) -> Response {
+            Response::new(200)
+        }
+        fn overloaded(&self) -> Response {
+            Response::new(503)
+        }
+        fn refused(&self, error: S3Error) -> Response {
+            Response::new(error.status())
+        }
+    }
+    let config = Config { workers: 0, ..settings() };
+    let bound =
+        siltstone::http::Server::bind(config, std::sync::Arc::new(SystemClock), std::sync::Arc::new(Nobody));
+    assert_eq!(bound.err().map(|error| error.kind()), Some(std::io::ErrorKind::InvalidInput));
+}

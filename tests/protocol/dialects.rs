@@ -1,0 +1,77 @@
+//! Two spellings of one protocol.
+
+use siltstone::s3::Dialect;
+use siltstone::s3::route::Addressing;
+use siltstone::service::Settings;
+
+use super::*;
+
+#[test]
+fn what_one_dialect_stores_the_other_reads() {
+    for (writes, reads) in [(Dialect::Svc, Dialect::Aws), (Dialect::Aws, Dialect::Svc)] {
+        let server = Server::new();
+        let put = server.request("PUT", "/b/k").dialect(writes).header("p-meta-name", "value");
+        put.header("p-checksum-crc32", "y/Q5Jg==").body(b"123456789").send();
+        let get = server.request("GET", "/b/k").dialect(reads).header("p-checksum-mode", "ENABLED").send();
+        assert_eq!(get.text(), "123456789");
+        let prefix = reads.header_prefix();
+        assert_eq!(get.header(&format!("{prefix}meta-name")), Some("value"));
+        assert_eq!(get.header(&format!("{prefix}checksum-crc32")), Some("y/Q5Jg=="));
+    }
+}
+
+#[test]
+fn answers_are_the_same_but_for_the_prefix() {
+    let server = Server::new();
+    server.set_versioning("Enabled");
+    server.put("/b/k", b"x");
+    for target in ["/b/k", "/b/absent", "/b?list-type=2", "/b?versioning", "/", "/b/k?versionId=x", "/b?acl"]
+    {
+        let [svc, aws] = Dialect::ALL.map(|dialect| server.request("GET", target).dialect(dialect).send());
+        assert_eq!(svc.status, aws.status);
+        let names = |answer: &Answer, prefix: &str| {
+            let names = answer.header_names();
+            names.map(|name| name.replace(prefix, "p-")).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&svc, "x-svc-"), names(&aws, "x-amz-"), "{target}");
+        assert!(svc.header_names().all(|name| !name.starts_with("x-amz-")));
+        assert!(aws.header_names().all(|name| !name.starts_with("x-svc-")));
+    }
+}
+
+#[test]
+fn the_request_id_is_in_every_answer_and_differs() {
+    let server = Server::new();
+    let ids = ["/", "/b", "/b/absent", "/-/health", "/b/%zz"].map(|target| {
+        let answer = server.request("GET", target).anonymous().send();
+        answer.header("x-request-id").unwrap().to_owned()
+    });
+    assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), ids.len());
+    let aws = server.request("GET", "/b").aws().send();
+    assert_eq!(aws.header("x-amz-request-id"), aws.header("x-request-id"));
+}
+
+#[test]
+fn a_mixture_of_dialects_is_refused() {
+    let server = Server::new();
+    server
+        .request("GET", "/b")
+        .dialect(Dialect::Svc)
+        .header("x-amz-meta-a", "1")
+        .send()
+        .is_error(400, "InvalidRequest");
+    server.request("GET", "/b?X-Svc-Date=1").aws().send().is_error(400, "InvalidRequest");
+    assert_eq!(server.request("GET", "/b").header("amz-sdk-request", "attempt=1").send().status, 200);
+}
+
+#[test]
+fn a_request_without_vendor_names_gets_the_default_dialect() {
+    for dialect in Dialect::ALL {
+        let settings =
+            Settings { default_dialect: dialect, addressing: Addressing::default(), metrics: false };
+        let server = Server::with_settings(settings);
+        let answer = server.request("GET", "/b").anonymous().send();
+        answer.is_error(403, "AccessDenied");
+        assert_eq!(answer.header("x-amz-request-id").is_some(), dialect == Dialect::Aws);
+    }
+}

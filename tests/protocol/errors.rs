@@ -1,0 +1,147 @@
+//! The table of errors has no row that nothing raises.
+
+use std::collections::BTreeSet;
+
+use siltstone::s3::{ErrorCode, Handler as _};
+
+use super::*;
+
+/// What only multipart uploads raise.
+const OF_MULTIPART_UPLOADS: [&str; 4] = ["EntityTooSmall", "InvalidPart", "InvalidPartOrder", "NoSuchUpload"];
+/// What only an engine raises, before there is a request or while its body comes in.
+const OF_THE_ENGINES: [&str; 2] = ["RequestHeaderSectionTooLarge", "RequestTimeout"];
+
+const ZERO_MD5: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
+const STREAMING: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+
+fn row(code: &str) -> ErrorCode {
+    *ErrorCode::ALL.iter().find(|row| row.as_str() == code).unwrap_or_else(|| panic!("there is no {code}"))
+}
+
+/// Sends what must fail with `code`.
+fn provoke(code: &'static str, asked: Asked<'_>) -> &'static str {
+    let answer = asked.send();
+    match code {
+        "NotModified" => answer.is_bare(304),
+        _ => answer.is_error(row(code).status(), code),
+    };
+    code
+}
+
+/// A request that claims to be signed.
+fn claiming<'s>(server: &'s Server, day: &str) -> Asked<'s> {
+    let credential = format!("AK-owner/{day}/eu/s3/aws4_request");
+    let signature = "0".repeat(64);
+    let value = format!(
+        "AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host;x-svc-date, Signature={signature}"
+    );
+    let asked = server.request("GET", "/b").dialect(Dialect::Svc).anonymous().header("Authorization", value);
+    asked.header("p-date", format!("{day}T120000Z"))
+}
+
+fn of_authentication(server: &Server) -> Vec<&'static str> {
+    let get = |target| server.request("GET", target).dialect(Dialect::Svc);
+    let put = || server.request("PUT", "/b/new").dialect(Dialect::Svc);
+    let chunks = |body: &[u8]| put().header("p-content-sha256", STREAMING).body(body);
+    let sized = |body: &[u8]| chunks(body).header("p-decoded-content-length", "5");
+    vec![
+        provoke("AccessDenied", get("/b").by("none")),
+        provoke(
+            "AuthorizationHeaderMalformed",
+            get("/b").anonymous().header("Authorization", "AWS4-HMAC-SHA256 x"),
+        ),
+        provoke("AuthorizationQueryParametersError", get("/b?X-Svc-Algorithm=AWS4-HMAC-SHA256").anonymous()),
+        provoke("IncompleteBody", sized(b"5\r\nab")),
+        provoke("InvalidAccessKeyId", get("/b").by("nobody")),
+        provoke("InvalidChunkSizeError", sized(b"zz\r\n")),
+        provoke(
+            "MalformedTrailerError",
+            sized(b"5\r\nabcde\r\n0\r\nx-svc-checksum-sha1:x\r\n\r\n")
+                .header("p-trailer", "x-svc-checksum-crc32"),
+        ),
+        provoke("RequestTimeTooSkewed", claiming(server, "20200101")),
+        provoke("SignatureDoesNotMatch", claiming(server, "20260131")),
+        provoke("XAmzContentSHA256Mismatch", put().header("p-content-sha256", "0".repeat(64)).body(b"x")),
+    ]
+}
+
+fn of_requests(server: &Server) -> Vec<&'static str> {
+    let get = |target| server.request("GET", target);
+    let put = |target| server.request("PUT", target).body(b"x");
+    let located = "<CreateBucketConfiguration><LocationConstraint>mars</LocationConstraint></CreateBucketConfiguration>";
+    let long = format!("/b/{}", "k".repeat(1025));
+    let keyless = "<Tagging><TagSet><Tag><Key/><Value/></Tag></TagSet></Tagging>";
+    vec![
+        provoke("BadDigest", put("/b/new").header("Content-MD5", ZERO_MD5)),
+        provoke("BadRequest", put("/b/new").header("p-tagging", "a&b&c&d&e&f&g&h&i&j&k")),
+        provoke("EntityTooLarge", put("/b/new").announcing((5 << 30) + 1)),
+        provoke("InvalidArgument", get("/b?max-keys=-1")),
+        provoke("InvalidBucketName", put("/B_")),
+        provoke("InvalidDigest", put("/b/new").header("Content-MD5", "x")),
+        provoke("InvalidLocationConstraint", put("/new").body(located.as_bytes())),
+        provoke("InvalidPartNumber", get("/b/k?partNumber=2")),
+        provoke("InvalidRange", get("/b/k").header("Range", "bytes=99-")),
+        provoke("InvalidRequest", put("/b/new").header("p-checksum-crc32", "x")),
+        provoke("InvalidTag", put("/b/k?tagging").body(keyless.as_bytes())),
+        provoke("InvalidURI", get("/b/%zz")),
+        provoke("KeyTooLongError", get(&long)),
+        provoke("MalformedXML", put("/b?versioning")),
+        provoke("MaxMessageLengthExceeded", put("/b?versioning").announcing(2 << 20)),
+        provoke("MetadataTooLarge", put("/b/new").header("p-meta-a", "v".repeat(2048))),
+        provoke("MethodNotAllowed", server.request("POST", "/")),
+        provoke("MissingContentLength", put("/b/new").unframed()),
+        provoke("NotImplemented", get("/b?acl")),
+    ]
+}
+
+fn of_states(server: &Server) -> Vec<&'static str> {
+    let get = |target| server.request("GET", target);
+    let unversioned = server.request("PUT", "/b?versioning").body(b"<VersioningConfiguration/>");
+    vec![
+        provoke("BucketAlreadyExists", server.request("PUT", "/bucket").dialect(Dialect::Svc)),
+        provoke("BucketAlreadyOwnedByYou", server.request("PUT", "/bucket").aws()),
+        provoke("BucketNotEmpty", server.request("DELETE", "/b")),
+        provoke("IllegalVersioningConfigurationException", unversioned),
+        provoke("NoSuchBucket", get("/absent")),
+        provoke("NoSuchBucketPolicy", get("/b?policy")),
+        provoke("NoSuchCORSConfiguration", get("/b?cors")),
+        provoke("NoSuchKey", get("/b/absent")),
+        provoke("NoSuchLifecycleConfiguration", get("/b?lifecycle")),
+        provoke("NoSuchTagSet", get("/b?tagging")),
+        provoke("NoSuchVersion", get("/b/k?versionId=0000000000000001")),
+        provoke("NoSuchWebsiteConfiguration", get("/b?website")),
+        provoke("NotModified", get("/b/k").header("If-None-Match", "*")),
+        provoke("ObjectLockConfigurationNotFoundError", get("/b?object-lock")),
+        provoke("OwnershipControlsNotFoundError", get("/b?ownershipControls")),
+        provoke("PreconditionFailed", get("/b/k").header("If-Match", "x")),
+        provoke("ReplicationConfigurationNotFoundError", get("/b?replication")),
+        provoke("ServerSideEncryptionConfigurationNotFoundError", get("/b?encryption")),
+    ]
+}
+
+/// These spoil the server, one after the other.
+fn of_trouble(server: &Server) -> Vec<&'static str> {
+    Answer::read(server.service.overloaded(), 0).is_error(503, "SlowDown");
+    failures::damage(server, b"to be damaged");
+    let damaged = provoke("InternalError", server.request("GET", "/b/k"));
+    server.fs.set_capacity(server.fs.files().iter().map(|(_, len)| len).sum());
+    let full = provoke("InsufficientStorage", server.request("PUT", "/b/new").body(&pattern(5_000_000)));
+    server.fs.set_capacity(1 << 30);
+    server.fs.fail_sync_at(server.fs.syncs() + 1);
+    let latched = provoke("ServiceUnavailable", server.request("PUT", "/b/new").body(b"x"));
+    vec!["SlowDown", damaged, full, latched]
+}
+
+#[test]
+fn every_error_is_raised_but_those_of_uploads_and_engines() {
+    let server = Server::with_grants(&[("none", &[], &["*"])]);
+    server.put("/bucket", b"");
+    server.put("/b/k", b"to be damaged");
+    let mut raised = BTreeSet::new();
+    for part in [of_authentication, of_requests, of_states, of_trouble] {
+        raised.extend(part(&server));
+    }
+    let all: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    let exceptions = OF_MULTIPART_UPLOADS.iter().chain(&OF_THE_ENGINES).copied().collect::<BTreeSet<_>>();
+    assert_eq!(all.difference(&raised).copied().collect::<BTreeSet<_>>(), exceptions);
+}

@@ -1,0 +1,545 @@
+//! A server, with or without a socket, a client that signs by its own reading of Signature Version 4, and answers to look into.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest as _, Sha256};
+use siltstone::auth::{Authenticator, Users};
+use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
+use siltstone::fs::sim::SimFs;
+use siltstone::ops::{Context, KeepAlive};
+use siltstone::s3::route::Addressing;
+use siltstone::s3::{
+    Body, BodyRead, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
+};
+use siltstone::service::{Service, Settings};
+use siltstone::store::{Options, Store};
+
+use super::socket::{Payload, Reply, Socket};
+
+/// When everything in these tests happens, unless a test moves the clock.
+pub(super) const NOW: &str = "2026-01-31T12:00:00.250Z";
+pub(super) const NOW_HTTP: &str = "Sat, 31 Jan 2026 12:00:00 GMT";
+const NOW_BASIC: &str = "20260131T120000Z";
+pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
+/// The environment variable that has requests go over a socket; without it they are handed to the service.
+pub(super) const TRANSPORT: &str = "SILTSTONE_TEST_TRANSPORT";
+/// The environment variable with the prefix of the dialect of requests that do not choose one.
+pub(super) const DIALECT: &str = "SILTSTONE_TEST_DIALECT";
+
+/// The dialect of requests that do not choose one.
+pub(super) fn usual_dialect() -> Dialect {
+    let prefix = std::env::var(DIALECT).unwrap_or_default();
+    Dialect::ALL.into_iter().find(|dialect| dialect.header_prefix() == prefix).unwrap_or(Dialect::Svc)
+}
+
+/// A server with one bucket, `b`, that belongs to `owner`.
+pub(super) struct Server {
+    pub(super) fs: SimFs,
+    pub(super) store: Arc<Store>,
+    pub(super) service: Arc<Service>,
+    socket: Option<Socket>,
+}
+
+impl Server {
+    /// `owner` and `other` may do everything; others nothing.
+    pub(super) fn new() -> Self {
+        Self::with_grants(&[])
+    }
+
+    /// Further users, with what they may do: a name, actions, resources.
+    pub(super) fn with_grants(grants: &[(&str, &[&str], &[&str])]) -> Self {
+        let mut users = user("owner", &["*"], &["*"]) + &user("other", &["*"], &["*"]);
+        for (name, actions, resources) in grants {
+            users += &user(name, actions, resources);
+        }
+        let settings = Settings {
+            default_dialect: usual_dialect(),
+            addressing: Addressing { domain: Some("s3.example".to_owned()) },
+            metrics: true,
+        };
+        Self::with(&users, settings, KeepAlive::default())
+    }
+
+    pub(super) fn with_settings(settings: Settings) -> Self {
+        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default())
+    }
+
+    pub(super) fn with_keep_alive(keep_alive: KeepAlive) -> Self {
+        let addressing = Addressing::default();
+        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: false };
+        Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive)
+    }
+
+    fn with(users: &str, settings: Settings, keep_alive: KeepAlive) -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
+        let fs = SimFs::new();
+        let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
+        let store =
+            Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options).unwrap();
+        let store = Arc::new(store);
+        store.create_bucket("b", "owner").unwrap();
+        let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
+        let authenticator = Authenticator::new(Users::parse(users).unwrap(), regions, clock.clone());
+        let context = Context {
+            store: store.clone(),
+            region: "eu".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            keep_alive,
+        };
+        let entropy = Arc::new(SeededEntropy::new(2));
+        let service =
+            Arc::new(Service::new(context, Arc::new(authenticator), clock.clone(), entropy, settings));
+        let socket = std::env::var_os(TRANSPORT).map(|_| Socket::serve(service.clone()));
+        Self { fs, store, service, socket }
+    }
+
+    /// A request to be filled in. It is signed by `owner`.
+    pub(super) fn request(&self, method: &str, target: &str) -> Asked<'_> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        Asked {
+            server: self,
+            method: method.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers: vec![("Host".to_owned(), b"localhost:9000".to_vec())],
+            body: Vec::new(),
+            framing: Framing::Length,
+            dialect: usual_dialect(),
+            user: Some("owner".to_owned()),
+            failure: None,
+        }
+    }
+
+    pub(super) fn get(&self, target: &str) -> Answer {
+        self.request("GET", target).send()
+    }
+
+    pub(super) fn head(&self, target: &str) -> Answer {
+        self.request("HEAD", target).send()
+    }
+
+    pub(super) fn delete(&self, target: &str) -> Answer {
+        self.request("DELETE", target).send()
+    }
+
+    /// Puts an object, which must succeed.
+    pub(super) fn put(&self, target: &str, body: &[u8]) -> Answer {
+        let answer = self.request("PUT", target).body(body).send();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer
+    }
+
+    pub(super) fn set_versioning(&self, status: &str) {
+        let body = format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
+        assert_eq!(self.request("PUT", "/b?versioning").body(body.as_bytes()).send().status, 200);
+    }
+}
+
+fn user(name: &str, actions: &[&str], resources: &[&str]) -> String {
+    let keys = match name {
+        "anonymous" => String::new(),
+        _ => format!("access_key = \"AK-{name}\"\nsecret_key = \"secret of {name}\"\n"),
+    };
+    format!(
+        "[[user]]\nname = \"{name}\"\n{keys}[[user.allow]]\nactions = {actions:?}\nresources = {resources:?}\n\n"
+    )
+}
+
+/// How the body of a request is framed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    /// With its length.
+    Length,
+    /// With this length, whatever there is.
+    Announced(u64),
+    /// In chunks.
+    Chunked,
+    /// Not at all.
+    None,
+}
+
+/// A request in the making. Names of headers that begin with `p-` get the prefix of the dialect.
+pub(super) struct Asked<'s> {
+    server: &'s Server,
+    method: String,
+    path: String,
+    query: String,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+    framing: Framing,
+    dialect: Dialect,
+    user: Option<String>,
+    failure: Option<S3Error>,
+}
+
+impl Asked<'_> {
+    pub(super) fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.headers.push((name.to_owned(), value.as_ref().to_vec()));
+        self
+    }
+
+    pub(super) fn host(mut self, host: &str) -> Self {
+        self.headers[0].1 = host.as_bytes().to_vec();
+        self
+    }
+
+    pub(super) fn body(mut self, body: &[u8]) -> Self {
+        self.body = body.to_vec();
+        self
+    }
+
+    /// A body that fails once its bytes have been read.
+    pub(super) fn failing(mut self, error: S3Error) -> Self {
+        self.failure = Some(error);
+        self
+    }
+
+    pub(super) fn chunked(mut self) -> Self {
+        self.framing = Framing::Chunked;
+        self
+    }
+
+    pub(super) fn unframed(mut self) -> Self {
+        self.framing = Framing::None;
+        self
+    }
+
+    /// Announces a length without any byte of a body: reading one fails the test.
+    pub(super) fn announcing(mut self, length: u64) -> Self {
+        self.framing = Framing::Announced(length);
+        self
+    }
+
+    pub(super) fn aws(mut self) -> Self {
+        self.dialect = Dialect::Aws;
+        self
+    }
+
+    pub(super) fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    pub(super) fn by(mut self, user: &str) -> Self {
+        self.user = Some(user.to_owned());
+        self
+    }
+
+    pub(super) fn anonymous(mut self) -> Self {
+        self.user = None;
+        self
+    }
+
+    /// Puts `body` into an `aws-chunked` body of unsigned chunks with trailers behind it.
+    pub(super) fn with_trailer(mut self, body: &[u8], name: &str, value: &str) -> Self {
+        let prefix = self.dialect.header_prefix();
+        let name = name.replacen("p-", prefix, 1);
+        self.body.clear();
+        for chunk in body.chunks(8192) {
+            self.body.extend(format!("{:x}\r\n", chunk.len()).bytes());
+            self.body.extend(chunk);
+            self.body.extend(b"\r\n");
+        }
+        self.body.extend(format!("0\r\n{name}:{value}\r\n\r\n").bytes());
+        self.header("p-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+            .header("p-decoded-content-length", body.len().to_string())
+            .header("p-trailer", name)
+            .header("Content-Encoding", "aws-chunked")
+    }
+
+    /// Sends the request. How often its body was read is for the answer to tell.
+    pub(super) fn send(mut self) -> Answer {
+        self.sign_if_signed();
+        if let Some(socket) = &self.server.socket {
+            return self.send_over(socket);
+        }
+        let (response, reads) = self.hand_over();
+        Answer { dialect: self.dialect, ..Answer::read(response, reads) }
+    }
+
+    /// Hands the request to the service, whatever the transport, and leaves the body of the response unread.
+    pub(super) fn respond(mut self) -> Response {
+        self.sign_if_signed();
+        self.hand_over().0
+    }
+
+    fn sign_if_signed(&mut self) {
+        if let Some(user) = self.user.clone() {
+            self.sign(&user);
+        }
+    }
+
+    fn announced(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length if self.body.is_empty() && !matches!(&*self.method, "PUT" | "POST") => None,
+            Framing::Length => Some(self.body.len() as u64),
+            Framing::Announced(length) => Some(length),
+            Framing::Chunked | Framing::None => None,
+        }
+    }
+
+    fn send_over(&self, socket: &Socket) -> Answer {
+        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
+        let mut head = format!("{} {}{query} HTTP/1.1\r\n", self.method, self.path).into_bytes();
+        for (name, value) in &self.headers {
+            head.extend(self.spelled(name).bytes());
+            head.extend(b": ");
+            head.extend(value);
+            head.extend(b"\r\n");
+        }
+        let short = u64::from(self.failure.is_some());
+        if let Some(length) = self.announced() {
+            head.extend(format!("Content-Length: {}\r\n", length + short).bytes());
+        }
+        let payload = match self.framing {
+            Framing::Announced(_) => {
+                head.extend(b"Expect: 100-continue\r\n");
+                Payload::Withheld
+            }
+            Framing::Chunked => {
+                head.extend(b"Transfer-Encoding: chunked\r\n");
+                Payload::Chunks(&self.body)
+            }
+            Framing::None => Payload::Bytes(&[]),
+            Framing::Length if self.failure.is_some() => Payload::Short(&self.body),
+            Framing::Length => Payload::Bytes(&self.body),
+        };
+        head.extend(b"\r\n");
+        let reply = socket.send(&head, &payload, self.method == "HEAD");
+        let Reply { status, headers, body, cut } = reply;
+        Answer { status, headers, body, cut, reads: 0, dialect: self.dialect }
+    }
+
+    fn hand_over(&self) -> (Response, usize) {
+        let mut headers = Headers::default();
+        for (name, value) in &self.headers {
+            headers.push(&self.spelled(name), value);
+        }
+        let reads = AtomicUsize::new(0);
+        let forbidden = matches!(self.framing, Framing::Announced(_));
+        let reader = Pieces { bytes: &self.body, failure: self.failure.clone(), forbidden, reads: &reads };
+        let request = Request {
+            method: Method::from_token(&self.method),
+            path: self.path.clone(),
+            query: self.query.clone(),
+            headers,
+            body: Body {
+                content_length: self.announced(),
+                chunked: self.framing == Framing::Chunked,
+                reader: Box::new(reader),
+            },
+            secure: false,
+            peer: None,
+        };
+        let response = self.server.service.handle(request);
+        (response, reads.into_inner())
+    }
+
+    fn spelled(&self, name: &str) -> String {
+        match name.strip_prefix("p-") {
+            Some(suffix) => format!("{}{suffix}", self.dialect.header_prefix()),
+            None => name.to_owned(),
+        }
+    }
+
+    fn sign(&mut self, user: &str) {
+        self.headers.push(("p-date".to_owned(), NOW_BASIC.as_bytes().to_vec()));
+        if !self.headers.iter().any(|(name, _)| name == "p-content-sha256") {
+            self.headers.push(("p-content-sha256".to_owned(), b"UNSIGNED-PAYLOAD".to_vec()));
+        }
+        let mut signed: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+        for (name, value) in &self.headers {
+            signed
+                .entry(self.spelled(name).to_ascii_lowercase())
+                .or_default()
+                .push(value.trim_ascii().to_vec());
+        }
+        let names = signed.keys().cloned().collect::<Vec<_>>().join(";");
+        let payload = signed[&self.spelled("p-content-sha256")][0].clone();
+        let mut canonical =
+            format!("{}\n{}\n{}\n", self.method, self.path, canonical_query(&self.query)).into_bytes();
+        for (name, values) in &signed {
+            canonical.extend(name.bytes());
+            canonical.push(b':');
+            canonical.extend(values.join(&b","[..]));
+            canonical.push(b'\n');
+        }
+        canonical.extend(format!("\n{names}\n").bytes());
+        canonical.extend(payload);
+        let scope = format!("{}/eu/s3/aws4_request", &NOW_BASIC[..8]);
+        let text = format!("AWS4-HMAC-SHA256\n{NOW_BASIC}\n{scope}\n{}", hex(&Sha256::digest(&canonical)));
+        let mut key = format!("AWS4secret of {user}").into_bytes();
+        for part in [&NOW_BASIC[..8], "eu", "s3", "aws4_request"] {
+            key = hmac(&key, part.as_bytes());
+        }
+        let signature = hex(&hmac(&key, text.as_bytes()));
+        let value = format!(
+            "AWS4-HMAC-SHA256 Credential=AK-{user}/{scope}, SignedHeaders={names}, Signature={signature}"
+        );
+        self.headers.push(("Authorization".to_owned(), value.into_bytes()));
+    }
+}
+
+/// The tests write their queries encoded as they are to be signed, but for their order and the lone names.
+fn canonical_query(query: &str) -> String {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let mut pairs: Vec<_> = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+    pairs.sort_unstable();
+    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+}
+
+fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+    mac.update(text);
+    mac.finalize().into_bytes().to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Encodes a value for a query, or a key for a path, as clients do.
+pub(super) fn encoded(text: &str) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, KEPT).to_string()
+}
+
+/// A body in small pieces.
+struct Pieces<'b> {
+    bytes: &'b [u8],
+    failure: Option<S3Error>,
+    forbidden: bool,
+    reads: &'b AtomicUsize,
+}
+
+impl BodyRead for Pieces<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
+        assert!(!self.forbidden, "the body was read");
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let count = self.bytes.len().min(buf.len()).min(70_001);
+        buf[..count].copy_from_slice(&self.bytes[..count]);
+        self.bytes = &self.bytes[count..];
+        match self.failure.clone() {
+            Some(error) if count == 0 => Err(error),
+            _ => Ok(count),
+        }
+    }
+}
+
+/// What came back.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+    /// Whether the body ended before it was whole.
+    pub(super) cut: bool,
+    /// How often the request's body was read, where that can be seen.
+    pub(super) reads: usize,
+    dialect: Dialect,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = &self.body[..self.body.len().min(2000)];
+        write!(f, "{} {:?}\n{}", self.status, self.headers, String::from_utf8_lossy(shown))
+    }
+}
+
+impl Answer {
+    pub(super) fn read(response: Response, reads: usize) -> Self {
+        let headers = response.headers.iter();
+        let headers =
+            headers.map(|(name, value)| (name.to_string(), String::from_utf8(value.clone()).unwrap()));
+        let headers = headers.collect();
+        let (body, cut) = match response.body {
+            ResponseBody::Empty => (Vec::new(), false),
+            ResponseBody::Bytes(bytes) => (bytes, false),
+            ResponseBody::Stream { length, mut source } => {
+                let (mut body, mut buffer) = (Vec::new(), vec![0; 100_000]);
+                let cut = loop {
+                    match source.read(&mut buffer) {
+                        Ok(0) => break false,
+                        Ok(count) => body.extend(&buffer[..count]),
+                        Err(_) => break true,
+                    }
+                };
+                assert!(cut || length.is_none_or(|length| length == body.len() as u64));
+                (body, cut)
+            }
+        };
+        Self { status: response.status, headers, body, cut, reads, dialect: usual_dialect() }
+    }
+
+    /// The value of a header, which must be there at most once. A name that begins with `p-` gets the prefix of the
+    /// request's dialect.
+    pub(super) fn header(&self, given: &str) -> Option<&str> {
+        let name = given.strip_prefix("p-").map(|suffix| format!("{}{suffix}", self.dialect.header_prefix()));
+        let name = name.as_deref().unwrap_or(given);
+        let mut found = self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
+        let value = found.next().map(|(_, value)| value.as_str());
+        assert!(found.next().is_none(), "more than one {name}");
+        value
+    }
+
+    /// The names of the headers, without those of the framing, which are the engine's, and without the second name
+    /// that the request id has in the dialect of AWS.
+    pub(super) fn header_names(&self) -> impl Iterator<Item = &str> {
+        const APART: [&str; 5] =
+            ["Date", "Content-Length", "Connection", "Transfer-Encoding", "x-amz-request-id"];
+        self.headers.iter().map(|(name, _)| name.as_str()).filter(|name| !APART.contains(name))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The texts of all elements called `name`, in their order.
+    pub(super) fn all(&self, name: &str) -> Vec<String> {
+        let document = roxmltree::Document::parse(self.text()).unwrap_or_else(|e| panic!("{e}: {self:?}"));
+        let found = document.descendants().filter(|node| node.tag_name().name() == name);
+        found.map(|node| node.text().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The text of the first element called `name`.
+    pub(super) fn one(&self, name: &str) -> Option<String> {
+        self.all(name).into_iter().next()
+    }
+
+    /// The names of the root and of its children.
+    pub(super) fn outline(&self) -> Vec<String> {
+        let document = roxmltree::Document::parse(self.text()).unwrap();
+        let root = document.root_element();
+        let names = std::iter::once(root).chain(root.children().filter(roxmltree::Node::is_element));
+        names.map(|node| node.tag_name().name().to_owned()).collect()
+    }
+
+    pub(super) fn code(&self) -> String {
+        self.one("Code").unwrap_or_default()
+    }
+
+    /// Checks that this is the error `code` in its full form.
+    pub(super) fn is_error(&self, status: u16, code: &str) -> &Self {
+        assert_eq!((self.status, self.code().as_str()), (status, code), "{self:?}");
+        assert_eq!(self.header("Content-Type"), Some("application/xml"));
+        assert_eq!(self.one("RequestId").as_deref(), self.header("x-request-id"));
+        assert!(self.one("Message").is_some_and(|message| !message.is_empty()));
+        assert!(self.one("Resource").is_some());
+        self
+    }
+
+    /// Checks that this is the error of a HEAD: a status alone.
+    pub(super) fn is_bare(&self, status: u16) -> &Self {
+        assert_eq!((self.status, self.body.as_slice()), (status, &b""[..]), "{self:?}");
+        self
+    }
+}
+
+/// Bytes that repeat at no power of two.
+pub(super) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 % 251) as u8).collect()
+}

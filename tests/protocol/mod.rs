@@ -1,0 +1,29 @@
+//! The protocol without a socket: requests go to the service as an engine would hand them over, and a real store on the
+//! simulated disk answers. Each test is named by the rule that it holds.
+
+mod attributes;
+mod buckets;
+mod conditions;
+mod configurations;
+mod copy;
+mod delete;
+mod dialects;
+mod errors;
+mod failures;
+mod get;
+mod harness;
+mod hostile;
+mod list;
+mod multipart;
+mod pages;
+mod permissions;
+mod put;
+mod ranges;
+mod socket;
+mod tagging;
+mod versioning;
+mod versions_list;
+mod wire;
+
+use harness::*;
+use siltstone::s3::Dialect;
