@@ -56,7 +56,7 @@ fn create(
     entropy.fill(&mut id);
     let store = StoreId(id);
     remove_unfinished(fs.as_ref())?;
-    let journal = Journal::create(fs.clone(), clock.clone(), store)?;
+    let journal = Journal::create(fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
     let segments = open_segments(&fs, &clock, store, options)?;
     let shared = Shared::new(fs, clock, store, options, segments, Index::new(), 0);
     Ok(Recovered { shared: Arc::new(shared), journal: Some(journal) })
@@ -123,7 +123,13 @@ impl Recovery {
 
     fn resume(&self, shared: &Shared, tail: &Tail) -> Result<Journal, LogError> {
         remove_unfinished(self.fs.as_ref())?;
-        let mut journal = Journal::resume(self.fs.clone(), self.clock.clone(), self.store, tail)?;
+        let mut journal = Journal::resume(
+            self.fs.clone(),
+            self.clock.clone(),
+            self.store,
+            self.options.log_file_max_bytes,
+            tail,
+        )?;
         if let Some(torn) = &tail.torn {
             log::warn!(
                 "{} at offset {}: dropped the group {}, which a crash had left unfinished and nobody was told of: {}",
