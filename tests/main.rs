@@ -9,6 +9,7 @@ mod auth_refusals;
 mod auth_vectors;
 mod cli;
 mod floors;
+mod format;
 mod http;
 mod protocol;
 mod readme;
