@@ -10,6 +10,7 @@ mod auth_vectors;
 mod cli;
 mod floors;
 mod format;
+mod hostile_disk;
 mod http;
 mod protocol;
 mod readme;
