@@ -2,7 +2,7 @@
 
 use super::damage::{Sample, everything};
 use super::*;
-use crate::format::{FileKind, checkpoint_path, log_path, segment_path};
+use crate::format::log_path;
 
 /// Two groups go into a file.
 fn short_files() -> Options {
