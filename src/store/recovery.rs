@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use crate::base::{Clock, Entropy};
-use crate::format::{FileKind, LOCK, StoreId};
+use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
-use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, open_file, remove_unfinished};
+use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, remove_unfinished};
 use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::Shared;
 use crate::store::{OpenError, Options};
@@ -115,8 +115,7 @@ impl Recovery {
             self.fs.sync_dir(kind.dir())?;
         }
         if let Some(last) = list_numbers(self.fs.as_ref(), FileKind::Log)?.last() {
-            let (file, _) = open_file(self.fs.as_ref(), FileKind::Log, *last, Some(self.store))?;
-            settle(file.as_ref())?;
+            settle(self.fs.open(&log_path(*last))?.as_ref())?;
         }
         Ok(())
     }

@@ -27,6 +27,10 @@ const GROUPS: &[Step] = &[
     Put("a", "k4", 5, 1_000, If::Always),
 ];
 
+pub(super) fn fill(store: &Store) {
+    GROUPS.iter().for_each(|step| step.run(store).unwrap());
+}
+
 /// A store that ended without closing.
 pub(super) struct Sample {
     pub(super) fs: SimFs,
