@@ -9,6 +9,7 @@ mod full_disk;
 mod lost_files;
 mod model;
 mod parts;
+mod random;
 mod reading;
 mod script;
 mod stale;
