@@ -10,6 +10,8 @@ mod auth_vectors;
 mod cli;
 mod cli_users;
 mod floors;
+mod format;
+mod hostile_disk;
 mod http;
 mod protocol;
 mod readme;

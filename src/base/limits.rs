@@ -38,8 +38,11 @@ pub const TAG_VALUE_LEN_MAX_CHARS: usize = 256;
 pub const PAGE_LEN_MAX: usize = 1000;
 /// Objects in one DeleteObjects request (S3 API reference, DeleteObjects).
 pub const DELETE_OBJECTS_MAX: usize = 1000;
-/// An XML request body; 10,000 parts with their checksums fit.
+/// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
+/// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines
+/// indented, take 2.4 million bytes.
+pub const PART_LIST_MAX_BYTES: usize = 3 * MIB as usize;
 /// Difference between a request's date and the server's (S3 API reference, RequestTimeTooSkewed).
 pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;
 /// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests: query").
@@ -112,6 +115,11 @@ pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
 pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
 /// Connections in that state at a time; more are closed without it.
 pub const DRAINING_MAX: usize = 256;
+/// An answer that may be late begins after so long (S3 API reference, CompleteMultipartUpload): well before clients give up,
+/// most of which wait for a minute.
+pub const KEEP_ALIVE_AFTER_SECS: u64 = 5;
+/// A late answer grows by a blank this often, so that nobody underway takes the connection for dead.
+pub const KEEP_ALIVE_EVERY_SECS: u64 = 5;
 
 // ---- The store ----------------------------------------------------------------------------------------
 

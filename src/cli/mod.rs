@@ -2,6 +2,7 @@
 
 mod announce;
 mod failure;
+mod housekeeping;
 mod keys;
 mod logging;
 mod open_files;

@@ -106,6 +106,11 @@ impl Shared {
         }
     }
 
+    /// Whether damage to this file is remembered.
+    pub(super) fn is_damaged(&self, file: &str) -> bool {
+        self.damage.lock().expect("nobody panics while holding it").iter().any(|damage| damage.file == file)
+    }
+
     /// Turns an error of the log into one of the store, and remembers damage.
     pub(super) fn failed(&self, error: LogError) -> StoreError {
         if let LogError::Damaged(damage) = &error {

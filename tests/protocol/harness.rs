@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::Context;
+use siltstone::ops::{Context, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
@@ -62,14 +62,20 @@ impl Server {
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: true,
         };
-        Self::with(&users, settings)
+        Self::with(&users, settings, KeepAlive::default())
     }
 
     pub(super) fn with_settings(settings: Settings) -> Self {
-        Self::with(&user("owner", &["*"], &["*"]), settings)
+        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default())
     }
 
-    fn with(users: &str, settings: Settings) -> Self {
+    pub(super) fn with_keep_alive(keep_alive: KeepAlive) -> Self {
+        let addressing = Addressing::default();
+        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: false };
+        Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive)
+    }
+
+    fn with(users: &str, settings: Settings, keep_alive: KeepAlive) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
         let fs = SimFs::new();
         let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
@@ -79,8 +85,12 @@ impl Server {
         store.create_bucket("b", "owner").unwrap();
         let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
         let authenticator = Authenticator::new(Users::parse(users).unwrap(), regions, clock.clone());
-        let context =
-            Context { store: store.clone(), region: "eu".to_owned(), namespace: NAMESPACE.to_owned() };
+        let context = Context {
+            store: store.clone(),
+            region: "eu".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            keep_alive,
+        };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service =
             Arc::new(Service::new(context, Arc::new(authenticator), clock.clone(), entropy, settings));
@@ -244,12 +254,23 @@ impl Asked<'_> {
 
     /// Sends the request. How often its body was read is for the answer to tell.
     pub(super) fn send(mut self) -> Answer {
+        self.sign_if_signed();
+        if let Some(socket) = &self.server.socket {
+            return self.send_over(socket);
+        }
+        let (response, reads) = self.hand_over();
+        Answer { dialect: self.dialect, ..Answer::read(response, reads) }
+    }
+
+    /// Hands the request to the service, whatever the transport, and leaves the body of the response unread.
+    pub(super) fn respond(mut self) -> Response {
+        self.sign_if_signed();
+        self.hand_over().0
+    }
+
+    fn sign_if_signed(&mut self) {
         if let Some(user) = self.user.clone() {
             self.sign(&user);
-        }
-        match &self.server.socket {
-            Some(socket) => self.send_over(socket),
-            None => self.hand_over(),
         }
     }
 
@@ -294,7 +315,7 @@ impl Asked<'_> {
         Answer { status, headers, body, cut, reads: 0, dialect: self.dialect }
     }
 
-    fn hand_over(&self) -> Answer {
+    fn hand_over(&self) -> (Response, usize) {
         let mut headers = Headers::default();
         for (name, value) in &self.headers {
             headers.push(&self.spelled(name), value);
@@ -316,7 +337,7 @@ impl Asked<'_> {
             peer: None,
         };
         let response = self.server.service.handle(request);
-        Answer { dialect: self.dialect, ..Answer::read(response, reads.into_inner()) }
+        (response, reads.into_inner())
     }
 
     fn spelled(&self, name: &str) -> String {

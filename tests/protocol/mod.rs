@@ -14,6 +14,7 @@ mod get;
 mod harness;
 mod hostile;
 mod list;
+mod multipart;
 mod pages;
 mod permissions;
 mod put;

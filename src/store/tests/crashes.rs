@@ -86,6 +86,12 @@ fn it_survives_too_where_segments_and_checkpoints_are_many() {
 }
 
 #[test]
+fn it_survives_too_where_the_log_goes_on_in_file_after_file() {
+    let options = Options { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
+    sweep(options);
+}
+
+#[test]
 fn what_a_reader_has_seen_after_a_restart_survives_a_crash() {
     sweep_of_killed_processes(options());
 }

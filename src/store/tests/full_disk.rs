@@ -3,8 +3,13 @@
 use super::model::Model;
 use super::script::{InDoubt, WORK};
 use super::*;
-use crate::base::limits::{KIB, MIB};
+use crate::base::limits::{KIB, LOG_FILE_MAX_BYTES, MIB};
 use crate::fs::sim::CrashPolicy;
+
+/// With the room in the log that a store has by default.
+fn roomy() -> Options {
+    Options { log_file_max_bytes: LOG_FILE_MAX_BYTES, ..options() }
+}
 
 /// Puts objects of `len` bytes until the disk is full, and says how many there are.
 fn fill(store: &Store, bucket: &str, len: usize) -> usize {
@@ -35,7 +40,7 @@ fn leave_nothing_free(fs: &SimFs) {
 #[test]
 fn on_a_full_disk_reads_and_deletes_go_on_and_with_more_room_so_do_writes() {
     let fs = SimFs::with_capacity(8 * MIB);
-    let options = Options { keep_free_bytes: MIB, ..options() };
+    let options = Options { keep_free_bytes: MIB, ..roomy() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let large = fill(&store, "b", 300_000);
@@ -64,13 +69,13 @@ fn on_a_full_disk_reads_and_deletes_go_on_and_with_more_room_so_do_writes() {
 #[test]
 fn a_start_needs_no_free_byte_and_deletes_still_have_room_in_the_log() {
     let fs = SimFs::with_capacity(6 * MIB);
-    let store = open(&fs);
+    let store = open_with(&fs, roomy()).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let count = fill(&store, "b", 10_000);
     leave_nothing_free(&fs);
     store.close();
     drop(store);
-    let store = open(&fs);
+    let store = open_with(&fs, roomy()).unwrap();
     check_filled(&store, "b", count, 10_000);
     for at in 1..count.min(100) {
         delete(&store, "b", &format!("10000-{at}"), Selector::Current).unwrap();
@@ -79,7 +84,7 @@ fn a_start_needs_no_free_byte_and_deletes_still_have_room_in_the_log() {
     for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(1)] {
         let fs = fs.crash(policy);
         leave_nothing_free(&fs);
-        let store = open(&fs);
+        let store = open_with(&fs, roomy()).unwrap();
         check_filled(&store, "b", 1, 10_000);
         assert_eq!(get(&store, "b", "10000-1"), Err(StoreError::NoSuchKey));
         fs.set_capacity(8 * MIB);
@@ -91,7 +96,7 @@ fn a_start_needs_no_free_byte_and_deletes_still_have_room_in_the_log() {
 fn where_even_the_log_has_no_room_left_the_store_opens_and_goes_on_once_there_is_some() {
     for spare in [0, 100, 700, 4_095, 5_000] {
         let fs = SimFs::new();
-        let store = open(&fs);
+        let store = open_with(&fs, roomy()).unwrap();
         store.create_bucket("b", "admin").unwrap();
         leave_nothing_free(&fs);
         fs.set_capacity(fs.space().unwrap().total_bytes + spare);
@@ -101,13 +106,13 @@ fn where_even_the_log_has_no_room_left_the_store_opens_and_goes_on_once_there_is
         drop(store);
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(spare)] {
             let fs = fs.crash(policy);
-            let store = open(&fs);
+            let store = open_with(&fs, roomy()).unwrap();
             assert_ne!(Some(store.bucket("b").unwrap().versioning), refused);
             assert_eq!(store.set_versioning("b", Versioning::Enabled), Err(StoreError::DiskFull));
             fs.set_capacity(8 * MIB);
             store.create_bucket("c", "admin").unwrap();
             drop(store);
-            let store = open(&fs.crash(CrashPolicy::DropAll));
+            let store = open_with(&fs.crash(CrashPolicy::DropAll), roomy()).unwrap();
             assert_eq!(store.buckets().len(), 2);
             assert_eq!(store.health().torn_groups, 0);
         }
@@ -117,7 +122,7 @@ fn where_even_the_log_has_no_room_left_the_store_opens_and_goes_on_once_there_is
 #[test]
 fn a_group_that_did_not_fit_is_followed_by_smaller_ones_that_do_and_leaves_no_trace() {
     let fs = SimFs::new();
-    let store = open(&fs);
+    let store = open_with(&fs, roomy()).unwrap();
     store.create_bucket("b", "admin").unwrap();
     store.set_versioning("b", Versioning::Enabled).unwrap();
     leave_nothing_free(&fs);
@@ -131,7 +136,7 @@ fn a_group_that_did_not_fit_is_followed_by_smaller_ones_that_do_and_leaves_no_tr
     store.set_versioning("b", Versioning::Suspended).unwrap();
     let sequence = store.health().sequence;
     drop(store);
-    let health = open(&fs.crash(CrashPolicy::KeepAll)).health();
+    let health = open_with(&fs.crash(CrashPolicy::KeepAll), roomy()).unwrap().health();
     assert_eq!(
         (health.torn_groups, health.sequence),
         (0, sequence + 1),
@@ -157,7 +162,7 @@ fn work_as_far_as_it_fits(store: &Store, mut model: Model) -> Model {
 fn wherever_the_disk_ends_nothing_that_was_acknowledged_is_lost() {
     let mut refused = 0;
     // Odd steps, so that it ends within pages and sectors, too.
-    for capacity in (1100 * KIB..2400 * KIB).step_by(14_867) {
+    for capacity in (300 * KIB..1500 * KIB).step_by(14_867) {
         println!("{capacity} bytes");
         let fs = SimFs::with_capacity(capacity);
         let Ok(store) = try_open(&fs) else {
