@@ -82,7 +82,7 @@ impl Recovery {
     fn run(self) -> Result<Recovered, OpenError> {
         self.settle()?;
         let segments = open_segments(&self.fs, &self.clock, self.store, self.options)?;
-        let mut damage = Vec::new();
+        let mut damage = segments.damage().to_vec();
         let mut reading = Reading::from_newest(self.fs.as_ref(), self.store, &mut damage)?;
         let tail = reading.replay()?;
         let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();

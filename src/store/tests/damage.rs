@@ -27,7 +27,7 @@ const GROUPS: &[Step] = &[
     Put("a", "k4", 5, 1_000, If::Always),
 ];
 
-pub(super) fn fill(store: &Store) {
+fn fill(store: &Store) {
     GROUPS.iter().for_each(|step| step.run(store).unwrap());
 }
 
@@ -111,6 +111,17 @@ impl Sample {
         assert_eq!((store.health().read_only, store.health().torn_groups), (None, 0));
         assert!(model.after(&more).unwrap().agrees_with(&Model::of(&store)));
     }
+}
+
+/// A file of the same name and place in another store.
+pub(super) fn foreign(sample: &Sample, path: &str) -> Vec<u8> {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+    let fs = SimFs::new();
+    let entropy = SeededEntropy::new(2);
+    let store = Store::open(Arc::new(fs.clone()), clock, &entropy, sample.options).unwrap();
+    fill(&store);
+    drop(store);
+    fs.contents(path).unwrap()
 }
 
 /// All files with their bytes.

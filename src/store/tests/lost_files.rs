@@ -1,6 +1,6 @@
 //! Files that are missing, were swapped, belong to another store, or have a bad header.
 
-use super::damage::{Sample, everything, fill};
+use super::damage::{Sample, everything, foreign};
 use super::model::Model;
 use super::*;
 use crate::format::{FileKind, checkpoint_path, log_path};
@@ -66,17 +66,6 @@ fn a_log_file_with_a_bad_header_ends_the_log_before_it() {
     let fs = sample.copy();
     fs.damage(&log_path(1), 9, 4).unwrap();
     check_refused(&sample, &fs, &log_path(1));
-}
-
-/// A file of the same name and place in another store.
-fn foreign(sample: &Sample, path: &str) -> Vec<u8> {
-    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    let fs = SimFs::new();
-    let entropy = SeededEntropy::new(2);
-    let store = Store::open(Arc::new(fs.clone()), clock, &entropy, sample.options).unwrap();
-    fill(&store);
-    drop(store);
-    fs.contents(path).unwrap()
 }
 
 fn replace(fs: &SimFs, path: &str, bytes: &[u8]) {

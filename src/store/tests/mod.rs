@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod full_disk;
 mod lost_files;
+mod lost_segments;
 mod model;
 mod parts;
 mod random;
