@@ -13,6 +13,7 @@ mod parts;
 mod reading;
 mod script;
 mod stale;
+mod steps;
 mod verify;
 mod waiting;
 
