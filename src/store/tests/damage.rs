@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use super::model::{If, Model, Step, Which};
+use super::model::Model;
+use super::steps::{If, Step, Which};
 use super::*;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::log_path;

@@ -14,6 +14,7 @@ mod random;
 mod reading;
 mod script;
 mod stale;
+mod steps;
 mod verify;
 mod waiting;
 

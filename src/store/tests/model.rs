@@ -4,21 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::steps::{If, Step, Which, long_keys};
 use super::*;
 use crate::format::Entry;
-use crate::index::Cursor;
+use crate::index::{Cursor, Index};
 
-/// The bytes of an object.
+/// The bytes of an object or part.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Content(Arc<Vec<u8>>);
+struct Content(Arc<Vec<u8>>);
 
 impl Content {
-    pub(super) fn new(bytes: Vec<u8>) -> Self {
+    fn new(bytes: Vec<u8>) -> Self {
         Self(Arc::new(bytes))
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
     }
 }
 
@@ -29,12 +26,13 @@ impl fmt::Debug for Content {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Version {
+struct Version {
     /// Unknown where nobody was told.
     id: Option<VersionId>,
     null: bool,
     marker: bool,
     content: Content,
+    tag: Option<String>,
 }
 
 impl Version {
@@ -56,42 +54,8 @@ struct Bucket {
     versioning: Versioning,
     /// Versions newest first; no key without one.
     keys: BTreeMap<String, Vec<Version>>,
-}
-
-/// Which version of a key a test deletes.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Which {
-    Current,
-    Null,
-    /// Counted from the newest, which is 0, before the first deletion of the step.
-    Nth(usize),
-}
-
-/// What a put asks of the version before it.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum If {
-    Always,
-    Absent,
-    /// The object has the bytes that follow from this seed and length.
-    Is(u64, usize),
-}
-
-/// Something that a client or an operator does to a store.
-#[derive(Debug, Clone)]
-pub(super) enum Step {
-    Create(&'static str),
-    Drop(&'static str),
-    Versioning(&'static str, Versioning),
-    /// Bucket, key, seed and length of the bytes, condition.
-    Put(&'static str, &'static str, u64, usize, If),
-    Delete(&'static str, &'static [(&'static str, Which)]),
-    /// Deletes keys so long that their entries take up several pages of the log.
-    DeleteLong(&'static str),
-    Checkpoint,
-    /// With or without an orderly end before it.
-    Reopen {
-        close: bool,
-    },
+    /// The parts of the upload that is in progress for a key.
+    uploads: BTreeMap<String, BTreeMap<u32, Content>>,
 }
 
 /// What a store holds.
@@ -109,15 +73,35 @@ impl Model {
             names.insert(bucket.id, bucket.name.clone());
             model.buckets.insert(bucket.name, Bucket { versioning: bucket.versioning, ..Bucket::default() });
         }
-        for (bucket, key, record) in versions_of(store) {
-            let content = Content::new(read_all(store, &record, 0..record.size).expect("it can be read"));
-            let VersionRecord { id, null, delete_marker: marker, .. } = record;
-            let bucket = model.buckets.get_mut(&names[&bucket]).expect("it has a name");
-            let versions = bucket.keys.entry(String::from_utf8(key).unwrap()).or_default();
-            versions.insert(0, Version { id: Some(id), null, marker, content });
+        for entry in entries_of(store) {
+            model.put(&names, store, entry);
         }
         model.check_public_view(store);
         model
+    }
+
+    fn put(&mut self, names: &BTreeMap<u64, String>, store: &Store, entry: Entry) {
+        let (Entry::VersionPut { bucket, .. }
+        | Entry::UploadPut { bucket, .. }
+        | Entry::PartPut { bucket, .. }) = &entry
+        else {
+            return;
+        };
+        let bucket = self.buckets.get_mut(&names[bucket]).expect("it has a name");
+        match entry {
+            Entry::VersionPut { key, record, .. } => {
+                bucket.keys.entry(text(key)).or_default().insert(0, version_of(store, record));
+            }
+            Entry::UploadPut { key, .. } => {
+                let other = bucket.uploads.insert(text(key), BTreeMap::new());
+                assert_eq!(other, None, "there is one upload for a key");
+            }
+            Entry::PartPut { key, record, .. } => {
+                let content = content_of(store.read_part(&record).unwrap());
+                bucket.uploads.get_mut(&text(key)).unwrap().insert(record.number, content);
+            }
+            _ => unreachable!("nothing else is in a bucket"),
+        }
     }
 
     /// Whether `found` may be this, as far as it is known.
@@ -127,7 +111,8 @@ impl Model {
                 && ours.iter().zip(theirs).all(|(ours, theirs)| ours.agrees_with(theirs))
         };
         let bucket = |ours: &Bucket, theirs: &Bucket| {
-            ours.versioning == theirs.versioning && all_agree(&ours.keys, &theirs.keys, versions)
+            let same = ours.versioning == theirs.versioning && ours.uploads == theirs.uploads;
+            same && all_agree(&ours.keys, &theirs.keys, versions)
         };
         all_agree(&self.buckets, &found.buckets, bucket)
     }
@@ -160,41 +145,25 @@ impl Model {
                 keys if !keys.is_empty() => return Err(StoreError::BucketNotEmpty),
                 _ => drop(next.buckets.remove(*name)),
             },
-            Step::Versioning(name, versioning) => next.bucket_mut(name)?.versioning = *versioning,
-            Step::Put(bucket, key, seed, len, condition) => {
-                self.check(bucket, key, *condition)?;
-                next.bucket_mut(bucket)?.put(key, Content::new(bytes(*seed, *len)), false);
-            }
-            Step::Delete(bucket, deletions) => {
-                let bucket = next.bucket_mut(bucket)?;
-                deletions.iter().for_each(|(key, which)| bucket.delete(key, *which));
-            }
-            Step::DeleteLong(bucket) => {
-                let bucket = next.bucket_mut(bucket)?;
-                long_keys().for_each(|key| bucket.delete(&key, Which::Current));
-            }
             Step::Checkpoint | Step::Reopen { .. } => {}
+            Step::Versioning(name, ..)
+            | Step::Put(name, ..)
+            | Step::Copy(name, ..)
+            | Step::Tag(name, ..)
+            | Step::Delete(name, ..)
+            | Step::DeleteLong(name)
+            | Step::Initiate(name, ..)
+            | Step::Part(name, ..)
+            | Step::Complete(name, ..)
+            | Step::Abort(name, ..) => {
+                next.buckets.get_mut(*name).ok_or(StoreError::NoSuchBucket)?.take(step)?;
+            }
         }
         Ok(next)
     }
 
     fn bucket(&self, name: &str) -> Result<&Bucket, StoreError> {
         self.buckets.get(name).ok_or(StoreError::NoSuchBucket)
-    }
-
-    fn bucket_mut(&mut self, name: &str) -> Result<&mut Bucket, StoreError> {
-        self.buckets.get_mut(name).ok_or(StoreError::NoSuchBucket)
-    }
-
-    fn check(&self, bucket: &str, key: &str, condition: If) -> Result<(), StoreError> {
-        let versions = self.bucket(bucket)?.keys.get(key);
-        let current = versions.map(|versions| &versions[0]).filter(|version| !version.marker);
-        match (condition, current) {
-            (If::Always, _) | (If::Absent, None) => Ok(()),
-            (If::Is(..), None) => Err(StoreError::NoSuchKey),
-            (If::Is(seed, len), Some(version)) if version.content.bytes() == bytes(seed, len) => Ok(()),
-            _ => Err(StoreError::PreconditionFailed),
-        }
     }
 
     /// Learns the ids of versions from what a store shows its readers, which needs no disk.
@@ -212,11 +181,60 @@ impl Model {
 }
 
 impl Bucket {
+    /// Does a step that concerns this bucket alone.
+    fn take(&mut self, step: &Step) -> Result<(), StoreError> {
+        match step {
+            Step::Versioning(_, versioning) => self.versioning = *versioning,
+            Step::Put(_, key, seed, len, condition) => {
+                self.check(key, *condition)?;
+                self.put(key, Content::new(bytes(*seed, *len)), false);
+            }
+            Step::Copy(_, from, to, range) => {
+                let source = self.current(from).ok_or(StoreError::NoSuchKey)?.content.0.clone();
+                let end = source.len().min(range.end as usize);
+                let copied = source[end.min(range.start as usize)..end].to_vec();
+                self.put(to, Content::new(copied), false);
+            }
+            Step::Tag(_, key, tag) => {
+                self.keys.get_mut(*key).ok_or(StoreError::NoSuchKey)?[0].tag = Some((*tag).into());
+            }
+            Step::Delete(_, deletions) => deletions.iter().for_each(|(key, which)| self.delete(key, *which)),
+            Step::DeleteLong(_) => long_keys().for_each(|key| self.delete(&key, Which::Current)),
+            Step::Initiate(_, key) => drop(self.uploads.entry((*key).into()).or_default()),
+            Step::Part(_, key, number, seed, len) => {
+                let parts = self.uploads.get_mut(*key).ok_or(StoreError::NoSuchUpload)?;
+                parts.insert(*number, Content::new(bytes(*seed, *len)));
+            }
+            Step::Complete(_, key, numbers) => {
+                let mut parts = self.uploads.remove(*key).ok_or(StoreError::NoSuchUpload)?;
+                parts.retain(|number, _| numbers.contains(number));
+                let whole = parts.values().flat_map(|part| part.0.to_vec()).collect();
+                self.put(key, Content::new(whole), false);
+            }
+            Step::Abort(_, key) => drop(self.uploads.remove(*key).ok_or(StoreError::NoSuchUpload)?),
+            other => unreachable!("{other:?} concerns more than a bucket"),
+        }
+        Ok(())
+    }
+
+    fn current(&self, key: &str) -> Option<&Version> {
+        self.keys.get(key).map(|versions| &versions[0]).filter(|version| !version.marker)
+    }
+
+    fn check(&self, key: &str, condition: If) -> Result<(), StoreError> {
+        match (condition, self.current(key)) {
+            (If::Always, _) | (If::Absent, None) => Ok(()),
+            (If::Is(..), None) => Err(StoreError::NoSuchKey),
+            (If::Is(seed, len), Some(version)) if *version.content.0 == bytes(seed, len) => Ok(()),
+            _ => Err(StoreError::PreconditionFailed),
+        }
+    }
+
     fn put(&mut self, key: &str, content: Content, marker: bool) {
         let null = self.versioning != Versioning::Enabled;
         let versions = self.keys.entry(key.into()).or_default();
         versions.retain(|old| !(null && old.null));
-        versions.insert(0, Version { id: None, null, marker, content });
+        versions.insert(0, Version { id: None, null, marker, content, tag: None });
     }
 
     fn delete(&mut self, key: &str, which: Which) {
@@ -238,69 +256,20 @@ impl Bucket {
     }
 }
 
-impl Step {
-    pub(super) fn is_reopen(&self) -> bool {
-        matches!(self, Self::Reopen { .. })
-    }
+fn version_of(store: &Store, record: VersionRecord) -> Version {
+    let content = content_of(store.read(&record, 0..record.size).unwrap());
+    let VersionRecord { id, null, delete_marker: marker, mut tags, .. } = record;
+    Version { id: Some(id), null, marker, content, tag: tags.pop().map(|(_, value)| value) }
+}
 
-    /// Does the step to a store; reopening is not among what it can do.
-    pub(super) fn run(&self, store: &Store) -> Result<(), StoreError> {
-        match self {
-            Self::Create(name) => store.create_bucket(name, "admin").map(|_| ()),
-            Self::Drop(name) => store.delete_bucket(name),
-            Self::Versioning(name, versioning) => store.set_versioning(name, *versioning),
-            Self::Put(bucket, key, seed, len, condition) => {
-                let condition = match condition {
-                    If::Always => WriteCondition::None,
-                    If::Absent => WriteCondition::IfAbsent,
-                    If::Is(seed, len) => {
-                        WriteCondition::IfMatch(ETag::Md5(Md5::of(&bytes(*seed, *len))).to_string())
-                    }
-                };
-                put_if(store, bucket, key, &bytes(*seed, *len), condition).map(|_| ())
-            }
-            Self::Delete(bucket, deletions) => {
-                let chosen =
-                    |(key, which): &(&str, Which)| ((*key).into(), which.selector(store, bucket, key));
-                delete_all(store, bucket, deletions.iter().map(chosen))
-            }
-            Self::DeleteLong(bucket) => {
-                delete_all(store, bucket, long_keys().map(|key| (key, Selector::Current)))
-            }
-            Self::Checkpoint => store.checkpoint(),
-            Self::Reopen { .. } => unreachable!("whoever has the disk reopens the store"),
+fn content_of(mut reader: ObjectReader) -> Content {
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 150_000]);
+    loop {
+        match reader.read(&mut buffer).expect("it can be read") {
+            0 => return Content::new(bytes),
+            len => bytes.extend_from_slice(&buffer[..len]),
         }
     }
-}
-
-impl Which {
-    fn selector(self, store: &Store, bucket: &str, key: &str) -> Selector {
-        match self {
-            Self::Current => Selector::Current,
-            Self::Null => Selector::Null,
-            Self::Nth(at) => {
-                let id = store.bucket(bucket).expect("it is there").id;
-                let version = store.shared.index().summaries(id, key.as_bytes()).nth(at);
-                version.map_or(Selector::Id(VersionId(0)), |version| match version.null {
-                    true => Selector::Null,
-                    false => Selector::Id(version.id),
-                })
-            }
-        }
-    }
-}
-
-fn long_keys() -> impl Iterator<Item = String> {
-    (0..9).map(|number| format!("{number:01000}"))
-}
-
-fn delete_all(
-    store: &Store,
-    bucket: &str,
-    keys: impl Iterator<Item = (String, Selector)>,
-) -> Result<(), StoreError> {
-    let deletions = keys.map(|(key, which)| Deletion { key, which, if_match: None }).collect();
-    store.delete(bucket, deletions)?.into_iter().try_for_each(|result| result.map(|_| ()))
 }
 
 fn all_agree<T>(
@@ -312,17 +281,19 @@ fn all_agree<T>(
         && ours.iter().zip(theirs).all(|(ours, theirs)| ours.0 == theirs.0 && agree(ours.1, theirs.1))
 }
 
-/// All versions, the oldest of a key first.
-fn versions_of(store: &Store) -> Vec<(u64, Vec<u8>, VersionRecord)> {
-    let (mut versions, mut cursor) = (Vec::new(), Cursor::Start);
+/// The entries that make the index: the oldest version of a key first. What it knows of live bytes is the same as if it had
+/// been made from them.
+fn entries_of(store: &Store) -> Vec<Entry> {
+    let index = store.shared.index();
+    let (mut all, mut cursor, mut made) = (Vec::new(), Cursor::Start, Index::new());
     loop {
-        let entries = store.shared.index().walk(&mut cursor, 100);
+        let entries = index.walk(&mut cursor, 3);
         if entries.is_empty() {
-            return versions;
+            break;
         }
-        versions.extend(entries.into_iter().filter_map(|entry| match entry {
-            Entry::VersionPut { bucket, key, record } => Some((bucket, key, record)),
-            _ => None,
-        }));
+        all.extend(entries);
     }
+    all.iter().for_each(|entry| made.apply(entry).unwrap());
+    assert_eq!(made.liveness(), index.liveness());
+    all
 }

@@ -1,6 +1,7 @@
 //! A scripted day in the life of a store, until something goes wrong.
 
-use super::model::{If, Model, Step, Which};
+use super::model::Model;
+use super::steps::{If, Step, Which};
 use super::*;
 
 use Step::{Checkpoint, Create, Delete, Drop, Put, Reopen};
@@ -25,7 +26,17 @@ pub(super) const WORK: &[Step] = &[
     Put("a", "small", 10, 1_000, If::Is(8, 800)),
     Checkpoint,
     Delete("a", &[("small", Which::Nth(2)), ("big", Which::Null), ("never", Which::Current)]),
+    Step::Initiate("a", "film"),
+    Step::Part("a", "film", 2, 30, 120_000),
+    Step::Part("a", "film", 1, 31, 70_000),
+    Step::Part("a", "film", 5, 32, 500),
+    Step::Part("a", "film", 2, 33, 300),
+    Step::Copy("a", "small", "twin", 100..900),
     Reopen { close: true },
+    Step::Tag("a", "small", "blue"),
+    Step::Complete("a", "film", &[1, 2]),
+    Step::Copy("a", "film", "small", 0..70_300),
+    Delete("a", &[("film", Which::Nth(0)), ("twin", Which::Nth(0))]),
     Step::Versioning("a", Versioning::Suspended),
     Put("a", "small", 11, 1_100, If::Always),
     Delete("a", &[("small", Which::Current), ("big", Which::Current), ("small", Which::Null)]),
@@ -39,7 +50,11 @@ pub(super) const WORK: &[Step] = &[
     Reopen { close: false },
     Create("b"),
     Put("b", "x", 13, 140_000, If::Always),
+    Step::Initiate("b", "film"),
     Checkpoint,
+    Step::Part("b", "film", 1, 34, 400),
+    Step::Abort("b", "film"),
+    Step::Initiate("b", "x"),
     Put("b", "y", 14, 10, If::Always),
 ];
 

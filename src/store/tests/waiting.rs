@@ -104,7 +104,8 @@ fn those_who_come_while_a_group_is_synced_share_the_next_one() {
     let fs = SimFs::new();
     let store = store_with_an_object(&fs);
     let mut first = None;
-    let gate = hold(&fs, "meta/", || first = Some(begin(&store, |store| put(store, "b", "first", b"1"))));
+    let gate = hold(&fs, "", || first = Some(begin(&store, |store| put(store, "b", "first", b"1"))));
+    assert!(gate.wait_until_held(2), "both of its syncs have begun");
     let answers: Vec<_> = (0..WRITERS)
         .map(|at| begin(&store, move |store| put(store, "b", &format!("k{at}"), &bytes(at as u64, 4096))))
         .collect();
