@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// The command without anything set for it from outside, in a directory of its own.
-fn siltstone(dir: &Path) -> Command {
+pub(crate) fn siltstone(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
     let ours =
         std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("SILTSTONE_"));
@@ -25,29 +25,29 @@ fn siltstone(dir: &Path) -> Command {
 }
 
 /// The same, on a free port.
-fn on_a_free_port(dir: &Path) -> Command {
+pub(crate) fn on_a_free_port(dir: &Path) -> Command {
     let mut command = siltstone(dir);
     command.env("SILTSTONE_LISTEN", "127.0.0.1:0");
     command
 }
 
-fn finish(command: &mut Command) -> Output {
+pub(crate) fn finish(command: &mut Command) -> Output {
     command.output().unwrap()
 }
 
-fn stderr_of(output: &Output) -> String {
+pub(crate) fn stderr_of(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// A server that accepts connections. What it says on standard error goes to a file.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     address: String,
     said: PathBuf,
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let dir = command.get_current_dir().unwrap().to_owned();
         let said = (0..).map(|n| dir.join(format!("said-{n}"))).find(|path| !path.exists()).unwrap();
         let stderr = fs::File::create_new(&said).unwrap();
@@ -63,7 +63,7 @@ impl Running {
         fs::read_to_string(&self.said).unwrap()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
@@ -85,7 +85,7 @@ impl Running {
     }
 
     /// The status line of the answer to an unsigned GET.
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
         let mut answer = String::new();
@@ -93,7 +93,7 @@ impl Running {
         answer.lines().next().unwrap_or_default().to_owned()
     }
 
-    fn wait_until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         for _ in 0..1000 {
             if holds(self) {
                 return;
@@ -120,7 +120,7 @@ fn value<'a>(users: &'a str, name: &str) -> &'a str {
 const ANYONE_MAY_READ: &str =
     "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"GetObject\"]\nresources = [\"*\"]\n";
 
-fn write_users(dir: &Path, text: &str) -> PathBuf {
+pub(crate) fn write_users(dir: &Path, text: &str) -> PathBuf {
     let path = dir.join("users.toml");
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();

@@ -34,8 +34,6 @@ use crate::auth::signing_key::{SigningKey, SigningKeys};
 use crate::auth::{Action, KeyPair, Resource, Secret};
 use crate::base::limits;
 
-/// The name of the user that requests without a signature act as.
-const ANONYMOUS: &str = "anonymous";
 /// The name of the user that a first start makes.
 const ADMINISTRATOR: &str = "admin";
 
@@ -57,6 +55,9 @@ pub struct Users {
 }
 
 impl Users {
+    /// The name of the user that requests without a signature act as.
+    pub const ANONYMOUS: &'static str = "anonymous";
+
     /// Reads a users file.
     ///
     /// # Errors
@@ -209,7 +210,7 @@ impl Reader {
     }
 
     fn finish(self) -> Users {
-        let anonymous = self.anonymous.unwrap_or_else(|| User::new(ANONYMOUS, None, Vec::new()));
+        let anonymous = self.anonymous.unwrap_or_else(|| User::new(Users::ANONYMOUS, None, Vec::new()));
         Users { by_access_key: self.by_access_key, anonymous }
     }
 }
@@ -218,14 +219,16 @@ impl Reader {
 fn keys_of(table: &UserTable) -> Result<Option<KeyPair>, Problem> {
     let name = table.name.as_ref();
     match (&table.access_key, &table.secret_key) {
-        (None, None) if name == ANONYMOUS => Ok(None),
-        (Some(access_key), Some(secret_key)) if name != ANONYMOUS => {
+        (None, None) if name == Users::ANONYMOUS => Ok(None),
+        (Some(access_key), Some(secret_key)) if name != Users::ANONYMOUS => {
             // Neither appears in what separates the parts of a credential in a request.
             let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
             let access_key = checked(access_key, "access_key", plain)?.to_owned();
             Ok(Some(KeyPair { access_key, secret_key: secret(secret_key)? }))
         }
-        _ if name == ANONYMOUS => Err((table.name.span(), "the user `anonymous` has no keys".to_owned())),
+        _ if name == Users::ANONYMOUS => {
+            Err((table.name.span(), "the user `anonymous` has no keys".to_owned()))
+        }
         _ => Err((table.name.span(), format!("the user `{name}` needs an access_key and a secret_key"))),
     }
 }

@@ -62,6 +62,13 @@ impl Crc32c {
     pub fn value(&self) -> u32 {
         u32::try_from(self.0.finalize()).expect("the CRC has 32 bits")
     }
+
+    /// As [`Crc32::combine`].
+    pub fn combine(first: u32, second: u32, second_len: u64) -> u32 {
+        let algorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
+        let whole = crc_fast::checksum_combine(algorithm, first.into(), second.into(), second_len);
+        u32::try_from(whole).expect("the CRC has 32 bits")
+    }
 }
 
 impl Default for Crc32c {
@@ -88,6 +95,11 @@ impl Crc64Nvme {
     /// The CRC of all bytes so far.
     pub fn value(&self) -> u64 {
         self.0.finalize()
+    }
+
+    /// As [`Crc32::combine`].
+    pub fn combine(first: u64, second: u64, second_len: u64) -> u64 {
+        crc_fast::checksum_combine(crc_fast::CrcAlgorithm::Crc64Nvme, first, second, second_len)
     }
 }
 
@@ -285,6 +297,20 @@ mod tests {
     fn a_crc_in_pieces_is_the_crc_of_the_whole() {
         let (a, b) = (&b"1234"[..], &b"56789"[..]);
         assert_eq!(Crc32::combine(Crc32::of(a), Crc32::of(b), 5), 0xcbf4_3926);
+        let crc32c = |bytes| {
+            let mut crc = Crc32c::new();
+            crc.update(bytes);
+            crc.value()
+        };
+        assert_eq!(Crc32c::combine(crc32c(a), crc32c(b), 5), 0xe306_9283);
+        assert_eq!(Crc32c::combine(crc32c(a), crc32c(b""), 0), crc32c(a));
+        let crc64 = |bytes| {
+            let mut crc = Crc64Nvme::new();
+            crc.update(bytes);
+            crc.value()
+        };
+        assert_eq!(Crc64Nvme::combine(crc64(a), crc64(b), 5), 0xae8b_1486_0a79_9888);
+        assert_eq!(Crc64Nvme::combine(crc64(b""), crc64(a), 4), crc64(a));
         let mut running = Crc32::with_seed(Crc32::of(a));
         running.update(b);
         assert_eq!(running.value(), 0xcbf4_3926);

@@ -38,8 +38,11 @@ pub const TAG_VALUE_LEN_MAX_CHARS: usize = 256;
 pub const PAGE_LEN_MAX: usize = 1000;
 /// Objects in one DeleteObjects request (S3 API reference, DeleteObjects).
 pub const DELETE_OBJECTS_MAX: usize = 1000;
-/// An XML request body; 10,000 parts with their checksums fit.
+/// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
+/// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines
+/// indented, take 2.4 million bytes.
+pub const PART_LIST_MAX_BYTES: usize = 3 * MIB as usize;
 /// Difference between a request's date and the server's (S3 API reference, RequestTimeTooSkewed).
 pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;
 /// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests: query").
@@ -72,10 +75,18 @@ pub const CHUNK_EXTRA_MAX_BYTES: usize = 16 * KIB as usize;
 /// Threads that handle requests. Each holds a buffer of [`HEAD_MAX_BYTES`] and, once it has sent a large body, one of
 /// [`RESPONSE_BUFFER_BYTES`].
 pub const WORKERS_DEFAULT: usize = 32;
+/// The most that an operator may allow.
+pub const WORKERS_CEILING: usize = 1024;
 /// Complete heads that wait for a worker; one more is answered with 503 at once.
 pub const QUEUE_LEN_DEFAULT: usize = 1024;
+/// The most that an operator may allow: the room for them is allocated at the start.
+pub const QUEUE_LEN_CEILING: usize = 65_536;
 /// Connections at a time. An idle one costs the kernel's socket and less than a kibibyte here.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 8192;
+/// The most that an operator may allow.
+pub const CONNECTIONS_MAX_CEILING: usize = 1 << 20;
+/// The longest deadline, patience or time-out that an operator may set: a day.
+pub const DEADLINE_MAX_SECS: u64 = 24 * 60 * 60;
 /// From the first byte of a head to its last (what RFC 9110, section 15.5.9, calls a time-out).
 pub const HEAD_DEADLINE_DEFAULT_SECS: u64 = 20;
 /// How long a connection may stay without a request.
@@ -104,6 +115,11 @@ pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
 pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
 /// Connections in that state at a time; more are closed without it.
 pub const DRAINING_MAX: usize = 256;
+/// An answer that may be late begins after so long (S3 API reference, CompleteMultipartUpload): well before clients give up,
+/// most of which wait for a minute.
+pub const KEEP_ALIVE_AFTER_SECS: u64 = 5;
+/// A late answer grows by a blank this often, so that nobody underway takes the connection for dead.
+pub const KEEP_ALIVE_EVERY_SECS: u64 = 5;
 
 // ---- The store ----------------------------------------------------------------------------------------
 

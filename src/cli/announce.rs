@@ -1,6 +1,6 @@
-//! What an operator is told: on every start where the server is, on a first start how to use it.
+//! What an operator is told: on every start where the server is, on a first start how to use it, and what a command shows.
 
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
@@ -15,6 +15,16 @@ pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
         keys.access_key,
         keys.secret_key.reveal()
     );
+}
+
+/// Puts the lines that a command was asked for on standard output.
+///
+/// # Errors
+/// Nobody reads them.
+pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
+    let mut out = stdout().lock();
+    lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    out.flush()
 }
 
 /// Goes on from [`keys`] with how to use them.

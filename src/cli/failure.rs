@@ -13,6 +13,11 @@ pub(crate) struct Failure {
 impl Failure {
     /// The server could not start or go on: status 1.
     pub(crate) fn start(message: impl Into<String>) -> Self {
+        Self::refused(message)
+    }
+
+    /// What a command was to do is refused or failed: status 1.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self { status: 1, message: message.into() }
     }
 

@@ -2,13 +2,16 @@
 
 mod announce;
 mod failure;
+mod housekeeping;
 mod keys;
 mod logging;
 mod open_files;
 mod options;
 mod serve;
 mod signals;
+mod user;
 mod users_file;
+mod users_text;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,6 +20,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use failure::Failure;
 use options::{Options, Settings};
+use user::UserCommand;
 use users_file::UsersFile;
 
 /// Names the administrator's access key.
@@ -30,6 +34,8 @@ Examples:
       Serve ./siltstone-data on 127.0.0.1:9000; the first start makes an administrator and shows its keys.
   siltstone --data-dir /srv/objects --listen 0.0.0.0:9000
   siltstone --config /etc/siltstone.toml --log-level warn
+  siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
+      Make a user in ./siltstone-data/users.toml and show its keys; more in siltstone user --help.
 
 Environment:
   SILTSTONE_ACCESS_KEY, SILTSTONE_SECRET_KEY
@@ -41,7 +47,7 @@ Signals:
 
 Exit status:
   0  ended by a signal
-  1  could not start or go on
+  1  could not start, go on or do what was asked
   2  wrong arguments, environment or configuration file";
 
 /// An S3-style object store for small hosts.
@@ -59,22 +65,29 @@ pub(crate) struct CommandLine {
     options: Options,
 }
 
-#[derive(Debug, Clone, Copy, Default, Subcommand)]
+#[derive(Debug, Default, Subcommand)]
 enum Command {
     /// Serve the objects: what happens without a command, too
     #[default]
     Serve,
+    /// Make, show and remove users, and give them new keys
+    #[command(subcommand, after_help = user::EXAMPLES)]
+    User(UserCommand),
 }
 
 /// Does what the command line says. `keys` are the values of [`ACCESS_KEY_VARIABLE`] and [`SECRET_KEY_VARIABLE`].
 ///
 /// # Errors
-/// Whatever kept the server from starting or going on, in words for the operator and with the exit status.
+/// Whatever kept the server from starting or going on, or the command from being done, in words for the operator and with the exit status.
 pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 2]) -> Result<(), Failure> {
-    let Command::Serve = line.command.unwrap_or_default();
     let file = line.config.map_or_else(|| Ok(Options::default()), |path| Options::read(&path))?;
     let settings = Settings::from(line.options.or(file));
-    let keys = keys::from_environment(keys)?;
     logging::start(settings.log_level);
-    serve::serve(&settings, UsersFile::new(settings.users.clone(), keys))
+    match line.command.unwrap_or_default() {
+        Command::Serve => {
+            let keys = keys::from_environment(keys)?;
+            serve::serve(&settings, UsersFile::new(settings.users.clone(), keys))
+        }
+        Command::User(command) => user::run(&command, &UsersFile::new(settings.users, None)),
+    }
 }

@@ -72,6 +72,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", env = "SILTSTONE_SHUTDOWN_TIMEOUT", global = true)]
     shutdown_timeout: Option<Period>,
 
+    /// How long completing a multipart upload may take before the answer begins with blanks [default: 5s]
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_KEEP_ALIVE_AFTER", global = true)]
+    keep_alive_after: Option<Period>,
+
+    /// Age at which multipart uploads in progress are given up [default: none]
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_ABORT_UPLOADS_AFTER", global = true)]
+    abort_uploads_after: Option<Period>,
+
     /// Least weight of what is logged on standard error [default: info]
     #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
     log_level: Option<LogLevel>,
@@ -113,6 +121,8 @@ pub(crate) struct Settings {
     pub(crate) connections_max: usize,
     pub(crate) idle_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
+    pub(crate) keep_alive_after: Duration,
+    pub(crate) abort_uploads_after: Option<Duration>,
     pub(crate) log_level: LogLevel,
 }
 
@@ -146,6 +156,8 @@ impl Options {
             max_connections: self.max_connections.or(other.max_connections),
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             shutdown_timeout: self.shutdown_timeout.or(other.shutdown_timeout),
+            keep_alive_after: self.keep_alive_after.or(other.keep_alive_after),
+            abort_uploads_after: self.abort_uploads_after.or(other.abort_uploads_after),
             log_level: self.log_level.or(other.log_level),
         }
     }
@@ -174,6 +186,8 @@ impl From<Options> for Settings {
             connections_max: count(set.max_connections, limits::CONNECTIONS_MAX_DEFAULT),
             idle_timeout: period(set.idle_timeout, limits::IDLE_DEADLINE_DEFAULT_SECS),
             shutdown_timeout: period(set.shutdown_timeout, limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
+            keep_alive_after: period(set.keep_alive_after, limits::KEEP_ALIVE_AFTER_SECS),
+            abort_uploads_after: set.abort_uploads_after.map(|Period(time)| time),
             log_level: set.log_level.unwrap_or(LogLevel::Info),
         }
     }
@@ -272,7 +286,8 @@ mod tests {
 
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
         dialect = 'aws'\nxml_namespace = ''\nmetrics = false\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
-        idle_timeout = '4s'\nshutdown_timeout = '5s'\nlog_level = 'off'";
+        idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
+        abort_uploads_after = '7d'\nlog_level = 'off'";
 
     #[test]
     fn every_option_can_stand_in_the_file_and_falls_back() {

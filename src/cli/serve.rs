@@ -1,6 +1,5 @@
 //! The life of the process: everything is opened from the ground up, served until a signal, and closed in reverse.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use log::{error, info};
@@ -8,13 +7,14 @@ use siltstone::auth::Authenticator;
 use siltstone::base::{Clock, OsEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server};
-use siltstone::ops::Context;
+use siltstone::ops::{Context, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{self, Service};
 use siltstone::store::{self, Store};
 
 use super::Failure;
 use super::announce;
+use super::housekeeping::Housekeeping;
 use super::open_files::connections_that_fit;
 use super::options::Settings;
 use super::signals::Signals;
@@ -26,7 +26,7 @@ use super::users_file::UsersFile;
 /// In words for the operator. The store is opened first: its lock keeps a second server from making anything.
 pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = open_store(&settings.data_dir, Arc::clone(&clock))?;
+    let store = open_store(settings, Arc::clone(&clock))?;
     let made_up = users_file.create_if_missing(&OsEntropy).map_err(Failure::start)?;
     if let Some(keys) = &made_up {
         announce::keys(&settings.users, &settings.regions[0], keys);
@@ -42,20 +42,24 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     if made_up.is_some() {
         announce::first_steps(address);
     }
+    let housekeeping = Housekeeping::start(Arc::clone(&store))?;
     announce::listening(address);
     let outcome = server.run();
     signals.end();
+    housekeeping.end();
     store.close();
     outcome.map(report).map_err(|e| Failure::start(format!("cannot go on serving: {e}")))
 }
 
-fn open_store(data_dir: &Path, clock: Arc<dyn Clock>) -> Result<Arc<Store>, Failure> {
+fn open_store(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<Store>, Failure> {
+    let data_dir = &settings.data_dir;
+    let options =
+        store::Options { abort_uploads_after: settings.abort_uploads_after, ..store::Options::default() };
     let refuse =
         |e: &dyn std::fmt::Display| Failure::start(format!("cannot use {}: {e}", data_dir.display()));
     let disk = OsFs::new(data_dir);
     disk.create_root().map_err(|e| refuse(&e))?;
-    let store =
-        Store::open(Arc::new(disk), clock, &OsEntropy, store::Options::default()).map_err(|e| refuse(&e))?;
+    let store = Store::open(Arc::new(disk), clock, &OsEntropy, options).map_err(|e| refuse(&e))?;
     let health = store.health();
     let (buckets, versions, bytes) = (health.buckets, health.versions, health.live_bytes);
     info!("opened {}: {buckets} buckets, {versions} versions, {bytes} bytes", data_dir.display());
@@ -71,8 +75,12 @@ fn service(
     authenticator: Arc<Authenticator>,
     clock: Arc<dyn Clock>,
 ) -> Service {
-    let context =
-        Context { store, region: settings.regions[0].clone(), namespace: settings.xml_namespace.clone() };
+    let context = Context {
+        store,
+        region: settings.regions[0].clone(),
+        namespace: settings.xml_namespace.clone(),
+        keep_alive: KeepAlive { after: settings.keep_alive_after, ..KeepAlive::default() },
+    };
     let settings = service::Settings {
         default_dialect: settings.dialect,
         addressing: Addressing { domain: settings.domain.clone() },

@@ -1,8 +1,8 @@
-//! The users file: made on a first start, read then and whenever the operator says so.
+//! The users file: made on a first start, read then and whenever the operator says so, and changed by command.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use siltstone::auth::{KeyPair, Users};
@@ -33,7 +33,8 @@ impl UsersFile {
         let made_up = self.administrator.is_none().then(|| KeyPair::generate(entropy));
         if let Some(keys) = made_up.as_ref().or(self.administrator.as_ref()) {
             let text = Users::first_file(keys);
-            write(&self.path, &text).map_err(|e| format!("cannot make {}: {e}", self.path.display()))?;
+            write(&self.path, &text, None)
+                .map_err(|e| format!("cannot make {}: {e}", self.path.display()))?;
         }
         Ok(made_up)
     }
@@ -43,23 +44,66 @@ impl UsersFile {
     /// # Errors
     /// In words for the operator, with the file and the line.
     pub(crate) fn read(&self) -> Result<Users, String> {
-        let path = self.path.display();
-        let text = fs::read_to_string(&self.path).map_err(|e| format!("cannot read {path}: {e}"))?;
-        let users = Users::parse(&text).map_err(|e| format!("in {path}, {e}"))?;
+        let (_, users) = self.load()?;
         warn_of_readers(&self.path);
         match &self.administrator {
             Some(keys) => users.with_administrator(keys.clone()),
             None => Ok(users),
         }
     }
+
+    /// The text of the file, which is a valid one.
+    ///
+    /// # Errors
+    /// As [`UsersFile::read`].
+    pub(crate) fn text(&self) -> Result<String, String> {
+        self.load().map(|(text, _)| text)
+    }
+
+    /// Puts what `change` makes of the text in its place, durably, with the owner that the file had. Nothing is written
+    /// that the server would not read. Changes by several processes follow each other.
+    ///
+    /// # Errors
+    /// In words for the operator; then the file is as it was.
+    pub(crate) fn edit(&self, change: impl FnOnce(&str) -> Result<String, String>) -> Result<(), String> {
+        let failed = |e: io::Error| format!("cannot change {}: {e}", self.path.display());
+        // Behind a symbolic link: the file is replaced, not the link.
+        let path = fs::canonicalize(&self.path).map_err(|e| self.cannot_read(&e))?;
+        // The directory bears the lock, since the file is another one after each change.
+        let dir = fs::File::open(parent_of(&path)).map_err(failed)?;
+        dir.lock().map_err(failed)?;
+        let text = change(&self.text()?)?;
+        Users::parse(&text).map_err(|e| e.problem)?;
+        let owner = fs::metadata(&path).map_err(failed)?;
+        write(&path, &text, Some((owner.uid(), owner.gid()))).map_err(failed)
+    }
+
+    fn load(&self) -> Result<(String, Users), String> {
+        let text = fs::read_to_string(&self.path).map_err(|e| self.cannot_read(&e))?;
+        let users = Users::parse(&text).map_err(|e| format!("in {}, {e}", self.path.display()))?;
+        Ok((text, users))
+    }
+
+    fn cannot_read(&self, e: &io::Error) -> String {
+        format!("cannot read {}: {e}", self.path.display())
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
-/// Writes the file aside, syncs it, gives it its name and syncs the directory: there is a whole file or none.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes the file aside, syncs it, gives it its name and syncs the directory: there is the whole file or what was there
+/// before. `owner`, if it is not this process, is a user and a group by number.
+fn write(path: &Path, text: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let dir = OsFs::new(parent.unwrap_or(Path::new(".")));
+    let dir = OsFs::new(parent_of(path));
     dir.create_root()?;
     let unfinished = format!("{name}.new");
     match dir.remove(&unfinished) {
@@ -67,10 +111,22 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
         _ => (),
     }
     let file = dir.create(&unfinished)?;
+    give_to(&path.with_file_name(&unfinished), owner)?;
     file.write_all_at(text.as_bytes(), 0)?;
     file.sync_data()?;
     dir.rename(&unfinished, name)?;
     dir.sync_dir("")
+}
+
+/// A server that runs as another user must be able to read what root changed.
+fn give_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+    let now = fs::metadata(path)?;
+    match owner {
+        Some((user, group)) if (user, group) != (now.uid(), now.gid()) => {
+            chown(path, Some(user), Some(group))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The file holds secrets.

@@ -66,22 +66,24 @@ impl Config {
     /// # Errors
     /// `InvalidInput` that names the first setting which is out of bounds.
     pub fn check(&self) -> io::Result<()> {
+        let longest = Duration::from_secs(limits::DEADLINE_MAX_SECS);
+        let is_time = |time: Duration| !time.is_zero() && time <= longest;
         let linger_max = Duration::from_millis(limits::LINGER_MAX_MILLIS);
         let head_bytes = limits::CHUNK_LINE_MAX_BYTES + 1..=limits::HEAD_MAX_BYTES_CEILING;
         let bounds = [
-            ("workers", self.workers >= 1),
-            ("queue_len", self.queue_len >= 1),
-            ("connections_max", self.connections_max >= 1),
+            ("workers", (1..=limits::WORKERS_CEILING).contains(&self.workers)),
+            ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),
+            ("connections_max", (1..=limits::CONNECTIONS_MAX_CEILING).contains(&self.connections_max)),
             ("head_max_bytes", head_bytes.contains(&self.head_max_bytes)),
             ("headers_max", (1..=limits::HEADERS_MAX).contains(&self.headers_max)),
-            ("head_deadline", !self.head_deadline.is_zero()),
-            ("idle_deadline", !self.idle_deadline.is_zero()),
+            ("head_deadline", is_time(self.head_deadline)),
+            ("idle_deadline", is_time(self.idle_deadline)),
             ("rate_min_bytes_per_sec", self.rate_min_bytes_per_sec >= 1),
-            ("read_patience", !self.read_patience.is_zero()),
-            ("write_patience", !self.write_patience.is_zero()),
-            ("linger", !self.linger.is_zero() && self.linger <= linger_max),
-            ("drain_deadline", !self.drain_deadline.is_zero()),
-            ("shutdown_timeout", !self.shutdown_timeout.is_zero()),
+            ("read_patience", is_time(self.read_patience)),
+            ("write_patience", is_time(self.write_patience)),
+            ("linger", is_time(self.linger) && self.linger <= linger_max),
+            ("drain_deadline", is_time(self.drain_deadline)),
+            ("shutdown_timeout", is_time(self.shutdown_timeout)),
         ];
         match bounds.iter().find(|(_, holds)| !holds) {
             Some((name, _)) => {
@@ -105,6 +107,8 @@ mod tests {
         assert!(named(Config { headers_max: 101, ..config.clone() }).contains("headers_max"));
         assert!(named(Config { head_max_bytes: 1024, ..config.clone() }).contains("head_max_bytes"));
         assert!(named(Config { linger: Duration::from_secs(2), ..config.clone() }).contains("linger"));
-        assert!(named(Config { read_patience: Duration::ZERO, ..config }).contains("read_patience"));
+        assert!(named(Config { read_patience: Duration::ZERO, ..config.clone() }).contains("read_patience"));
+        assert!(named(Config { idle_deadline: Duration::MAX, ..config.clone() }).contains("idle_deadline"));
+        assert!(named(Config { queue_len: usize::MAX, ..config }).contains("queue_len"));
     }
 }

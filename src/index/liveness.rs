@@ -9,9 +9,17 @@ use crate::format::{ExtentHeader, ExtentRef};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
     bytes: BTreeMap<u64, u64>,
-    /// How many references each shared extent has, by segment and offset. An extent that belongs to one version alone needs
-    /// no count, which keeps this empty for most stores.
-    shared: HashMap<(u64, u64), u32>,
+    /// The shared extents, by segment and offset. An extent that belongs to one version alone needs no count, which keeps
+    /// this empty for most stores.
+    shared: HashMap<(u64, u64), Shared>,
+}
+
+/// A shared extent. Its size is that of the first reference: what was added is what will be taken away, also when a log
+/// that somebody has tampered with tells of one extent in two ways.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shared {
+    references: u32,
+    size: u64,
 }
 
 impl Liveness {
@@ -27,40 +35,48 @@ impl Liveness {
 
     pub(super) fn add(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
-            if extent.shared {
-                let references = self.shared.entry((extent.segment, extent.offset)).or_default();
-                *references += 1;
-                if *references > 1 {
-                    continue;
-                }
+            if let Some(size) = self.take(extent) {
+                *self.bytes.entry(extent.segment).or_default() += size;
             }
-            *self.bytes.entry(extent.segment).or_default() += size_of(extent);
         }
     }
 
     pub(super) fn remove(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
-            if extent.shared && !self.release(extent) {
-                continue;
-            }
-            let live = self.bytes.entry(extent.segment).or_default();
-            *live = live.checked_sub(size_of(extent)).expect("what is removed had been added");
-            if *live == 0 {
-                self.bytes.remove(&extent.segment);
+            if let Some(size) = self.release(extent) {
+                let live = self.bytes.entry(extent.segment).or_default();
+                *live = live.checked_sub(size).expect("what is removed had been added");
+                if *live == 0 {
+                    self.bytes.remove(&extent.segment);
+                }
             }
         }
     }
 
-    /// Whether that was the last reference.
-    fn release(&mut self, extent: &ExtentRef) -> bool {
-        let place = (extent.segment, extent.offset);
-        let references = self.shared.get_mut(&place).expect("what is removed had been added");
-        *references -= 1;
-        let last = *references == 0;
-        if last {
-            self.shared.remove(&place);
+    /// Counts a reference, and gives the bytes that become live by it.
+    fn take(&mut self, extent: &ExtentRef) -> Option<u64> {
+        if !extent.shared {
+            return Some(size_of(extent));
         }
-        last
+        let place = (extent.segment, extent.offset);
+        let shared = self.shared.entry(place).or_insert(Shared { references: 0, size: size_of(extent) });
+        shared.references += 1;
+        (shared.references == 1).then_some(shared.size)
+    }
+
+    /// Takes a reference back, and gives the bytes that were live by it alone.
+    fn release(&mut self, extent: &ExtentRef) -> Option<u64> {
+        if !extent.shared {
+            return Some(size_of(extent));
+        }
+        let place = (extent.segment, extent.offset);
+        let shared = self.shared.get_mut(&place).expect("what is removed had been added");
+        shared.references -= 1;
+        let size = shared.size;
+        (shared.references == 0).then(|| {
+            self.shared.remove(&place);
+            size
+        })
     }
 }
 

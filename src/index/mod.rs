@@ -18,7 +18,8 @@ pub use uploads::{Upload, UploadItem, UploadPage};
 pub use version_listing::{AfterVersion, VersionItem, VersionPage};
 
 use crate::format::{
-    BucketRecord, DecodeError, Entry, PartRecord, UploadId, VersionId, VersionRecord, VersionSummary,
+    BucketRecord, DecodeError, Entry, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    VersionSummary,
 };
 use uploads::Uploads;
 use versions::Versions;
@@ -176,6 +177,11 @@ impl Index {
     /// Whether there is such an upload.
     pub fn has_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> bool {
         self.buckets.get(&bucket).is_some_and(|bucket| bucket.uploads.contains(key, upload))
+    }
+
+    /// An upload without its parts.
+    pub fn upload_record(&self, bucket: u64, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
+        self.buckets.get(&bucket)?.uploads.record(key, upload)
     }
 
     /// An upload with its parts.

@@ -90,6 +90,10 @@ impl Uploads {
         Some(Upload { record: held.record.clone(), parts: held.parts().collect() })
     }
 
+    pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
+        self.0.get(&(key.into(), upload)).map(|held| &held.record)
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.0.len() as u64
     }

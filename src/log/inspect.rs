@@ -103,3 +103,55 @@ impl Segment {
         self.damage(offset, "the segment ends before the extent does")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::Fs;
+    use crate::fs::sim::SimFs;
+
+    const STORE: StoreId = StoreId([1; 16]);
+    const AT: u64 = 2 * PAGE_BYTES;
+
+    fn segment(bytes: &[u8]) -> Segment {
+        let file = SimFs::new().create("segment").unwrap();
+        file.write_all_at(bytes, AT).unwrap();
+        Segment { id: 5, file }
+    }
+
+    fn footer(footer: Footer, change: impl FnOnce(&mut Vec<u8>)) -> Result<bool, String> {
+        let mut page = footer.encode(&STORE);
+        change(&mut page);
+        let found = segment(&page).footer(&STORE);
+        found.map(|footer| footer.is_some()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_footer_that_was_not_wholly_written_seals_nothing_and_a_damaged_one_is_told() {
+        let good = Footer { segment: 5, offset: AT };
+        assert_eq!(footer(good, |_| {}), Ok(true));
+        assert_eq!(footer(good, |page| page[..512].fill(0)), Ok(false));
+        assert_eq!(footer(good, |page| page[3584..].fill(0)), Ok(false));
+        assert!(footer(good, |page| page[100] = 1).unwrap_err().contains("footer CRC does not match"));
+        for other in [Footer { segment: 6, ..good }, Footer { offset: 0, ..good }] {
+            assert!(footer(other, |_| {}).unwrap_err().contains("the footer belongs elsewhere"));
+        }
+    }
+
+    #[test]
+    fn an_extent_that_stands_elsewhere_than_it_says_is_told() {
+        let header = |segment, offset| ExtentHeader {
+            segment,
+            offset,
+            payload_len: 0,
+            descriptor_len: 0,
+            check: 0,
+            descriptor_crc: 0,
+        };
+        let read = |header: ExtentHeader| segment(&header.encode(&STORE)).extent(&STORE, AT);
+        assert_eq!(read(header(5, AT)).unwrap(), header(5, AT));
+        for (id, offset) in [(6, AT), (5, AT + 64)] {
+            assert!(read(header(id, offset)).unwrap_err().to_string().contains("the extent belongs to"));
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::limits::{KIB, LOG_FILE_MAX_BYTES, MIB, PAGE_BYTES};
+use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path};
 use crate::fs::{File, Fs};
@@ -35,6 +35,7 @@ pub struct Journal {
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
     store: StoreId,
+    file_max_bytes: u64,
     file: Arc<dyn File>,
     number: u64,
     /// Where the next group goes.
@@ -50,17 +51,23 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Starts the log of a new store. Durable on return.
+    /// Starts the log of a new store. Durable on return. A file that has reached `file_max_bytes` is followed by another.
     ///
     /// # Errors
     /// Of the disk.
-    pub fn create(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, store: StoreId) -> Result<Self, LogError> {
-        let file = create_log_file(fs.as_ref(), clock.now(), store, 1, 0)?;
+    pub fn create(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        store: StoreId,
+        file_max_bytes: u64,
+    ) -> Result<Self, LogError> {
+        let file = create_log_file(fs.as_ref(), clock.now(), store, file_max_bytes, 1, 0)?;
         let len = file.len()?;
         Ok(Self {
             fs,
             clock,
             store,
+            file_max_bytes,
             file,
             number: 1,
             position: PAGE_BYTES,
@@ -80,6 +87,7 @@ impl Journal {
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
         store: StoreId,
+        file_max_bytes: u64,
         tail: &Tail,
     ) -> Result<Self, LogError> {
         let zeroed_to = tail.file.len()?;
@@ -87,6 +95,7 @@ impl Journal {
             fs,
             clock,
             store,
+            file_max_bytes,
             file: tail.file.clone(),
             number: tail.number,
             position: tail.position,
@@ -125,7 +134,7 @@ impl Journal {
     /// [`LogError::DiskFull`] when there is no room; nothing is lost then. After another error the disk is not to be
     /// trusted.
     pub fn write(&mut self, entry_count: u32, body: &[u8], pack: Option<Pack>) -> Result<Written, LogError> {
-        if self.position >= LOG_FILE_MAX_BYTES {
+        if self.position >= self.file_max_bytes {
             self.roll()?;
         }
         let header = GroupHeader {
@@ -142,11 +151,19 @@ impl Journal {
         let len = bytes.len() as u64;
         let end = self.position + len;
         self.write_zeros_ahead(end)?;
-        // What a torn or failed group left behind would look like another torn group.
-        bytes.resize(bytes.len() + self.dirty_to.saturating_sub(end) as usize, 0);
+        bytes.resize(bytes.len() + self.dirty_behind(end)? as usize, 0);
         self.dirty_to = self.dirty_to.max(end);
         self.file.write_all_at(&bytes, self.position)?;
         Ok(Written { len, crc })
+    }
+
+    /// How many bytes behind `end` a torn or failed group has left, which would look like another torn group. Where the disk
+    /// was full they reach no farther than the file.
+    fn dirty_behind(&self, end: u64) -> Result<u64, LogError> {
+        if self.dirty_to <= end {
+            return Ok(0);
+        }
+        Ok(self.dirty_to.min(self.file.len()?).saturating_sub(end))
     }
 
     /// The group has been synced: the next one goes behind it.
@@ -160,10 +177,12 @@ impl Journal {
     }
 
     fn write_zeros_ahead(&mut self, group_end: u64) -> Result<(), LogError> {
-        if group_end + ZERO_AHEAD_BYTES <= self.zeroed_to {
+        // No group starts behind the size at which the file is closed.
+        let end_max = self.file_max_bytes.max(group_end);
+        if self.zeroed_to >= end_max.min(group_end + ZERO_AHEAD_BYTES) {
             return Ok(());
         }
-        let to = (self.zeroed_to.max(group_end) + ZERO_STEP_BYTES).next_multiple_of(PAGE_BYTES);
+        let to = end_max.min(self.zeroed_to.max(group_end) + ZERO_STEP_BYTES).next_multiple_of(PAGE_BYTES);
         match self.file.write_all_at(&vec![0; (to - self.zeroed_to) as usize], self.zeroed_to) {
             Ok(()) => self.zeroed_to = to,
             Err(error) => match LogError::from(error) {
@@ -180,6 +199,7 @@ impl Journal {
             self.fs.as_ref(),
             self.clock.now(),
             self.store,
+            self.file_max_bytes,
             self.sequence,
             self.previous_crc,
         )?;
@@ -197,9 +217,11 @@ fn create_log_file(
     fs: &dyn Fs,
     now: Timestamp,
     store: StoreId,
+    file_max_bytes: u64,
     number: u64,
     previous_crc: u32,
 ) -> Result<Arc<dyn File>, LogError> {
     let header = FileHeader { kind: FileKind::Log, store, number, created: now, previous_crc };
-    create_file(fs, &header, |file| Ok(file.write_all_at(&vec![0; ZERO_STEP_BYTES as usize], PAGE_BYTES)?))
+    let zeros = vec![0; file_max_bytes.clamp(PAGE_BYTES, ZERO_STEP_BYTES) as usize];
+    create_file(fs, &header, |file| Ok(file.write_all_at(&zeros, PAGE_BYTES)?))
 }

@@ -12,6 +12,9 @@ use crate::log::{Damage, LogError, list_numbers, open_file};
 /// A page that nothing was written to. Comparing with it is many times faster than looking at each byte.
 const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 
+/// A log file is made with room for a group, at the least.
+const FILE_LEN_MIN: u64 = 2 * PAGE_BYTES;
+
 /// Where reading starts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Start {
@@ -88,7 +91,7 @@ impl Replay<'_> {
             sequence: numbers[0],
             previous_crc: None,
             watermark: self.start.through.max(last - 1),
-            file_len: 0,
+            file_len: FILE_LEN_MIN,
             held: None,
         };
         let mut log = LogFile::open(self, numbers[0])?;
@@ -207,7 +210,7 @@ struct Walk<'w, 'v> {
 impl Walk<'_, '_> {
     /// Reads the groups of a file; each is applied when the next one has been found good.
     fn read_file(&mut self, log: &LogFile) -> Result<Stop, LogError> {
-        self.file_len = 0;
+        self.file_len = FILE_LEN_MIN;
         let expected = *self.previous_crc.get_or_insert(log.header.previous_crc);
         if expected != log.header.previous_crc {
             let damage = Damage::new(&log.path, 0, "the file does not follow the one before it");
@@ -288,7 +291,7 @@ impl Walk<'_, '_> {
             position,
             sequence: self.sequence,
             previous_crc: self.previous_crc.unwrap_or(log.header.previous_crc),
-            durable_len: self.file_len.max(PAGE_BYTES),
+            durable_len: self.file_len,
             in_doubt,
             torn: torn.filter(|_| damage.is_none()),
             damage,

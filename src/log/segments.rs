@@ -86,13 +86,14 @@ pub struct Segments {
     opened: RwLock<HashMap<u64, Arc<Segment>>>,
     lanes: [Mutex<Option<Open>>; 2],
     retired: Mutex<Vec<Open>>,
+    damage: Vec<Damage>,
 }
 
 impl Segments {
     /// Looks which segments there are. Those that were not sealed and have room left are appended to again.
     ///
     /// # Errors
-    /// Of the disk, or damage to the header of a segment that would be appended to.
+    /// Of the disk.
     pub fn open(
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
@@ -101,7 +102,7 @@ impl Segments {
         keep_free_bytes: u64,
     ) -> Result<Self, LogError> {
         let ids: BTreeSet<u64> = list_numbers(fs.as_ref(), FileKind::Segment)?.into_iter().collect();
-        let segments = Self {
+        let mut segments = Self {
             fs,
             clock,
             store,
@@ -112,9 +113,15 @@ impl Segments {
             opened: RwLock::default(),
             lanes: [Mutex::default(), Mutex::default()],
             retired: Mutex::default(),
+            damage: Vec::new(),
         };
         segments.resume()?;
         Ok(segments)
+    }
+
+    /// What kept segments from being appended to again.
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
     }
 
     /// The ids of all segments, ascending.
@@ -246,10 +253,16 @@ impl Segments {
 
     /// The newest segments without a footer go back to the lanes. What lies behind their last byte was never acknowledged,
     /// and what lies before it is never written again, so the next place is the first page behind the end.
-    fn resume(&self) -> Result<(), LogError> {
+    fn resume(&mut self) -> Result<(), LogError> {
         let mut lanes = [Lane::Pack, Lane::Stream].into_iter();
         for id in self.ids().into_iter().rev().take(lanes.len()) {
-            let segment = self.get(id)?;
+            let segment = match self.get(id) {
+                Err(LogError::Damaged(damage)) => {
+                    self.damage.push(damage);
+                    continue;
+                }
+                opened => opened?,
+            };
             let len = segment.file.len()?;
             if len + PAGE_BYTES > self.segment_max_bytes || self.is_sealed(&segment)? {
                 continue;

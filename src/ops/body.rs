@@ -1,9 +1,15 @@
-//! Request bodies: how long they are said to be, and reading those that are documents.
+//! Request bodies: how long they are said to be, taking in those of objects and parts, and reading those that are
+//! documents.
 
-use crate::base::limits::XML_BODY_MAX_BYTES;
+use super::failure::ForClient as _;
+use crate::base::limits::{KIB, PUT_SIZE_MAX_BYTES, XML_BODY_MAX_BYTES};
 use crate::s3::integrity::Integrity;
 use crate::s3::{Body, Call, ErrorCode, S3Error};
+use crate::store::{ObjectReader, StoreError};
 use crate::xml::{Document, XmlError};
+
+/// Bytes that are read from the client at a time.
+const BUFFER_BYTES: u64 = 256 * KIB;
 
 /// The length that the client announced; `None` for a body that comes in chunks.
 ///
@@ -16,6 +22,58 @@ pub(super) fn announced_length(body: &Body<'_>) -> Result<Option<u64>, S3Error> 
     }
 }
 
+/// Checks the size of what is put at once.
+///
+/// # Errors
+/// `EntityTooLarge`.
+pub(super) fn check_size(size: u64) -> Result<(), S3Error> {
+    if size <= PUT_SIZE_MAX_BYTES {
+        return Ok(());
+    }
+    Err(S3Error::new(ErrorCode::EntityTooLarge)
+        .element("ProposedSize", size.to_string())
+        .element("MaxSizeAllowed", PUT_SIZE_MAX_BYTES.to_string()))
+}
+
+/// Takes the body in, to its verified end: every piece goes into `integrity` and then to `write`.
+///
+/// # Errors
+/// Those of reading, `EntityTooLarge`, and those of `write`.
+pub(super) fn receive(
+    call: &mut Call<'_>,
+    integrity: &mut Integrity,
+    mut write: impl FnMut(&[u8]) -> Result<(), StoreError>,
+) -> Result<(), S3Error> {
+    let length = call.request.body.content_length.unwrap_or(BUFFER_BYTES);
+    // One byte at least: reading into none would look like the end.
+    let mut buffer = vec![0; length.clamp(1, BUFFER_BYTES) as usize];
+    let mut received = 0;
+    loop {
+        let read = call.request.body.reader.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(());
+        }
+        received += read as u64;
+        check_size(received)?;
+        integrity.update(&buffer[..read]);
+        write(&buffer[..read]).for_client(call)?;
+    }
+}
+
+/// Hands what an object or part holds to `take`, piece by piece.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn absorb(reader: &mut ObjectReader, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+    let mut buffer = vec![0; BUFFER_BYTES as usize];
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(()),
+            read => take(&buffer[..read]),
+        }
+    }
+}
+
 /// Reads the whole body of a call as a document, and verifies whatever its headers claim of it.
 ///
 /// # Errors
@@ -23,7 +81,7 @@ pub(super) fn announced_length(body: &Body<'_>) -> Result<Option<u64>, S3Error> 
 /// others of [`Integrity`]; those of reading.
 pub(super) fn read_document(call: &mut Call<'_>) -> Result<Vec<u8>, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-    read_verified(&mut call.request.body, integrity)
+    read_verified(&mut call.request.body, integrity, XML_BODY_MAX_BYTES)
 }
 
 /// The same for a document so harmful, were it damaged underway, that its headers must claim something of it.
@@ -36,26 +94,35 @@ pub(super) fn read_claimed_document(call: &mut Call<'_>) -> Result<Vec<u8>, S3Er
         return Err(S3Error::new(ErrorCode::InvalidRequest)
             .message("Missing required header for this request: Content-MD5 or a checksum"));
     }
-    read_verified(&mut call.request.body, integrity)
+    read_verified(&mut call.request.body, integrity, XML_BODY_MAX_BYTES)
 }
 
-fn read_verified(body: &mut Body<'_>, mut integrity: Integrity) -> Result<Vec<u8>, S3Error> {
-    if body.content_length.is_some_and(|length| length > XML_BODY_MAX_BYTES as u64) {
+/// The same for a document of at most `max` bytes, where the checksum in the headers is that of something else.
+///
+/// # Errors
+/// As [`read_document`].
+pub(super) fn read_document_by_md5(call: &mut Call<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
+    let integrity = Integrity::from_content_md5(call.headers())?;
+    read_verified(&mut call.request.body, integrity, max)
+}
+
+fn read_verified(body: &mut Body<'_>, mut integrity: Integrity, max: usize) -> Result<Vec<u8>, S3Error> {
+    if body.content_length.is_some_and(|length| length > max as u64) {
         return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
     }
-    let bytes = read_bounded(body)?;
+    let bytes = read_bounded(body, max)?;
     integrity.update(&bytes);
     integrity.verify(body.reader.trailers())?;
     Ok(bytes)
 }
 
-fn read_bounded(body: &mut Body<'_>) -> Result<Vec<u8>, S3Error> {
+fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 8192];
     loop {
         match body.reader.read(&mut buffer)? {
             0 => return Ok(bytes),
-            read if bytes.len() + read > XML_BODY_MAX_BYTES => {
+            read if bytes.len() + read > max => {
                 return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
             }
             read => bytes.extend_from_slice(&buffer[..read]),

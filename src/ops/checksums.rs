@@ -1,6 +1,7 @@
 //! Checksums as the protocol has them and as the store keeps them.
 
 use crate::s3::checksum::{self, Algorithm};
+use crate::s3::{Call, ErrorCode, S3Error};
 use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
 
@@ -24,6 +25,20 @@ pub(super) fn from_store(algorithm: ChecksumAlgorithm) -> Algorithm {
         ChecksumAlgorithm::Sha1 => Algorithm::Sha1,
         ChecksumAlgorithm::Sha256 => Algorithm::Sha256,
     }
+}
+
+/// The algorithm that `p-checksum-algorithm` names.
+///
+/// # Errors
+/// `InvalidRequest` for a name that is none.
+pub(super) fn wanted(call: &Call<'_>) -> Result<Option<Algorithm>, S3Error> {
+    let Some(name) = call.p("checksum-algorithm") else { return Ok(None) };
+    Algorithm::from_name(name).map(Some).ok_or_else(|| {
+        S3Error::new(ErrorCode::InvalidRequest).message(
+            "Checksum algorithm provided is unsupported. Please try again with any of the valid types: \
+             [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]",
+        )
+    })
 }
 
 /// The checksum of all bytes of an object or part.

@@ -1,25 +1,20 @@
 //! CopyObject: an object made of another one, of which no byte is copied.
 
-use super::failure::{self, ForClient as _};
+use super::failure::ForClient as _;
 use super::find::{self, Source};
-use super::{Context, checksums, put, tagging};
+use super::{Context, body, checksums, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
-use crate::base::limits::KIB;
 use crate::s3::checksum::{Algorithm, Running};
-use crate::s3::conditions::WriteCondition;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
-use crate::store::{Attributes, Checksum, Commit, ETag, StoreError, Written};
-
-/// Bytes that are read at a time, where they must be read at all.
-const BUFFER_BYTES: usize = 256 * KIB as usize;
+use crate::store::{Attributes, Checksum, Commit, ETag, Written};
 
 /// CopyObject. Durable on return. The copy keeps the entity tag of its source, also one that tells of parts: that is
 /// what was computed when the bytes were there, and they are not looked at again.
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    put::check_served(call)?;
+    new_object::check_served(call)?;
     let directives = Directives::from_headers(call)?;
-    let condition = WriteCondition::from_headers(call.headers())?;
+    let condition = new_object::condition(call)?;
     context.store.bucket(call.bucket()).for_client(call)?;
     let source = find::source(context, proof, call)?;
     check_changes(&source, &directives, call)?;
@@ -29,11 +24,11 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
         attributes: attributes(&source, &directives, call)?,
         tags: tags(&source, &directives, proof, call)?,
         checksums: checksums_of(&source, directives.algorithm, context, call)?,
-        condition: put::to_store(condition),
+        condition,
     };
     let (etag, kept) = (commit.etag, commit.checksums.clone());
     let written = context.store.copy(bytes, call.bucket(), call.key(), commit);
-    let written = written.map_err(|error| refused(&error, &source, call))?;
+    let written = source.copied(written, call)?;
     Ok(answer(context, &source, (etag, written, &kept)))
 }
 
@@ -47,16 +42,10 @@ struct Directives {
 
 impl Directives {
     fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
-        let algorithm = call.p("checksum-algorithm").map(|name| {
-            Algorithm::from_name(name).ok_or_else(|| {
-                S3Error::new(ErrorCode::InvalidRequest)
-                    .message("Checksum algorithm provided is unsupported. Please try again with any of the valid types.")
-            })
-        });
         Ok(Self {
             replace_metadata: replaces(call, "metadata-directive", "Unknown metadata directive.")?,
             replace_tags: replaces(call, "tagging-directive", "Unknown tagging directive.")?,
-            algorithm: algorithm.transpose()?,
+            algorithm: checksums::wanted(call)?,
         })
     }
 }
@@ -94,7 +83,7 @@ fn check_changes(source: &Source, directives: &Directives, call: &Call<'_>) -> R
 
 fn attributes(source: &Source, directives: &Directives, call: &Call<'_>) -> Result<Attributes, S3Error> {
     if directives.replace_metadata {
-        put::attributes(call)
+        new_object::attributes(call)
     } else {
         Ok(source.found.version.attributes.clone())
     }
@@ -151,21 +140,8 @@ fn compute(
     let version = &source.found.version;
     let mut reader = context.store.read(version, 0..version.size).for_client(call)?;
     let mut running = Running::new(algorithm);
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        match reader.read(&mut buffer).for_client(call)? {
-            0 => return Ok(running.finish()),
-            read => running.update(&buffer[..read]),
-        }
-    }
-}
-
-/// What the client is told when the store refuses: a source that went away meanwhile is not there.
-fn refused(error: &StoreError, source: &Source, call: &Call<'_>) -> S3Error {
-    match error {
-        StoreError::NoSuchVersion => source.gone(call),
-        error => failure::told_of(error, &call.id, (call.bucket(), call.key(), "")),
-    }
+    body::absorb(&mut reader, |bytes| running.update(bytes)).for_client(call)?;
+    Ok(running.finish())
 }
 
 fn answer(
@@ -177,6 +153,5 @@ fn answer(
     document.leaf("ETag", &etag.to_string());
     document.leaf("LastModified", &written.modified.to_iso8601());
     checksums::write(&mut document, kept);
-    let response = source.announce(xml(200, document));
-    if written.null { response } else { response.header("p-version-id", written.id.to_string()) }
+    version_id::announce(source.announce(xml(200, document)), &written)
 }

@@ -12,8 +12,14 @@ pub(super) trait ForClient<T> {
 
 impl<T> ForClient<T> for Result<T, StoreError> {
     fn for_client(self, call: &Call<'_>) -> Result<T, S3Error> {
-        let version = call.query.get("versionId").unwrap_or_default();
-        self.map_err(|error| told_of(&error, &call.id, (call.bucket(), call.key(), version)))
+        let (version, upload) = (call.query.get("versionId"), call.query.get("uploadId"));
+        let what = (call.bucket(), call.key(), version.unwrap_or_default());
+        self.map_err(|error| match told_of(&error, &call.id, what) {
+            told if told.code == ErrorCode::NoSuchUpload => {
+                told.element("UploadId", upload.unwrap_or_default())
+            }
+            told => told,
+        })
     }
 }
 

@@ -136,8 +136,18 @@ impl Source {
         })
     }
 
-    /// The answer where the source went away between being found and being copied.
-    pub(super) fn gone(&self, call: &Call<'_>) -> S3Error {
+    /// What the client is told of a copy that the store has made, or not: a source that went away meanwhile is not there.
+    ///
+    /// # Errors
+    /// `NoSuchVersion` or `NoSuchKey` for a source that is gone; else those of the store.
+    pub(super) fn copied<T>(&self, outcome: Result<T, StoreError>, call: &Call<'_>) -> Result<T, S3Error> {
+        match outcome {
+            Err(StoreError::NoSuchVersion) => Err(self.gone(call)),
+            outcome => outcome.for_client(call),
+        }
+    }
+
+    fn gone(&self, call: &Call<'_>) -> S3Error {
         let error = match self.named.version {
             Some(_) => StoreError::NoSuchVersion,
             None => StoreError::NoSuchKey,

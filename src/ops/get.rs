@@ -10,7 +10,7 @@ use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
 use crate::s3::range::ByteRange;
 use crate::s3::{BodySource, Call, ErrorCode, RequestId, Response, ResponseBody, S3Error, metadata};
-use crate::store::{Found, ObjectReader, VersionRecord};
+use crate::store::{AssembledPart, Checksum, Found, ObjectReader, VersionRecord};
 
 /// A body of at most this size is read, and so verified, before the answer begins.
 const WHOLE_MAX_BYTES: u64 = 256 * KIB;
@@ -45,20 +45,17 @@ fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Respon
     let version = &found.version;
     let etag = version.etag.to_string();
     check_conditions(version, call)?;
-    let range = range(version, &etag, call)?;
-    let mut response = Response::new(if range.is_some() { 206 } else { 200 })
+    let piece = piece(version, &etag, call)?;
+    let mut response = Response::new(if piece.is_some() { 206 } else { 200 })
         .header("Accept-Ranges", "bytes")
         .header("Last-Modified", version.modified.to_http_date())
         .header("ETag", etag);
     response = version_id::tell(response, found);
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
     response = tagging::counted(response, version, proof, call);
-    match range {
-        Some(bytes) => {
-            let shown = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, version.size);
-            Ok((response.header("Content-Range", shown), bytes))
-        }
-        None => Ok((with_checksums(response, version, call), 0..version.size)),
+    match piece {
+        Some(piece) => Ok((piece.announce(response, version, call), piece.bytes)),
+        None => Ok((with_checksums(response, &version.checksums, call), 0..version.size)),
     }
 }
 
@@ -90,19 +87,60 @@ fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
     answer
 }
 
-/// The bytes that `Range` or `partNumber` ask for; `None` for all.
-fn range(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<Option<Range<u64>>, S3Error> {
-    let part = call.query.number("partNumber", 1..=PART_NUMBER_MAX)?;
-    match (part, call.headers().get_str("range")) {
-        (None, None) => Ok(None),
-        (None, Some(_)) if !range_applies(call.headers(), etag, version.modified) => Ok(None),
-        (None, Some(header)) => range_of(header, version.size),
-        (Some(_), Some(_)) => Err(S3Error::new(ErrorCode::InvalidRequest)
-            .message("Cannot specify both Range header and partNumber query parameter.")),
-        // An object that was put in one piece has one part.
-        (Some(1), None) => Ok((version.size > 0).then_some(0..version.size)),
-        (Some(_), None) => Err(S3Error::new(ErrorCode::InvalidPartNumber)),
+/// Some of the bytes of a version.
+struct Piece<'v> {
+    bytes: Range<u64>,
+    /// The part that they are, and how many there are.
+    part: Option<(&'v AssembledPart, usize)>,
+}
+
+impl Piece<'_> {
+    /// Tells in a response what piece it bears. The checksum of the whole would be no use.
+    fn announce(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
+        let (Range { start, end }, size) = (&self.bytes, version.size);
+        let shown = if start < end { format!("{start}-{}", end - 1) } else { "*".to_owned() };
+        response = response.header("Content-Range", format!("bytes {shown}/{size}"));
+        match self.part {
+            None => response,
+            Some((part, count)) => {
+                response = response.header("p-mp-parts-count", count.to_string());
+                with_checksums(response, part.checksum.as_slice(), call)
+            }
+        }
     }
+}
+
+/// The bytes that `Range` or `partNumber` ask for; `None` for all.
+fn piece<'v>(version: &'v VersionRecord, etag: &str, call: &Call<'_>) -> Result<Option<Piece<'v>>, S3Error> {
+    let number = call.query.number("partNumber", 1..=PART_NUMBER_MAX)?;
+    let range = match (number, call.headers().get_str("range")) {
+        (None, None) => None,
+        (None, Some(_)) if !range_applies(call.headers(), etag, version.modified) => None,
+        (None, Some(header)) => range_of(header, version.size)?,
+        (Some(_), Some(_)) => {
+            return Err(S3Error::new(ErrorCode::InvalidRequest)
+                .message("Cannot specify both Range header and partNumber query parameter."));
+        }
+        (Some(number), None) => return part_of(version, number),
+    };
+    Ok(range.map(|bytes| Piece { bytes, part: None }))
+}
+
+/// A part. An object that was put in one piece has one.
+fn part_of(version: &VersionRecord, number: u32) -> Result<Option<Piece<'_>>, S3Error> {
+    let Some(assembly) = &version.upload else {
+        let whole = (version.size > 0).then_some(Piece { bytes: 0..version.size, part: None });
+        return if number == 1 { Ok(whole) } else { Err(S3Error::new(ErrorCode::InvalidPartNumber)) };
+    };
+    let mut start = 0;
+    for part in &assembly.parts {
+        if part.number == number {
+            let part = (part, assembly.parts.len());
+            return Ok(Some(Piece { bytes: start..start + part.0.size, part: Some(part) }));
+        }
+        start += part.size;
+    }
+    Err(S3Error::new(ErrorCode::InvalidPartNumber))
 }
 
 fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {
@@ -115,15 +153,15 @@ fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {
     })
 }
 
-/// Adds the checksums that came with the object, where they are asked for.
-fn with_checksums(mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
+/// Adds checksums where they are asked for.
+fn with_checksums(mut response: Response, checksums: &[Checksum], call: &Call<'_>) -> Response {
     if !call.p("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
         return response;
     }
-    for checksum in &version.checksums {
+    for checksum in checksums {
         response = response.header(checksums::header(checksum), checksums::text(checksum));
     }
-    match version.checksums.first() {
+    match checksums.first() {
         Some(checksum) => response.header("p-checksum-type", checksums::type_name(checksum.kind)),
         None => response,
     }

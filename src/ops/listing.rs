@@ -62,10 +62,15 @@ impl<'q> Listing<'q> {
         if !self.delimiter.is_empty() {
             document.leaf("Delimiter", &self.name(self.delimiter));
         }
+        self.write_encoding(document);
+        document.number("IsTruncated", truncated);
+    }
+
+    /// Tells the encoding of names, if there is one.
+    pub(super) fn write_encoding(&self, document: &mut Writer) {
         if self.encoded {
             document.leaf("EncodingType", "url");
         }
-        document.number("IsTruncated", truncated);
     }
 
     /// Writes common prefixes. They go behind everything else: some clients read each kind only where it stands together.

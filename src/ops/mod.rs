@@ -10,8 +10,11 @@ mod delete;
 mod failure;
 mod find;
 mod get;
+mod keep_alive;
 mod list;
 mod listing;
+mod multipart;
+mod new_object;
 mod put;
 mod tagging;
 mod token;
@@ -21,6 +24,8 @@ mod versioning;
 mod versions_list;
 
 use std::sync::Arc;
+
+pub use keep_alive::KeepAlive;
 
 use crate::auth::Authorized;
 use crate::s3::{Call, Operation, Response, S3Error};
@@ -35,6 +40,8 @@ pub struct Context {
     pub region: String,
     /// The namespace of the documents that are answered; empty for none.
     pub namespace: String,
+    /// For how long a client that completes a multipart upload is left without a byte.
+    pub keep_alive: KeepAlive,
 }
 
 impl Context {
@@ -61,6 +68,13 @@ impl Context {
             Operation::PutObject => put::put(self, proof, call),
             Operation::CopyObject => copy::copy(self, proof, call),
             Operation::DeleteObject => delete::one(self, proof, call),
+            Operation::ListMultipartUploads => multipart::list_uploads(self, proof, call),
+            Operation::CreateMultipartUpload => multipart::create(self, proof, call),
+            Operation::UploadPart => multipart::upload_part(self, proof, call),
+            Operation::UploadPartCopy => multipart::copy_part(self, proof, call),
+            Operation::CompleteMultipartUpload => multipart::complete(self, proof, call),
+            Operation::AbortMultipartUpload => multipart::abort(self, proof, call),
+            Operation::ListParts => multipart::list_parts(self, proof, call),
             Operation::GetObjectTagging => tagging::get(self, proof, call),
             Operation::PutObjectTagging => tagging::put(self, proof, call),
             Operation::DeleteObjectTagging => tagging::delete(self, proof, call),
@@ -73,13 +87,6 @@ impl Context {
             | Operation::GetBucketTagging
             | Operation::GetBucketWebsite
             | Operation::GetObjectLockConfiguration
-            | Operation::ListMultipartUploads
-            | Operation::CreateMultipartUpload
-            | Operation::UploadPart
-            | Operation::UploadPartCopy
-            | Operation::CompleteMultipartUpload
-            | Operation::AbortMultipartUpload
-            | Operation::ListParts
             | Operation::NotServed => unset::answer(self, proof, call),
         }
     }

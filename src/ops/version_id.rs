@@ -1,7 +1,7 @@
 //! Version ids as clients write and read them.
 
 use crate::s3::{Query, Response, S3Error};
-use crate::store::{BucketInfo, Found, Selector, VersionId, VersionRecord, Versioning};
+use crate::store::{BucketInfo, Found, Selector, VersionId, VersionRecord, Versioning, Written};
 
 /// The version that `versionId` means (S3 user guide, "Retrieving object versions from a versioning-enabled bucket").
 ///
@@ -43,6 +43,11 @@ pub(super) fn tell(response: Response, found: &Found) -> Response {
         Some(id) => response.header("p-version-id", id),
         None => response,
     }
+}
+
+/// Tells in a response the id of a version that was just made, if it has one of its own.
+pub(super) fn announce(response: Response, written: &Written) -> Response {
+    if written.null { response } else { response.header("p-version-id", written.id.to_string()) }
 }
 
 #[cfg(test)]

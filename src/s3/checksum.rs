@@ -68,6 +68,30 @@ impl Algorithm {
         }
     }
 
+    /// Whether the checksum of some bytes follows from those of their pieces.
+    pub fn combines(self) -> bool {
+        matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
+    }
+
+    /// The checksum of two runs of bytes, one behind the other, from that of each and the length of the second; `None` where
+    /// it does not follow from them.
+    pub fn combine(self, first: &[u8], second: &[u8], second_len: u64) -> Option<Vec<u8>> {
+        let short = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
+        let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);
+        match self {
+            Self::Crc32 => {
+                Some(Crc32::combine(short(first)?, short(second)?, second_len).to_be_bytes().to_vec())
+            }
+            Self::Crc32c => {
+                Some(Crc32c::combine(short(first)?, short(second)?, second_len).to_be_bytes().to_vec())
+            }
+            Self::Crc64Nvme => {
+                Some(Crc64Nvme::combine(long(first)?, long(second)?, second_len).to_be_bytes().to_vec())
+            }
+            Self::Sha1 | Self::Sha256 => None,
+        }
+    }
+
     /// Reads a value from its base64 form; `None` for what is none or has another length.
     fn decode(self, text: &[u8]) -> Option<Vec<u8>> {
         BASE64.decode(text).ok().filter(|value| value.len() == self.value_len())
@@ -242,6 +266,22 @@ mod tests {
             assert_eq!(value.len(), algorithm.value_len());
             assert_eq!(encode(&value), expected, "{algorithm:?}");
             assert_eq!(algorithm.decode(expected.as_bytes()), Some(value));
+        }
+    }
+
+    #[test]
+    fn the_checksum_of_a_whole_follows_from_its_pieces_unless_it_is_a_digest() {
+        let of = |algorithm, bytes: &[u8]| {
+            let mut running = Running::new(algorithm);
+            running.update(bytes);
+            running.finish()
+        };
+        for algorithm in Algorithm::ALL {
+            let (first, second) = (of(algorithm, b"1234"), of(algorithm, b"56789"));
+            let whole = algorithm.combines().then(|| of(algorithm, b"123456789"));
+            assert_eq!(algorithm.combine(&first, &second, 5), whole, "{algorithm:?}");
+            let same = algorithm.combines().then(|| first.clone());
+            assert_eq!(algorithm.combine(&first, &of(algorithm, b""), 0), same, "{algorithm:?}");
         }
     }
 

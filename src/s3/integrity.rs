@@ -11,7 +11,9 @@ use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 pub struct Integrity {
     md5: Md5,
     content_md5: Option<[u8; 16]>,
-    claim: Option<(Claim, Running)>,
+    claim: Option<Claim>,
+    /// Of the algorithm that is claimed, or wanted all the same.
+    running: Option<(Algorithm, Running)>,
 }
 
 /// A body's digests, after nothing that was claimed turned out to be false.
@@ -19,7 +21,7 @@ pub struct Integrity {
 pub struct Verified {
     /// The MD5.
     pub md5: [u8; 16],
-    /// The checksum that the client sent.
+    /// The checksum that the client sent, or that was computed on request.
     pub checksum: Option<(Algorithm, Vec<u8>)>,
 }
 
@@ -29,10 +31,36 @@ impl Integrity {
     /// # Errors
     /// `InvalidDigest` for a `Content-MD5` that is none; those of [`Claim::from_headers`].
     pub fn from_headers(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Self, S3Error> {
-        let content_md5 = headers.get("content-md5").map(parse_md5).transpose()?;
         let claim = Claim::from_headers(vendor)?;
-        let claim = claim.map(|claim| (claim.clone(), Running::new(claim.algorithm())));
-        Ok(Self { md5: Md5::new(), content_md5, claim })
+        let algorithm = claim.as_ref().map(Claim::algorithm);
+        Ok(Self { claim, ..Self::from_content_md5(headers)? }.computing(algorithm))
+    }
+
+    /// Reads `Content-MD5` alone, where the checksum in the headers is not that of the body.
+    ///
+    /// # Errors
+    /// `InvalidDigest`.
+    pub fn from_content_md5(headers: &Headers) -> Result<Self, S3Error> {
+        let content_md5 = headers.get("content-md5").map(parse_md5).transpose()?;
+        Ok(Self { content_md5, ..Self::none() })
+    }
+
+    /// Nothing is claimed.
+    pub fn none() -> Self {
+        Self { md5: Md5::new(), content_md5: None, claim: None, running: None }
+    }
+
+    /// Has a checksum computed that nobody claims to know. It must be said before the first byte; a claim goes before.
+    #[must_use]
+    pub fn computing(mut self, algorithm: Option<Algorithm>) -> Self {
+        self.running =
+            self.running.or_else(|| algorithm.map(|algorithm| (algorithm, Running::new(algorithm))));
+        self
+    }
+
+    /// The algorithm of the checksum that the headers claim.
+    pub fn claimed_algorithm(&self) -> Option<Algorithm> {
+        self.claim.as_ref().map(Claim::algorithm)
     }
 
     /// Whether the headers claim anything about the body.
@@ -43,7 +71,7 @@ impl Integrity {
     /// Takes more bytes of the body in.
     pub fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
-        if let Some((_, running)) = &mut self.claim {
+        if let Some((_, running)) = &mut self.running {
             running.update(bytes);
         }
     }
@@ -60,8 +88,10 @@ impl Integrity {
                 .element("ExpectedDigest", BASE64.encode(expected))
                 .element("CalculatedDigest", BASE64.encode(md5)));
         }
-        let checksum =
-            self.claim.map(|(claim, running)| verify_claim(claim, running, trailers)).transpose()?;
+        let checksum = self.running.map(|(algorithm, running)| (algorithm, running.finish()));
+        if let (Some(claim), Some((_, computed))) = (self.claim, &checksum) {
+            verify_claim(claim, computed, trailers)?;
+        }
         Ok(Verified { md5, checksum })
     }
 }
@@ -71,11 +101,7 @@ fn parse_md5(text: &[u8]) -> Result<[u8; 16], S3Error> {
     digest.ok_or_else(|| S3Error::new(ErrorCode::InvalidDigest))
 }
 
-fn verify_claim(
-    claim: Claim,
-    running: Running,
-    trailers: &[(String, String)],
-) -> Result<(Algorithm, Vec<u8>), S3Error> {
+fn verify_claim(claim: Claim, computed: &[u8], trailers: &[(String, String)]) -> Result<(), S3Error> {
     let (algorithm, expected) = match claim {
         Claim::Value(algorithm, value) => (algorithm, value),
         Claim::Trailer(algorithm) => {
@@ -84,9 +110,8 @@ fn verify_claim(
             (algorithm, checksum::parse_value(algorithm, text.as_bytes())?)
         }
     };
-    let computed = running.finish();
     if computed == expected {
-        return Ok((algorithm, computed));
+        return Ok(());
     }
     let message = format!("The {} you specified did not match the calculated checksum.", algorithm.as_str());
     Err(S3Error::new(ErrorCode::BadDigest).message(message))
@@ -121,6 +146,31 @@ mod tests {
         let verified = verify(&[], None).unwrap();
         assert_eq!(BASE64.encode(verified.md5), MD5);
         assert_eq!(verified.checksum, None);
+    }
+
+    #[test]
+    fn a_checksum_is_computed_on_request_where_none_is_claimed() {
+        let value = |integrity: Integrity| {
+            let mut integrity = integrity.computing(Some(Algorithm::Crc32));
+            integrity.update(BODY);
+            integrity.verify(&[]).unwrap().checksum
+        };
+        assert_eq!(value(Integrity::none()), Some((Algorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26])));
+        let mut headers = Headers::default();
+        headers.push("x-amz-checksum-crc32c", b"4waSgw==");
+        let claimed = Integrity::from_headers(&headers, VendorHeaders::new(&headers, Dialect::Aws)).unwrap();
+        assert_eq!(claimed.claimed_algorithm(), Some(Algorithm::Crc32c));
+        assert_eq!(value(claimed).unwrap().0, Algorithm::Crc32c);
+    }
+
+    #[test]
+    fn the_md5_alone_is_read_where_the_checksum_is_of_something_else() {
+        let mut headers = Headers::default();
+        headers.push("content-md5", MD5.as_bytes());
+        headers.push("x-amz-checksum-crc32", b"AAAAAA==");
+        let mut integrity = Integrity::from_content_md5(&headers).unwrap();
+        integrity.update(BODY);
+        assert_eq!(integrity.verify(&[]).unwrap().checksum, None);
     }
 
     #[test]

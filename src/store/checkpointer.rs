@@ -48,9 +48,9 @@ pub(super) fn due_after(shared: &Shared) -> u64 {
 /// first, so that at every moment a start finds a checkpoint and all of the log behind it.
 pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
     let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
+    shared.check_writable()?;
     let covered = shared.sequence();
-    let existing = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint).map_err(LogError::from);
-    let existing = existing.map_err(|error| shared.failed(error))?;
+    let existing = good_checkpoints(shared).map_err(|error| shared.failed(error))?;
     if existing.last().copied().unwrap_or(0) >= covered {
         return Ok(());
     }
@@ -58,9 +58,9 @@ pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
     let len = CheckpointWriter::write(fs, shared.store, shared.clock.now(), covered, &mut |writer| {
         feed(shared, writer)
     })
-    .map_err(|error| shared.failed(error))?;
+    .map_err(|error| shared.write_failed(error))?;
     shared.checkpoint_len.store(len, Ordering::Relaxed);
-    remove_superfluous(shared).map_err(|error| shared.failed(error))
+    remove_superfluous(shared).map_err(|error| shared.write_failed(error))
 }
 
 /// Puts in the whole index, a few keys at a time, while commits go on.
@@ -77,13 +77,19 @@ fn feed(shared: &Shared, writer: &mut CheckpointWriter<'_>) -> Result<Checkpoint
     Ok(writer.end(shared.sequence(), shared.stamps.last()))
 }
 
+/// The sequences that checkpoints cover, ascending, but for those that the start found damaged.
+fn good_checkpoints(shared: &Shared) -> Result<Vec<u64>, LogError> {
+    let mut checkpoints = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint)?;
+    checkpoints.retain(|number| !shared.is_damaged(&checkpoint_path(*number)));
+    Ok(checkpoints)
+}
+
 fn remove_superfluous(shared: &Shared) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
-    let checkpoints = list_numbers(fs, FileKind::Checkpoint)?;
-    let Some(oldest_kept) = checkpoints.iter().rev().nth(GENERATIONS - 1).copied() else {
+    let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(GENERATIONS - 1).copied() else {
         return Ok(());
     };
-    for number in checkpoints.iter().filter(|number| **number < oldest_kept) {
+    for number in list_numbers(fs, FileKind::Checkpoint)?.iter().filter(|number| **number < oldest_kept) {
         fs.remove(&checkpoint_path(*number))?;
     }
     // A log file is superfluous when the next one starts no later than right behind the checkpoint.

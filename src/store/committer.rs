@@ -52,6 +52,12 @@ impl Committer {
         answer.recv().map_err(|_| StoreError::Closed)?
     }
 
+    /// How many mutations wait for the group that is being written.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Has everything submitted so far finished, a checkpoint written, and the thread ended.
     pub(super) fn close(&self) {
         let thread = self.thread.lock().expect("nobody panics while holding it").take();
@@ -222,7 +228,7 @@ impl Run {
         let place = match self.place_pack(batch.packed_bytes as u64) {
             Ok(place) => place,
             Err(error) => {
-                let error = self.disk_failed(error);
+                let error = self.shared.write_failed(error);
                 return mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
             }
         };
@@ -259,12 +265,15 @@ impl Run {
             plan.entries.iter().for_each(|entry| entry.encode(&mut body));
             self.journal.write(plan.entries.len() as u32, &body, pack)
         });
-        let written = written.map_err(|error| self.disk_failed(error))?;
+        // Nothing of a group that failed counts: the next one is written over it.
+        let written = written.map_err(|error| self.shared.write_failed(error))?;
         let synced = match place {
             Some(place) => self.syncer.sync_both(place.segment.file.clone(), self.journal.file().as_ref()),
             None => self.journal.file().sync_data(),
         };
         synced.map_err(|error| self.sync_failed(&error))?;
+        // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
+        self.shared.check_writable()?;
         self.journal.is_durable(&written);
         self.log_bytes += written.len();
         self.publish(&plan.entries)
@@ -309,14 +318,6 @@ impl Run {
         self.marked = true;
     }
 
-    /// A write failed. Nothing of the group counts: the next one is written over it.
-    fn disk_failed(&self, error: LogError) -> StoreError {
-        if !matches!(error, LogError::DiskFull(_)) {
-            self.shared.latch(format!("a write failed: {error}"));
-        }
-        self.shared.failed(error)
-    }
-
     fn sync_failed(&self, error: &io::Error) -> StoreError {
         let why = format!("syncing {} failed: {error}", self.journal.path());
         self.shared.latch(why.clone());
@@ -325,7 +326,8 @@ impl Run {
 
     fn after_commit(&mut self) {
         if let Err(error) = self.shared.segments.seal_retired() {
-            log::warn!("a full segment could not be sealed, which does no harm: {error}");
+            log::warn!("a full segment could not be sealed: {error}");
+            self.shared.write_failed(error);
         }
         if self.log_bytes >= checkpointer::due_after(&self.shared) {
             self.log_bytes = 0;

@@ -15,6 +15,7 @@ mod reader;
 mod reading;
 mod recovery;
 mod shared;
+mod stale;
 mod stamps;
 pub mod verify;
 mod writer;
@@ -232,7 +233,15 @@ impl Store {
     /// # Errors
     /// When a segment cannot be opened.
     pub fn read(&self, version: &VersionRecord, range: Range<u64>) -> Result<ObjectReader, StoreError> {
-        ObjectReader::open(self.shared.clone(), version, range)
+        ObjectReader::open(self.shared.clone(), &version.extents, range)
+    }
+
+    /// A reader of the bytes of a part.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn read_part(&self, part: &PartRecord) -> Result<ObjectReader, StoreError> {
+        ObjectReader::open(self.shared.clone(), &part.extents, 0..part.size)
     }
 
     /// Takes the bytes of an object that will be put under `key`. With `expected_len`, room is set aside in time.
@@ -369,6 +378,16 @@ impl Store {
         self.committer.submit(|reply| Mutation::Upload { bucket, key, change, reply })
     }
 
+    /// A multipart upload without its parts.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
+    pub fn upload_record(&self, bucket: &str, key: &str, id: UploadId) -> Result<UploadRecord, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        index.upload_record(bucket.id, key.as_bytes(), id).cloned().ok_or(StoreError::NoSuchUpload)
+    }
+
     /// A multipart upload with its parts.
     ///
     /// # Errors
@@ -477,10 +496,11 @@ impl Store {
         Ok(Page { items: items.collect(), truncated: page.truncated })
     }
 
-    /// Waits until everything submitted so far is durable and writes a checkpoint.
+    /// Writes a checkpoint of what is visible, so that the next start is quick.
     ///
     /// # Errors
-    /// Of the disk; the store goes on without the checkpoint.
+    /// [`StoreError::DiskFull`]: the store goes on without the checkpoint; [`StoreError::ReadOnly`]; after another error of the
+    /// disk the store takes no more writes.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         checkpointer::write(&self.shared)
     }

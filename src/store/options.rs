@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use crate::base::limits::{MIB, SEGMENT_MAX_BYTES};
+use crate::base::limits::{LOG_FILE_MAX_BYTES, MIB, SEGMENT_MAX_BYTES};
 
 /// Settings of a store; none of them changes the format.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// A data segment is sealed when it has reached this size, in bytes.
     pub segment_max_bytes: u64,
+    /// A file of the log is followed by another when it has reached this size, in bytes. Space comes back a file at a time, once
+    /// two checkpoints cover it.
+    pub log_file_max_bytes: u64,
     /// Bytes of the file system that objects must leave free, so that deletes and checkpoints go on when it is full.
     pub keep_free_bytes: u64,
     /// The least that the log must have grown, in bytes, since the last checkpoint before another is written.
@@ -16,15 +19,19 @@ pub struct Options {
     /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
     /// never.
     pub mark_after: Option<Duration>,
+    /// Multipart uploads in progress that are older are given up when the house is kept. `None`: never.
+    pub abort_uploads_after: Option<Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             segment_max_bytes: SEGMENT_MAX_BYTES,
+            log_file_max_bytes: LOG_FILE_MAX_BYTES,
             keep_free_bytes: 64 * MIB,
             checkpoint_after_bytes: 32 * MIB,
             mark_after: Some(Duration::from_secs(1)),
+            abort_uploads_after: None,
         }
     }
 }

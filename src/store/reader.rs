@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::format::{ExtentRef, VersionRecord};
+use crate::format::ExtentRef;
 use crate::log::ExtentReader;
 use crate::store::StoreError;
 use crate::store::shared::Shared;
@@ -29,12 +29,12 @@ pub struct ObjectReader {
 impl ObjectReader {
     pub(super) fn open(
         shared: Arc<Shared>,
-        version: &VersionRecord,
+        extents: &[ExtentRef],
         range: Range<u64>,
     ) -> Result<Self, StoreError> {
         let mut pieces = VecDeque::new();
         let mut start = 0;
-        for extent in &version.extents {
+        for extent in extents {
             let end = start + u64::from(extent.take);
             let (from, to) = (range.start.max(start), range.end.min(end));
             if from < to {

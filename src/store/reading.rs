@@ -7,10 +7,17 @@ use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index};
 use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
 
-/// The id of the store, from the newest file of its log; `None` when there is no store.
+/// The id of the store, from the newest file of its log that has a good header; `None` when there is no store.
 pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
-    if let Some(number) = list_numbers(fs, FileKind::Log)?.last() {
-        return Ok(Some(open_file(fs, FileKind::Log, *number, None)?.1.store));
+    let mut newest = None;
+    for number in list_numbers(fs, FileKind::Log)?.into_iter().rev() {
+        match open_file(fs, FileKind::Log, number, None) {
+            Err(LogError::Damaged(damage)) => newest = newest.or(Some(damage)),
+            opened => return Ok(Some(opened?.1.store)),
+        }
+    }
+    if let Some(damage) = newest {
+        return Err(damage.into());
     }
     for kind in FileKind::ALL {
         if let Some(number) = list_numbers(fs, kind)?.first() {

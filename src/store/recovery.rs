@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use crate::base::{Clock, Entropy};
-use crate::format::{FileKind, LOCK, StoreId};
+use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
-use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, open_file, remove_unfinished};
+use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, remove_unfinished};
 use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::Shared;
 use crate::store::{OpenError, Options};
@@ -38,6 +38,8 @@ pub(super) fn open(
     for kind in FileKind::ALL {
         fs.create_dir(kind.dir())?;
     }
+    // The file of the lock, too, must be there at a start for which the disk has no room.
+    fs.sync_dir("")?;
     match store_id(fs.as_ref())? {
         Some(store) => Recovery { fs, clock, store, options }.run(),
         None => create(fs, clock, entropy, options),
@@ -54,7 +56,7 @@ fn create(
     entropy.fill(&mut id);
     let store = StoreId(id);
     remove_unfinished(fs.as_ref())?;
-    let journal = Journal::create(fs.clone(), clock.clone(), store)?;
+    let journal = Journal::create(fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
     let segments = open_segments(&fs, &clock, store, options)?;
     let shared = Shared::new(fs, clock, store, options, segments, Index::new(), 0);
     Ok(Recovered { shared: Arc::new(shared), journal: Some(journal) })
@@ -80,7 +82,7 @@ impl Recovery {
     fn run(self) -> Result<Recovered, OpenError> {
         self.settle()?;
         let segments = open_segments(&self.fs, &self.clock, self.store, self.options)?;
-        let mut damage = Vec::new();
+        let mut damage = segments.damage().to_vec();
         let mut reading = Reading::from_newest(self.fs.as_ref(), self.store, &mut damage)?;
         let tail = reading.replay()?;
         let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
@@ -113,15 +115,20 @@ impl Recovery {
             self.fs.sync_dir(kind.dir())?;
         }
         if let Some(last) = list_numbers(self.fs.as_ref(), FileKind::Log)?.last() {
-            let (file, _) = open_file(self.fs.as_ref(), FileKind::Log, *last, Some(self.store))?;
-            settle(file.as_ref())?;
+            settle(self.fs.open(&log_path(*last))?.as_ref())?;
         }
         Ok(())
     }
 
     fn resume(&self, shared: &Shared, tail: &Tail) -> Result<Journal, LogError> {
         remove_unfinished(self.fs.as_ref())?;
-        let mut journal = Journal::resume(self.fs.clone(), self.clock.clone(), self.store, tail)?;
+        let mut journal = Journal::resume(
+            self.fs.clone(),
+            self.clock.clone(),
+            self.store,
+            self.options.log_file_max_bytes,
+            tail,
+        )?;
         if let Some(torn) = &tail.torn {
             log::warn!(
                 "{} at offset {}: dropped the group {}, which a crash had left unfinished and nobody was told of: {}",

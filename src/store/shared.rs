@@ -106,12 +106,26 @@ impl Shared {
         }
     }
 
+    /// Whether damage to this file is remembered.
+    pub(super) fn is_damaged(&self, file: &str) -> bool {
+        self.damage.lock().expect("nobody panics while holding it").iter().any(|damage| damage.file == file)
+    }
+
     /// Turns an error of the log into one of the store, and remembers damage.
     pub(super) fn failed(&self, error: LogError) -> StoreError {
         if let LogError::Damaged(damage) = &error {
             self.report(damage);
         }
         error.into()
+    }
+
+    /// Turns the error of a write into one of the store. A full disk will have room another time; after any other error
+    /// nothing is known of what is on the disk, not even of what others wrote to the same file.
+    pub(super) fn write_failed(&self, error: LogError) -> StoreError {
+        if !matches!(error, LogError::DiskFull(_)) {
+            self.latch(format!("a write failed: {error}"));
+        }
+        self.failed(error)
     }
 
     pub(super) fn count_torn(&self) {

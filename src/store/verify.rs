@@ -11,7 +11,7 @@ pub use report::{
 };
 
 use crate::base::digest::Crc32;
-use crate::format::{FileKind, StoreId, unfinished};
+use crate::format::{FileKind, LOCK, StoreId, unfinished};
 use crate::fs::{Fs, Lock, ReadOnly};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
@@ -23,8 +23,7 @@ use objects::Objects;
 /// Keys that are taken out of the index at once.
 const KEYS_AT_ONCE: usize = 4096;
 
-/// Looks at the whole store in `fs` and tells what is wrong with it. `progress` is called now and then. Nothing is written,
-/// but for the empty `LOCK` where it is missing.
+/// Looks at the whole store in `fs` and tells what is wrong with it. `progress` is called now and then. Nothing is written.
 ///
 /// # Errors
 /// When it could not be looked at: another process has the store open, there is none, or the disk fails in a way that leaves
@@ -52,12 +51,18 @@ fn count_files(fs: &dyn Fs, counts: &mut Counts) -> io::Result<u64> {
     Ok(counts.segments + counts.log_files + counts.checkpoints)
 }
 
-/// Keeps others out. Where the file system takes no writes there is nothing to lock and nobody who writes through it.
+/// Keeps others out, where that takes no writing: a copy without the file to lock is nobody's, and nobody writes to a file
+/// system that is read-only here.
 fn lock(fs: &dyn Fs, report: &mut Report) -> Result<Option<Box<dyn Lock>>, VerifyError> {
-    match recovery::lock(fs) {
+    let locked = if fs.list("")?.iter().any(|name| name == LOCK) {
+        recovery::lock(fs)
+    } else {
+        Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "there is no file to lock").into())
+    };
+    match locked {
         Ok(lock) => Ok(Some(lock)),
         Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-            let what = "the file system is read-only: looked without a lock";
+            let what = format!("looked without a lock, so that nobody else may write meanwhile: {error}");
             report.notes.push(Note::new(NoteKind::NotLocked, "", what));
             Ok(None)
         }

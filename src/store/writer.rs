@@ -255,7 +255,7 @@ impl<'s> Intake<'s> {
             }
             let open = self.stream.open.as_mut().expect("it was opened where it was missing");
             let (now, later) = bytes.split_at(bytes.len().min(open.room() as usize));
-            open.write(now).map_err(|error| self.shared.failed(error))?;
+            open.write(now).map_err(|error| self.shared.write_failed(error))?;
             self.stream.len += now.len() as u64;
             bytes = later;
         }
@@ -275,8 +275,11 @@ impl<'s> Intake<'s> {
 
     fn place(&self, capacity: u64, descriptor: &Descriptor) -> Result<StreamExtent, StoreError> {
         let room = StreamExtent::room_for(capacity, descriptor.encode().len() as u64);
-        let place =
-            self.shared.segments.place(Lane::Stream, room).map_err(|error| self.shared.failed(error))?;
+        let place = self
+            .shared
+            .segments
+            .place(Lane::Stream, room)
+            .map_err(|error| self.shared.write_failed(error))?;
         Ok(StreamExtent::new(place, capacity))
     }
 
@@ -307,7 +310,7 @@ impl<'s> Intake<'s> {
 
     fn finish_with(&mut self, extent: StreamExtent, descriptor: &Descriptor) -> Result<(), StoreError> {
         let (extent, segment) =
-            extent.finish(&self.shared.store, descriptor).map_err(|error| self.shared.failed(error))?;
+            extent.finish(&self.shared.store, descriptor).map_err(|error| self.shared.write_failed(error))?;
         self.stream.extents.push(extent);
         if self.stream.segments.iter().all(|known| known.id != segment.id) {
             self.stream.segments.push(segment);

@@ -5,4 +5,4 @@ mod reader;
 mod writer;
 
 pub use reader::{Document, Element, XmlError};
-pub use writer::{Writer, legible};
+pub use writer::{DECLARATION, Writer, legible};

@@ -5,7 +5,8 @@ use std::fmt::{Display, Write as _};
 
 use xmlwriter::{Indent, Options, XmlWriter};
 
-const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+/// What every document begins with.
+pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
 /// A document in the making.
 pub struct Writer(XmlWriter);

@@ -123,3 +123,20 @@ def test_the_calls_of_s3api_work(aws, bucket, tree, tmp_path):
     api("delete-bucket")
     refused = aws("s3api", "head-bucket", "--bucket", bucket, check=False)
     assert refused.returncode != 0 and "404" in refused.stderr
+
+
+def test_a_deleted_object_is_restored_from_its_version(aws, bucket, tree):
+    def api(*arguments):
+        output = aws("s3api", *arguments, "--bucket", bucket).stdout
+        return json.loads(output) if output else None
+
+    api("put-bucket-versioning", "--versioning-configuration", "Status=Enabled")
+    aws("s3", "cp", tree / "readme.txt", f"s3://{bucket}/a b/k+1")
+    aws("s3", "rm", f"s3://{bucket}/a b/k+1")
+    assert aws("s3", "cp", f"s3://{bucket}/a b/k+1", "-", check=False).returncode != 0
+    listed = api("list-object-versions", "--prefix", "a b/")
+    assert [marker["IsLatest"] for marker in listed["DeleteMarkers"]] == [True]
+    version = listed["Versions"][0]["VersionId"]
+    source = f"{bucket}/a b/k+1?versionId={version}"
+    assert api("copy-object", "--key", "a b/k+1", "--copy-source", source)["CopySourceVersionId"] == version
+    assert aws("s3", "cp", f"s3://{bucket}/a b/k+1", "-").stdout.encode() == FILES["readme.txt"]

@@ -5,9 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from botocore import xform_name
 
-from test_objects import refusal
 from siltstone import ROOT, STOP_SECONDS_MAX, clean_environment
 
 
@@ -59,12 +57,3 @@ def test_the_quick_start_works_as_printed(started, tmp_path):
     assert run.returncode == 0, output
     assert "make_bucket: my-bucket" in output
     assert "hello\n" in output and "b'hello'" in output
-
-
-@pytest.mark.parametrize("operation", re.findall(r"^\| (\w+) \|.*\| not yet \|$", section("Operations"), re.M))
-def test_what_is_not_served_yet_says_so(s3, bucket, operation):
-    known = {"Bucket": bucket, "Key": "k", "UploadId": "u", "PartNumber": 1, "CopySource": "b/k"}
-    known |= {"ObjectAttributes": ["ETag"], "Tagging": {"TagSet": []}}
-    required = s3.meta.service_model.operation_model(operation).input_shape.required_members
-    arguments = {name: known[name] for name in required}
-    assert refusal(getattr(s3, xform_name(operation)), **arguments) == ("NotImplemented", 501)

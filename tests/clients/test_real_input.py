@@ -11,20 +11,13 @@ import odd_keys
 import trees
 from siltstone import ROOT, VENV_BIN
 
-# The aws command line sends larger files in parts.
-FILE_SIZE_MAX = 8 * 1024 * 1024 - 1
-
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
     root = tmp_path_factory.mktemp("vendor") / "sources"
     command = ["cargo", "vendor", "--quiet", "--locked", "--manifest-path", str(ROOT / "Cargo.toml"), str(root)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    large = [path for path in root.rglob("*") if path.is_file() and path.stat().st_size > FILE_SIZE_MAX]
-    for path in large:
-        path.unlink()
     trees.write(root / "odd", {name: name.encode() for name in odd_keys.FILE_NAMES})
-    print(f"left out, larger than {FILE_SIZE_MAX} bytes: {[str(path.relative_to(root)) for path in large]}")
     return root
 
 

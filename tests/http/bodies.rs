@@ -1,6 +1,6 @@
 //! Request bodies: framing, pace, `Expect`, and what happens to those that nobody reads.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use siltstone::http::Config;
 use siltstone::s3::{Request, Response};
 
-use crate::http::harness::{Client, LONG, read_all, settings, start, start_with, text};
+use crate::http::harness::{LONG, read_all, settings, start, start_with, text};
 
 /// Says how many bytes came and what they add up to, or which error did.
 fn measure(mut request: Request<'_>) -> Response {
@@ -290,14 +290,23 @@ fn a_handler_that_reads_half_of_a_body_leaves_no_half_request() {
 
 #[test]
 fn after_an_error_a_body_gives_nothing_more() {
-    let server = start(|mut request| {
+    let (failed, failures) = channel();
+    let (go_on, gone_on) = channel::<()>();
+    let ends = (Mutex::new(failed), Mutex::new(gone_on));
+    let config = Config { read_patience: Duration::from_millis(50), ..settings() };
+    let server = start_with(config, move |mut request| {
         let first = read_all(&mut request).unwrap_err();
+        ends.0.lock().unwrap().send(()).unwrap();
+        ends.1.lock().unwrap().recv().unwrap();
         let second = read_all(&mut request).unwrap_err();
         text(first.status(), &format!("{} {}", first.code, second.code))
     });
-    let mut client: Client = server.client();
-    client.send(PUT_CHUNKED.to_owned() + "x\r\n3\r\nabc\r\n0\r\n\r\n");
-    assert_eq!(client.answer().text(), "InvalidRequest InvalidRequest");
-    let mut nothing = [0; 1];
-    assert_eq!(client.socket.read(&mut nothing).unwrap(), 0);
+    let mut client = server.client();
+    client.send(put(6)).send("abc");
+    failures.recv().unwrap();
+    // The rest arrives after all.
+    client.send("def");
+    go_on.send(()).unwrap();
+    assert_eq!(client.answer().text(), "RequestTimeout RequestTimeout");
+    client.assert_closed();
 }

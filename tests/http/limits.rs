@@ -5,11 +5,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use siltstone::base::limits;
 use siltstone::http::Config;
 use siltstone::s3::{Request, Response};
 
 use crate::http::harness::{
-    Client, MANY_DESCRIPTORS, Running, alone, eventually, settings, start_with, text,
+    Client, LONG, MANY_DESCRIPTORS, Running, alone, eventually, open_descriptors, settings, start_with, text,
 };
 
 /// A server whose handler holds requests for `/held` until the test lets them go, and the two ends of that.
@@ -150,16 +151,21 @@ fn connections_beyond_the_cap_are_answered_with_503_until_there_is_room_again() 
 #[test]
 fn a_flood_beyond_the_cap_leaves_the_served_alone() {
     alone("http::limits::a_flood_beyond_the_cap_leaves_the_served_alone", MANY_DESCRIPTORS, || {
-        let server = start_with(Config { connections_max: 2, ..settings() }, |_| text(200, "served"));
+        // Only the limit of their number keeps those from staying that are drained.
+        let config = Config { connections_max: 2, drain_deadline: 2 * LONG, ..settings() };
+        let server = start_with(config, |_| text(200, "served"));
         let mut served = server.client();
         assert_eq!(served.ask("/").status, 200);
-        let _also = server.client();
+        let mut also_served = server.client();
+        assert_eq!(also_served.ask("/").status, 200);
+        let before = open_descriptors();
         // More than are drained at a time, and none of them ever reads.
         let flood: Vec<_> = (0..600).map(|_| server.client()).collect();
         for _ in 0..20 {
             assert_eq!(served.ask("/").status, 200);
         }
-        drop(flood);
+        let bound = before + flood.len() + limits::DRAINING_MAX;
+        eventually("the excess is closed at once", || open_descriptors() <= bound);
     });
 }
 

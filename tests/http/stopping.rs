@@ -74,11 +74,9 @@ fn under_load_every_request_that_was_taken_is_answered() {
         thread::sleep(Duration::from_millis(1));
         text(200, "served")
     });
-    let address = server.address;
-    let asking = |_| {
+    let asking = |mut client: Client| {
         let answered = Arc::clone(&answered);
         thread::spawn(move || {
-            let mut client = Client::connect(address);
             loop {
                 // The server may close while it waits for a request, as any server may; but what it answers is whole.
                 let sent =
@@ -96,7 +94,8 @@ fn under_load_every_request_that_was_taken_is_answered() {
             }
         })
     };
-    let clients: Vec<_> = (0..20).map(asking).collect();
+    let clients: Vec<_> = (0..20).map(|_| server.client()).collect();
+    let clients: Vec<_> = clients.into_iter().map(asking).collect();
     eventually("the load is there", || answered.load(Ordering::SeqCst) > 200);
     let outcome = server.stop();
     clients.into_iter().for_each(|client| client.join().unwrap());

@@ -139,24 +139,21 @@ fn parts_without_checksums_are_counted_alone() {
 fn a_version_is_named_and_told_of() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let old = server.put("/b/k", b"old").header("x-svc-version-id").unwrap().to_owned();
-    let new = server.put("/b/k", b"newer").header("x-svc-version-id").unwrap().to_owned();
+    let old = server.put("/b/k", b"old").header("p-version-id").unwrap().to_owned();
+    let new = server.put("/b/k", b"newer").header("p-version-id").unwrap().to_owned();
     let at = |query: &str| {
         let asked = server.request("GET", &format!("/b/k?attributes{query}"));
         asked.header("p-object-attributes", "ObjectSize").send()
     };
     let current = at("");
-    assert_eq!(
-        (current.one("ObjectSize"), current.header("x-svc-version-id")),
-        (Some("5".into()), Some(&*new))
-    );
+    assert_eq!((current.one("ObjectSize"), current.header("p-version-id")), (Some("5".into()), Some(&*new)));
     let named = at(&format!("&versionId={old}"));
-    assert_eq!((named.one("ObjectSize"), named.header("x-svc-version-id")), (Some("3".into()), Some(&*old)));
+    assert_eq!((named.one("ObjectSize"), named.header("p-version-id")), (Some("3".into()), Some(&*old)));
     at("&versionId=0000000000000001").is_error(404, "NoSuchVersion");
-    let marker = server.delete("/b/k").header("x-svc-version-id").unwrap().to_owned();
+    let marker = server.delete("/b/k").header("p-version-id").unwrap().to_owned();
     let gone = at("");
     gone.is_error(404, "NoSuchKey");
-    assert_eq!(gone.header("x-svc-delete-marker"), Some("true"));
+    assert_eq!(gone.header("p-delete-marker"), Some("true"));
     at(&format!("&versionId={marker}")).is_error(405, "MethodNotAllowed");
 }
 

@@ -61,7 +61,7 @@ fn a_name_that_no_bucket_may_bear_is_refused_on_creation_alone() {
 #[test]
 fn a_taken_name_is_refused_in_the_services_own_dialect_whoever_owns_it() {
     let server = Server::new();
-    let put = || server.request("PUT", "/taken");
+    let put = || server.request("PUT", "/taken").dialect(Dialect::Svc);
     assert_eq!(put().send().status, 200);
     put().send().is_error(409, "BucketAlreadyExists");
     put().by("other").send().is_error(409, "BucketAlreadyExists");
@@ -117,7 +117,7 @@ fn a_bucket_with_objects_versions_or_markers_is_not_deleted() {
 fn a_head_of_a_bucket_tells_its_region() {
     let server = Server::new();
     let head = server.head("/b");
-    assert_eq!((head.status, head.header("x-svc-bucket-region")), (200, Some("eu")));
+    assert_eq!((head.status, head.header("p-bucket-region")), (200, Some("eu")));
     assert_eq!(head.header("Content-Length"), Some("0"));
     server.head("/absent").is_bare(404);
 }

@@ -61,7 +61,7 @@ fn not_modified_tells_a_cache_what_it_needs() {
         .send();
     let answer = server.request("GET", "/b/k").header("If-None-Match", "*").send();
     assert_eq!((answer.status, answer.header("Cache-Control")), (304, Some("max-age=60")));
-    assert_eq!((answer.header("Content-Type"), answer.header("x-svc-meta-a")), (None, None));
+    assert_eq!((answer.header("Content-Type"), answer.header("p-meta-a")), (None, None));
 }
 
 #[test]

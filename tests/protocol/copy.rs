@@ -52,9 +52,9 @@ fn a_copy_has_all_that_its_source_has() {
         assert_eq!((get.text(), get.header("ETag")), ("body", Some(etag.as_str())));
         assert_eq!(get.header("Content-Type"), Some("text/plain"));
         assert_eq!(get.header("Cache-Control"), Some("no-store"));
-        assert_eq!(get.header("x-svc-meta-colour"), Some("grün"));
-        assert_eq!(get.header("x-svc-checksum-crc32"), Some(crc32("body").as_str()));
-        assert_eq!(get.header("x-svc-tagging-count"), Some("2"));
+        assert_eq!(get.header("p-meta-colour"), Some("grün"));
+        assert_eq!(get.header("p-checksum-crc32"), Some(crc32("body").as_str()));
+        assert_eq!(get.header("p-tagging-count"), Some("2"));
         assert_eq!(tags(&server, "/b/copy"), tags(&server, "/b/k"));
     }
 }
@@ -79,13 +79,13 @@ fn metadata_is_kept_or_replaced_as_directed() {
         server.head("/b/copy")
     };
     let kept = directed("COPY");
-    assert_eq!((kept.header("x-svc-meta-colour"), kept.header("x-svc-meta-size")), (Some("grün"), None));
+    assert_eq!((kept.header("p-meta-colour"), kept.header("p-meta-size")), (Some("grün"), None));
     let replaced = directed("REPLACE");
-    assert_eq!((replaced.header("x-svc-meta-colour"), replaced.header("x-svc-meta-size")), (None, Some("L")));
+    assert_eq!((replaced.header("p-meta-colour"), replaced.header("p-meta-size")), (None, Some("L")));
     assert_eq!(replaced.header("Content-Language"), Some("de"));
     assert_eq!(replaced.header("Content-Type"), Some("binary/octet-stream"));
     assert_eq!(replaced.header("Cache-Control"), None);
-    assert_eq!(replaced.header("x-svc-tagging-count"), Some("2"));
+    assert_eq!(replaced.header("p-tagging-count"), Some("2"));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn tags_are_kept_or_replaced_as_directed() {
     };
     assert_eq!(directed("COPY"), tags(&server, "/b/k"));
     assert_eq!(directed("REPLACE"), [("c".to_owned(), "3".to_owned())]);
-    assert_eq!(server.head("/b/copy").header("x-svc-meta-colour"), Some("grün"));
+    assert_eq!(server.head("/b/copy").header("p-meta-colour"), Some("grün"));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn a_version_is_copied_by_its_name_and_told_of() {
         let server = Server::new();
         server.put("/b/k", b"null");
         server.set_versioning("Enabled");
-        let old = server.put("/b/k", b"old").header("x-svc-version-id").unwrap().to_owned();
-        let new = server.put("/b/k", b"new").header("x-svc-version-id").unwrap().to_owned();
+        let old = server.put("/b/k", b"old").header("p-version-id").unwrap().to_owned();
+        let new = server.put("/b/k", b"new").header("p-version-id").unwrap().to_owned();
         let header = |answer: &Answer, name: &str| {
             answer.header(&format!("{}{name}", dialect.header_prefix())).map(str::to_owned)
         };
@@ -146,7 +146,7 @@ fn a_version_is_copied_by_its_name_and_told_of() {
 fn an_old_version_is_copied_onto_its_key_to_be_the_current_one_again() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let old = server.put("/b/k", b"old").header("x-svc-version-id").unwrap().to_owned();
+    let old = server.put("/b/k", b"old").header("p-version-id").unwrap().to_owned();
     server.delete("/b/k");
     assert_eq!(copy(&server, &format!("b/k?versionId={old}"), "/b/k").send().status, 200);
     assert_eq!(server.get("/b/k").text(), "old");
@@ -212,7 +212,7 @@ fn an_object_is_copied_onto_itself_only_to_change_something() {
     assert_eq!(onto("p-storage-class", "STANDARD").status, 200);
     assert_eq!(onto("p-checksum-algorithm", "SHA256").status, 200);
     assert_eq!(onto("p-metadata-directive", "REPLACE").status, 200);
-    assert_eq!(server.head("/b/k").header("x-svc-meta-colour"), None);
+    assert_eq!(server.head("/b/k").header("p-meta-colour"), None);
     assert_eq!(onto("p-tagging-directive", "REPLACE").status, 200);
     assert_eq!(tags(&server, "/b/k"), []);
     assert_eq!(server.get("/b/k").text(), "body");
@@ -244,7 +244,7 @@ fn a_delete_marker_is_no_source() {
     let server = Server::new();
     server.set_versioning("Enabled");
     server.put("/b/k", b"x");
-    let marker = server.delete("/b/k").header("x-svc-version-id").unwrap().to_owned();
+    let marker = server.delete("/b/k").header("p-version-id").unwrap().to_owned();
     copy(&server, "b/k", "/b/copy").send().is_error(404, "NoSuchKey");
     copy(&server, &format!("b/k?versionId={marker}"), "/b/copy").send().is_error(400, "InvalidRequest");
 }

@@ -30,12 +30,12 @@ fn a_delete_is_204_whether_there_was_anything_or_not() {
 fn with_versions_a_delete_adds_a_marker_also_for_an_absent_key() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let id = server.put("/b/k", b"x").header("x-svc-version-id").unwrap().to_owned();
+    let id = server.put("/b/k", b"x").header("p-version-id").unwrap().to_owned();
     for key in ["k", "absent"] {
         let answer = server.delete(&format!("/b/{key}"));
-        assert_eq!(answer.header("x-svc-delete-marker"), Some("true"));
-        assert_ne!(answer.header("x-svc-version-id"), Some(id.as_str()));
-        assert!(answer.header("x-svc-version-id").is_some());
+        assert_eq!(answer.header("p-delete-marker"), Some("true"));
+        assert_ne!(answer.header("p-version-id"), Some(id.as_str()));
+        assert!(answer.header("p-version-id").is_some());
     }
     assert_eq!(server.get(&format!("/b/k?versionId={id}")).text(), "x");
 }
@@ -45,11 +45,11 @@ fn while_it_is_suspended_a_null_marker_takes_the_place_of_the_null_version() {
     let server = Server::new();
     server.put("/b/k", b"null");
     server.set_versioning("Enabled");
-    let id = server.put("/b/k", b"kept").header("x-svc-version-id").unwrap().to_owned();
+    let id = server.put("/b/k", b"kept").header("p-version-id").unwrap().to_owned();
     server.set_versioning("Suspended");
     let answer = server.delete("/b/k");
-    assert_eq!(answer.header("x-svc-delete-marker"), Some("true"));
-    assert_eq!(answer.header("x-svc-version-id"), Some("null"));
+    assert_eq!(answer.header("p-delete-marker"), Some("true"));
+    assert_eq!(answer.header("p-version-id"), Some("null"));
     server.get("/b/k?versionId=null").is_error(405, "MethodNotAllowed");
     assert_eq!(server.get(&format!("/b/k?versionId={id}")).text(), "kept");
 }
@@ -58,17 +58,17 @@ fn while_it_is_suspended_a_null_marker_takes_the_place_of_the_null_version() {
 fn a_named_version_goes_for_good_and_is_echoed() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let first = server.put("/b/k", b"1").header("x-svc-version-id").unwrap().to_owned();
-    let marker = server.delete("/b/k").header("x-svc-version-id").unwrap().to_owned();
+    let first = server.put("/b/k", b"1").header("p-version-id").unwrap().to_owned();
+    let marker = server.delete("/b/k").header("p-version-id").unwrap().to_owned();
 
     let answer = server.delete(&format!("/b/k?versionId={marker}"));
-    assert_eq!(answer.header("x-svc-delete-marker"), Some("true"));
-    assert_eq!(answer.header("x-svc-version-id"), Some(marker.as_str()));
+    assert_eq!(answer.header("p-delete-marker"), Some("true"));
+    assert_eq!(answer.header("p-version-id"), Some(marker.as_str()));
     assert_eq!(server.get("/b/k").text(), "1");
 
     let answer = server.delete(&format!("/b/k?versionId={first}"));
-    assert_eq!((answer.status, answer.header("x-svc-delete-marker")), (204, None));
-    assert_eq!(answer.header("x-svc-version-id"), Some(first.as_str()));
+    assert_eq!((answer.status, answer.header("p-delete-marker")), (204, None));
+    assert_eq!(answer.header("p-version-id"), Some(first.as_str()));
     server.get("/b/k").is_error(404, "NoSuchKey");
     assert_eq!(server.delete(&format!("/b/k?versionId={first}")).status, 204);
     server.delete("/b/k?versionId=x").is_error(400, "InvalidArgument");
@@ -106,7 +106,7 @@ fn quiet_tells_of_errors_alone() {
 fn versions_and_markers_are_told_of_in_the_result() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let id = server.put("/b/k", b"x").header("x-svc-version-id").unwrap().to_owned();
+    let id = server.put("/b/k", b"x").header("p-version-id").unwrap().to_owned();
     let added = many(&server, &format!("<Delete>{}</Delete>", objects(&["k"])));
     assert_eq!((added.one("DeleteMarker").as_deref(), added.one("VersionId")), (Some("true"), None));
     let marker = added.one("DeleteMarkerVersionId").unwrap();
@@ -208,7 +208,7 @@ fn a_named_version_is_deleted_only_where_its_tag_matches() {
     let server = Server::new();
     server.set_versioning("Enabled");
     let put = server.put("/b/k", b"x");
-    let (etag, id) = (put.header("ETag").unwrap(), put.header("x-svc-version-id").unwrap());
+    let (etag, id) = (put.header("ETag").unwrap(), put.header("p-version-id").unwrap());
     server.put("/b/k", b"newer");
     let delete =
         |tag: &str| server.request("DELETE", &format!("/b/k?versionId={id}")).header("If-Match", tag).send();

@@ -47,7 +47,7 @@ fn a_deleted_key_is_as_secret_as_a_missing_one() {
     server.delete("/b/k");
     let get = server.request("GET", "/b/k").by("reader").send();
     get.is_error(403, "AccessDenied");
-    assert_eq!(get.header("x-svc-delete-marker"), None);
+    assert_eq!(get.header("p-delete-marker"), None);
 }
 
 #[test]

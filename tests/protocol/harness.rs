@@ -1,4 +1,4 @@
-//! A server without a socket, a client that signs by its own reading of Signature Version 4, and answers to look into.
+//! A server, with or without a socket, a client that signs by its own reading of Signature Version 4, and answers to look into.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::Context;
+use siltstone::ops::{Context, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
@@ -18,17 +18,31 @@ use siltstone::s3::{
 use siltstone::service::{Service, Settings};
 use siltstone::store::{Options, Store};
 
+use super::socket::{Payload, Reply, Socket};
+
 /// When everything in these tests happens, unless a test moves the clock.
 pub(super) const NOW: &str = "2026-01-31T12:00:00.250Z";
 pub(super) const NOW_HTTP: &str = "Sat, 31 Jan 2026 12:00:00 GMT";
 const NOW_BASIC: &str = "20260131T120000Z";
 pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
+/// The environment variable that has requests go over a socket; without it they are handed to the service.
+pub(super) const TRANSPORT: &str = "SILTSTONE_TEST_TRANSPORT";
+/// The environment variable with the prefix of the dialect of requests that do not choose one.
+pub(super) const DIALECT: &str = "SILTSTONE_TEST_DIALECT";
+
+/// The dialect of requests that do not choose one.
+pub(super) fn usual_dialect() -> Dialect {
+    let prefix = std::env::var(DIALECT).unwrap_or_default();
+    Dialect::ALL.into_iter().find(|dialect| dialect.header_prefix() == prefix).unwrap_or(Dialect::Svc)
+}
+
 /// A server with one bucket, `b`, that belongs to `owner`.
 pub(super) struct Server {
     pub(super) fs: SimFs,
     pub(super) store: Arc<Store>,
-    pub(super) service: Service,
+    pub(super) service: Arc<Service>,
+    socket: Option<Socket>,
 }
 
 impl Server {
@@ -44,18 +58,24 @@ impl Server {
             users += &user(name, actions, resources);
         }
         let settings = Settings {
-            default_dialect: Dialect::Svc,
+            default_dialect: usual_dialect(),
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: true,
         };
-        Self::with(&users, settings)
+        Self::with(&users, settings, KeepAlive::default())
     }
 
     pub(super) fn with_settings(settings: Settings) -> Self {
-        Self::with(&user("owner", &["*"], &["*"]), settings)
+        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default())
     }
 
-    fn with(users: &str, settings: Settings) -> Self {
+    pub(super) fn with_keep_alive(keep_alive: KeepAlive) -> Self {
+        let addressing = Addressing::default();
+        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: false };
+        Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive)
+    }
+
+    fn with(users: &str, settings: Settings, keep_alive: KeepAlive) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
         let fs = SimFs::new();
         let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
@@ -65,14 +85,20 @@ impl Server {
         store.create_bucket("b", "owner").unwrap();
         let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
         let authenticator = Authenticator::new(Users::parse(users).unwrap(), regions, clock.clone());
-        let context =
-            Context { store: store.clone(), region: "eu".to_owned(), namespace: NAMESPACE.to_owned() };
+        let context = Context {
+            store: store.clone(),
+            region: "eu".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            keep_alive,
+        };
         let entropy = Arc::new(SeededEntropy::new(2));
-        let service = Service::new(context, Arc::new(authenticator), clock.clone(), entropy, settings);
-        Self { fs, store, service }
+        let service =
+            Arc::new(Service::new(context, Arc::new(authenticator), clock.clone(), entropy, settings));
+        let socket = std::env::var_os(TRANSPORT).map(|_| Socket::serve(service.clone()));
+        Self { fs, store, service, socket }
     }
 
-    /// A request to be filled in. It is signed by `owner`, in the service's own dialect.
+    /// A request to be filled in. It is signed by `owner`.
     pub(super) fn request(&self, method: &str, target: &str) -> Asked<'_> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         Asked {
@@ -83,7 +109,7 @@ impl Server {
             headers: vec![("Host".to_owned(), b"localhost:9000".to_vec())],
             body: Vec::new(),
             framing: Framing::Length,
-            dialect: Dialect::Svc,
+            dialect: usual_dialect(),
             user: Some("owner".to_owned()),
             failure: None,
         }
@@ -228,20 +254,73 @@ impl Asked<'_> {
 
     /// Sends the request. How often its body was read is for the answer to tell.
     pub(super) fn send(mut self) -> Answer {
+        self.sign_if_signed();
+        if let Some(socket) = &self.server.socket {
+            return self.send_over(socket);
+        }
+        let (response, reads) = self.hand_over();
+        Answer { dialect: self.dialect, ..Answer::read(response, reads) }
+    }
+
+    /// Hands the request to the service, whatever the transport, and leaves the body of the response unread.
+    pub(super) fn respond(mut self) -> Response {
+        self.sign_if_signed();
+        self.hand_over().0
+    }
+
+    fn sign_if_signed(&mut self) {
         if let Some(user) = self.user.clone() {
             self.sign(&user);
         }
+    }
+
+    fn announced(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length if self.body.is_empty() && !matches!(&*self.method, "PUT" | "POST") => None,
+            Framing::Length => Some(self.body.len() as u64),
+            Framing::Announced(length) => Some(length),
+            Framing::Chunked | Framing::None => None,
+        }
+    }
+
+    fn send_over(&self, socket: &Socket) -> Answer {
+        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
+        let mut head = format!("{} {}{query} HTTP/1.1\r\n", self.method, self.path).into_bytes();
+        for (name, value) in &self.headers {
+            head.extend(self.spelled(name).bytes());
+            head.extend(b": ");
+            head.extend(value);
+            head.extend(b"\r\n");
+        }
+        let short = u64::from(self.failure.is_some());
+        if let Some(length) = self.announced() {
+            head.extend(format!("Content-Length: {}\r\n", length + short).bytes());
+        }
+        let payload = match self.framing {
+            Framing::Announced(_) => {
+                head.extend(b"Expect: 100-continue\r\n");
+                Payload::Withheld
+            }
+            Framing::Chunked => {
+                head.extend(b"Transfer-Encoding: chunked\r\n");
+                Payload::Chunks(&self.body)
+            }
+            Framing::None => Payload::Bytes(&[]),
+            Framing::Length if self.failure.is_some() => Payload::Short(&self.body),
+            Framing::Length => Payload::Bytes(&self.body),
+        };
+        head.extend(b"\r\n");
+        let reply = socket.send(&head, &payload, self.method == "HEAD");
+        let Reply { status, headers, body, cut } = reply;
+        Answer { status, headers, body, cut, reads: 0, dialect: self.dialect }
+    }
+
+    fn hand_over(&self) -> (Response, usize) {
         let mut headers = Headers::default();
         for (name, value) in &self.headers {
             headers.push(&self.spelled(name), value);
         }
         let reads = AtomicUsize::new(0);
-        let announced = match self.framing {
-            Framing::Length if self.body.is_empty() && !matches!(&*self.method, "PUT" | "POST") => None,
-            Framing::Length => Some(self.body.len() as u64),
-            Framing::Announced(length) => Some(length),
-            Framing::Chunked | Framing::None => None,
-        };
         let forbidden = matches!(self.framing, Framing::Announced(_));
         let reader = Pieces { bytes: &self.body, failure: self.failure.clone(), forbidden, reads: &reads };
         let request = Request {
@@ -250,7 +329,7 @@ impl Asked<'_> {
             query: self.query.clone(),
             headers,
             body: Body {
-                content_length: announced,
+                content_length: self.announced(),
                 chunked: self.framing == Framing::Chunked,
                 reader: Box::new(reader),
             },
@@ -258,7 +337,7 @@ impl Asked<'_> {
             peer: None,
         };
         let response = self.server.service.handle(request);
-        Answer::read(response, reads.into_inner())
+        (response, reads.into_inner())
     }
 
     fn spelled(&self, name: &str) -> String {
@@ -359,8 +438,9 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     /// Whether the body ended before it was whole.
     pub(super) cut: bool,
-    /// How often the request's body was read.
+    /// How often the request's body was read, where that can be seen.
     pub(super) reads: usize,
+    dialect: Dialect,
 }
 
 impl std::fmt::Debug for Answer {
@@ -392,19 +472,26 @@ impl Answer {
                 (body, cut)
             }
         };
-        Self { status: response.status, headers, body, cut, reads }
+        Self { status: response.status, headers, body, cut, reads, dialect: usual_dialect() }
     }
 
-    /// The value of a header, which must be there at most once.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    /// The value of a header, which must be there at most once. A name that begins with `p-` gets the prefix of the
+    /// request's dialect.
+    pub(super) fn header(&self, given: &str) -> Option<&str> {
+        let name = given.strip_prefix("p-").map(|suffix| format!("{}{suffix}", self.dialect.header_prefix()));
+        let name = name.as_deref().unwrap_or(given);
         let mut found = self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
         let value = found.next().map(|(_, value)| value.as_str());
         assert!(found.next().is_none(), "more than one {name}");
         value
     }
 
+    /// The names of the headers, without those of the framing, which are the engine's, and without the second name
+    /// that the request id has in the dialect of AWS.
     pub(super) fn header_names(&self) -> impl Iterator<Item = &str> {
-        self.headers.iter().map(|(name, _)| name.as_str())
+        const APART: [&str; 5] =
+            ["Date", "Content-Length", "Connection", "Transfer-Encoding", "x-amz-request-id"];
+        self.headers.iter().map(|(name, _)| name.as_str()).filter(|name| !APART.contains(name))
     }
 
     pub(super) fn text(&self) -> &str {

@@ -14,13 +14,16 @@ mod get;
 mod harness;
 mod hostile;
 mod list;
+mod multipart;
 mod pages;
 mod permissions;
 mod put;
 mod ranges;
+mod socket;
 mod tagging;
 mod versioning;
 mod versions_list;
+mod wire;
 
 use harness::*;
 use siltstone::s3::Dialect;

@@ -71,14 +71,14 @@ fn answers_count_the_tags_for_those_who_may_read_them() {
         ("tagger", &["GetObject", "GetObjectVersion", "GetObjectTagging"], &["b/*"]),
     ]);
     server.put("/b/k", b"x");
-    assert_eq!(server.get("/b/k").header("x-svc-tagging-count"), None);
+    assert_eq!(server.get("/b/k").header("p-tagging-count"), None);
     set(&server, "/b/k?tagging", &[("a", "1"), ("b", "2")]);
-    assert_eq!(server.get("/b/k").header("x-svc-tagging-count"), Some("2"));
+    assert_eq!(server.get("/b/k").header("p-tagging-count"), Some("2"));
     assert_eq!(server.request("HEAD", "/b/k").aws().send().header("x-amz-tagging-count"), Some("2"));
     let count = |user: &str, target: &str| {
         let answer = server.request("GET", target).by(user).send();
         assert_eq!(answer.status, 200);
-        answer.header("x-svc-tagging-count").map(str::to_owned)
+        answer.header("p-tagging-count").map(str::to_owned)
     };
     assert_eq!(count("reader", "/b/k"), None);
     assert_eq!(count("tagger", "/b/k").as_deref(), Some("2"));
@@ -89,17 +89,17 @@ fn answers_count_the_tags_for_those_who_may_read_them() {
 fn each_version_has_tags_of_its_own() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let old = server.put("/b/k", b"old").header("x-svc-version-id").unwrap().to_owned();
-    let new = server.put("/b/k", b"new").header("x-svc-version-id").unwrap().to_owned();
+    let old = server.put("/b/k", b"old").header("p-version-id").unwrap().to_owned();
+    let new = server.put("/b/k", b"new").header("p-version-id").unwrap().to_owned();
     let at = |id: &str| format!("/b/k?tagging&versionId={id}");
     let put = set(&server, &at(&old), &[("of", "old")]);
-    assert_eq!(put.header("x-svc-version-id"), Some(old.as_str()));
-    assert_eq!(set(&server, "/b/k?tagging", &[("of", "new")]).header("x-svc-version-id"), Some(new.as_str()));
+    assert_eq!(put.header("p-version-id"), Some(old.as_str()));
+    assert_eq!(set(&server, "/b/k?tagging", &[("of", "new")]).header("p-version-id"), Some(new.as_str()));
     assert_eq!(read(&server, &at(&old)), owned(&[("of", "old")]));
     assert_eq!(read(&server, &at(&new)), owned(&[("of", "new")]));
-    assert_eq!(server.get("/b/k?tagging").header("x-svc-version-id"), Some(new.as_str()));
+    assert_eq!(server.get("/b/k?tagging").header("p-version-id"), Some(new.as_str()));
     let deleted = server.delete(&at(&old));
-    assert_eq!((deleted.status, deleted.header("x-svc-version-id")), (204, Some(old.as_str())));
+    assert_eq!((deleted.status, deleted.header("p-version-id")), (204, Some(old.as_str())));
     assert_eq!(read(&server, &at(&old)), []);
     assert_eq!(read(&server, &at(&new)), owned(&[("of", "new")]));
     assert_eq!(server.get("/b?versions").all("Version").len(), 2);
@@ -160,7 +160,7 @@ fn what_is_not_there_has_no_tags() {
         ask("/b/absent?tagging&versionId=x").is_error(400, "InvalidArgument");
     }
     server.set_versioning("Enabled");
-    let marker = server.delete("/b/k").header("x-svc-version-id").unwrap().to_owned();
+    let marker = server.delete("/b/k").header("p-version-id").unwrap().to_owned();
     server.get("/b/k?tagging").is_error(404, "NoSuchKey");
     server.get(&format!("/b/k?tagging&versionId={marker}")).is_error(405, "MethodNotAllowed");
     set(&server, &format!("/b/k?tagging&versionId={marker}"), &[]).is_error(405, "MethodNotAllowed");

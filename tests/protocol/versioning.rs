@@ -56,22 +56,22 @@ fn a_configuration_needs_a_length_and_a_bucket() {
 #[test]
 fn objects_put_while_it_is_enabled_have_ids_and_the_others_are_null() {
     let server = Server::new();
-    assert_eq!(server.put("/b/k", b"before").header("x-svc-version-id"), None);
-    assert_eq!(server.get("/b/k").header("x-svc-version-id"), None);
+    assert_eq!(server.put("/b/k", b"before").header("p-version-id"), None);
+    assert_eq!(server.get("/b/k").header("p-version-id"), None);
     server.set_versioning("Enabled");
-    let first = server.put("/b/k", b"first").header("x-svc-version-id").unwrap().to_owned();
-    let second = server.put("/b/k", b"second").header("x-svc-version-id").unwrap().to_owned();
+    let first = server.put("/b/k", b"first").header("p-version-id").unwrap().to_owned();
+    let second = server.put("/b/k", b"second").header("p-version-id").unwrap().to_owned();
     assert_ne!(first, second);
     server.set_versioning("Suspended");
-    assert_eq!(server.put("/b/k", b"after").header("x-svc-version-id"), None);
+    assert_eq!(server.put("/b/k", b"after").header("p-version-id"), None);
 
     let read = |query: &str| server.get(&format!("/b/k{query}"));
     assert_eq!(read("").text(), "after");
-    assert_eq!(read("").header("x-svc-version-id"), Some("null"));
+    assert_eq!(read("").header("p-version-id"), Some("null"));
     assert_eq!(read("?versionId=null").text(), "after");
     assert_eq!(read(&format!("?versionId={first}")).text(), "first");
     let named = read(&format!("?versionId={second}"));
-    assert_eq!((named.text(), named.header("x-svc-version-id")), ("second", Some(second.as_str())));
+    assert_eq!((named.text(), named.header("p-version-id")), ("second", Some(second.as_str())));
 }
 
 #[test]
@@ -104,28 +104,28 @@ fn a_current_marker_hides_the_object_and_shows_itself() {
     let server = Server::new();
     server.set_versioning("Enabled");
     server.put("/b/k", b"x");
-    let marker = server.delete("/b/k").header("x-svc-version-id").unwrap().to_owned();
+    let marker = server.delete("/b/k").header("p-version-id").unwrap().to_owned();
     let get = server.get("/b/k");
     get.is_error(404, "NoSuchKey");
-    assert_eq!(get.header("x-svc-delete-marker"), Some("true"));
-    assert_eq!(get.header("x-svc-version-id"), Some(marker.as_str()));
+    assert_eq!(get.header("p-delete-marker"), Some("true"));
+    assert_eq!(get.header("p-version-id"), Some(marker.as_str()));
     let head = server.head("/b/k");
     head.is_bare(404);
-    assert_eq!(head.header("x-svc-delete-marker"), Some("true"));
+    assert_eq!(head.header("p-delete-marker"), Some("true"));
 }
 
 #[test]
 fn a_marker_that_is_named_cannot_be_read() {
     let server = Server::new();
     server.set_versioning("Enabled");
-    let marker = server.delete("/b/k").header("x-svc-version-id").unwrap().to_owned();
+    let marker = server.delete("/b/k").header("p-version-id").unwrap().to_owned();
     let get = server.get(&format!("/b/k?versionId={marker}"));
     get.is_error(405, "MethodNotAllowed");
     let head = server.head(&format!("/b/k?versionId={marker}"));
     head.is_bare(405);
     for answer in [get, head] {
         assert_eq!(answer.header("Last-Modified"), Some(NOW_HTTP));
-        assert_eq!(answer.header("x-svc-delete-marker"), Some("true"));
+        assert_eq!(answer.header("p-delete-marker"), Some("true"));
         assert_eq!(answer.header("Allow"), Some("DELETE"));
     }
 }
@@ -169,14 +169,14 @@ fn a_marker_under_suspension_is_the_version_null() {
     let server = Server::new();
     server.set_versioning("Suspended");
     server.put("/b/k", b"x");
-    assert_eq!(server.delete("/b/k").header("x-svc-version-id"), Some("null"));
+    assert_eq!(server.delete("/b/k").header("p-version-id"), Some("null"));
     server.delete("/b/k");
     let listed = server.get("/b?versions");
     assert_eq!((listed.all("DeleteMarker").len(), listed.all("Version").len()), (1, 0));
-    assert_eq!(server.head("/b/k").header("x-svc-version-id"), Some("null"));
+    assert_eq!(server.head("/b/k").header("p-version-id"), Some("null"));
     let removed = server.delete("/b/k?versionId=null");
-    assert_eq!(removed.header("x-svc-delete-marker"), Some("true"));
-    assert_eq!(removed.header("x-svc-version-id"), Some("null"));
+    assert_eq!(removed.header("p-delete-marker"), Some("true"));
+    assert_eq!(removed.header("p-version-id"), Some("null"));
     assert_eq!(server.get("/b?versions").all("DeleteMarker").len(), 0);
 }
 
@@ -187,5 +187,5 @@ fn a_marker_is_told_of_to_those_alone_who_may_list() {
     server.delete("/b/k");
     let answer = server.request("GET", "/b/k").by("reader").send();
     answer.is_error(403, "AccessDenied");
-    assert_eq!(answer.header("x-svc-delete-marker"), None);
+    assert_eq!(answer.header("p-delete-marker"), None);
 }

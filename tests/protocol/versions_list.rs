@@ -24,11 +24,11 @@ fn entries(answer: &Answer) -> Vec<String> {
 
 fn put(server: &Server, key: &str) -> String {
     let answer = server.put(&format!("/b/{key}"), key.as_bytes());
-    answer.header("x-svc-version-id").unwrap_or("null").to_owned()
+    answer.header("p-version-id").unwrap_or("null").to_owned()
 }
 
 fn delete(server: &Server, key: &str) -> String {
-    server.delete(&format!("/b/{key}")).header("x-svc-version-id").unwrap().to_owned()
+    server.delete(&format!("/b/{key}")).header("p-version-id").unwrap().to_owned()
 }
 
 /// All pages of so many, one after the other.

@@ -29,7 +29,7 @@ pub(super) enum After {
 /// What a worker needs to turn requests into responses, used again for each.
 pub(super) struct Exchange {
     shared: Arc<Shared>,
-    /// What has been received and not been read: on entry the next head, or the refusal of it.
+    /// What has been received and not been read. A request begins where it does.
     pub(super) inbox: Inbox,
     outbox: Outbox,
     /// Whether the response to the current request has begun to go out.

@@ -248,3 +248,86 @@ impl Slots {
 fn token(at: u32, turn: u32) -> Token {
     u64::from(turn) << 32 | u64::from(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A connection of `lot`, its token, and the client's end.
+    fn admit(lot: &Arc<Lot>) -> (Held, Token, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, peer) = listener.accept().unwrap();
+        let time = Duration::from_millis(10);
+        let connection = lot.admit(Stream::new(socket, time, time).unwrap(), peer, Instant::now());
+        let token = connection.place.token;
+        (connection, token, client)
+    }
+
+    fn lot() -> Arc<Lot> {
+        Lot::new(Arc::new(Readiness::new().unwrap()))
+    }
+
+    #[test]
+    fn an_event_of_a_closed_connection_is_not_one_of_the_next_in_its_slot() {
+        let lot = lot();
+        let (first, old, _client) = admit(&lot);
+        drop(first);
+        let (second, new, _client) = admit(&lot);
+        assert_eq!((old as u32, old != new), (new as u32, true));
+        lot.park(second, Watch::Readable);
+        assert!(lot.take(old).is_none());
+        assert!(lot.take(new).is_some());
+        assert!(lot.take(new).is_none());
+    }
+
+    #[test]
+    fn connections_are_counted_for_what_they_are_open_for() {
+        let lot = lot();
+        let (first, _, _client) = admit(&lot);
+        let (second, token, _client) = admit(&lot);
+        assert_eq!(lot.census(), Census { serving: 2, draining: 0 });
+        lot.drain(second, Instant::now());
+        assert_eq!(lot.census(), Census { serving: 1, draining: 1 });
+        drop(lot.take(token));
+        drop(first);
+        assert_eq!(lot.census(), Census { serving: 0, draining: 0 });
+    }
+
+    #[test]
+    fn a_closed_lot_keeps_nothing_but_what_is_drained() {
+        let lot = lot();
+        let (waiting, _, _client) = admit(&lot);
+        let (working, _, _client) = admit(&lot);
+        let (last, _, _client) = admit(&lot);
+        lot.park(waiting, Watch::Readable);
+        assert_eq!(lot.close().len(), 1);
+        lot.park(working, Watch::Readable);
+        lot.drain(last, Instant::now());
+        assert_eq!(lot.census(), Census { serving: 0, draining: 1 });
+        assert_eq!(lot.expired(Instant::now()).len(), 1);
+    }
+
+    #[test]
+    fn a_connection_that_is_parked_with_bytes_waiting_is_reported() {
+        use std::io::Write;
+        let readiness = Arc::new(Readiness::new().unwrap());
+        let lot = Lot::new(Arc::clone(&readiness));
+        let (connection, token, mut client) = admit(&lot);
+        client.write_all(b"early").unwrap();
+        lot.park(connection, Watch::Readable);
+        let mut events = Vec::new();
+        for _ in 0..2 {
+            readiness.wait(&mut events, None).unwrap();
+            assert_eq!(events, [super::super::readiness::Event::Connection(token)]);
+            readiness.wait(&mut events, Some(Duration::ZERO)).unwrap();
+            assert_eq!(events, [], "it is silent until it is parked again");
+            let connection = lot.take(token).unwrap();
+            lot.park(connection, Watch::Readable);
+        }
+        lot.clear();
+    }
+}

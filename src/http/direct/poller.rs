@@ -160,9 +160,9 @@ impl Poller {
         };
         match connection.purpose {
             Purpose::Draining(left) => self.drain(connection, left),
-            // A worker may have given back a head that it had no time for.
-            Purpose::Requests if head::has_arrived(&connection.pending, connection.searched) => {
-                self.enqueue(connection);
+            // A worker has given back bytes that it had no time to look at.
+            Purpose::Requests if connection.searched < connection.pending.len() => {
+                self.judge_head(connection);
             }
             Purpose::Requests => self.read_head(connection),
         }
@@ -184,6 +184,7 @@ impl Poller {
         }
     }
 
+    /// Hands a head to the workers if it is whole; waits for the rest, or gives it up, if it is not.
     fn judge_head(&mut self, mut connection: Held) {
         let received = connection.pending.len();
         if head::has_arrived(&connection.pending, connection.searched) {

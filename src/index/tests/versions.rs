@@ -69,6 +69,21 @@ fn an_amended_version_keeps_its_place() {
 }
 
 #[test]
+fn references_that_disagree_about_a_shared_extent_do_no_harm() {
+    let told = |id, payload_len| {
+        let mut told = record(2, false);
+        told.id = VersionId(id);
+        told.extents[0].shared = true;
+        told.extents[0].payload_len = payload_len;
+        told
+    };
+    let mut index = index_of(&[put("a", told(2, 36)), put("b", told(3, 1000))]);
+    index.apply(&delete("a", 2)).unwrap();
+    index.apply(&delete("b", 3)).unwrap();
+    assert_eq!(index.liveness(), &Liveness::default());
+}
+
+#[test]
 fn a_shared_extent_lives_until_its_last_reference_goes() {
     let shared = |id| {
         let mut shared = record(2, false);

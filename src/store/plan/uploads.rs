@@ -6,7 +6,7 @@ use crate::format::{
 };
 use crate::store::mutation::{PutPart, UploadChange};
 use crate::store::plan::{Planner, check};
-use crate::store::{Completion, StoreError, Written};
+use crate::store::{Completion, StoreError, Upload, Written};
 
 impl Planner<'_> {
     pub(super) fn change_upload(
@@ -72,24 +72,19 @@ impl Planner<'_> {
         let (key, upload) = (key.into_bytes(), completion.upload);
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.upload(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
-        for part in &completion.parts {
-            let same = there.parts.binary_search_by_key(&part.number, |part| part.number);
-            if !same.is_ok_and(|at| there.parts[at].id == part.id) {
-                return Err(StoreError::PartReplaced(part.number));
-            }
-        }
+        let parts = chosen(&there, &completion.parts)?;
         check(&completion.commit.condition, self.versions(bucket.id, &key).first())?;
         if !self.room {
             return Err(StoreError::DiskFull);
         }
         let id = VersionId(self.stamps.next());
         let null = bucket.versioning != Versioning::Enabled;
-        let size = completion.parts.iter().map(|part| part.size).sum();
+        let size = parts.iter().map(|part| part.size).sum();
         let mut record = completion.commit.into_record(id, null, self.now, size, Vec::new());
-        record.upload = Some(Assembly { upload, parts: completion.parts.iter().map(assembled).collect() });
+        record.upload = Some(Assembly { upload, parts: parts.iter().map(assembled).collect() });
         let purpose = Purpose::Object(Some(Box::new(record.clone())));
         self.pack(bucket, &key, id.0, purpose, &(Vec::new(), 0));
-        let extents = completion.parts.into_iter().flat_map(|part| part.extents).collect();
+        let extents = parts.into_iter().flat_map(|part| part.extents).collect();
         self.put_version(bucket.id, key.clone(), VersionRecord { extents, ..record });
         self.end_upload(bucket.id, key, upload);
         Ok(Written { id, null, modified: self.now })
@@ -104,6 +99,17 @@ impl Planner<'_> {
         self.ended.insert(upload);
         self.plan.entries.push(Entry::UploadDelete { bucket, key, upload });
     }
+}
+
+/// The parts that the caller has looked at, as they are in the index: what a writer of a part answers does not know
+/// where its bytes lie.
+fn chosen(there: &Upload, parts: &[PartRecord]) -> Result<Vec<PartRecord>, StoreError> {
+    let find = |wanted: &PartRecord| {
+        let at = there.parts.binary_search_by_key(&wanted.number, |part| part.number);
+        let found = at.ok().map(|at| &there.parts[at]).filter(|found| found.id == wanted.id);
+        found.cloned().ok_or(StoreError::PartReplaced(wanted.number))
+    };
+    parts.iter().map(find).collect()
 }
 
 fn assembled(part: &PartRecord) -> AssembledPart {

@@ -63,7 +63,7 @@ struct Bucket {
 pub(super) enum Which {
     Current,
     Null,
-    /// Counted from the newest, which is 0.
+    /// Counted from the newest, which is 0, before the first deletion of the step.
     Nth(usize),
 }
 
@@ -85,6 +85,8 @@ pub(super) enum Step {
     /// Bucket, key, seed and length of the bytes, condition.
     Put(&'static str, &'static str, u64, usize, If),
     Delete(&'static str, &'static [(&'static str, Which)]),
+    /// Deletes keys so long that their entries take up several pages of the log.
+    DeleteLong(&'static str),
     Checkpoint,
     /// With or without an orderly end before it.
     Reopen {
@@ -167,6 +169,10 @@ impl Model {
                 let bucket = next.bucket_mut(bucket)?;
                 deletions.iter().for_each(|(key, which)| bucket.delete(key, *which));
             }
+            Step::DeleteLong(bucket) => {
+                let bucket = next.bucket_mut(bucket)?;
+                long_keys().for_each(|key| bucket.delete(&key, Which::Current));
+            }
             Step::Checkpoint | Step::Reopen { .. } => {}
         }
         Ok(next)
@@ -223,7 +229,7 @@ impl Bucket {
         let found = match which {
             Which::Current => Some(0),
             Which::Null => versions.iter().position(|version| version.null),
-            Which::Nth(at) => Some(at),
+            Which::Nth(at) => Some(at).filter(|at| *at < versions.len()),
         };
         found.into_iter().for_each(|at| drop(versions.remove(at)));
         if versions.is_empty() {
@@ -233,6 +239,10 @@ impl Bucket {
 }
 
 impl Step {
+    pub(super) fn is_reopen(&self) -> bool {
+        matches!(self, Self::Reopen { .. })
+    }
+
     /// Does the step to a store; reopening is not among what it can do.
     pub(super) fn run(&self, store: &Store) -> Result<(), StoreError> {
         match self {
@@ -250,13 +260,12 @@ impl Step {
                 put_if(store, bucket, key, &bytes(*seed, *len), condition).map(|_| ())
             }
             Self::Delete(bucket, deletions) => {
-                let deletions = deletions.iter().map(|(key, which)| Deletion {
-                    key: (*key).into(),
-                    which: which.selector(store, bucket, key),
-                    if_match: None,
-                });
-                let results = store.delete(bucket, deletions.collect())?;
-                results.into_iter().try_for_each(|result| result.map(|_| ()))
+                let chosen =
+                    |(key, which): &(&str, Which)| ((*key).into(), which.selector(store, bucket, key));
+                delete_all(store, bucket, deletions.iter().map(chosen))
+            }
+            Self::DeleteLong(bucket) => {
+                delete_all(store, bucket, long_keys().map(|key| (key, Selector::Current)))
             }
             Self::Checkpoint => store.checkpoint(),
             Self::Reopen { .. } => unreachable!("whoever has the disk reopens the store"),
@@ -272,13 +281,26 @@ impl Which {
             Self::Nth(at) => {
                 let id = store.bucket(bucket).expect("it is there").id;
                 let version = store.shared.index().summaries(id, key.as_bytes()).nth(at);
-                version.map_or(Selector::Null, |version| match version.null {
+                version.map_or(Selector::Id(VersionId(0)), |version| match version.null {
                     true => Selector::Null,
                     false => Selector::Id(version.id),
                 })
             }
         }
     }
+}
+
+fn long_keys() -> impl Iterator<Item = String> {
+    (0..9).map(|number| format!("{number:01000}"))
+}
+
+fn delete_all(
+    store: &Store,
+    bucket: &str,
+    keys: impl Iterator<Item = (String, Selector)>,
+) -> Result<(), StoreError> {
+    let deletions = keys.map(|(key, which)| Deletion { key, which, if_match: None }).collect();
+    store.delete(bucket, deletions)?.into_iter().try_for_each(|result| result.map(|_| ()))
 }
 
 fn all_agree<T>(

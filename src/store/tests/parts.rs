@@ -61,6 +61,19 @@ fn a_completed_upload_is_the_bytes_of_its_parts_in_order_also_after_reopening() 
 }
 
 #[test]
+fn what_a_writer_of_a_part_answers_can_be_completed() {
+    let store = store_with_bucket(&SimFs::new());
+    let upload = store.create_upload("b", "k", new_upload()).unwrap().id;
+    let parts = [b"one", b"two"]
+        .iter()
+        .zip(1..)
+        .map(|(part, number)| put_part(&store, upload, number, *part).unwrap());
+    let completion = Completion { upload, parts: parts.collect(), commit: commit_of(b"") };
+    store.complete_upload("b", "k", completion).unwrap();
+    assert_eq!(get(&store, "b", "k").unwrap(), b"onetwo");
+}
+
+#[test]
 fn completing_copies_no_bytes() {
     let fs = SimFs::new();
     let store = store_with_bucket(&fs);

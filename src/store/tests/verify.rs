@@ -3,9 +3,11 @@
 
 use super::*;
 use crate::base::limits::PAGE_BYTES;
-use crate::format::{FileKind, checkpoint_path, log_path, segment_path, unfinished};
+use crate::format::{Entry, FileKind, LOCK, checkpoint_path, log_path, segment_path, unfinished};
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::fs::{Fs, ReadOnly};
+use crate::log::Journal;
+use crate::store::reading::{Reading, store_id};
 use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError, Which};
 
 fn look(fs: &SimFs) -> Report {
@@ -89,6 +91,41 @@ fn parts_of_uploads_in_progress_are_looked_at() {
 }
 
 #[test]
+fn an_extent_that_is_another_one_than_the_version_means_is_found() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    let bucket = store.create_bucket("photos", "admin").unwrap().id;
+    put(&store, "photos", "a", b"abc").unwrap();
+    let record = store.find("photos", "a", Selector::Current).unwrap().version;
+    drop(store);
+    let mut other = record.clone();
+    other.extents[0].check ^= 1;
+    let entries = [("b", record), ("a", other)].map(|(key, record)| Entry::VersionPut {
+        bucket,
+        key: key.into(),
+        record,
+    });
+    append(&fs, &entries);
+    let found: Vec<_> = look(&fs).findings.iter().map(ToString::to_string).collect();
+    let has = |key: &str, what: &str| found.iter().any(|f| f.contains(key) && f.contains(what));
+    assert!(has("key \"b\"", "the extent names key \"a\" of bucket photos"), "{found:#?}");
+    assert!(has("key \"a\"", "and the version refers to 3 with"), "{found:#?}");
+}
+
+/// Appends a group to the log, as a store that is not in its right mind would.
+fn append(fs: &SimFs, entries: &[Entry]) {
+    let id = store_id(fs).unwrap().unwrap();
+    let tail = Reading::from_newest(fs, id, &mut vec![]).unwrap().replay().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
+    let mut journal =
+        Journal::resume(Arc::new(fs.clone()), clock, id, options().log_file_max_bytes, &tail).unwrap();
+    let mut body = Vec::new();
+    entries.iter().for_each(|entry| entry.encode(&mut body));
+    let written = journal.write(entries.len() as u32, &body, None).unwrap();
+    journal.is_durable(&written);
+}
+
+#[test]
 fn nothing_is_written_and_the_lock_is_given_back() {
     let fs = SimFs::new();
     drop(filled(&fs));
@@ -107,6 +144,17 @@ fn a_store_in_use_and_a_directory_without_a_store_are_not_looked_at() {
     assert_eq!(fs.files(), []);
     let _store = filled(&fs);
     assert!(matches!(verify(&fs, &mut |_| {}), Err(VerifyError::Locked)));
+}
+
+#[test]
+fn a_copy_without_a_file_to_lock_does_not_get_one() {
+    let fs = SimFs::new();
+    drop(filled(&fs));
+    fs.remove(LOCK).unwrap();
+    fs.create("users.toml").unwrap();
+    let files = fs.files();
+    assert_eq!(kinds(&nothing_found(&fs)), [NoteKind::NotLocked]);
+    assert_eq!(fs.files(), files);
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! The commands that change who may do what, without an editor.
+
+use clap::{Args, Subcommand};
+use siltstone::auth::{KeyPair, Users};
+use siltstone::base::OsEntropy;
+
+use super::users_file::UsersFile;
+use super::users_text::{self, Allowed, Listed};
+use super::{Failure, announce};
+
+/// Shown below the help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
+  siltstone user add backup --actions ListBucket,GetObject --resources 'pictures,pictures/*'
+  siltstone user add deputy --admin
+  siltstone user add anonymous --actions GetObject --resources 'pictures/public/*'
+      What needs no signature.
+  siltstone user list --data-dir /srv/objects
+  siltstone user rotate camera
+  siltstone user remove camera
+
+A running server goes by the changed file after SIGHUP: kill -HUP PID";
+
+/// What to do to the users file.
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Make a user and show its keys, once, as lines for a shell
+    #[command(after_help = EXAMPLES)]
+    Add(Add),
+    /// Show names, access keys and permissions; no secrets
+    List,
+    /// Give a user new keys and show them, once; the old ones end
+    Rotate {
+        /// Whose keys
+        name: String,
+    },
+    /// Remove a user; what it created stays
+    Remove {
+        /// Whom
+        name: String,
+        /// Even if nobody is left who may do everything
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// A new user.
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    /// Its name; `anonymous` for what needs no signature
+    name: String,
+    /// What it may do, by names as in the file; `*` for everything
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', required_unless_present = "admin")]
+    actions: Vec<String>,
+    /// On what: buckets (`b`), keys (`b/k`, `b/k*`) or `*`
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', required_unless_present = "admin")]
+    resources: Vec<String>,
+    /// It may do everything
+    #[arg(long, conflicts_with_all = ["actions", "resources"])]
+    admin: bool,
+}
+
+/// Does what the command says to that file.
+///
+/// # Errors
+/// In words for the operator; then the file is as it was.
+pub(crate) fn run(command: &UserCommand, file: &UsersFile) -> Result<(), Failure> {
+    let done = match command {
+        UserCommand::Add(new) => add(new, file),
+        UserCommand::List => list(file),
+        UserCommand::Rotate { name } => rotate(name, file),
+        UserCommand::Remove { name, force } => remove(name, *force, file),
+    };
+    done.map_err(Failure::refused)
+}
+
+fn add(new: &Add, file: &UsersFile) -> Result<(), String> {
+    let allowed = match new.admin {
+        true => Allowed::everything(),
+        false => Allowed { actions: new.actions.clone(), resources: new.resources.clone() },
+    };
+    let keys = (new.name != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
+    file.edit(|text| users_text::add(text, &new.name, keys.as_ref(), &allowed))?;
+    tell(&format!("made the user `{}`", new.name), file);
+    keys.map_or(Ok(()), |keys| show(&keys))
+}
+
+fn list(file: &UsersFile) -> Result<(), String> {
+    let users = users_text::list(&file.text()?)?;
+    announce::lines(users.iter().map(line)).map_err(|e| format!("cannot show the users: {e}"))
+}
+
+fn rotate(name: &str, file: &UsersFile) -> Result<(), String> {
+    let keys = KeyPair::generate(&OsEntropy);
+    file.edit(|text| users_text::rotate(text, name, &keys))?;
+    tell(&format!("gave `{name}` new keys"), file);
+    show(&keys)
+}
+
+fn remove(name: &str, force: bool, file: &UsersFile) -> Result<(), String> {
+    file.edit(|text| {
+        let less = users_text::remove(text, name)?;
+        let some = |text: &str| Ok::<_, String>(users_text::list(text)?.iter().any(Listed::is_administrator));
+        if !force && some(text)? && !some(&less)? {
+            return Err(format!(
+                "without `{name}` nobody may do everything; remove it all the same with --force"
+            ));
+        }
+        Ok(less)
+    })?;
+    tell(&format!("removed the user `{name}`"), file);
+    Ok(())
+}
+
+/// A user as it is shown: name, access key and permissions, between tabs.
+fn line(user: &Listed) -> String {
+    let allowed = user.allow.iter().map(|a| format!("{} on {}", a.actions.join(","), a.resources.join(",")));
+    let allowed = allowed.collect::<Vec<_>>().join("; ");
+    format!("{}\t{}\t{allowed}", user.name, user.access_key.as_deref().unwrap_or("-"))
+}
+
+fn tell(done: &str, file: &UsersFile) {
+    eprintln!("{done} in {}; a running server takes it at SIGHUP: kill -HUP PID", file.path().display());
+}
+
+fn show(keys: &KeyPair) -> Result<(), String> {
+    eprintln!("its keys are shown only now:");
+    let lines = [
+        format!("export AWS_ACCESS_KEY_ID={}", keys.access_key),
+        format!("export AWS_SECRET_ACCESS_KEY={}", keys.secret_key.reveal()),
+    ];
+    announce::lines(lines).map_err(|e| format!("the keys could not be shown ({e}): rotate them"))
+}

@@ -1,0 +1,262 @@
+//! The text of a users file, changed in one place and otherwise left as its owner wrote it: comments, order and all.
+//! Every text given here is one that the server would read; what comes out is checked by the caller.
+
+use serde::Deserialize;
+use siltstone::auth::KeyPair;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
+
+/// What a user may do: these actions on these resources.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Allowed {
+    pub(crate) actions: Vec<String>,
+    pub(crate) resources: Vec<String>,
+}
+
+/// A user without its secret.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    /// `None` for the user that requests without a signature act as.
+    pub(crate) access_key: Option<String>,
+    #[serde(default)]
+    pub(crate) allow: Vec<Allowed>,
+}
+
+impl Allowed {
+    /// All actions on all resources.
+    pub(crate) fn everything() -> Self {
+        Self { actions: vec!["*".to_owned()], resources: vec!["*".to_owned()] }
+    }
+
+    fn is_everything(&self) -> bool {
+        let all = |list: &[String]| list.iter().any(|text| text == "*");
+        all(&self.actions) && all(&self.resources)
+    }
+}
+
+impl Listed {
+    /// Whether the user signs requests and one of its grants is for everything.
+    pub(crate) fn is_administrator(&self) -> bool {
+        self.access_key.is_some() && self.allow.iter().any(Allowed::is_everything)
+    }
+}
+
+/// The users in the order of the file.
+///
+/// # Errors
+/// The text is none of a users file.
+pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(default)]
+        user: Vec<Listed>,
+    }
+    toml::from_str(text).map(|file: File| file.user).map_err(|e| e.message().to_owned())
+}
+
+/// The text with one more user at its end.
+///
+/// # Errors
+/// The name is taken, or the file is written in a way that is not edited.
+pub(crate) fn add(
+    text: &str,
+    name: &str,
+    keys: Option<&KeyPair>,
+    allowed: &Allowed,
+) -> Result<String, String> {
+    if list(text)?.iter().any(|user| user.name == name) {
+        return Err(format!("there is a user `{name}` already"));
+    }
+    edit(text, |users| {
+        let mut user = Table::new();
+        user["name"] = toml_edit::value(name);
+        if let Some(keys) = keys {
+            user["access_key"] = toml_edit::value(&keys.access_key);
+            user["secret_key"] = toml_edit::value(keys.secret_key.reveal());
+        }
+        let mut allow = Table::new();
+        allow["actions"] = toml_edit::value(allowed.actions.iter().collect::<Array>());
+        allow["resources"] = toml_edit::value(allowed.resources.iter().collect::<Array>());
+        user["allow"] = Item::ArrayOfTables([allow].into_iter().collect());
+        users.push(user);
+        Ok(String::new())
+    })
+}
+
+/// The text with other keys for a user.
+///
+/// # Errors
+/// There is no such user, it has no keys, or the file is written in a way that is not edited.
+pub(crate) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
+    edit(text, |users| {
+        let index = position(users, name)?;
+        let user = users.get_mut(index).expect("it was found there");
+        if !user.contains_key("access_key") {
+            return Err(format!("the user `{name}` has no keys"));
+        }
+        set(user, "access_key", &keys.access_key);
+        set(user, "secret_key", keys.secret_key.reveal());
+        Ok(String::new())
+    })
+}
+
+/// The text without a user and the comment right above it.
+///
+/// # Errors
+/// There is no such user, or the file is written in a way that is not edited.
+pub(crate) fn remove(text: &str, name: &str) -> Result<String, String> {
+    edit(text, |users| {
+        let index = position(users, name)?;
+        let removed = users.remove(index);
+        let kept = above_the_gap(prefix(&removed)).to_owned();
+        let Some(next) = users.get_mut(index) else { return Ok(kept) };
+        if !kept.is_empty() {
+            let joined = format!("{kept}{}", prefix(next).trim_start_matches('\n'));
+            next.decor_mut().set_prefix(joined);
+        }
+        Ok(String::new())
+    })
+}
+
+/// Changes the array of users; what `change` gives is put before what ends the file.
+fn edit(
+    text: &str,
+    change: impl FnOnce(&mut ArrayOfTables) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut file: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
+    let users = file.entry("user").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let users = users.as_array_of_tables_mut();
+    let users = users.ok_or("only users that are written as [[user]] can be changed by command")?;
+    let kept = change(users)?;
+    let rest = file.trailing().as_str().unwrap_or_default().to_owned();
+    file.set_trailing(kept + &rest);
+    Ok(file.to_string())
+}
+
+fn position(users: &ArrayOfTables, name: &str) -> Result<usize, String> {
+    let is_it = |user: &Table| user.get("name").and_then(Item::as_str) == Some(name);
+    users.iter().position(is_it).ok_or_else(|| format!("there is no user `{name}`"))
+}
+
+/// Another text in the place of a value, with the comment that stood beside it.
+fn set(table: &mut Table, key: &str, text: &str) {
+    if let Some(value) = table.get_mut(key).and_then(Item::as_value_mut) {
+        let decor = value.decor().clone();
+        *value = Value::from(text);
+        *value.decor_mut() = decor;
+    }
+}
+
+/// What stands above a table: comments and blank lines.
+fn prefix(table: &Table) -> &str {
+    table.decor().prefix().and_then(|text| text.as_str()).unwrap_or_default()
+}
+
+/// The comments that a blank line sets apart from what follows: they are about something else.
+fn above_the_gap(comments: &str) -> &str {
+    let above = comments.rfind("\n\n").map_or("", |at| &comments[..at + 2]);
+    if above.trim().is_empty() { "" } else { above }
+}
+
+#[cfg(test)]
+mod tests {
+    use siltstone::auth::Secret;
+
+    use super::*;
+
+    const FILE: &str = "\
+# Who may do what.
+
+# The boss.
+[[user]]
+name = \"admin\" # me
+access_key = \"AK1\"   # since May
+secret_key = 's1'
+
+[[user.allow]]
+actions = [\"*\"]
+resources = [ \"*\" ]
+
+# Of the garden.
+[[user]]
+secret_key = \"s2\"
+name = \"camera\"
+access_key = \"AK2\"
+allow = [{ actions = [\"PutObject\"], resources = [\"pictures/*\"] }]
+
+[[user]]
+name = \"anonymous\"
+# The end.
+";
+
+    fn keys() -> KeyPair {
+        KeyPair { access_key: "AK9".to_owned(), secret_key: Secret::new("s9") }
+    }
+
+    #[test]
+    fn users_are_listed_in_the_order_of_the_file() {
+        let users = list(FILE).unwrap();
+        let names: Vec<_> =
+            users.iter().map(|user| (user.name.as_str(), user.access_key.as_deref())).collect();
+        assert_eq!(names, [("admin", Some("AK1")), ("camera", Some("AK2")), ("anonymous", None)]);
+        assert_eq!(users.iter().map(Listed::is_administrator).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(users[1].allow[0].resources, ["pictures/*"]);
+    }
+
+    #[test]
+    fn a_user_is_added_behind_the_others_and_they_stay_as_they_are() {
+        let allowed = Allowed {
+            actions: vec!["GetObject".to_owned()],
+            resources: vec!["b".to_owned(), "b/*".to_owned()],
+        };
+        let added = add(FILE, "new", Some(&keys()), &allowed).unwrap();
+        let (before, end) = FILE.split_once("# The end.").unwrap();
+        assert_eq!(
+            added,
+            format!(
+                "{before}\n[[user]]\nname = \"new\"\naccess_key = \"AK9\"\nsecret_key = \"s9\"\n\n[[user.allow]]\n\
+                 actions = [\"GetObject\"]\nresources = [\"b\", \"b/*\"]\n# The end.{end}"
+            )
+        );
+        let first = add("", "anonymous", None, &Allowed::everything()).unwrap();
+        assert!(!list(&first).unwrap()[0].is_administrator());
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_added() {
+        let problem = add(FILE, "camera", Some(&keys()), &Allowed::everything()).unwrap_err();
+        assert_eq!(problem, "there is a user `camera` already");
+    }
+
+    #[test]
+    fn rotation_changes_two_values_and_nothing_else() {
+        let expected = FILE.replace("AK1", "AK9").replace("'s1'", "\"s9\"");
+        assert_eq!(rotate(FILE, "admin", &keys()).unwrap(), expected);
+        assert_eq!(rotate(FILE, "anonymous", &keys()).unwrap_err(), "the user `anonymous` has no keys");
+        assert_eq!(rotate(FILE, "nobody", &keys()).unwrap_err(), "there is no user `nobody`");
+    }
+
+    #[test]
+    fn a_user_is_removed_with_the_comment_right_above_it_alone() {
+        let (admin, rest) = FILE.split_once("# Of the garden.").unwrap();
+        let (camera, anonymous) = rest.split_once("\n[[user]]\nname = \"anonymous\"").unwrap();
+        let without_admin = remove(FILE, "admin").unwrap();
+        assert_eq!(without_admin, format!("# Who may do what.\n\n# Of the garden.{rest}"));
+        let without_camera = remove(FILE, "camera").unwrap();
+        assert_eq!(without_camera, format!("{admin}[[user]]\nname = \"anonymous\"{anonymous}"));
+        let without_both = remove(&remove(FILE, "anonymous").unwrap(), "admin").unwrap();
+        assert_eq!(without_both, format!("# Who may do what.\n\n# Of the garden.{camera}# The end.\n"));
+        assert_eq!(
+            remove(&remove(&without_both, "camera").unwrap(), "x").unwrap_err(),
+            "there is no user `x`"
+        );
+        assert_eq!(remove(&without_both, "camera").unwrap(), "# Who may do what.\n\n# The end.\n");
+    }
+
+    #[test]
+    fn users_that_are_not_tables_are_left_to_their_owner() {
+        let inline = "user = [{ name = \"anonymous\" }]\n";
+        assert_eq!(list(inline).unwrap().len(), 1);
+        assert!(remove(inline, "anonymous").unwrap_err().contains("[[user]]"));
+    }
+}

@@ -1,0 +1,257 @@
+//! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and full object checksum
+//! types"). A composite one is the checksum of the parts' checksums; one of the full object follows from them.
+
+use crate::ops::failure::ForClient as _;
+use crate::ops::{Context, body, checksums};
+use crate::s3::checksum::{self, Algorithm, Running};
+use crate::s3::integrity::Integrity;
+use crate::s3::{Call, ErrorCode, S3Error};
+use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType, PartRecord};
+
+/// The checksums that a new upload is announced to have.
+///
+/// # Errors
+/// `InvalidRequest` for names that are none, for a type without an algorithm, and for two that do not go together.
+pub(super) fn announced(call: &Call<'_>) -> Result<Option<(Algorithm, ChecksumType)>, S3Error> {
+    let Some(algorithm) = checksums::wanted(call)? else {
+        return match kind(call)? {
+            Some(_) => Err(invalid("A checksum type needs the checksum algorithm beside it.")),
+            None => Ok(None),
+        };
+    };
+    let kind = kind(call)?.unwrap_or(default_kind(algorithm));
+    check_fits(algorithm, kind)?;
+    Ok(Some((algorithm, kind)))
+}
+
+/// Prepares to verify a part of an upload for which `announced` was announced. Where the full object will have a
+/// checksum the parts get one, whether their senders know it or not.
+///
+/// # Errors
+/// `InvalidRequest` for a checksum of another algorithm.
+pub(super) fn for_part(
+    integrity: Integrity,
+    announced: Option<(ChecksumAlgorithm, ChecksumType)>,
+) -> Result<Integrity, S3Error> {
+    let Some((algorithm, kind)) = announced else { return Ok(integrity) };
+    let algorithm = checksums::from_store(algorithm);
+    match (integrity.claimed_algorithm(), kind) {
+        (Some(claimed), _) if claimed != algorithm => Err(mismatch(algorithm, claimed)),
+        (None, ChecksumType::FullObject) => Ok(integrity.computing(Some(algorithm))),
+        _ => Ok(integrity),
+    }
+}
+
+/// What a request for completion says of the object's checksum.
+pub(super) struct Claimed {
+    value: Option<Value>,
+    kind: Option<ChecksumType>,
+}
+
+struct Value {
+    algorithm: Algorithm,
+    bytes: Vec<u8>,
+    /// How many parts it is of, where it says so.
+    parts: Option<u32>,
+}
+
+impl Claimed {
+    /// Reads the `p-checksum-*` headers.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for more than one value, and for what is none.
+    pub(super) fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
+        let mut value = None;
+        for algorithm in Algorithm::ALL {
+            for text in call.vendor().get_all(algorithm.suffix()) {
+                if value.replace(Value::parse(algorithm, text)?).is_some() {
+                    return Err(invalid("Expecting a single checksum header."));
+                }
+            }
+        }
+        Ok(Self { value, kind: kind(call)? })
+    }
+
+    /// The checksum that the object gets, once it is certain that nothing else is claimed of it. Without an announcement
+    /// it is the one that is claimed, or the one that the parts have in common.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a part that has none, and for what was not announced; `BadDigest`; those of reading the parts.
+    pub(super) fn settle(
+        &self,
+        context: &Context,
+        call: &Call<'_>,
+        announced: Option<(ChecksumAlgorithm, ChecksumType)>,
+        parts: &[PartRecord],
+    ) -> Result<Option<Checksum>, S3Error> {
+        let announced = announced.map(|(algorithm, kind)| (checksums::from_store(algorithm), kind));
+        let Some((algorithm, kind)) = self.choose(announced, parts)? else { return Ok(None) };
+        let checksum = match of_parts(algorithm, kind, parts) {
+            Some(checksum) => checksum,
+            None if kind == ChecksumType::FullObject => read_back(context, call, algorithm, parts)?,
+            None => return Err(part_without(algorithm, parts)),
+        };
+        match &self.value {
+            Some(value) if !value.proves(&checksum, parts) => {
+                let message = format!(
+                    "The {} you specified did not match the calculated checksum.",
+                    algorithm.as_str()
+                );
+                Err(S3Error::new(ErrorCode::BadDigest).message(message))
+            }
+            _ => Ok(Some(checksum)),
+        }
+    }
+
+    fn choose(
+        &self,
+        announced: Option<(Algorithm, ChecksumType)>,
+        parts: &[PartRecord],
+    ) -> Result<Option<(Algorithm, ChecksumType)>, S3Error> {
+        let (algorithm, default) = match (announced, &self.value) {
+            (Some((algorithm, _)), Some(value)) if value.algorithm != algorithm => {
+                return Err(mismatch(algorithm, value.algorithm));
+            }
+            (Some((_, kind)), _) if self.kind.is_some_and(|claimed| claimed != kind) => {
+                return Err(invalid("The checksum type is not that of the multipart upload."));
+            }
+            (Some(announced), _) => announced,
+            (None, Some(Value { algorithm, parts: None, .. })) if algorithm.combines() => {
+                (*algorithm, ChecksumType::FullObject)
+            }
+            (None, Some(value)) => (value.algorithm, ChecksumType::Composite),
+            (None, None) => match common_algorithm(parts) {
+                Some(algorithm) => (algorithm, default_kind(algorithm)),
+                None => return Ok(None),
+            },
+        };
+        let kind = self.kind.unwrap_or(default);
+        check_fits(algorithm, kind)?;
+        Ok(Some((algorithm, kind)))
+    }
+}
+
+impl Value {
+    fn parse(algorithm: Algorithm, text: &[u8]) -> Result<Self, S3Error> {
+        let (value, parts) = match text.iter().rposition(|&b| b == b'-') {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        };
+        let count = |digits| std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        let malformed = || invalid(format!("Value for the {} header is invalid.", algorithm.suffix()));
+        let parts = parts.map(|digits| count(digits).ok_or_else(malformed)).transpose()?;
+        Ok(Self { algorithm, bytes: checksum::parse_value(algorithm, value)?, parts })
+    }
+
+    /// Whether the object is what the sender takes it for. A value that names no parts may also be that of all bytes.
+    fn proves(&self, checksum: &Checksum, parts: &[PartRecord]) -> bool {
+        let same = self.bytes == checksum.value;
+        match self.parts {
+            Some(count) => same && checksum.kind == ChecksumType::Composite && count == checksum.parts,
+            None => {
+                let full = || of_parts(self.algorithm, ChecksumType::FullObject, parts);
+                same || full().is_some_and(|full| full.value == self.bytes)
+            }
+        }
+    }
+}
+
+/// The checksum of an object of these parts; `None` where one of them lacks what it takes.
+fn of_parts(algorithm: Algorithm, kind: ChecksumType, parts: &[PartRecord]) -> Option<Checksum> {
+    let value_of = |part: &PartRecord| {
+        part.checksum.as_ref().filter(|own| is_of(own, algorithm)).map(|own| own.value.clone())
+    };
+    let values = parts.iter().map(value_of).collect::<Option<Vec<_>>>()?;
+    match kind {
+        ChecksumType::Composite => {
+            let mut running = Running::new(algorithm);
+            values.iter().for_each(|value| running.update(value));
+            let algorithm = checksums::to_store(algorithm);
+            Some(Checksum { algorithm, kind, parts: parts.len() as u32, value: running.finish() })
+        }
+        ChecksumType::FullObject => {
+            let none = Running::new(algorithm).finish();
+            let whole = values
+                .iter()
+                .zip(parts)
+                .try_fold(none, |whole, (value, part)| algorithm.combine(&whole, value, part.size))?;
+            Some(checksums::of_whole((algorithm, whole)))
+        }
+    }
+}
+
+/// The checksum of all bytes, where the parts came without.
+fn read_back(
+    context: &Context,
+    call: &Call<'_>,
+    algorithm: Algorithm,
+    parts: &[PartRecord],
+) -> Result<Checksum, S3Error> {
+    let mut running = Running::new(algorithm);
+    for part in parts {
+        let mut reader = context.store.read_part(part).for_client(call)?;
+        body::absorb(&mut reader, |bytes| running.update(bytes)).for_client(call)?;
+    }
+    Ok(checksums::of_whole((algorithm, running.finish())))
+}
+
+fn is_of(checksum: &Checksum, algorithm: Algorithm) -> bool {
+    checksum.algorithm == checksums::to_store(algorithm)
+}
+
+/// The algorithm of the checksums of all parts.
+fn common_algorithm(parts: &[PartRecord]) -> Option<Algorithm> {
+    let first = checksums::from_store(parts.first()?.checksum.as_ref()?.algorithm);
+    let same = |part: &PartRecord| part.checksum.as_ref().is_some_and(|own| is_of(own, first));
+    parts.iter().all(same).then_some(first)
+}
+
+/// The value of `p-checksum-type`.
+fn kind(call: &Call<'_>) -> Result<Option<ChecksumType>, S3Error> {
+    match call.p("checksum-type") {
+        None => Ok(None),
+        Some("COMPOSITE") => Ok(Some(ChecksumType::Composite)),
+        Some("FULL_OBJECT") => Ok(Some(ChecksumType::FullObject)),
+        Some(_) => Err(invalid("The checksum type must be COMPOSITE or FULL_OBJECT.")),
+    }
+}
+
+fn default_kind(algorithm: Algorithm) -> ChecksumType {
+    match algorithm {
+        Algorithm::Crc64Nvme => ChecksumType::FullObject,
+        Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Sha1 | Algorithm::Sha256 => ChecksumType::Composite,
+    }
+}
+
+/// Digests are never of the full object, since that would have to be read for it; CRC-64 is never composite.
+fn check_fits(algorithm: Algorithm, kind: ChecksumType) -> Result<(), S3Error> {
+    let fits = match kind {
+        ChecksumType::FullObject => algorithm.combines(),
+        ChecksumType::Composite => algorithm != Algorithm::Crc64Nvme,
+    };
+    if fits {
+        return Ok(());
+    }
+    let (kind, algorithm) = (checksums::type_name(kind), algorithm.as_str());
+    Err(invalid(format!("The {kind} checksum type cannot be used with the {algorithm} checksum algorithm.")))
+}
+
+fn mismatch(expected: Algorithm, actual: Algorithm) -> S3Error {
+    let (expected, actual) = (expected.as_str(), actual.as_str());
+    invalid(format!(
+        "Checksum Type mismatch occurred, expected checksum Type: {expected}, actual checksum Type: {actual}"
+    ))
+}
+
+fn part_without(algorithm: Algorithm, parts: &[PartRecord]) -> S3Error {
+    let lacks = |part: &&PartRecord| !part.checksum.as_ref().is_some_and(|own| is_of(own, algorithm));
+    let number = parts.iter().find(lacks).map_or(0, |part| part.number);
+    let name = algorithm.as_str();
+    invalid(format!(
+        "The upload was created using the {name} checksum. Part {number} was uploaded without it."
+    ))
+}
+
+fn invalid(message: impl Into<String>) -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest).message(message)
+}

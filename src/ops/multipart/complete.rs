@@ -1,0 +1,183 @@
+//! CompleteMultipartUpload.
+
+use std::sync::Arc;
+
+use super::checksum::Claimed;
+use super::part_list::PartList;
+use super::{etag_of, upload_id};
+use crate::auth::Authorized;
+use crate::ops::failure::{self, ForClient as _};
+use crate::ops::{Context, body, checksums, keep_alive, new_object, version_id};
+use crate::s3::render::xml;
+use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
+use crate::store::{
+    Checksum, Commit, Completion, ETag, PartRecord, Store, StoreError, Upload, UploadId, VersionRecord,
+    WriteCondition, Written,
+};
+
+/// CompleteMultipartUpload. Durable once the answer tells of the object. Whatever can be refused is refused before the
+/// answer may begin.
+pub(in crate::ops) fn complete(
+    context: &Context,
+    _: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    check_body(call)?;
+    let wanted = Wanted::from_headers(call)?;
+    let state = State::find(context, call)?;
+    let list = PartList::read(call)?;
+    match state {
+        State::Completed(version) if list.made(&version) => Ok(repeated(context, call, &version)),
+        State::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
+        State::InProgress(upload) => {
+            let parts = list.choose(&upload.parts)?;
+            let commit = wanted.settle(context, call, &upload, &parts)?;
+            commit_parts(context, call, Completion { upload: upload.record.id, parts, commit })
+        }
+    }
+}
+
+/// A form is what clients send who do not know what they send (S3 API reference, CompleteMultipartUpload).
+fn check_body(call: &Call<'_>) -> Result<(), S3Error> {
+    body::announced_length(&call.request.body)?;
+    let content_type = call.headers().get_str("content-type").unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return Err(S3Error::new(ErrorCode::InvalidRequest)
+            .message("The Content-Type of a list of parts must not be application/x-www-form-urlencoded."));
+    }
+    Ok(())
+}
+
+/// What has become of the upload.
+enum State {
+    InProgress(Upload),
+    /// A client that did not get the answer asks again. Those of the service's own dialect are told that there is no such
+    /// upload.
+    Completed(VersionRecord),
+}
+
+impl State {
+    fn find(context: &Context, call: &Call<'_>) -> Result<Self, S3Error> {
+        let id = upload_id(call)?;
+        match context.store.upload(call.bucket(), call.key(), id) {
+            Err(StoreError::NoSuchUpload) if call.dialect == Dialect::Aws => {
+                let made = context.store.find_completed(call.bucket(), call.key(), id).for_client(call)?;
+                made.map(State::Completed).ok_or(StoreError::NoSuchUpload).for_client(call)
+            }
+            upload => upload.map(State::InProgress).for_client(call),
+        }
+    }
+}
+
+/// What the headers say of the object that is to be.
+struct Wanted {
+    condition: WriteCondition,
+    size: Option<u64>,
+    claimed: Claimed,
+}
+
+impl Wanted {
+    fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
+        let condition = new_object::condition(call)?;
+        let size = call.p("mp-object-size").map(|text| {
+            let message = "The size of the object is a number of bytes.";
+            text.parse().map_err(|_| S3Error::invalid_argument("mp-object-size", text, message))
+        });
+        Ok(Self { condition, size: size.transpose()?, claimed: Claimed::from_headers(call)? })
+    }
+
+    fn settle(
+        self,
+        context: &Context,
+        call: &Call<'_>,
+        upload: &Upload,
+        parts: &[PartRecord],
+    ) -> Result<Commit, S3Error> {
+        let size: u64 = parts.iter().map(|part| part.size).sum();
+        if self.size.is_some_and(|wanted| wanted != size) {
+            return Err(S3Error::new(ErrorCode::InvalidRequest)
+                .message(format!("The size of the object is {size} bytes, not what was specified.")));
+        }
+        let checksum = self.claimed.settle(context, call, upload.record.checksum, parts)?;
+        new_object::check_early(context, call, &self.condition)?;
+        let md5s: Vec<_> = parts.iter().map(|part| part.md5).collect();
+        Ok(Commit {
+            etag: etag_of(&md5s),
+            attributes: upload.record.attributes.clone(),
+            checksums: checksum.into_iter().collect(),
+            tags: upload.record.tags.clone(),
+            condition: self.condition,
+        })
+    }
+}
+
+/// Has the parts made an object, and keeps the client waiting meanwhile.
+fn commit_parts(context: &Context, call: &Call<'_>, completion: Completion) -> Result<Response, S3Error> {
+    let response = answer(context, call, completion.commit.etag, &completion.commit.checksums);
+    let commit = Committing {
+        store: Arc::clone(&context.store),
+        id: call.id.clone(),
+        dialect: call.dialect,
+        bucket: call.bucket().to_owned(),
+        key: call.key().to_owned(),
+    };
+    keep_alive::answer(context.keep_alive, call, move || {
+        let written = commit.run(completion)?;
+        Ok(version_id::announce(response, &written))
+    })
+}
+
+/// What a commit takes with it to its thread.
+struct Committing {
+    store: Arc<Store>,
+    id: RequestId,
+    dialect: Dialect,
+    bucket: String,
+    key: String,
+}
+
+impl Committing {
+    fn run(self, completion: Completion) -> Result<Written, S3Error> {
+        let (upload, etag) = (completion.upload, completion.commit.etag);
+        let written = self.store.complete_upload(&self.bucket, &self.key, completion);
+        let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
+        written.map_err(|error| failure::told(&error, &self.id))
+    }
+
+    /// A client that became impatient and asked again while its first request was at work gets the same answer twice.
+    fn made_meanwhile(&self, error: StoreError, upload: UploadId, etag: ETag) -> Result<Written, StoreError> {
+        if error != StoreError::NoSuchUpload || self.dialect != Dialect::Aws {
+            return Err(error);
+        }
+        let made = self.store.find_completed(&self.bucket, &self.key, upload)?;
+        let version = made.filter(|version| version.etag == etag).ok_or(error)?;
+        Ok(written(&version))
+    }
+}
+
+/// The answer to a client that asks again.
+fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Response {
+    version_id::announce(answer(context, call, version.etag, &version.checksums), &written(version))
+}
+
+fn written(version: &VersionRecord) -> Written {
+    Written { id: version.id, null: version.null, modified: version.modified }
+}
+
+fn answer(context: &Context, call: &Call<'_>, etag: ETag, kept: &[Checksum]) -> Response {
+    let mut document = context.document("CompleteMultipartUploadResult");
+    document.leaf("Location", &location(call));
+    document.leaf("Bucket", call.bucket());
+    document.leaf("Key", call.key());
+    document.leaf("ETag", &etag.to_string());
+    checksums::write(&mut document, kept);
+    xml(200, document)
+}
+
+/// The URI of the object, as the client itself would write it.
+fn location(call: &Call<'_>) -> String {
+    let scheme = if call.request.secure { "https" } else { "http" };
+    let host = call.headers().get_str("host").unwrap_or_default();
+    format!("{scheme}://{host}{}", call.request.path)
+}

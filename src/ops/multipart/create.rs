@@ -1,0 +1,44 @@
+//! CreateMultipartUpload and AbortMultipartUpload.
+
+use super::{checksum, upload_id};
+use crate::auth::Authorized;
+use crate::ops::failure::ForClient as _;
+use crate::ops::{Context, checksums, new_object, tagging};
+use crate::s3::render::xml;
+use crate::s3::{Call, Response, S3Error};
+use crate::store::NewUpload;
+
+/// CreateMultipartUpload. Durable on return.
+pub(in crate::ops) fn create(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    new_object::check_served(call)?;
+    let announced = checksum::announced(call)?;
+    let new = NewUpload {
+        initiator: proof.user().to_owned(),
+        checksum: announced.map(|(algorithm, kind)| (checksums::to_store(algorithm), kind)),
+        attributes: new_object::attributes(call)?,
+        tags: tagging::of_new(proof, call)?,
+    };
+    let upload = context.store.create_upload(call.bucket(), call.key(), new).for_client(call)?;
+    let mut document = context.document("InitiateMultipartUploadResult");
+    document.leaf("Bucket", call.bucket());
+    document.leaf("Key", call.key());
+    document.leaf("UploadId", &upload.id.to_string());
+    let response = xml(200, document);
+    Ok(match announced {
+        Some((algorithm, kind)) => response
+            .header("p-checksum-algorithm", algorithm.as_str())
+            .header("p-checksum-type", checksums::type_name(kind)),
+        None => response,
+    })
+}
+
+/// AbortMultipartUpload. Durable on return.
+pub(in crate::ops) fn abort(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let upload = upload_id(call)?;
+    context.store.abort_upload(call.bucket(), call.key(), upload).for_client(call)?;
+    Ok(Response::new(204))
+}

@@ -1,0 +1,60 @@
+//! ListParts.
+
+use super::upload_id;
+use crate::auth::Authorized;
+use crate::ops::failure::ForClient as _;
+use crate::ops::listing::{Listing, write_user};
+use crate::ops::{Context, checksums};
+use crate::s3::render::xml;
+use crate::s3::{Call, Response, S3Error};
+use crate::store::{ETag, PartRecord, UploadRecord};
+use crate::xml::Writer;
+
+/// ListParts.
+pub(in crate::ops) fn list_parts(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    let listing = Listing::parse(&call.query, "max-parts", 0..=i32::MAX as usize)?;
+    let marker = call.query.number("part-number-marker", 0..=i32::MAX as u32)?.unwrap_or(0);
+    let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let upload = context.store.upload(call.bucket(), call.key(), upload_id(call)?).for_client(call)?;
+    let rest = &upload.parts[upload.parts.partition_point(|part| part.number <= marker)..];
+    let page = &rest[..rest.len().min(listing.limit)];
+
+    let mut document = context.document("ListPartsResult");
+    document.leaf("Bucket", &bucket.name);
+    listing.write_encoding(&mut document);
+    document.leaf("Key", &listing.name(call.key()));
+    document.leaf("UploadId", &upload.record.id.to_string());
+    document.number("PartNumberMarker", marker);
+    document.number("NextPartNumberMarker", page.last().map_or(marker, |part| part.number));
+    document.number("MaxParts", listing.limit);
+    // A client that asked for none must not be sent round in circles.
+    document.number("IsTruncated", page.len() < rest.len() && listing.limit > 0);
+    page.iter().for_each(|part| write_part(&mut document, part));
+    write_user(&mut document, "Initiator", &upload.record.initiator);
+    write_user(&mut document, "Owner", &bucket.owner);
+    document.leaf("StorageClass", "STANDARD");
+    write_announced(&mut document, &upload.record);
+    Ok(xml(200, document))
+}
+
+fn write_part(document: &mut Writer, part: &PartRecord) {
+    document.element("Part", |entry| {
+        entry.number("PartNumber", part.number);
+        entry.leaf("LastModified", &part.modified.to_iso8601());
+        entry.leaf("ETag", &ETag::Md5(part.md5).to_string());
+        entry.number("Size", part.size);
+        part.checksum.iter().for_each(|checksum| checksums::write_value(entry, checksum));
+    });
+}
+
+/// Writes what checksums an upload was announced to have.
+pub(super) fn write_announced(document: &mut Writer, upload: &UploadRecord) {
+    if let Some((algorithm, kind)) = upload.checksum {
+        document.leaf("ChecksumAlgorithm", checksums::from_store(algorithm).as_str());
+        document.leaf("ChecksumType", checksums::type_name(kind));
+    }
+}

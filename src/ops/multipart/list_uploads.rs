@@ -1,0 +1,90 @@
+//! ListMultipartUploads.
+
+use super::list_parts::write_announced;
+use crate::auth::Authorized;
+use crate::ops::Context;
+use crate::ops::failure::ForClient as _;
+use crate::ops::listing::{Listing, write_user};
+use crate::s3::render::xml;
+use crate::s3::{Call, Query, Response, S3Error};
+use crate::store::{UploadId, UploadRecord, UploadsItem};
+use crate::xml::Writer;
+
+/// ListMultipartUploads.
+pub(in crate::ops) fn list_uploads(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    let listing = Listing::parse(&call.query, "max-uploads", 1..=i32::MAX as usize)?;
+    let marker = Marker::parse(&call.query)?;
+    let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let query = listing.query(marker.key.map(str::to_owned));
+    let page = context.store.list_uploads(call.bucket(), &query, marker.upload).for_client(call)?;
+
+    let mut document = context.document("ListMultipartUploadsResult");
+    document.leaf("Bucket", &bucket.name);
+    marker.write(&mut document, &listing);
+    if let Some(last) = page.items.last().filter(|_| page.truncated) {
+        write_next(&mut document, &listing, last);
+    }
+    listing.write_head(&mut document, "MaxUploads", page.truncated);
+    let mut prefixes = Vec::new();
+    for item in &page.items {
+        match item {
+            UploadsItem::Upload { key, upload } => {
+                write_upload(&mut document, &listing.name(key), upload, &bucket.owner);
+            }
+            UploadsItem::Prefix(prefix) => prefixes.push(prefix.as_str()),
+        }
+    }
+    listing.write_prefixes(&mut document, prefixes.into_iter());
+    Ok(xml(200, document))
+}
+
+/// Where the page before this one ended.
+struct Marker<'q> {
+    key: Option<&'q str>,
+    /// Uploads for that key follow, too, if their ids are greater.
+    upload: Option<UploadId>,
+}
+
+impl<'q> Marker<'q> {
+    fn parse(query: &'q Query) -> Result<Self, S3Error> {
+        let given = |name| query.get(name).filter(|text| !text.is_empty());
+        let key = given("key-marker");
+        let upload = match given("upload-id-marker").filter(|_| key.is_some()) {
+            None => None,
+            Some(text) => Some(UploadId::parse(text).ok_or_else(|| {
+                S3Error::invalid_argument("upload-id-marker", text, "Invalid uploadId marker")
+            })?),
+        };
+        Ok(Self { key, upload })
+    }
+
+    fn write(&self, document: &mut Writer, listing: &Listing<'_>) {
+        document.leaf("KeyMarker", &listing.name(self.key.unwrap_or_default()));
+        document.leaf("UploadIdMarker", &self.upload.map(|id| id.to_string()).unwrap_or_default());
+    }
+}
+
+fn write_next(document: &mut Writer, listing: &Listing<'_>, last: &UploadsItem) {
+    let (key, id) = match last {
+        UploadsItem::Upload { key, upload } => (key, upload.id.to_string()),
+        UploadsItem::Prefix(prefix) => (prefix, String::new()),
+    };
+    document.leaf("NextKeyMarker", &listing.name(key));
+    document.leaf("NextUploadIdMarker", &id);
+}
+
+fn write_upload(document: &mut Writer, key: &str, upload: &UploadRecord, owner: &str) {
+    document.element("Upload", |entry| {
+        entry.leaf("Key", key);
+        entry.leaf("UploadId", &upload.id.to_string());
+        write_user(entry, "Initiator", &upload.initiator);
+        write_user(entry, "Owner", owner);
+        entry.leaf("StorageClass", "STANDARD");
+        entry.leaf("Initiated", &upload.initiated.to_iso8601());
+        write_announced(entry, upload);
+    });
+}

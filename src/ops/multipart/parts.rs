@@ -1,0 +1,101 @@
+//! UploadPart and UploadPartCopy.
+
+use std::ops::Range;
+
+use super::{checksum, upload_id};
+use crate::auth::Authorized;
+use crate::base::limits::PART_NUMBER_MAX;
+use crate::ops::failure::ForClient as _;
+use crate::ops::{Context, body, checksums, find, new_object};
+use crate::s3::integrity::Integrity;
+use crate::s3::range::ByteRange;
+use crate::s3::render::xml;
+use crate::s3::{Call, Response, S3Error};
+use crate::store::ETag;
+
+/// UploadPart. Durable on return. All that can be refused without the body is refused before it is asked for.
+pub(in crate::ops) fn upload_part(
+    context: &Context,
+    _: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    let length = body::announced_length(&call.request.body)?;
+    body::check_size(length.unwrap_or(0))?;
+    let number = part_number(call)?;
+    new_object::check_served(call)?;
+    let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
+    let id = upload_id(call)?;
+    let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
+    let mut integrity = checksum::for_part(integrity, upload.checksum)?;
+    let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
+    let mut writer = writer.for_client(call)?;
+
+    body::receive(call, &mut integrity, |bytes| writer.write(bytes))?;
+    let verified = integrity.verify(call.request.body.reader.trailers())?;
+
+    let checksum = verified.checksum.map(checksums::of_whole);
+    let part = writer.commit(verified.md5, checksum).for_client(call)?;
+    let response = Response::new(200).header("ETag", ETag::Md5(part.md5).to_string());
+    Ok(match &part.checksum {
+        Some(checksum) => response.header(checksums::header(checksum), checksums::text(checksum)),
+        None => response,
+    })
+}
+
+/// UploadPartCopy. Durable on return. The part shares the bytes of its source; they are read once, for their digests.
+pub(in crate::ops) fn copy_part(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    let number = part_number(call)?;
+    new_object::check_served(call)?;
+    let id = upload_id(call)?;
+    let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
+    let source = find::source(context, proof, call)?;
+    let range = source_range(call, source.found.version.size)?;
+    let bytes = source.bytes(range.clone())?;
+
+    let algorithm = upload.checksum.map(|(algorithm, _)| checksums::from_store(algorithm));
+    let mut integrity = Integrity::none().computing(algorithm);
+    let mut reader = context.store.read(&bytes.version, range).for_client(call)?;
+    body::absorb(&mut reader, |bytes| integrity.update(bytes)).for_client(call)?;
+    let computed = integrity.verify(&[])?;
+
+    let (object, checksum) = ((call.bucket(), call.key()), computed.checksum.map(checksums::of_whole));
+    let part = context.store.copy_part(bytes, object, (id, number), computed.md5, checksum);
+    let part = source.copied(part, call)?;
+    let mut document = context.document("CopyPartResult");
+    document.leaf("LastModified", &part.modified.to_iso8601());
+    document.leaf("ETag", &ETag::Md5(part.md5).to_string());
+    part.checksum.iter().for_each(|checksum| checksums::write_value(&mut document, checksum));
+    Ok(source.announce(xml(200, document)))
+}
+
+/// The bytes of the source that are to be copied: both ends must be named and lie in it (S3 API reference, UploadPartCopy,
+/// "x-amz-copy-source-range").
+fn source_range(call: &Call<'_>, size: u64) -> Result<Range<u64>, S3Error> {
+    let Some(text) = call.p("copy-source-range") else { return Ok(0..size) };
+    let name = format!("{}copy-source-range", call.dialect.header_prefix());
+    match ByteRange::parse(text) {
+        Some(ByteRange::Closed { first, last }) if last < size => Ok(first..last + 1),
+        Some(ByteRange::Closed { .. }) => {
+            let message = format!("Range specified is not valid for source object of size: {size}");
+            Err(S3Error::invalid_argument(&name, text, message))
+        }
+        _ => {
+            let message = format!(
+                "The {name} value must be of the form bytes=first-last where first and last are the zero-based \
+                 offsets of the first and last bytes to copy"
+            );
+            Err(S3Error::invalid_argument(&name, text, message))
+        }
+    }
+}
+
+fn part_number(call: &Call<'_>) -> Result<u32, S3Error> {
+    let message = || format!("Part number must be an integer between 1 and {PART_NUMBER_MAX}, inclusive");
+    let text = call.query.get("partNumber").unwrap_or_default();
+    let number = call.query.number("partNumber", 1..=PART_NUMBER_MAX).ok().flatten();
+    number.ok_or_else(|| S3Error::invalid_argument("partNumber", text, message()))
+}

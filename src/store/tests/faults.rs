@@ -1,0 +1,85 @@
+//! Syncs that fail, disks that are full, and syncs that take their time.
+
+use super::model::Model;
+use super::script::{Halt, InDoubt, MORE_WORK, WORK, work};
+use super::*;
+use crate::fs::sim::{CrashPolicy, Op, OpKind};
+
+/// A store that has met a failed sync takes no more writes, and goes on reading.
+fn check_latched(halt: &Halt) {
+    let Some(store) = &halt.store else {
+        return;
+    };
+    assert!(matches!(halt.error, Some(StoreError::ReadOnly(_) | StoreError::Io(_))), "{:?}", halt.error);
+    let refused = |answer: Result<(), StoreError>| matches!(answer, Err(StoreError::ReadOnly(_)));
+    assert!(store.health().read_only.is_some(), "the store goes on after {:?}", halt.error);
+    assert!(refused(store.create_bucket("new", "admin").map(|_| ())));
+    assert!(refused(store.checkpoint()));
+    if store.bucket("a").is_ok() {
+        assert!(refused(put(store, "a", "small", b"more").map(|_| ())));
+        assert!(refused(put(store, "a", "small", &bytes(1, 100_000)).map(|_| ())));
+        assert!(refused(delete(store, "a", "small", Selector::Current).map(|_| ())));
+    }
+    assert!(halt.doubt.before.agrees_with(&Model::of(store)), "readers see what was acknowledged");
+}
+
+/// Lets every sync of the work fail, one after the other.
+fn sweep_of_failed_syncs(options: Options) {
+    for failing in 1.. {
+        let fs = SimFs::new();
+        fs.fail_sync_at(failing);
+        let outcome = work(&fs, options, WORK, Model::default());
+        if fs.syncs() < failing {
+            assert!(outcome.is_ok(), "no sync failed");
+            println!("the work takes {} syncs", fs.syncs());
+            return;
+        }
+        let failed = nth_sync(&fs, failing);
+        println!("sync {failing} failed: {failed:?}");
+        let doubt = match outcome {
+            Ok(done) => {
+                // Closing goes without its checkpoint where that fails, and the next start has a disk that works.
+                assert!(failed.path.ends_with(".checkpoint.new") || failed.kind == OpKind::SyncDir);
+                InDoubt::nothing(done)
+            }
+            Err(halt) => {
+                check_latched(&halt);
+                halt.doubt
+            }
+        };
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(failing)] {
+            doubt.recover(&fs.crash(policy), options).expect("the store opens");
+        }
+        // Where the sync of a directory fails no process can go on: the file system turns read-only.
+        if failed.kind == OpKind::SyncData {
+            restart_without_a_crash(&fs, options, &doubt);
+        }
+    }
+}
+
+fn nth_sync(fs: &SimFs, nth: u64) -> Op {
+    let is_sync = |op: &Op| matches!(op.kind, OpKind::SyncData | OpKind::SyncDir);
+    fs.trace().into_iter().filter(is_sync).nth(nth as usize - 1).expect("it was counted")
+}
+
+/// The operator starts the store anew, while the cache still shows what the disk does not hold.
+fn restart_without_a_crash(fs: &SimFs, options: Options, doubt: &InDoubt) {
+    let next = fs.kill();
+    let (store, found) = doubt.recover(&next, options).expect("the store opens");
+    drop(store);
+    let Ok(done) = work(&next, options, MORE_WORK, found) else {
+        panic!("the disk works again");
+    };
+    let crashed = next.crash(CrashPolicy::DropAll);
+    InDoubt::nothing(done).recover(&crashed, options).expect("the store opens");
+}
+
+#[test]
+fn a_failed_sync_ends_all_writing_and_loses_nothing_that_was_acknowledged() {
+    sweep_of_failed_syncs(options());
+}
+
+#[test]
+fn it_does_so_too_where_segments_are_sealed_and_checkpoints_written_meanwhile() {
+    sweep_of_failed_syncs(Options { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() });
+}

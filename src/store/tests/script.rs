@@ -1,0 +1,138 @@
+//! A scripted day in the life of a store, until something goes wrong.
+
+use super::model::{If, Model, Step, Which};
+use super::*;
+
+use Step::{Checkpoint, Create, Delete, Drop, Put, Reopen};
+
+/// Everything that changes a store, small and large, with conditions, versions, buckets that come and go, checkpoints and
+/// restarts.
+pub(super) const WORK: &[Step] = &[
+    Create("a"),
+    Put("a", "small", 1, 100, If::Always),
+    Put("a", "blocks", 2, 70_000, If::Always),
+    Put("a", "big", 3, 300_000, If::Absent),
+    Put("a", "small", 4, 5_000, If::Is(1, 100)),
+    Put("a", "empty", 5, 0, If::Always),
+    Delete("a", &[("blocks", Which::Current)]),
+    Step::Versioning("a", Versioning::Enabled),
+    Put("a", "small", 6, 6_000, If::Always),
+    Put("a", "small", 7, 66_000, If::Always),
+    Delete("a", &[("small", Which::Current)]),
+    Step::DeleteLong("a"),
+    Put("a", "small", 8, 800, If::Absent),
+    Put("a", "small", 9, 900, If::Absent),
+    Put("a", "small", 10, 1_000, If::Is(8, 800)),
+    Checkpoint,
+    Delete("a", &[("small", Which::Nth(2)), ("big", Which::Null), ("never", Which::Current)]),
+    Reopen { close: true },
+    Step::Versioning("a", Versioning::Suspended),
+    Put("a", "small", 11, 1_100, If::Always),
+    Delete("a", &[("small", Which::Current), ("big", Which::Current), ("small", Which::Null)]),
+    Delete("a", &[("small", Which::Nth(1)), ("never", Which::Nth(0)), ("big", Which::Nth(0))]),
+    Create("b"),
+    Create("a"),
+    Put("b", "x", 12, 200, If::Always),
+    Drop("b"),
+    Delete("b", &[("x", Which::Current)]),
+    Drop("b"),
+    Reopen { close: false },
+    Create("b"),
+    Put("b", "x", 13, 140_000, If::Always),
+    Checkpoint,
+    Put("b", "y", 14, 10, If::Always),
+];
+
+/// What goes on after a recovery.
+pub(super) const MORE_WORK: &[Step] = &[
+    Create("c"),
+    Put("c", "small", 20, 2_000, If::Always),
+    Put("c", "big", 21, 150_000, If::Always),
+    Checkpoint,
+    Delete("c", &[("small", Which::Current)]),
+    Reopen { close: false },
+    Put("c", "last", 22, 300, If::Absent),
+];
+
+/// What a crash may leave: what was acknowledged, or that and the step that was under way.
+pub(super) struct InDoubt {
+    pub(super) before: Model,
+    after: Model,
+}
+
+impl InDoubt {
+    pub(super) fn nothing(model: Model) -> Self {
+        Self { before: model.clone(), after: model }
+    }
+
+    /// Opens the store and reads what has become of it.
+    pub(super) fn recover(&self, fs: &SimFs, options: Options) -> Result<(Store, Model), OpenError> {
+        let store = open_with(fs, options)?;
+        let health = store.health();
+        assert_eq!((health.read_only, health.damage), (None, vec![]));
+        let found = Model::of(&store);
+        assert!(
+            self.before.agrees_with(&found) || self.after.agrees_with(&found),
+            "acknowledged: {:#?}\nunder way: {:#?}\nfound: {found:#?}",
+            self.before,
+            self.after
+        );
+        Ok((store, found))
+    }
+}
+
+/// Where the steps came to an end before their time.
+pub(super) struct Halt {
+    pub(super) doubt: InDoubt,
+    /// The store, where it was open.
+    pub(super) store: Option<Store>,
+    /// What the step that failed was answered.
+    pub(super) error: Option<StoreError>,
+}
+
+impl Halt {
+    fn not_open(model: Model) -> Box<Self> {
+        Box::new(Self { doubt: InDoubt::nothing(model), store: None, error: None })
+    }
+
+    fn during(step: &Step, mut model: Model, store: Store, error: StoreError) -> Box<Self> {
+        model.learn_ids(&store);
+        let after = model.after(step).unwrap_or_else(|_| model.clone());
+        Box::new(Self { doubt: InDoubt { before: model, after }, store: Some(store), error: Some(error) })
+    }
+}
+
+/// Does the steps until one fails that ought not to.
+pub(super) fn work(
+    fs: &SimFs,
+    options: Options,
+    steps: &[Step],
+    mut model: Model,
+) -> Result<Model, Box<Halt>> {
+    let Ok(mut store) = open_with(fs, options) else {
+        return Err(Halt::not_open(model));
+    };
+    for step in steps {
+        assert_eq!(store.health().torn_groups, 0, "whoever had the store before left it in good order");
+        if let Reopen { close } = step {
+            model.learn_ids(&store);
+            if *close {
+                store.close();
+            }
+            drop(store);
+            match open_with(fs, options) {
+                Ok(again) => store = again,
+                Err(_) => return Err(Halt::not_open(model)),
+            }
+            continue;
+        }
+        match (step.run(&store), model.after(step)) {
+            (Ok(()), Ok(after)) => model = after,
+            (Err(error), Err(refusal)) if error == refusal => {}
+            (Ok(()), Err(refusal)) => panic!("{step:?} ought to have been refused: {refusal}"),
+            (Err(error), _) => return Err(Halt::during(step, model, store, error)),
+        }
+    }
+    model.learn_ids(&store);
+    Ok(model)
+}

@@ -1,0 +1,56 @@
+use std::time::Duration;
+
+use super::*;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn open_at(clock: &Arc<ManualClock>, abort_uploads_after: Option<Duration>) -> Store {
+    let options = Options { abort_uploads_after, ..options() };
+    let store = Store::open(Arc::new(SimFs::new()), clock.clone(), &SeededEntropy::new(1), options).unwrap();
+    store.create_bucket("a", "admin").unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    store
+}
+
+fn begin(store: &Store, bucket: &str, key: &str) -> UploadId {
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    store.create_upload(bucket, key, new).unwrap().id
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)))
+}
+
+#[test]
+fn uploads_older_than_the_age_are_aborted_and_their_parts_freed() {
+    let clock = clock();
+    let store = open_at(&clock, Some(HOUR));
+    // More than one page of them.
+    let old: Vec<_> = (0..1005).map(|i| format!("k{i}")).map(|key| (begin(&store, "b", &key), key)).collect();
+    begin(&store, "a", "k0");
+    let mut part = store.part_writer("b", "k7", old[7].0, 1, None).unwrap();
+    part.write(&bytes(1, 100_000)).unwrap();
+    part.commit([0; 16], None).unwrap();
+    clock.advance(HOUR);
+    let young = begin(&store, "b", "k7");
+    assert_eq!(store.abort_stale_uploads(), Ok(0));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(store.abort_stale_uploads(), Ok(1006));
+    assert_eq!(store.upload_record("b", "k7", young).unwrap().id, young);
+    for (id, key) in old {
+        assert_eq!(store.upload_record("b", &key, id), Err(StoreError::NoSuchUpload));
+    }
+    assert_eq!(store.health().live_bytes, 0);
+    assert_eq!(store.abort_stale_uploads(), Ok(0));
+}
+
+#[test]
+fn no_upload_is_too_old_where_no_age_is_set() {
+    let clock = clock();
+    let store = open_at(&clock, None);
+    let id = begin(&store, "b", "k");
+    clock.advance(HOUR * 24 * 365);
+    assert_eq!(store.abort_stale_uploads(), Ok(0));
+    assert!(store.upload_record("b", "k", id).is_ok());
+}

@@ -1,0 +1,155 @@
+//! What happens while a sync takes its time: nothing is seen, nobody is answered, and those who come meanwhile share the
+//! next group.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::fs::sim::{CrashPolicy, Op, OpKind, SyncGate};
+
+/// Long enough to notice an answer that comes too early; a slow machine notices less, and fails nothing.
+const A_MOMENT: Duration = Duration::from_millis(50);
+
+const BOTH: [&str; 2] = ["data/", "meta/"];
+
+/// A store with a bucket, an object and a segment, which commits nothing by itself.
+fn store_with_an_object(fs: &SimFs) -> Arc<Store> {
+    let store = Arc::new(open(fs));
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "old", b"old").unwrap();
+    store
+}
+
+/// Does something in a thread, which answers when it is done.
+fn begin<T: Send + 'static>(
+    store: &Arc<Store>,
+    act: impl FnOnce(&Store) -> T + Send + 'static,
+) -> Receiver<T> {
+    let (done, answer) = mpsc::channel();
+    let store = store.clone();
+    thread::spawn(move || done.send(act(&store)));
+    answer
+}
+
+fn hold(fs: &SimFs, prefix: &str, act: impl FnOnce()) -> SyncGate {
+    let gate = fs.hold_syncs(prefix);
+    act();
+    assert!(gate.wait_until_held(1), "a sync of {prefix} was asked for");
+    gate
+}
+
+fn syncs_of(trace: &[Op], prefix: &str) -> usize {
+    trace.iter().filter(|op| op.kind == OpKind::SyncData && op.path.starts_with(prefix)).count()
+}
+
+#[test]
+fn a_put_is_neither_seen_nor_answered_before_both_syncs_are_done() {
+    for prefix in BOTH {
+        let fs = SimFs::new();
+        let store = store_with_an_object(&fs);
+        let mut answer = None;
+        let gate = hold(&fs, prefix, || answer = Some(begin(&store, |store| put(store, "b", "new", b"new"))));
+        let answer = answer.unwrap();
+        assert_eq!(answer.recv_timeout(A_MOMENT), Err(RecvTimeoutError::Timeout));
+        assert_eq!(get(&store, "b", "new"), Err(StoreError::NoSuchKey));
+        assert_eq!(keys(&store, "b"), ["old"]);
+        assert_eq!(store.health().versions, 1);
+        drop(gate);
+        answer.recv().unwrap().unwrap();
+        assert_eq!(get(&store, "b", "new").unwrap(), b"new");
+        assert_eq!(keys(&store, "b"), ["new", "old"]);
+    }
+}
+
+#[test]
+fn a_delete_and_a_bucket_are_neither_seen_nor_answered_before_the_log_is_synced() {
+    let fs = SimFs::new();
+    let store = store_with_an_object(&fs);
+    let mut answer = None;
+    let gate =
+        hold(&fs, "meta/", || answer = Some(begin(&store, |s| delete(s, "b", "old", Selector::Current))));
+    let created = begin(&store, |store| store.create_bucket("new", "admin"));
+    let answer = answer.unwrap();
+    assert_eq!(answer.recv_timeout(A_MOMENT), Err(RecvTimeoutError::Timeout));
+    assert_eq!(created.recv_timeout(A_MOMENT), Err(RecvTimeoutError::Timeout));
+    assert_eq!(get(&store, "b", "old").unwrap(), b"old");
+    assert_eq!(store.buckets().len(), 1);
+    drop(gate);
+    answer.recv().unwrap().unwrap();
+    created.recv().unwrap().unwrap();
+    assert_eq!(get(&store, "b", "old"), Err(StoreError::NoSuchKey));
+    assert_eq!(store.buckets().len(), 2);
+}
+
+#[test]
+fn a_large_object_is_synced_before_its_entry_is_written() {
+    let fs = SimFs::new();
+    let store = store_with_an_object(&fs);
+    let before = fs.trace().len();
+    put(&store, "b", "large", &bytes(1, 200_000)).unwrap();
+    let trace = &fs.trace()[before..];
+    let entry = trace.iter().position(|op| op.kind == OpKind::Write && op.path.starts_with("meta/")).unwrap();
+    let (first, then) = trace.split_at(entry);
+    assert!(syncs_of(first, "data/") > 0, "{first:?}");
+    assert!(
+        first.iter().rev().find(|op| op.path.ends_with(".segment.new")).unwrap().kind == OpKind::SyncData
+    );
+    assert_eq!(syncs_of(then, "meta/"), 1);
+}
+
+#[test]
+fn those_who_come_while_a_group_is_synced_share_the_next_one() {
+    const WRITERS: usize = 40;
+    let fs = SimFs::new();
+    let store = store_with_an_object(&fs);
+    let mut first = None;
+    let gate = hold(&fs, "meta/", || first = Some(begin(&store, |store| put(store, "b", "first", b"1"))));
+    let answers: Vec<_> = (0..WRITERS)
+        .map(|at| begin(&store, move |store| put(store, "b", &format!("k{at}"), &bytes(at as u64, 4096))))
+        .collect();
+    while store.committer.waiting() < WRITERS {
+        thread::yield_now();
+    }
+    let (before, sequence) = (fs.trace().len(), store.health().sequence);
+    drop(gate);
+    first.unwrap().recv().unwrap().unwrap();
+    assert!(answers.into_iter().all(|answer| answer.recv().unwrap().is_ok()));
+    assert_eq!(store.health().sequence, sequence + 2, "the first one, and all others");
+    let trace = &fs.trace()[before..];
+    assert_eq!(BOTH.map(|prefix| syncs_of(trace, prefix)), [1, 1], "{trace:?}");
+    for at in 0..WRITERS {
+        assert_eq!(get(&store, "b", &format!("k{at}")).unwrap(), bytes(at as u64, 4096));
+    }
+}
+
+#[test]
+fn the_power_may_go_while_everybody_waits() {
+    let fs = SimFs::new();
+    let store = store_with_an_object(&fs);
+    let mut answer = None;
+    let _gate = hold(&fs, "meta/", || answer = Some(begin(&store, |store| put(store, "b", "new", b"new"))));
+    let rebooted = fs.crash(CrashPolicy::DropAll);
+    assert!(answer.unwrap().recv().unwrap().is_err(), "nobody was told that it was done");
+    assert_eq!(keys(&open(&rebooted), "b"), ["old"]);
+}
+
+#[test]
+fn nobody_is_told_that_it_is_done_once_any_sync_has_failed() {
+    let fs = SimFs::new();
+    let store = store_with_an_object(&fs);
+    put(&store, "b", "large", &bytes(1, 200_000)).unwrap();
+    let before = syncs_of(&fs.trace(), "data/");
+    let mut small = None;
+    let gate = hold(&fs, "meta/", || small = Some(begin(&store, |store| put(store, "b", "new", b"new"))));
+    while syncs_of(&fs.trace(), "data/") == before {
+        thread::yield_now();
+    }
+    fs.fail_sync_at(fs.syncs() + 1);
+    let large = put(&store, "b", "large", &bytes(2, 200_000));
+    assert!(matches!(large, Err(StoreError::ReadOnly(_))), "{large:?}");
+    drop(gate);
+    let small = small.unwrap().recv().unwrap();
+    assert!(matches!(small, Err(StoreError::ReadOnly(_))), "{small:?}");
+    assert_eq!(get(&store, "b", "large").unwrap(), bytes(1, 200_000));
+}

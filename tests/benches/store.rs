@@ -1,0 +1,194 @@
+//! What the store costs, each figure beside what bounds it. `cargo bench --bench store`; the directory that is written to
+//! can be named in `SILTSTONE_BENCH_DIR`, and should lie on a file system with a journal.
+
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use siltstone::base::limits::{KIB, MIB};
+use siltstone::base::{OsEntropy, SystemClock};
+use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Versioning};
+use siltstone::fs::{Fs, OsFs};
+use siltstone::index::{Index, Query};
+use siltstone::store::{Attributes, Commit, Options, Selector, Store, WriteCondition};
+
+const RUN: Duration = Duration::from_secs(3);
+
+fn main() {
+    // cargo test asks benches for their list of tests; there are none.
+    if std::env::args().any(|arg| arg == "--list") {
+        return;
+    }
+    let base = std::env::var_os("SILTSTONE_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let dir = base.join(format!("siltstone-bench-{}", std::process::id()));
+    let pair = sync_pair(&dir.join("sync"));
+    println!(
+        "bare cost of one write of 4 KiB and fdatasync in each of two files, at the same time: {pair:.1?}"
+    );
+    commits(&dir.join("commit"), pair);
+    reads(&dir.join("read"));
+    listings();
+    std::fs::remove_dir_all(&dir).expect("the directory was made above");
+}
+
+/// The median time of what a commit cannot do without: a log and a segment synced side by side.
+fn sync_pair(dir: &Path) -> Duration {
+    let disk = OsFs::new(dir);
+    disk.create_root().expect("the directory can be made");
+    let files = ["a", "b"].map(|name| disk.create(name).expect("the file is new"));
+    files.iter().for_each(|file| file.write_all_at(&vec![0; MIB as usize], 0).expect("there is room"));
+    let block = vec![1; 4 * KIB as usize];
+    let mut times: Vec<_> = (0..200)
+        .map(|round| {
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                for file in &files {
+                    scope.spawn(|| {
+                        file.write_all_at(&block, round % 256 * 4 * KIB).expect("there is room");
+                        file.sync_data().expect("the disk works");
+                    });
+                }
+            });
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn open(dir: &Path) -> Store {
+    let disk = OsFs::new(dir);
+    disk.create_root().expect("the directory can be made");
+    Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, Options::default())
+        .expect("the store opens")
+}
+
+fn put(store: &Store, key: &str, bytes: &[u8]) {
+    let mut writer = store.writer("b", key, Some(bytes.len() as u64)).expect("the bucket is there");
+    writer.write(bytes).expect("there is room");
+    let commit = Commit {
+        etag: ETag::Md5([0; 16]),
+        attributes: Attributes::new(),
+        checksums: vec![],
+        tags: vec![],
+        condition: WriteCondition::None,
+    };
+    writer.commit(commit).expect("the disk works");
+}
+
+/// Many writers, one sync: how commits share what each of them waits for.
+fn commits(dir: &Path, pair: Duration) {
+    let store = open(dir);
+    store.create_bucket("b", "bench").expect("the bucket is new");
+    let bytes = vec![7; 4 * KIB as usize];
+    for writers in [1, 16, 64, 256] {
+        let before = store.health().sequence;
+        let done = AtomicU64::new(0);
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let (store, bytes, done) = (&store, &bytes, &done);
+                scope.spawn(move || {
+                    for round in 0.. {
+                        if start.elapsed() > RUN {
+                            return;
+                        }
+                        put(store, &format!("{writer}/{}", round % 100), bytes);
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let (puts, groups) = (done.into_inner(), store.health().sequence - before);
+        let each = start.elapsed() / groups as u32;
+        println!(
+            "put 4 KiB, {writers} writers: {:.0}/s, {:.1} a group, a group in {each:.1?}, {:.2} bare sync pairs",
+            puts as f64 / start.elapsed().as_secs_f64(),
+            puts as f64 / groups as f64,
+            each.as_secs_f64() / pair.as_secs_f64(),
+        );
+    }
+}
+
+fn reads(dir: &Path) {
+    let store = open(dir);
+    store.create_bucket("b", "bench").expect("the bucket is new");
+    for size in [4 * KIB, MIB] {
+        put(&store, "k", &vec![7; size as usize]);
+        let mut buffer = vec![0; 256 * KIB as usize];
+        let (start, mut reads) = (Instant::now(), 0);
+        while start.elapsed() < RUN {
+            let version = store.find("b", "k", Selector::Current).expect("it was put").version;
+            let mut reader = store.read(&version, 0..version.size).expect("the segment is there");
+            while reader.read(&mut buffer).expect("the bytes are good") > 0 {}
+            reads += 1;
+        }
+        let each = start.elapsed() / reads;
+        let rate = size as f64 * f64::from(reads) / start.elapsed().as_secs_f64() / 1e9;
+        println!(
+            "find and read {} KiB from the page cache, verified: {each:.2?}, {rate:.1} GB/s",
+            size / KIB
+        );
+    }
+}
+
+/// The parent of a common prefix must cost the same, however much the prefix holds.
+fn listings() {
+    let time = |keys: u64| {
+        let index = index_of(keys);
+        let flat = Query { limit: 1000, ..Query::default() };
+        let grouped = Query { delimiter: b"/".to_vec(), ..flat.clone() };
+        (median(|| index.list(1, &grouped).items.len()), median(|| index.list(1, &flat).items.len()))
+    };
+    let ((few, _), (many, page)) = (time(10), time(1_000_000));
+    println!("list the parent of 10 keys: {few:.2?}; of 1,000,000 keys: {many:.2?}");
+    println!(
+        "that is {:.2} times as long; a page of 1,000 of them: {page:.1?}",
+        many.as_secs_f64() / few.as_secs_f64()
+    );
+}
+
+fn index_of(keys: u64) -> Index {
+    let mut index = Index::new();
+    let bucket = BucketRecord {
+        id: 1,
+        name: "b".into(),
+        owner: "bench".into(),
+        created: Default::default(),
+        versioning: Versioning::Unset,
+    };
+    index.apply(&Entry::BucketPut(bucket)).expect("a bucket can always be put");
+    for id in 0..keys {
+        let record = VersionRecord {
+            id: VersionId(id + 2),
+            null: true,
+            delete_marker: false,
+            modified: Default::default(),
+            size: 0,
+            etag: ETag::Md5([0; 16]),
+            extents: vec![],
+            attributes: Attributes::new(),
+            checksums: vec![],
+            tags: vec![],
+            upload: None,
+        };
+        let key = format!("one/{id:040}").into_bytes();
+        index.apply(&Entry::VersionPut { bucket: 1, key, record }).expect("the bucket is there");
+    }
+    index
+}
+
+fn median<T>(mut work: impl FnMut() -> T) -> Duration {
+    let mut times: Vec<_> = (0..1001)
+        .map(|_| {
+            let start = Instant::now();
+            std::hint::black_box(work());
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}

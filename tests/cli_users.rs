@@ -1,0 +1,174 @@
+//! The users file, changed by command, beside a server and without one.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Output;
+
+use rustix::process::Signal;
+use siltstone::auth::Users;
+use tempfile::TempDir;
+
+use crate::cli::{Running, finish, on_a_free_port, siltstone, stderr_of, write_users};
+
+const ADMIN: &str = "# Ours.\n\n[[user]]\nname = \"admin\"\naccess_key = \"AK1\"\nsecret_key = \"hidden-1\"\n\n[[user.allow]]\n\
+    actions = [\"*\"]\nresources = [\"*\"]\n";
+
+/// `siltstone user ...` on the users file of that directory.
+fn user(dir: &Path, arguments: &[&str]) -> Output {
+    finish(siltstone(dir).arg("user").args(arguments).args(["--users", "users.toml"]))
+}
+
+/// The same for what must go well; gives standard output.
+fn done(dir: &Path, arguments: &[&str]) -> String {
+    let output = user(dir, arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr_of(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The same for what must be refused and change nothing; gives the exit status and the reason.
+fn refused(dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let before = fs::read_to_string(dir.join("users.toml")).ok();
+    let output = user(dir, arguments);
+    assert!(output.stdout.is_empty(), "{output:?}");
+    assert_eq!(fs::read_to_string(dir.join("users.toml")).ok(), before);
+    (output.status.code(), stderr_of(&output))
+}
+
+fn text(dir: &Path) -> String {
+    fs::read_to_string(dir.join("users.toml")).unwrap()
+}
+
+/// The two keys in lines for a shell.
+fn keys(shown: &str) -> [String; 2] {
+    let lines: Vec<_> = shown.lines().collect();
+    let access_key = lines[0].strip_prefix("export AWS_ACCESS_KEY_ID=").unwrap();
+    let secret_key = lines[1].strip_prefix("export AWS_SECRET_ACCESS_KEY=").unwrap();
+    assert_eq!(lines.len(), 2);
+    [access_key.to_owned(), secret_key.to_owned()]
+}
+
+#[test]
+fn a_user_is_added_rotated_and_removed_and_the_rest_of_the_file_stays() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, ADMIN);
+    let made =
+        keys(&done(dir, &["add", "camera", "--actions", "PutObject,GetObject", "--resources", "b,b/in/*"]));
+    let added = text(dir);
+    let tail = format!("name = \"camera\"\naccess_key = \"{}\"\nsecret_key = \"{}\"", made[0], made[1]);
+    assert!(added.starts_with(ADMIN) && added.contains(&tail), "{added}");
+    assert!(
+        added.contains("actions = [\"PutObject\", \"GetObject\"]\nresources = [\"b\", \"b/in/*\"]"),
+        "{added}"
+    );
+
+    let rotated = keys(&done(dir, &["rotate", "camera"]));
+    assert_eq!(text(dir), added.replace(&made[0], &rotated[0]).replace(&made[1], &rotated[1]));
+    assert!(made[0] != rotated[0] && made[1] != rotated[1]);
+
+    assert_eq!(done(dir, &["remove", "camera"]), "");
+    assert_eq!(text(dir), ADMIN);
+    let names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["users.toml"]);
+}
+
+#[test]
+fn what_was_changed_is_for_its_owner_alone_also_behind_a_link() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    fs::create_dir(dir.join("etc")).unwrap();
+    let path = write_users(&dir.join("etc"), ADMIN);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    symlink("etc/users.toml", dir.join("users.toml")).unwrap();
+    let owner = fs::metadata(&path).unwrap().uid();
+    done(dir, &["add", "deputy", "--admin"]);
+    assert!(fs::symlink_metadata(dir.join("users.toml")).unwrap().is_symlink());
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!((metadata.permissions().mode() & 0o7777, metadata.uid()), (0o600, owner));
+    assert!(fs::read_to_string(&path).unwrap().contains("deputy"));
+}
+
+#[test]
+fn the_list_shows_access_keys_and_permissions_but_no_secret() {
+    let dir = TempDir::new().unwrap();
+    let anyone = "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"GetObject\"]\nresources = [\"b/*\"]\n\
+        [[user.allow]]\nactions = [\"ListBucket\"]\nresources = [\"b\", \"c\"]\n";
+    write_users(dir.path(), &format!("{ADMIN}{anyone}"));
+    assert_eq!(
+        done(dir.path(), &["list"]),
+        "admin\tAK1\t* on *\nanonymous\t-\tGetObject on b/*; ListBucket on b,c\n"
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let (status, said) = refused(dir, &["list"]);
+    assert!(status == Some(1) && said.contains("users.toml"), "{said}");
+    write_users(dir, ADMIN);
+    for (arguments, expected, reason) in [
+        (&["add", "admin", "--admin"][..], 1, "there is a user `admin` already"),
+        (&["add", "x", "--actions", "Get", "--resources", "*"], 1, "there is no action `Get`"),
+        (&["add", "x", "--actions", "GetObject", "--resources", "b*"], 1, "b*"),
+        (&["add", "", "--admin"], 1, "`name`"),
+        (&["add", "x"], 2, "--actions"),
+        (&["add", "x", "--actions", "*"], 2, "--resources"),
+        (&["add", "x", "--admin", "--actions", "*"], 2, "--admin"),
+        (&["rotate", "x"], 1, "there is no user `x`"),
+        (&["remove", "x"], 1, "there is no user `x`"),
+        (&["remove", "admin"], 1, "--force"),
+        (&["move", "admin"], 2, "move"),
+    ] {
+        let (status, said) = refused(dir, arguments);
+        assert!(status == Some(expected) && said.contains(reason), "{arguments:?}: {status:?} {said}");
+    }
+    write_users(dir, "\n[[usr]]\n");
+    let (status, said) = refused(dir, &["add", "x", "--admin"]);
+    assert!(status == Some(1) && said.contains("line 2"), "{said}");
+}
+
+#[test]
+fn the_last_who_may_do_everything_is_removed_by_force_or_once_there_is_another() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, ADMIN);
+    done(dir, &["add", "deputy", "--admin"]);
+    done(dir, &["remove", "admin"]);
+    done(dir, &["add", "anonymous", "--actions", "*", "--resources", "*"]);
+    assert_eq!(refused(dir, &["remove", "deputy"]).0, Some(1));
+    done(dir, &["remove", "deputy", "--force"]);
+    assert_eq!(done(dir, &["list"]), "anonymous\t-\t* on *\n");
+}
+
+#[test]
+fn a_running_server_takes_a_change_at_sighup() {
+    let dir = TempDir::new().unwrap();
+    write_users(dir.path(), ADMIN);
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--users", "users.toml"]);
+    let server = Running::start(command);
+    let may_read = |server: &Running| server.get("/no-such-bucket/key").contains(" 404 ");
+    let shown =
+        done(dir.path(), &["add", "anonymous", "--actions", "GetObject,ListBucket", "--resources", "*"]);
+    assert_eq!(shown, "");
+    assert!(!may_read(&server));
+    server.signal(Signal::HUP);
+    server.wait_until("the new permission", may_read);
+}
+
+#[test]
+fn users_added_at_the_same_time_are_all_there() {
+    let dir = TempDir::new().unwrap();
+    write_users(dir.path(), ADMIN);
+    let names: Vec<_> = (0..8).map(|n| format!("user-{n}")).collect();
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| done(dir.path(), &["add", name, "--admin"]));
+        }
+    });
+    let listed = done(dir.path(), &["list"]);
+    assert!(names.iter().all(|name| listed.contains(name.as_str())), "{listed}");
+    Users::parse(&text(dir.path())).unwrap();
+}

@@ -1,0 +1,331 @@
+//! data-format.md held against the code: its tables, its worked dump, and stores of version 1 that are kept as files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use siltstone::base::digest::Md5;
+use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
+use siltstone::format::{
+    Attributes, BucketRecord, CheckpointEnd, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Field,
+    GROUP_LAYOUT, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+};
+use siltstone::fs::{Fs, OsFs};
+use siltstone::store::{
+    Checksum, ChecksumAlgorithm, ChecksumType, Commit, CopySource, Deletion, ETag, ListQuery, NewUpload,
+    Options, Selector, Store, VersionsItem, WriteCondition,
+};
+
+/// Set to make the fixtures anew, which only a new version of the format calls for.
+const WRITE_FIXTURES: &str = "SILTSTONE_WRITE_FIXTURES";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn page() -> String {
+    fs::read_to_string(root().join("data-format.md")).unwrap()
+}
+
+/// The cells of all tables whose head begins so.
+fn tables(head: &str) -> Vec<Vec<Vec<String>>> {
+    let page = page();
+    let mut tables = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with(head) {
+            let rows = lines.by_ref().skip(1).take_while(|line| line.starts_with('|'));
+            let cells =
+                |row: &str| row.trim_matches('|').split(" |").map(|cell| cell.trim().to_owned()).collect();
+            tables.push(rows.map(cells).collect());
+        }
+    }
+    tables
+}
+
+#[test]
+fn the_tables_of_fixed_structures_are_those_of_the_code() {
+    let layouts: [&[Field]; 4] = [FILE_LAYOUT, EXTENT_LAYOUT, FOOTER_LAYOUT, GROUP_LAYOUT];
+    let tables = tables("| offset | size | name |");
+    assert_eq!(tables.len(), layouts.len());
+    for (table, layout) in tables.iter().zip(layouts) {
+        let told: Vec<_> = table.iter().map(|row| (row[0].clone(), row[1].clone(), row[2].clone())).collect();
+        let coded = layout.iter().map(|f| (f.offset.to_string(), f.size.to_string(), f.name.to_owned()));
+        assert_eq!(told, coded.collect::<Vec<_>>());
+        let ends = layout.iter().map(|field| field.offset + field.size);
+        let starts = layout.iter().skip(1).map(|field| field.offset);
+        assert!(starts.eq(ends.take(layout.len() - 1)), "there are gaps or overlaps");
+        assert!(layout.last().is_some_and(|last| (last.offset + last.size).is_power_of_two()));
+    }
+}
+
+fn record() -> VersionRecord {
+    VersionRecord {
+        id: VersionId(1),
+        null: true,
+        delete_marker: false,
+        modified: Timestamp::from_millis(1),
+        size: 0,
+        etag: ETag::None,
+        extents: vec![],
+        attributes: Attributes::new(),
+        checksums: vec![],
+        tags: vec![],
+        upload: None,
+    }
+}
+
+fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
+    let (bucket, key, id) = (1, b"k".to_vec(), UploadId(2));
+    let named = BucketRecord {
+        id: 1,
+        name: "b".into(),
+        owner: "o".into(),
+        created: Timestamp::from_millis(1),
+        versioning: Versioning::Unset,
+    };
+    let upload = UploadRecord {
+        id,
+        initiated: Timestamp::from_millis(1),
+        initiator: "o".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+    };
+    let part = PartRecord {
+        number: 1,
+        id: 3,
+        modified: Timestamp::from_millis(1),
+        size: 0,
+        md5: [0; 16],
+        extents: vec![],
+        checksum: None,
+    };
+    let end = CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 };
+    vec![
+        ("bucket put", Entry::BucketPut(named)),
+        ("bucket delete", Entry::BucketDelete { id: 1 }),
+        ("version put", Entry::VersionPut { bucket, key: key.clone(), record: record() }),
+        ("version delete", Entry::VersionDelete { bucket, key: key.clone(), version: VersionId(1) }),
+        ("version amend", Entry::VersionAmend { bucket, key: key.clone(), record: record() }),
+        ("upload put", Entry::UploadPut { bucket, key: key.clone(), record: upload }),
+        ("upload delete", Entry::UploadDelete { bucket, key: key.clone(), upload: id }),
+        ("part put", Entry::PartPut { bucket, key, upload: id, record: part }),
+        ("checkpoint end", Entry::CheckpointEnd(end)),
+    ]
+}
+
+#[test]
+fn the_table_of_entries_names_every_kind_by_its_number() {
+    let table = tables("| kind | name |").remove(0);
+    let told: BTreeMap<_, _> = table.iter().map(|row| (row[1].clone(), row[0].clone())).collect();
+    let coded = one_of_each_kind().into_iter().map(|(name, entry)| {
+        let mut bytes = Vec::new();
+        entry.encode(&mut bytes);
+        (name.to_owned(), bytes[0].to_string())
+    });
+    assert_eq!(told, coded.collect());
+}
+
+fn open(dir: &Path) -> Store {
+    let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601("2026-01-31T12:00:00Z").unwrap()));
+    let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
+    let disk = OsFs::new(dir);
+    disk.create_root().unwrap();
+    Store::open(Arc::new(disk), clock, &SeededEntropy::new(1), options).unwrap()
+}
+
+fn commit(bytes: &[u8]) -> Commit {
+    let mut attributes = Attributes::new();
+    attributes.push("content-type", "text/plain");
+    let etag = ETag::Md5(Md5::of(bytes));
+    Commit { etag, attributes, checksums: vec![], tags: vec![], condition: WriteCondition::None }
+}
+
+fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8], commit: Commit) {
+    let mut writer = store.writer(bucket, key, Some(bytes.len() as u64)).unwrap();
+    writer.write(bytes).unwrap();
+    writer.commit(commit).unwrap();
+}
+
+fn get(store: &Store, bucket: &str, key: &str) -> Vec<u8> {
+    let version = store.find(bucket, key, Selector::Current).unwrap().version;
+    let mut reader = store.read(&version, 0..version.size).unwrap();
+    let mut bytes = vec![0; version.size as usize];
+    let len = reader.read(&mut bytes).unwrap();
+    assert_eq!(len, bytes.len());
+    bytes
+}
+
+/// Every file of the format below a directory, by its path in it.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let disk = OsFs::new(dir);
+    let names = ["data", "meta"].into_iter().flat_map(|sub| {
+        let names = disk.list(sub).unwrap();
+        names.into_iter().map(move |name| format!("{sub}/{name}"))
+    });
+    names.map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
+}
+
+/// Rows of 16 bytes behind their offset; rows of zeros are left out.
+fn dump(files: &BTreeMap<String, Vec<u8>>) -> String {
+    let mut text = String::new();
+    for (name, bytes) in files {
+        text += &format!("{name}, {} bytes\n", bytes.len());
+        for (at, row) in bytes.chunks(16).enumerate().filter(|(_, row)| row.iter().any(|byte| *byte != 0)) {
+            let hex: Vec<_> = row.iter().map(|byte| format!("{byte:02x}")).collect();
+            text += &format!("{:06x}  {}\n", at * 16, hex.join(" "));
+        }
+    }
+    text
+}
+
+/// The files that a dump shows.
+fn undump(text: &str) -> BTreeMap<String, Vec<u8>> {
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some((name, len)) = line.strip_suffix(" bytes").and_then(|line| line.split_once(", ")) {
+            current = name.to_owned();
+            files.insert(current.clone(), vec![0; len.parse().unwrap()]);
+            continue;
+        }
+        let (offset, hex) = line.split_once("  ").unwrap();
+        let at = usize::from_str_radix(offset, 16).unwrap();
+        for (index, byte) in hex.split(' ').enumerate() {
+            files.get_mut(&current).unwrap()[at + index] = u8::from_str_radix(byte, 16).unwrap();
+        }
+    }
+    files
+}
+
+fn worked_dump() -> String {
+    let page = page();
+    let (_, section) = page.split_once("\n## 9. A worked dump\n").expect("the page ends with a dump");
+    section.split("```text\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_worked_dump_is_what_a_store_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.create_bucket("docs", "admin").unwrap();
+    put(&store, "docs", "hello", b"Hello, world!\n", commit(b"Hello, world!\n"));
+    let written = dump(&files(dir.path()));
+    assert_eq!(written, worked_dump(), "the store wrote:\n{written}");
+}
+
+#[test]
+fn a_store_can_be_read_from_the_worked_dump() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in undump(&worked_dump()) {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    let store = open(dir.path());
+    assert_eq!(store.health().damage, []);
+    assert_eq!(get(&store, "docs", "hello"), b"Hello, world!\n");
+    assert_eq!(store.bucket("docs").unwrap().owner, "admin");
+}
+
+fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    siltstone::base::Entropy::fill(&SeededEntropy::new(seed), &mut bytes);
+    bytes
+}
+
+fn delete(store: &Store, key: &str) {
+    let deletion = Deletion { key: key.into(), which: Selector::Current, if_match: None };
+    store.delete("versioned", vec![deletion]).unwrap();
+}
+
+/// A store with something of everything: the first half in a checkpoint, the other in the log.
+fn make_mixed(dir: &Path) {
+    let store = open(dir);
+    store.create_bucket("plain", "admin").unwrap();
+    put(&store, "plain", "large", &pattern(1, 200_000), commit(&pattern(1, 200_000)));
+    store.create_bucket("versioned", "camera").unwrap();
+    store.set_versioning("versioned", Versioning::Enabled).unwrap();
+    put(&store, "versioned", "k", b"first", commit(b"first"));
+    put(&store, "versioned", "gone", b"x", commit(b"x"));
+    store.close();
+    drop(store);
+    let store = open(dir);
+    put(&store, "versioned", "k", b"second", commit(b"second"));
+    delete(&store, "gone");
+    let crc = Checksum {
+        algorithm: ChecksumAlgorithm::Crc32,
+        kind: ChecksumType::FullObject,
+        parts: 0,
+        value: vec![1, 2, 3, 4],
+    };
+    let tags = vec![("colour".to_owned(), "grün".to_owned())];
+    put(&store, "plain", "tagged", b"t", Commit { checksums: vec![crc], tags, ..commit(b"t") });
+    let found = store.find("plain", "large", Selector::Current).unwrap();
+    let source = CopySource {
+        bucket: found.bucket.id,
+        key: "large".into(),
+        version: found.version,
+        range: 70_000..140_000,
+    };
+    store.copy(source, "plain", "slice", commit(b"")).unwrap();
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let upload = store.create_upload("plain", "film", new).unwrap().id;
+    let mut part = store.part_writer("plain", "film", upload, 3, None).unwrap();
+    part.write(&pattern(2, 100_000)).unwrap();
+    part.commit(Md5::of(&pattern(2, 100_000)), None).unwrap();
+    drop(store);
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    for (name, bytes) in files(from) {
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+fn fixture() -> PathBuf {
+    let dir = root().join("tests/fixtures/format/v1-mixed");
+    if std::env::var_os(WRITE_FIXTURES).is_some() {
+        let _ = fs::remove_dir_all(&dir);
+        make_mixed(&dir);
+        fs::remove_file(dir.join("LOCK")).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn a_store_of_version_1_still_opens_and_says_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_tree(&fixture(), dir.path());
+    let store = open(dir.path());
+    let health = store.health();
+    assert_eq!((health.damage, health.read_only, health.torn_groups), (vec![], None, 0));
+    assert_eq!(get(&store, "plain", "large"), pattern(1, 200_000));
+    assert_eq!(get(&store, "plain", "slice"), pattern(1, 200_000)[70_000..140_000]);
+    assert_eq!(get(&store, "versioned", "k"), b"second");
+    let tagged = store.find("plain", "tagged", Selector::Current).unwrap().version;
+    assert_eq!(tagged.tags, [("colour".to_owned(), "grün".to_owned())]);
+    assert_eq!(
+        (tagged.checksums[0].value.as_slice(), tagged.etag),
+        (&[1, 2, 3, 4][..], ETag::Md5(Md5::of(b"t")))
+    );
+    assert_eq!(tagged.attributes.get("content-type"), Some("text/plain"));
+    let query = ListQuery { limit: 100, ..ListQuery::default() };
+    let versions = store.list_versions("versioned", &query, None).unwrap().items;
+    let told = versions.iter().map(|item| match item {
+        VersionsItem::Version { key, version, latest } => {
+            (key.as_str(), version.size, version.delete_marker, *latest)
+        }
+        VersionsItem::Prefix(_) => unreachable!("no delimiter was given"),
+    });
+    let expected =
+        [("gone", 0, true, true), ("gone", 1, false, false), ("k", 6, false, true), ("k", 5, false, false)];
+    assert!(told.eq(expected), "{versions:?}");
+    assert_eq!(store.list_uploads("plain", &query, None).unwrap().items.len(), 1);
+    assert_eq!(store.bucket("versioned").unwrap().versioning, Versioning::Enabled);
+}

@@ -1,0 +1,148 @@
+//! Bytes on disk that are not what the store wrote: whatever they are, decoding them ends in a value or an error, and a
+//! store made of them opens or refuses to. Nothing panics, and nothing is allocated that the bytes do not justify.
+
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
+use siltstone::format::{
+    Decoder, Descriptor, Entry, ExtentHeader, FileHeader, GroupHeader, GroupKind, StoreId, UncheckedGroup,
+    VersionRecord, VersionSummary,
+};
+use siltstone::fs::sim::SimFs;
+use siltstone::store::{
+    Attributes, Commit, Deletion, ETag, ListQuery, Options, Selector, Store, WriteCondition,
+};
+
+const STORE: StoreId = StoreId([7; 16]);
+
+fn options() -> Options {
+    Options { keep_free_bytes: 0, mark_after: None, ..Options::default() }
+}
+
+fn open(fs: &SimFs) -> Option<Store> {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+    Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options()).ok()
+}
+
+/// A store with a checkpoint, a log behind it, and objects of one block and of several.
+fn small_store() -> SimFs {
+    let fs = SimFs::new();
+    let store = open(&fs).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    let put = |key: &str, len: usize| {
+        let mut writer = store.writer("b", key, None).unwrap();
+        writer.write(&vec![len as u8; len]).unwrap();
+        let mut attributes = Attributes::new();
+        attributes.push("meta-a", "b");
+        let etag = ETag::Md5([1; 16]);
+        let condition = WriteCondition::None;
+        writer.commit(Commit { etag, attributes, checksums: vec![], tags: vec![], condition }).unwrap();
+    };
+    put("small", 10);
+    put("large", 200_000);
+    store.checkpoint().unwrap();
+    put("later", 100);
+    let deletion = Deletion { key: "small".into(), which: Selector::Current, if_match: None };
+    store.delete("b", vec![deletion]).unwrap();
+    drop(store);
+    fs
+}
+
+/// Everything that a reader can ask of a store that did open.
+fn use_up(store: &Store) {
+    let query = ListQuery { limit: 100, ..ListQuery::default() };
+    for bucket in store.buckets() {
+        let _ = store.list_versions(&bucket.name, &query, None);
+        for key in ["small", "large", "later"] {
+            let Ok(found) = store.find(&bucket.name, key, Selector::Current) else { continue };
+            let Ok(mut reader) = store.read(&found.version, 0..found.version.size) else { continue };
+            let mut buffer = vec![0; 70_000];
+            while reader.read(&mut buffer).is_ok_and(|len| len > 0) {}
+        }
+    }
+    let _ = store.create_bucket("another", "admin");
+    store.close();
+}
+
+proptest! {
+    #[test]
+    fn decoders_take_any_bytes(bytes in vec(any::<u8>(), 0..5000)) {
+        let _ = FileHeader::decode(&bytes);
+        let _ = ExtentHeader::decode(&STORE, &bytes);
+        let _ = Descriptor::decode(&bytes);
+        let _ = VersionRecord::decode(&mut Decoder::new(&bytes));
+        let _ = VersionSummary::decode(&bytes);
+        let _ = Entry::decode(&mut Decoder::new(&bytes));
+        for kind in [GroupKind::Log, GroupKind::Checkpoint] {
+            let _ = UncheckedGroup::decode(kind, &STORE, &bytes);
+        }
+    }
+
+    #[test]
+    fn entries_of_every_kind_take_any_body(kind in any::<u8>(), body in vec(any::<u8>(), 0..300)) {
+        let mut bytes = vec![kind, body.len() as u8 | 0x80, (body.len() >> 7) as u8];
+        bytes.extend(&body);
+        if let Ok(Some(entry)) = Entry::decode(&mut Decoder::new(&bytes)) {
+            // What could be read is written the same way, but for varints that were longer than need be.
+            let mut again = Vec::new();
+            entry.encode(&mut again);
+            prop_assert_eq!(Entry::decode(&mut Decoder::new(&again)), Ok(Some(entry)));
+        }
+    }
+
+    #[test]
+    fn groups_whose_crcs_are_right_take_any_body(count in 0..100u32, body in vec(any::<u8>(), 0..600)) {
+        let header = GroupHeader {
+            kind: GroupKind::Log,
+            sequence: 1,
+            stable: 0,
+            file_len: 0,
+            time: Timestamp::from_millis(1),
+            pack: None,
+            previous_crc: 0,
+        };
+        let (bytes, _) = header.encode_group(&STORE, count, &body);
+        let group = UncheckedGroup::decode(GroupKind::Log, &STORE, &bytes).unwrap();
+        let _ = group.check(&body);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_store_with_damaged_files_opens_or_refuses_to(
+        damage in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..=255u8), 1..8),
+        in_front in any::<bool>(),
+    ) {
+        let fs = small_store();
+        let names: Vec<String> = fs.files().into_iter().filter(|(_, len)| *len > 0).map(|(name, _)| name.to_string()).collect();
+        for (file, offset, mask) in damage {
+            let name = file.get(&names);
+            let len = fs.contents(name).unwrap().len();
+            // Records lie in front; far behind are zeros that were written ahead.
+            let span = if in_front { len.min(20_000) } else { len };
+            fs.damage(name, offset.index(span) as u64, mask).unwrap();
+        }
+        if let Some(store) = open(&fs) {
+            use_up(&store);
+        }
+    }
+
+    #[test]
+    fn a_store_with_files_of_any_length_opens_or_refuses_to(
+        file in any::<prop::sample::Index>(),
+        len in any::<prop::sample::Index>(),
+    ) {
+        let fs = small_store();
+        let names: Vec<String> = fs.files().into_iter().map(|(name, _)| name.to_string()).collect();
+        let name = file.get(&names);
+        let whole = fs.contents(name).unwrap().len();
+        fs.truncate(name, len.index(whole + 1) as u64).unwrap();
+        if let Some(store) = open(&fs) {
+            use_up(&store);
+        }
+    }
+}

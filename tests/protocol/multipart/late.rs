@@ -1,0 +1,129 @@
+//! Answers that take longer than clients are left waiting. Gates hold commits back: nothing here depends on a clock.
+
+use std::time::Duration;
+
+use siltstone::ops::KeepAlive;
+use siltstone::s3::{BodySource, Response, ResponseBody};
+
+use super::*;
+
+const IMPATIENT: KeepAlive = KeepAlive { after: Duration::ZERO, every: Duration::from_millis(1) };
+const PATIENT: KeepAlive = KeepAlive { after: Duration::from_secs(600), every: Duration::from_secs(600) };
+
+fn with_part(keep_alive: KeepAlive) -> (Server, String, String) {
+    let server = Server::with_keep_alive(keep_alive);
+    let id = server.begin(&[]);
+    let tag = server.put_part(&id, 1, b"x");
+    (server, id, tag)
+}
+
+/// The body of a response that has begun before its end is known.
+fn body_of(response: Response) -> Box<dyn BodySource> {
+    assert_eq!(response.status, 200);
+    assert_eq!(response.get_header("Content-Type"), Some(&b"application/xml"[..]));
+    match response.body {
+        ResponseBody::Stream { length: None, source } => source,
+        _ => panic!("the response is not late"),
+    }
+}
+
+fn read(source: &mut dyn BodySource) -> String {
+    let mut buffer = [0; 4096];
+    let count = source.read(&mut buffer).unwrap();
+    String::from_utf8(buffer[..count].to_vec()).unwrap()
+}
+
+fn rest(source: &mut dyn BodySource) -> String {
+    let pieces = std::iter::repeat_with(|| read(source)).take_while(|piece| !piece.is_empty());
+    pieces.collect()
+}
+
+#[test]
+fn an_answer_in_time_is_an_ordinary_one() {
+    let (server, id, tag) = with_part(PATIENT);
+    let response = server.completion(&id, &[(1, &tag)]).respond();
+    assert!(matches!(response.body, ResponseBody::Bytes(_)));
+    assert_eq!(response.status, 200);
+}
+
+#[test]
+fn a_failure_in_time_is_an_ordinary_error() {
+    let (server, id, tag) = with_part(PATIENT);
+    server.fs.fail_sync_at(server.fs.syncs() + 1);
+    server.complete(&id, &[(1, &tag)]).is_error(503, "ServiceUnavailable");
+}
+
+#[test]
+fn a_late_answer_begins_with_its_declaration_and_blanks() {
+    for dialect in Dialect::ALL {
+        let (server, id, tag) = with_part(IMPATIENT);
+        let gate = server.fs.hold_syncs("");
+        let response = server.completion(&id, &[(1, &tag)]).dialect(dialect).respond();
+        let mut body = body_of(response);
+        let mut text = read(&mut *body);
+        assert_eq!(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        for _ in 0..3 {
+            assert_eq!(read(&mut *body), " ");
+        }
+        server.get("/b/k").is_error(404, "NoSuchKey");
+        drop(gate);
+        text += &rest(&mut *body);
+        let document = roxmltree::Document::parse(&text).unwrap();
+        assert_eq!(document.root_element().tag_name().name(), "CompleteMultipartUploadResult");
+        assert_eq!(server.get("/b/k").text(), "x");
+    }
+}
+
+#[test]
+fn a_late_failure_is_an_error_inside_of_the_answer() {
+    let (server, id, tag) = with_part(IMPATIENT);
+    let gate = server.fs.hold_syncs("");
+    server.fs.fail_sync_at(server.fs.syncs() + 1);
+    let response = server.completion(&id, &[(1, &tag)]).respond();
+    let request = String::from_utf8(response.get_header("x-request-id").unwrap().to_vec()).unwrap();
+    let mut body = body_of(response);
+    drop(gate);
+    let text = rest(&mut *body);
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let names: Vec<_> = document.root_element().children().map(|node| node.tag_name().name()).collect();
+    assert_eq!(document.root_element().tag_name().name(), "Error");
+    assert_eq!(names, ["Code", "Message", "Resource", "RequestId"]);
+    assert!(text.contains("<Code>ServiceUnavailable</Code>") && text.contains(&request), "{text}");
+    server.get("/b/k").is_error(404, "NoSuchKey");
+}
+
+#[test]
+fn what_can_be_refused_is_refused_before_the_answer_begins() {
+    let (server, id, tag) = with_part(IMPATIENT);
+    let _gate = server.fs.hold_syncs("");
+    let asked = server.completion(&id, &[(1, &tag)]);
+    asked.header("p-checksum-crc32", "AAAAAA==").send().is_error(400, "BadDigest");
+    server.complete(&id, &[(2, &tag)]).is_error(400, "InvalidPart");
+    let asked = server.completion(&id, &[(1, &tag)]).header("If-Match", "x");
+    asked.send().is_error(404, "NoSuchKey");
+}
+
+#[test]
+fn an_object_is_made_also_when_its_client_has_gone() {
+    let (server, id, tag) = with_part(IMPATIENT);
+    let gate = server.fs.hold_syncs("");
+    let response = server.completion(&id, &[(1, &tag)]).respond();
+    drop(body_of(response));
+    assert!(gate.wait_until_held(1));
+    drop(gate);
+    // This commit stands behind that one.
+    server.put("/b/other", b"y");
+    assert_eq!(server.get("/b/k").text(), "x");
+}
+
+#[test]
+fn a_completion_repeated_while_the_first_is_at_work_has_the_same_answer() {
+    let (server, id, tag) = with_part(IMPATIENT);
+    let gate = server.fs.hold_syncs("");
+    let ask = || body_of(server.completion(&id, &[(1, &tag)]).aws().respond());
+    let mut bodies = [ask(), ask()];
+    drop(gate);
+    let [first, second] = bodies.each_mut().map(|body| rest(&mut **body).replace(' ', ""));
+    assert!(first.contains("<CompleteMultipartUploadResult"), "{first}");
+    assert_eq!(first, second);
+}

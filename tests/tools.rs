@@ -1,0 +1,170 @@
+//! `siltstone-tools` as an operator runs it, on stores that the library made.
+
+mod dump;
+mod verify;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use siltstone::base::digest::Md5;
+use siltstone::base::{Entropy, OsEntropy, SeededEntropy, SystemClock};
+use siltstone::format::{ETag, ExtentRef, FileKind};
+use siltstone::fs::OsFs;
+use siltstone::store::{
+    Attributes, Commit, Deletion, NewUpload, Options, Selector, Store, Versioning, WriteCondition,
+};
+use tempfile::TempDir;
+
+/// Runs the tools and waits for them.
+fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+    command.args(args).env_remove("SILTSTONE_DATA_DIR").stdin(Stdio::null()).output().unwrap()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("no signal ended it")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A directory with a store in it.
+struct Fixture {
+    dir: TempDir,
+    /// The extent of the small object, which is in a pack.
+    small: ExtentRef,
+    /// The first extent of the large object.
+    large: ExtentRef,
+}
+
+impl Fixture {
+    /// A store with all kinds of records: small and large objects, versions, a delete marker, an upload in progress, a
+    /// segment that is sealed, two checkpoints, and groups behind them.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path());
+        store.create_bucket("photos", "admin").unwrap();
+        let small = put(&store, "small", b"a few bytes");
+        let large = put(&store, "large", &bytes(1, 200_000));
+        store.checkpoint().unwrap();
+        store.set_versioning("photos", Versioning::Enabled).unwrap();
+        (0..4).for_each(|seed| drop(put(&store, "large", &bytes(seed, 300_000))));
+        let deletion = Deletion { key: "small".into(), which: Selector::Current, if_match: None };
+        store.delete("photos", vec![deletion]).unwrap().remove(0).unwrap();
+        begin_upload(&store);
+        store.checkpoint().unwrap();
+        put(&store, "late", b"behind the checkpoint");
+        drop(store);
+        Self { dir, small: small[0], large: large[0] }
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.dir.path().join(file)
+    }
+
+    /// Runs a command on the store.
+    fn tool(&self, args: &[&str]) -> Output {
+        let dir = self.dir.path().to_str().unwrap();
+        run(&[&["--data-dir", dir], args].concat())
+    }
+
+    fn dump(&self, args: &[&str], file: &str) -> Output {
+        run(&[args, &["dump", self.path(file).to_str().unwrap()]].concat())
+    }
+
+    /// The files of a kind, in order.
+    fn files(&self, kind: FileKind) -> Vec<String> {
+        let all = self.contents().into_keys();
+        all.filter(|file| file.starts_with(kind.dir()) && file.ends_with(kind.suffix())).collect()
+    }
+
+    /// All files with their bytes.
+    fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut all = BTreeMap::new();
+        for dir in ["", "data", "meta"] {
+            for entry in fs::read_dir(self.path(dir)).unwrap().map(Result::unwrap) {
+                if entry.file_type().unwrap().is_file() {
+                    let name = entry.file_name().into_string().unwrap();
+                    let name = if dir.is_empty() { name } else { format!("{dir}/{name}") };
+                    all.insert(name, fs::read(entry.path()).unwrap());
+                }
+            }
+        }
+        all
+    }
+
+    /// Flips bits of the byte at `offset`.
+    fn flip(&self, file: &str, offset: u64, mask: u8) {
+        self.change(file, |bytes| bytes[offset as usize] ^= mask);
+    }
+
+    fn change(&self, file: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = fs::read(self.path(file)).unwrap();
+        change(&mut bytes);
+        fs::write(self.path(file), bytes).unwrap();
+    }
+}
+
+fn open(dir: &Path) -> Store {
+    let options =
+        Options { segment_max_bytes: 1 << 20, keep_free_bytes: 0, mark_after: None, ..Options::default() };
+    Store::open(Arc::new(OsFs::new(dir)), Arc::new(SystemClock), &OsEntropy, options).unwrap()
+}
+
+fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
+    let mut writer = store.writer("photos", key, Some(bytes.len() as u64)).unwrap();
+    writer.write(bytes).unwrap();
+    let mut attributes = Attributes::new();
+    attributes.push("content-type", "image/png");
+    let commit = Commit {
+        etag: ETag::Md5(Md5::of(bytes)),
+        attributes,
+        checksums: vec![],
+        tags: vec![],
+        condition: WriteCondition::None,
+    };
+    writer.commit(commit).unwrap();
+    store.find("photos", key, Selector::Current).unwrap().version.extents
+}
+
+fn begin_upload(store: &Store) {
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let upload = store.create_upload("photos", "film", new).unwrap().id;
+    let mut writer = store.part_writer("photos", "film", upload, 1, None).unwrap();
+    writer.write(b"the first part").unwrap();
+    writer.commit([0; 16], None).unwrap();
+}
+
+/// Bytes that differ in every block and for every seed.
+fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    SeededEntropy::new(seed).fill(&mut bytes);
+    bytes
+}
+
+#[test]
+fn wrong_arguments_exit_with_2() {
+    for args in [&[][..], &["dump"], &["mend"], &["verify", "--loud"], &["--data-dir"]] {
+        assert_eq!(status(&run(args)), 2, "{args:?}");
+    }
+}
+
+#[test]
+fn the_help_of_each_command_has_examples_and_tells_the_exit_status() {
+    for command in ["verify", "dump"] {
+        let help = run(&[command, "--help"]);
+        assert_eq!(status(&help), 0);
+        for part in ["Examples:\n  siltstone-tools ", "Exit status:\n  0  ", "--data-dir <DIR>", "--json"] {
+            assert!(stdout(&help).contains(part), "{command}: {part}");
+        }
+    }
+}

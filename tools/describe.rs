@@ -1,0 +1,250 @@
+//! What records say, field by field. Each field is named, so that one which is added to a record cannot be forgotten here.
+//! Ids and stamps are given as clients and messages have them: 16 hexadecimal digits.
+
+use serde_json::{Map, Value, json};
+use siltstone::base::digest::to_hex;
+use siltstone::format::{
+    AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
+    ChecksumType, Descriptor, Entry, ExtentHeader, ExtentRef, FileHeader, Group, GroupHeader, Pack,
+    PartRecord, Purpose, UploadRecord, VersionRecord, Versioning,
+};
+
+fn stamp(value: u64) -> String {
+    format!("{value:016x}")
+}
+
+fn crc(value: u32) -> String {
+    format!("{value:08x}")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn list<T>(items: &[T], describe: impl Fn(&T) -> Value) -> Value {
+    items.iter().map(describe).collect()
+}
+
+fn pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
+    Value::Object(pairs.map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>())
+}
+
+fn attributes(attributes: &Attributes) -> Value {
+    pairs(attributes.iter())
+}
+
+fn tags(tags: &[(String, String)]) -> Value {
+    pairs(tags.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+}
+
+/// The header of a file.
+pub(crate) fn file_header(header: &FileHeader) -> Value {
+    let FileHeader { kind, store, number, created, previous_crc } = header;
+    json!({
+        "kind": format!("{kind:?}").to_lowercase(),
+        "store": to_hex(&store.0),
+        "number": stamp(*number),
+        "created": created.to_string(),
+        "previous_crc": crc(*previous_crc),
+    })
+}
+
+/// The header of an extent.
+pub(crate) fn extent(header: &ExtentHeader) -> Value {
+    let ExtentHeader { segment, offset: _, payload_len, descriptor_len, check, descriptor_crc } = header;
+    json!({
+        "segment": stamp(*segment),
+        "payload_len": payload_len,
+        "descriptor_len": descriptor_len,
+        "check": crc(*check),
+        "descriptor_crc": crc(*descriptor_crc),
+    })
+}
+
+/// The descriptor of an extent.
+pub(crate) fn descriptor(descriptor: &Descriptor) -> Value {
+    let Descriptor { bucket, bucket_name, key, write, position, purpose } = descriptor;
+    let (upload, last, record) = match purpose {
+        Purpose::Object(last) => (None, last.is_some(), last.as_ref().map(|record| version(record))),
+        Purpose::Part(upload, last) => {
+            (Some(upload.to_string()), last.is_some(), last.as_ref().map(|record| part(record)))
+        }
+    };
+    json!({
+        "bucket": stamp(*bucket),
+        "bucket_name": bucket_name,
+        "key": text(key),
+        "write": stamp(*write),
+        "position": position,
+        "upload": upload,
+        "last": last,
+        "record": record,
+    })
+}
+
+/// A group with its entries.
+pub(crate) fn group(group: &Group) -> Value {
+    let Group { header, entries, crc: own_crc } = group;
+    let GroupHeader { kind: _, sequence, stable, file_len, time, pack, previous_crc } = header;
+    json!({
+        "sequence": sequence,
+        "stable": stable,
+        "file_len": file_len,
+        "time": time.to_string(),
+        "previous_crc": crc(*previous_crc),
+        "crc": crc(*own_crc),
+        "pack": pack.as_ref().map(describe_pack),
+        "entries": list(entries, entry),
+    })
+}
+
+fn describe_pack(pack: &Pack) -> Value {
+    let Pack { segment, offset, len, crc: pack_crc } = pack;
+    json!({ "segment": stamp(*segment), "offset": offset, "len": len, "crc": crc(*pack_crc) })
+}
+
+fn entry(entry: &Entry) -> Value {
+    match entry {
+        Entry::BucketPut(record) => json!({ "kind": "bucket put", "record": bucket(record) }),
+        Entry::BucketDelete { id } => json!({ "kind": "bucket delete", "bucket": stamp(*id) }),
+        Entry::VersionPut { bucket, key, record } => placed("version put", *bucket, key, version(record)),
+        Entry::VersionAmend { bucket, key, record } => placed("version amend", *bucket, key, version(record)),
+        Entry::VersionDelete { bucket, key, version } => {
+            placed("version delete", *bucket, key, json!({ "id": version.to_string() }))
+        }
+        Entry::UploadPut { bucket, key, record } => placed("upload put", *bucket, key, upload(record)),
+        Entry::UploadDelete { bucket, key, upload } => {
+            placed("upload delete", *bucket, key, json!({ "id": upload.to_string() }))
+        }
+        Entry::PartPut { bucket, key, upload, record } => {
+            let mut described = placed("part put", *bucket, key, part(record));
+            described["upload"] = upload.to_string().into();
+            described
+        }
+        Entry::CheckpointEnd(CheckpointEnd { through, last_stamp, buckets, versions }) => json!({
+            "kind": "checkpoint end",
+            "through": through,
+            "last_stamp": stamp(*last_stamp),
+            "buckets": buckets,
+            "versions": versions,
+        }),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "json! takes what it is given by reference")]
+fn placed(kind: &str, bucket: u64, key: &[u8], record: Value) -> Value {
+    json!({ "kind": kind, "bucket": stamp(bucket), "key": text(key), "record": record })
+}
+
+fn bucket(record: &BucketRecord) -> Value {
+    let BucketRecord { id, name, owner, created, versioning } = record;
+    let versioning = match versioning {
+        Versioning::Unset => "unset",
+        Versioning::Enabled => "enabled",
+        Versioning::Suspended => "suspended",
+    };
+    json!({
+        "id": stamp(*id),
+        "name": name,
+        "owner": owner,
+        "created": created.to_string(),
+        "versioning": versioning,
+    })
+}
+
+fn version(record: &VersionRecord) -> Value {
+    let VersionRecord {
+        id,
+        null,
+        delete_marker,
+        modified,
+        size,
+        etag,
+        extents,
+        attributes: given,
+        checksums,
+        tags: tagged,
+        upload,
+    } = record;
+    json!({
+        "id": id.to_string(),
+        "null": *null,
+        "delete_marker": delete_marker,
+        "modified": modified.to_string(),
+        "size": size,
+        "etag": etag.to_string().trim_matches('"'),
+        "extents": list(extents, extent_ref),
+        "attributes": attributes(given),
+        "checksums": list(checksums, checksum),
+        "tags": tags(tagged),
+        "upload": upload.as_ref().map(assembly),
+    })
+}
+
+fn assembly(assembly: &Assembly) -> Value {
+    let Assembly { upload, parts } = assembly;
+    let part = |part: &AssembledPart| {
+        let AssembledPart { number, size, checksum: given } = part;
+        json!({ "number": number, "size": size, "checksum": given.as_ref().map(checksum) })
+    };
+    json!({ "id": upload.to_string(), "parts": list(parts, part) })
+}
+
+fn upload(record: &UploadRecord) -> Value {
+    let UploadRecord { id, initiated, initiator, checksum, attributes: given, tags: tagged } = record;
+    let checksum = checksum.map(|(algorithm, kind)| checksum_name(algorithm, kind));
+    json!({
+        "id": id.to_string(),
+        "initiated": initiated.to_string(),
+        "initiator": initiator,
+        "checksum": checksum,
+        "attributes": attributes(given),
+        "tags": tags(tagged),
+    })
+}
+
+fn part(record: &PartRecord) -> Value {
+    let PartRecord { number, id, modified, size, md5, extents, checksum: given } = record;
+    json!({
+        "number": number,
+        "id": stamp(*id),
+        "modified": modified.to_string(),
+        "size": size,
+        "md5": to_hex(md5),
+        "extents": list(extents, extent_ref),
+        "checksum": given.as_ref().map(checksum),
+    })
+}
+
+fn extent_ref(extent: &ExtentRef) -> Value {
+    let ExtentRef { segment, offset, payload_len, check, skip, take, shared } = extent;
+    json!({
+        "segment": stamp(*segment),
+        "offset": offset,
+        "payload_len": payload_len,
+        "check": crc(*check),
+        "skip": skip,
+        "take": take,
+        "shared": shared,
+    })
+}
+
+fn checksum(checksum: &Checksum) -> Value {
+    let Checksum { algorithm, kind, parts, value } = checksum;
+    json!({ "of": checksum_name(*algorithm, *kind), "parts": parts, "value": to_hex(value) })
+}
+
+fn checksum_name(algorithm: ChecksumAlgorithm, kind: ChecksumType) -> String {
+    let algorithm = match algorithm {
+        ChecksumAlgorithm::Crc32 => "CRC32",
+        ChecksumAlgorithm::Crc32c => "CRC32C",
+        ChecksumAlgorithm::Sha1 => "SHA1",
+        ChecksumAlgorithm::Sha256 => "SHA256",
+        ChecksumAlgorithm::Crc64Nvme => "CRC64NVME",
+    };
+    let kind = match kind {
+        ChecksumType::FullObject => "full object",
+        ChecksumType::Composite => "composite",
+    };
+    format!("{algorithm} {kind}")
+}

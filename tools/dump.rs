@@ -1,0 +1,206 @@
+//! The command `dump`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use siltstone::base::limits::PAGE_BYTES;
+use siltstone::format::{ExtentHeader, FileHeader, FileKind, Footer, Group, GroupKind, StoreId, number_of};
+use siltstone::fs::{File, Fs, OsFs, ReadOnly};
+use siltstone::log::{Found, GroupScan, LogError, Segment, SegmentRecord, SegmentScan, any_header};
+
+use crate::outcome::{Failure, Outcome};
+use crate::{describe, show};
+
+/// Prints what is in the files. One that cannot be read does not keep the others from being printed.
+pub(crate) fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let mut worst = Outcome::Well;
+    for path in files {
+        let outcome = match Dump::open(path, json, out).and_then(Dump::run) {
+            Err(Failure::Output(error)) => return Err(Failure::Output(error)),
+            Err(failure) => {
+                failure.tell();
+                Outcome::CouldNotLook
+            }
+            Ok(outcome) => outcome,
+        };
+        worst = worst.max(outcome);
+    }
+    Ok(worst)
+}
+
+/// One file while it is printed.
+struct Dump<'a> {
+    path: &'a Path,
+    file: Arc<dyn File>,
+    json: bool,
+    out: &'a mut dyn Write,
+    outcome: Outcome,
+}
+
+/// What has to be known of a file to read it.
+struct Identity {
+    kind: FileKind,
+    number: u64,
+    store: StoreId,
+    /// Where it is certain, what the first group must have: its sequence and previous CRC.
+    first: Option<(u64, u32)>,
+}
+
+impl<'a> Dump<'a> {
+    fn open(path: &'a Path, json: bool, out: &'a mut dyn Write) -> Result<Self, Failure> {
+        let (dir, name) = split(path)?;
+        let file = OsFs::new(dir).open_read(name).map_err(|error| Failure::Look(error.to_string()))?;
+        if !json {
+            writeln!(out, "{}", path.display())?;
+        }
+        Ok(Self { path, file, json, out, outcome: Outcome::Well })
+    }
+
+    fn run(mut self) -> Result<Outcome, Failure> {
+        if let Some(identity) = self.header()? {
+            match identity.kind {
+                FileKind::Segment => self.segment(&identity)?,
+                FileKind::Log => self.groups(GroupKind::Log, &identity)?,
+                FileKind::Checkpoint => self.groups(GroupKind::Checkpoint, &identity)?,
+            }
+        }
+        Ok(self.outcome)
+    }
+
+    /// Prints the file header, and says what the file is, as far as that can be told.
+    fn header(&mut self) -> Result<Option<Identity>, Failure> {
+        let len = PAGE_BYTES.min(self.file.len().map_err(|error| self.unreadable(error))?);
+        let mut page = vec![0; len as usize];
+        self.file.read_exact_at(&mut page, 0).map_err(|error| self.unreadable(error))?;
+        let error = match FileHeader::decode(&page) {
+            Ok(header) => {
+                self.record(0, "file header", describe::file_header(&header))?;
+                let FileHeader { kind, number, store, previous_crc, .. } = header;
+                let sequence = if kind == FileKind::Log { number } else { 1 };
+                return Ok(Some(Identity { kind, number, store, first: Some((sequence, previous_crc)) }));
+            }
+            Err(error) => error,
+        };
+        self.damaged(0, len, &format!("file header: {error}"))?;
+        let guess = self.guess(&page);
+        if guess.is_none() {
+            self.damaged(0, len, "neither header, name nor the files beside it tell what it is")?;
+        }
+        Ok(guess)
+    }
+
+    /// What a file with a damaged header seems to be: from its name and the files beside it, else from what is left of
+    /// the header.
+    fn guess(&self, page: &[u8]) -> Option<Identity> {
+        let path = std::path::absolute(self.path).ok()?;
+        let name = path.file_name()?.to_str()?;
+        let named = FileKind::ALL.into_iter().find_map(|kind| Some((kind, number_of(kind, name)?)));
+        let left = FileHeader::guess(page);
+        let beside = path.parent().and_then(Path::parent).and_then(|dir| {
+            let fs = OsFs::new(dir);
+            any_header(&ReadOnly::new(&fs)).ok()?
+        });
+        let (kind, number) = named.or(left.map(|header| (header.kind, header.number)))?;
+        Some(Identity { kind, number, store: beside.or(left)?.store, first: None })
+    }
+
+    fn groups(&mut self, kind: GroupKind, identity: &Identity) -> Result<(), Failure> {
+        let file = self.file.clone();
+        let scan = GroupScan::new(file.as_ref(), kind, identity.store);
+        let mut next = identity.first;
+        for found in scan.map_err(|error| self.unreadable(error))? {
+            let (offset, found) = found.map_err(|error| self.unreadable(error))?;
+            next = match found {
+                Found::Record(group) => {
+                    self.group(offset, &group, next)?;
+                    Some((group.header.sequence.wrapping_add(1), group.crc))
+                }
+                Found::Unread { len, why, .. } => {
+                    self.damaged(offset, len, &why)?;
+                    None
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, offset: u64, group: &Group, next: Option<(u64, u32)>) -> Result<(), Failure> {
+        let found = (group.header.sequence, group.header.previous_crc);
+        if let Some((sequence, crc)) = next.filter(|next| *next != found) {
+            let why = format!("the next group must have sequence {sequence} and previous CRC {crc:08x}");
+            self.damaged(offset, 0, &why)?;
+        }
+        self.record(offset, "group", describe::group(group))
+    }
+
+    fn segment(&mut self, identity: &Identity) -> Result<(), Failure> {
+        let segment = Arc::new(Segment { id: identity.number, file: self.file.clone() });
+        let scan = SegmentScan::new(segment.clone(), identity.store);
+        for found in scan.map_err(|error| self.unreadable(error))? {
+            match found.map_err(|error| self.unreadable(error))? {
+                (offset, Found::Record(SegmentRecord::Extent(header))) => {
+                    self.extent(&segment, offset, &header)?;
+                }
+                (offset, Found::Record(SegmentRecord::Footer(Footer { segment, .. }))) => {
+                    self.record(offset, "footer", json!({ "segment": format!("{segment:016x}") }))?;
+                }
+                (offset, Found::Unread { len, why, damaged: true }) => self.damaged(offset, len, &why)?,
+                (offset, Found::Unread { len, why, damaged: false }) => {
+                    self.record(offset, "unrecognised", json!({ "len": len, "why": why }))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn extent(&mut self, segment: &Arc<Segment>, offset: u64, header: &ExtentHeader) -> Result<(), Failure> {
+        let payload = segment.check_payload(&header.to_ref());
+        let descriptor = segment.descriptor(header);
+        if payload.is_err() || descriptor.is_err() {
+            self.outcome = Outcome::Findings;
+        }
+        let mut described = describe::extent(header);
+        described["payload"] = payload.map_or_else(|error| reason(error).into(), |()| "good".into());
+        described["descriptor"] =
+            descriptor.map_or_else(|error| reason(error).into(), |found| describe::descriptor(&found));
+        self.record(offset, "extent", described)
+    }
+
+    fn damaged(&mut self, offset: u64, len: u64, why: &str) -> Result<(), Failure> {
+        self.outcome = Outcome::Findings;
+        self.record(offset, "damaged", json!({ "len": len, "why": why }))
+    }
+
+    /// Prints one record.
+    fn record(&mut self, offset: u64, record: &str, fields: Value) -> Result<(), Failure> {
+        if !self.json {
+            return Ok(show::text(self.out, 2, &format!("{offset} {record}"), &fields)?);
+        }
+        let mut line = json!({ "file": self.path.to_string_lossy(), "offset": offset, "record": record });
+        if let (Some(line), Value::Object(fields)) = (line.as_object_mut(), fields) {
+            line.extend(fields);
+        }
+        Ok(show::json(self.out, &line)?)
+    }
+
+    fn unreadable(&self, error: impl Into<LogError>) -> Failure {
+        Failure::look(self.path.display(), reason(error.into()))
+    }
+}
+
+/// The directory of a file and its name in it.
+fn split(path: &Path) -> Result<(&Path, &str), Failure> {
+    let name = path.file_name().ok_or_else(|| Failure::look(path.display(), "it is no file"))?;
+    let name = name.to_str().ok_or_else(|| Failure::look(path.display(), "its name is not UTF-8"))?;
+    Ok((path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")), name))
+}
+
+/// Without the file, which is known.
+fn reason(error: LogError) -> String {
+    match error {
+        LogError::Damaged(damage) => format!("at offset {}: {}", damage.offset, damage.what),
+        LogError::DiskFull(error) | LogError::Io(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,94 @@
+//! The command `verify`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use siltstone::fs::OsFs;
+use siltstone::store;
+use siltstone::store::verify::{Counts, Finding, Note, Report, SegmentUse, Which};
+
+use crate::outcome::{Failure, Outcome};
+use crate::progress::Meter;
+use crate::show;
+
+/// Looks at all of a store and says what is wrong with it.
+pub(crate) fn run(data_dir: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let mut meter = Meter::start(json);
+    let report = store::verify(&OsFs::new(data_dir), &mut |progress| meter.update(progress));
+    meter.finish();
+    let report = report.map_err(|error| Failure::look(data_dir.display(), error))?;
+    let written = if json { show::json(out, &describe(&report)) } else { write_text(&report, out) };
+    written?;
+    Ok(if report.findings.is_empty() { Outcome::Well } else { Outcome::Findings })
+}
+
+fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    report.findings.iter().try_for_each(|finding| writeln!(out, "finding: {finding}"))?;
+    report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
+    for segment in &report.segments {
+        let SegmentUse { len, live, sealed, .. } = segment;
+        let state = if *sealed { "sealed" } else { "in use" };
+        writeln!(out, "{}: {live} of {len} bytes are live, {state}", segment.path())?;
+    }
+    let Counts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
+        report.counts;
+    writeln!(out, "files: segments {segments}, of the log {log_files}, checkpoints {checkpoints}")?;
+    writeln!(out, "contents: buckets {buckets}, versions {versions}, uploads in progress {uploads}")?;
+    writeln!(out, "checked: extents {extents}, bytes {payload_bytes}")?;
+    match report.findings.len() {
+        0 => writeln!(out, "nothing is wrong"),
+        1 => writeln!(out, "1 finding"),
+        many => writeln!(out, "{many} findings"),
+    }
+}
+
+fn describe(report: &Report) -> Value {
+    let Counts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
+        report.counts;
+    json!({
+        "findings": report.findings.iter().map(finding).collect::<Value>(),
+        "notes": report.notes.iter().map(note).collect::<Value>(),
+        "segments": report.segments.iter().map(segment).collect::<Value>(),
+        "counts": {
+            "segments": segments,
+            "log_files": log_files,
+            "checkpoints": checkpoints,
+            "buckets": buckets,
+            "versions": versions,
+            "uploads": uploads,
+            "extents": extents,
+            "payload_bytes": payload_bytes,
+        },
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    let Finding { damage, owner } = finding;
+    let mut described = json!({ "file": damage.file, "offset": damage.offset, "what": damage.what });
+    if let Some(owner) = owner {
+        described["bucket"] = owner.bucket.as_str().into();
+        described["key"] = owner.key.as_str().into();
+        match owner.which {
+            Which::Version { id, null } => {
+                described["version"] = id.to_string().into();
+                described["null"] = null.into();
+            }
+            Which::Part { upload, number } => {
+                described["upload"] = upload.to_string().into();
+                described["part"] = number.into();
+            }
+        }
+    }
+    described
+}
+
+fn note(note: &Note) -> Value {
+    let Note { kind, file, offset, what } = note;
+    json!({ "kind": kind.name(), "file": file, "offset": offset, "what": what })
+}
+
+fn segment(segment: &SegmentUse) -> Value {
+    let SegmentUse { id: _, len, live, sealed } = segment;
+    json!({ "file": segment.path(), "len": len, "live": live, "sealed": sealed })
+}
