@@ -70,7 +70,18 @@ impl Running {
     /// Sends the signal; gives the exit status and what was said on standard error.
     fn end(mut self, signal: Signal) -> (Option<i32>, String) {
         self.signal(signal);
-        (self.child.wait().unwrap().code(), self.said())
+        (self.exit_code(), self.said())
+    }
+
+    /// Waits for the end, which a server that does not heed its signals never comes to.
+    fn exit_code(&mut self) -> Option<i32> {
+        for _ in 0..3000 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            sleep(Duration::from_millis(10));
+        }
+        panic!("the server did not end: {}", self.said());
     }
 
     /// The status line of the answer to an unsigned GET.
@@ -294,6 +305,7 @@ fn standard_output_holds_one_line() {
     let mut server = Running::start(on_a_free_port(dir.path()));
     server.get("/-/health");
     server.signal(Signal::TERM);
+    assert_eq!(server.exit_code(), Some(0));
     let mut rest = String::new();
     server.child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "");
