@@ -7,6 +7,7 @@ mod faults;
 mod full_disk;
 mod model;
 mod parts;
+mod random;
 mod reading;
 mod script;
 mod verify;

@@ -1,0 +1,87 @@
+//! Steps that make, change, empty and delete buckets.
+
+use super::steps::{Run, agreed};
+use super::world::{Bucket, Object};
+use super::*;
+
+impl Run {
+    pub(super) fn create_bucket(&mut self, name: &str) {
+        println!("create {name}");
+        let expected = match self.world.bucket(name) {
+            Ok(there) => Err(StoreError::BucketExists { owner: there.info.owner.clone() }),
+            Err(_) => Ok(()),
+        };
+        let owner = *self.draw.of(&["admin", "other"]);
+        let Some(info) = agreed(self.store().create_bucket(name, owner), expected) else {
+            return;
+        };
+        self.fresh(info.id);
+        let (name, owner) = (name.to_owned(), owner.to_owned());
+        let created = self.clock.now();
+        assert_eq!(
+            info,
+            BucketInfo { id: info.id, name: name.clone(), owner, created, versioning: Versioning::Unset }
+        );
+        self.world.buckets.insert(name, Bucket::new(info));
+    }
+
+    pub(super) fn delete_bucket(&mut self, name: &str) {
+        println!("delete bucket {name}");
+        let expected = self.world.bucket(name).and_then(|bucket| match bucket.keys.is_empty() {
+            true => Ok(()),
+            false => Err(StoreError::BucketNotEmpty),
+        });
+        if agreed(self.store().delete_bucket(name), expected).is_some() {
+            let bucket = self.world.buckets.remove(name).expect("it was found");
+            let ended = bucket.uploads.into_keys().map(|(key, id)| (name.to_owned(), key, id));
+            self.ended.extend(ended);
+        }
+    }
+
+    pub(super) fn set_versioning(&mut self, name: &str, versioning: Versioning) {
+        println!("{name} becomes {versioning:?}");
+        let expected = self.world.bucket(name).map(|_| ());
+        if agreed(self.store().set_versioning(name, versioning), expected).is_some() {
+            self.world.bucket_mut(name).info.versioning = versioning;
+        }
+    }
+
+    /// Mostly back to what the bucket is meant to be.
+    pub(super) fn change_versioning(&mut self, name: &str) {
+        let meant = BUCKETS.iter().find(|(bucket, _)| *bucket == name).expect("it is one of them").1;
+        let versioning = match self.draw.below(4) {
+            0 => Versioning::Enabled,
+            1 => Versioning::Suspended,
+            _ if meant == Versioning::Unset => Versioning::Suspended,
+            _ => meant,
+        };
+        self.set_versioning(name, versioning);
+    }
+
+    /// Deletes every version in one commit, and then the bucket with what uploads it has; mostly makes another.
+    pub(super) fn empty(&mut self, name: &str) {
+        let all = self.world.bucket(name).map(|bucket| {
+            let deletion = |(key, version): (&String, &Object)| Deletion {
+                key: key.clone(),
+                which: version.selector(),
+                if_match: None,
+            };
+            bucket.all().map(deletion).collect::<Vec<_>>()
+        });
+        println!("empty {name}");
+        self.delete_all(name, &all.unwrap_or_default());
+        self.delete_bucket(name);
+        if !self.draw.one_in(3) {
+            let (_, meant) = BUCKETS.iter().find(|(bucket, _)| *bucket == name).expect("it is one of them");
+            self.create_bucket(name);
+            self.set_versioning(name, *meant);
+        }
+    }
+
+    pub(super) fn empty_all(&mut self) {
+        for (name, _) in BUCKETS {
+            self.empty(name);
+            self.delete_bucket(name);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Long random sequences of everything that changes a store, compared with a world that is kept in the simplest way.
+//! `SILTSTONE_TEST_SEED` repeats one sequence, `SILTSTONE_TEST_STEPS` says how many steps each has.
+
+mod buckets;
+mod checks;
+mod objects;
+mod steps;
+mod uploads;
+mod world;
+
+use std::sync::Arc;
+
+use super::*;
+use crate::fs::sim::CrashPolicy;
+use steps::Run;
+
+const BUCKETS: &[(&str, Versioning)] =
+    &[("plain", Versioning::Unset), ("kept", Versioning::Enabled), ("paused", Versioning::Suspended)];
+
+/// Few, so that they collide; with delimiters at the end, doubled, and behind each other's names.
+const KEYS: &[&str] =
+    &["a", "a/", "a/b", "a/b/c", "a//b", "a/c", "b", "b-1", "b-2/", "ä/ö", "ä/ü", "\u{10ffff}/z"];
+
+/// Steps of each sequence.
+const STEPS: u64 = 1_200;
+/// Sequences, each with a seed of its own.
+const SEQUENCES: u64 = 4;
+/// Steps between two comparisons of everything.
+const CHECK_EVERY: u64 = 40;
+
+/// Random choices that follow from a seed.
+struct Draw(SeededEntropy);
+
+impl Draw {
+    fn below(&self, end: u64) -> u64 {
+        self.0.next_u64() % end
+    }
+
+    fn one_in(&self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn of<'t, T>(&self, choices: &'t [T]) -> &'t T {
+        &choices[self.below(choices.len() as u64) as usize]
+    }
+}
+
+/// How a store ends and comes back.
+#[derive(Debug, Clone, Copy)]
+enum Restart {
+    Drop,
+    Close,
+    Kill,
+    Crash(CrashPolicy),
+}
+
+impl Restart {
+    fn drawn(draw: &Draw) -> Self {
+        match draw.below(5) {
+            0 => Self::Drop,
+            1 => Self::Close,
+            2 => Self::Kill,
+            3 => Self::Crash(CrashPolicy::DropAll),
+            _ => Self::Crash(CrashPolicy::Random(draw.below(1 << 32))),
+        }
+    }
+}
+
+/// Options of a sequence: every other one with many segments, and with checkpoints while the work goes on.
+fn options_for(seed: u64) -> Options {
+    match seed % 2 {
+        0 => options(),
+        _ => Options { segment_max_bytes: 300_000, checkpoint_after_bytes: 8_192, ..options() },
+    }
+}
+
+fn sequence(seed: u64, steps: u64) {
+    println!("SILTSTONE_TEST_SEED={seed}");
+    let mut run = Run::start(seed, options_for(seed));
+    for step in 1..=steps {
+        print!("step {step}: ");
+        run.step();
+        if step % CHECK_EVERY == 0 {
+            run.check();
+        }
+    }
+    run.check();
+    run.restart(Restart::Crash(CrashPolicy::DropAll));
+    run.check();
+    run.empty_all();
+    assert_eq!(run.store().health().live_bytes, 0);
+    run.restart(Restart::Drop);
+    assert_eq!((run.store().health().buckets, run.store().health().live_bytes), (0, 0));
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|number| number.parse().expect("a number"))
+}
+
+#[test]
+fn whatever_is_done_in_whatever_order_the_store_holds_what_a_simple_model_holds() {
+    let steps = number_from("SILTSTONE_TEST_STEPS").unwrap_or(STEPS);
+    match number_from("SILTSTONE_TEST_SEED") {
+        Some(seed) => sequence(seed, steps),
+        None => (1..=SEQUENCES).for_each(|seed| sequence(seed, steps)),
+    }
+}

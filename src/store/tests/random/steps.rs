@@ -1,0 +1,139 @@
+//! The steps: each is done to the store and to the world, and what the store answers is what the world expects.
+
+use super::checks::check;
+use super::world::World;
+use super::*;
+
+/// A version as it was once: its bucket's id, its key, its record.
+pub(super) type Known = (u64, String, VersionRecord);
+
+pub(super) struct Run {
+    pub(super) draw: Draw,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) options: Options,
+    pub(super) fs: SimFs,
+    pub(super) store: Option<Store>,
+    pub(super) world: World,
+    /// The highest stamp that was told.
+    pub(super) last: u64,
+    pub(super) known: Vec<Known>,
+    /// Uploads that there were once: bucket, key, id.
+    pub(super) ended: Vec<(String, String, UploadId)>,
+    /// Parts as they were before they were replaced.
+    pub(super) replaced: Vec<(UploadId, PartRecord)>,
+}
+
+fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: Options) -> Store {
+    Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options)
+        .expect("the store opens")
+}
+
+/// What the store answered, where the world expects it to be done.
+pub(super) fn agreed<T: std::fmt::Debug>(
+    answered: Result<T, StoreError>,
+    expected: Result<(), StoreError>,
+) -> Option<T> {
+    match (answered, expected) {
+        (Ok(done), Ok(())) => Some(done),
+        (Err(error), Err(refusal)) => {
+            assert_eq!(error, refusal);
+            None
+        }
+        (answered, expected) => panic!("answered {answered:?}, expected {expected:?}"),
+    }
+}
+
+/// A part as it is compared: without what tells where it lies.
+pub(super) fn bare(part: &PartRecord) -> PartRecord {
+    PartRecord { extents: vec![], ..part.clone() }
+}
+
+impl Run {
+    pub(super) fn start(seed: u64, options: Options) -> Self {
+        let (fs, clock) =
+            (SimFs::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000))));
+        let store = Some(open_at(&fs, &clock, options));
+        let (draw, world) = (Draw(SeededEntropy::new(seed)), World::default());
+        let (known, ended, replaced) = (vec![], vec![], vec![]);
+        let mut run = Self { draw, clock, options, fs, store, world, last: 0, known, ended, replaced };
+        for (name, versioning) in BUCKETS {
+            run.create_bucket(name);
+            run.set_versioning(name, *versioning);
+        }
+        run
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is open between steps")
+    }
+
+    pub(super) fn check(&self) {
+        check(self.store(), &self.world, &self.draw);
+    }
+
+    /// Ends the store and opens it again; what can be seen is the same, to the last extent.
+    pub(super) fn restart(&mut self, how: Restart) {
+        println!("{how:?}");
+        let before = everything(self.store(), &self.world);
+        match how {
+            Restart::Drop => {}
+            Restart::Close => self.store().close(),
+            Restart::Kill => self.fs = self.fs.kill(),
+            Restart::Crash(policy) => self.fs = self.fs.crash(policy),
+        }
+        self.store = None;
+        self.store = Some(open_at(&self.fs, &self.clock, self.options));
+        let health = self.store().health();
+        assert_eq!((health.read_only, health.damage, health.torn_groups), (None, vec![], 0));
+        assert_eq!(everything(self.store(), &self.world), before);
+    }
+
+    /// Does something.
+    pub(super) fn step(&mut self) {
+        self.tick();
+        let bucket = self.draw.of(BUCKETS).0;
+        let key = *self.draw.of(KEYS);
+        match self.draw.below(200) {
+            0..60 => self.put(bucket, key),
+            60..95 => self.delete(bucket),
+            95..103 => self.create_upload(bucket, key),
+            103..130 => self.change_upload(bucket, key),
+            130..150 => self.copy(bucket, key),
+            150..165 => self.set_tags(bucket),
+            165..180 => self.create_bucket(bucket),
+            180..185 => self.delete_bucket(bucket),
+            185..187 => self.change_versioning(bucket),
+            187..189 => self.empty(bucket),
+            189..194 => self.store().checkpoint().expect("the disk is good"),
+            _ => self.restart(Restart::drawn(&self.draw)),
+        }
+    }
+
+    /// The clock goes on, stands, and is set back.
+    fn tick(&self) {
+        let now = self.clock.now().as_millis();
+        let now = match self.draw.below(20) {
+            0 => now - self.draw.below(5_000),
+            1..10 => now,
+            _ => now + self.draw.below(1_000),
+        };
+        self.clock.set(Timestamp::from_millis(now));
+    }
+
+    /// A stamp that was never given before.
+    pub(super) fn fresh(&mut self, stamp: u64) {
+        assert!(stamp > self.last, "{stamp} after {}", self.last);
+        self.last = stamp;
+    }
+}
+
+/// All records of a store as they are, and what it counts.
+fn everything(store: &Store, world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
+    let (mut versions, mut uploads) = (Vec::new(), Vec::new());
+    for (name, bucket) in &world.buckets {
+        versions.extend(bucket.all().map(|(key, object)| store.find(name, key, object.selector()).unwrap()));
+        uploads.extend(bucket.uploads.keys().map(|(key, id)| store.upload(name, key, *id).unwrap()));
+    }
+    let health = store.health();
+    (store.buckets(), versions, uploads, health.buckets, health.versions, health.live_bytes)
+}
