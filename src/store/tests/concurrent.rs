@@ -1,5 +1,6 @@
 //! Many at once, and the power goes.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -133,5 +134,53 @@ fn a_checkpoint_taken_while_buckets_come_and_go_is_good() {
         drop(store);
         let health = open(&fs).health();
         assert_eq!((health.read_only, health.damage), (None, vec![]));
+    }
+}
+
+/// Races of two puts; before each, both have seen the same.
+const RACES: u64 = 2_000;
+
+/// Every other race is for a key that is absent, and the next one for the object that the first one left there.
+fn condition_of(store: &Store, race: u64, key: &str) -> WriteCondition {
+    match race % 2 {
+        0 => WriteCondition::IfAbsent,
+        _ => {
+            let found = store.find("b", key, Selector::Current).unwrap();
+            WriteCondition::IfMatch(found.version.etag.to_string())
+        }
+    }
+}
+
+/// Takes part in every race and tells how each ended.
+fn racer(store: &Store, start: &Barrier, thread: u64) -> Vec<Result<(), StoreError>> {
+    let race = |race: u64| {
+        let (key, bytes) = (format!("k-{}", race / 2), content(thread, race));
+        start.wait();
+        let condition = condition_of(store, race, &key);
+        start.wait();
+        put_if(store, "b", &key, &bytes, condition).map(|_| ())
+    };
+    (0..RACES).map(race).collect()
+}
+
+#[test]
+fn of_two_conditional_puts_that_race_exactly_one_wins() {
+    let store = open(&SimFs::new());
+    store.create_bucket("b", "admin").unwrap();
+    let start = Barrier::new(2);
+    let (ours, theirs) = thread::scope(|scope| {
+        let other = scope.spawn(|| racer(&store, &start, 1));
+        (racer(&store, &start, 0), other.join().unwrap())
+    });
+    for (race, ends) in (0..).zip(ours.into_iter().zip(theirs)) {
+        let winner = match ends {
+            (Ok(()), Err(StoreError::PreconditionFailed)) => 0,
+            (Err(StoreError::PreconditionFailed), Ok(())) => 1,
+            ends => panic!("race {race}: {ends:?}"),
+        };
+        if race % 2 == 1 {
+            let found = get(&store, "b", &format!("k-{}", race / 2)).unwrap();
+            assert_eq!(maker(&found), (winner, race));
+        }
     }
 }
