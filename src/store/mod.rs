@@ -216,8 +216,8 @@ impl Store {
     /// Finds a version of an object. It may be a delete marker: what that means is for the caller to say.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchKey`] when the key has no version at all;
-    /// [`StoreError::NoSuchVersion`] when it has others.
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchKey`] when the newest is asked for and there is none;
+    /// [`StoreError::NoSuchVersion`] when another is, whether or not the key has any.
     pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<Found, StoreError> {
         let index = self.shared.index();
         let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;

@@ -22,7 +22,7 @@ const KEYS: &[&str] =
     &["a", "a/", "a/b", "a/b/c", "a//b", "a/c", "b", "b-1", "b-2/", "ä/ö", "ä/ü", "\u{10ffff}/z"];
 
 /// Steps of each sequence.
-const STEPS: u64 = 1_500;
+const STEPS: u64 = 1_200;
 /// Sequences, each with a seed of its own.
 const SEQUENCES: u64 = 4;
 /// Steps between two comparisons of everything.

@@ -1,6 +1,6 @@
 //! Steps that put, copy, tag and delete objects.
 
-use super::steps::{Gone, Run, agreed};
+use super::steps::{Known, Run, agreed};
 use super::world::Object;
 use super::*;
 
@@ -104,10 +104,10 @@ impl Run {
         self.world.bucket_mut(bucket).put(key, Object::of(commit, bytes, written, upload));
     }
 
-    /// A version that may soon be gone.
+    /// The current version, which may soon be gone, or get tags, or share its bytes.
     pub(super) fn remember(&mut self, bucket: &str, key: &str) {
         if let Ok(found) = self.store().find(bucket, key, Selector::Current) {
-            self.gone.push((found.bucket.id, key.into(), found.version));
+            self.known.push((found.bucket.id, key.into(), found.version));
         }
     }
 
@@ -175,12 +175,13 @@ impl Run {
             }
         };
         let bytes = object.bytes[range.start as usize..range.end as usize].to_vec();
-        Some((CopySource { bucket: found.bucket.id, key, version: found.version, range }, bytes))
+        let (bucket, version) = (found.bucket.id, self.as_once_known(found));
+        Some((CopySource { bucket, key, version, range }, bytes))
     }
 
     /// A version that is gone, if there is one that was remembered.
-    pub(super) fn gone(&self) -> Option<Gone> {
-        let gone = (!self.gone.is_empty()).then(|| self.draw.of(&self.gone).clone())?;
+    pub(super) fn gone(&self) -> Option<Known> {
+        let gone = (!self.known.is_empty()).then(|| self.draw.of(&self.known).clone())?;
         let (id, key, version) = &gone;
         let bucket = self.world.buckets.values().find(|bucket| bucket.info.id == *id);
         let there = bucket.is_some_and(|bucket| {
@@ -224,11 +225,19 @@ impl Run {
             return self.tag_what_is_gone(bucket, tags);
         };
         println!("tag {bucket}/{key} {} {tags:?}", object.named());
-        let version = self.store().find(bucket, &key, object.selector()).expect("it is there").version;
+        let version =
+            self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
         self.store().set_tags(bucket, &key, version, tags.clone()).expect("it is there");
         let versions = self.world.bucket_mut(bucket).keys.get_mut(&key).expect("it is there");
         let tagged = versions.iter_mut().find(|version| version.record.id == object.record.id);
         tagged.expect("it is there").record.tags = tags;
+    }
+
+    /// The version, or what a caller knows of it who looked at it some time ago.
+    fn as_once_known(&self, found: Found) -> VersionRecord {
+        let same = |(_, _, version): &&Known| version.id == found.version.id;
+        let once = self.known.iter().find(same).filter(|_| self.draw.one_in(2));
+        once.map_or(found.version, |(_, _, version)| version.clone())
     }
 
     pub(super) fn tag_what_is_gone(&self, bucket: &str, tags: Vec<(String, String)>) {

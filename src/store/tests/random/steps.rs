@@ -4,8 +4,8 @@ use super::checks::check;
 use super::world::World;
 use super::*;
 
-/// A version that there was once: its bucket's id, its key, its record.
-pub(super) type Gone = (u64, String, VersionRecord);
+/// A version as it was once: its bucket's id, its key, its record.
+pub(super) type Known = (u64, String, VersionRecord);
 
 pub(super) struct Run {
     pub(super) draw: Draw,
@@ -16,7 +16,7 @@ pub(super) struct Run {
     pub(super) world: World,
     /// The highest stamp that was told.
     pub(super) last: u64,
-    pub(super) gone: Vec<Gone>,
+    pub(super) known: Vec<Known>,
     /// Uploads that there were once: bucket, key, id.
     pub(super) ended: Vec<(String, String, UploadId)>,
     /// Parts as they were before they were replaced.
@@ -54,8 +54,8 @@ impl Run {
             (SimFs::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000))));
         let store = Some(open_at(&fs, &clock, options));
         let (draw, world) = (Draw(SeededEntropy::new(seed)), World::default());
-        let (gone, ended, replaced) = (vec![], vec![], vec![]);
-        let mut run = Self { draw, clock, options, fs, store, world, last: 0, gone, ended, replaced };
+        let (known, ended, replaced) = (vec![], vec![], vec![]);
+        let mut run = Self { draw, clock, options, fs, store, world, last: 0, known, ended, replaced };
         for (name, versioning) in BUCKETS {
             run.create_bucket(name);
             run.set_versioning(name, *versioning);
