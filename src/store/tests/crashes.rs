@@ -5,10 +5,10 @@ use super::script::{InDoubt, MORE_WORK, WORK, work};
 use super::*;
 use crate::fs::sim::CrashPolicy;
 
-/// Stops the work at every operation, and looks after crashes of three kinds.
-fn sweep(options: Options) {
+/// Stops the work at every `stride`-th operation, the first of which the seed chooses, and looks after crashes of three kinds.
+fn sweep(options: Options, stride: u64) {
     let seed = seed();
-    for stop in 1.. {
+    for stop in (1 + seed % stride..).step_by(stride as usize) {
         let fs = SimFs::new();
         fs.stop_at(stop);
         let Err(halt) = work(&fs, options, WORK, Model::default()) else {
@@ -76,19 +76,19 @@ fn sweep_of_killed_processes(options: Options) {
 
 #[test]
 fn what_was_acknowledged_survives_a_crash_at_every_operation() {
-    sweep(options());
+    sweep(options(), 1);
 }
 
 #[test]
 fn it_survives_too_where_segments_and_checkpoints_are_many() {
     let options = Options { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() };
-    sweep(options);
+    sweep(options, 2);
 }
 
 #[test]
 fn it_survives_too_where_the_log_goes_on_in_file_after_file() {
     let options = Options { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
-    sweep(options);
+    sweep(options, 2);
 }
 
 #[test]
