@@ -15,7 +15,8 @@ pub struct Query {
     pub prefix: Vec<u8>,
     /// Keys are grouped up to its first occurrence behind the prefix; empty: not at all.
     pub delimiter: Vec<u8>,
-    /// Only keys and common prefixes greater than it; where it is itself a common prefix, nothing that begins with it.
+    /// Only keys greater than it, and the common prefixes that group such keys: also one that begins `after`, so behind
+    /// `a/b` comes `a/` while there is an `a/c`. Where it is itself a common prefix, nothing that begins with it.
     pub after: Option<Vec<u8>>,
     /// At most so many items.
     pub limit: usize,

@@ -114,7 +114,9 @@ impl Uploads {
     /// A page of uploads; those of the key that `query` is after follow, too, if their id is greater than `after_id`.
     pub(super) fn list(&self, query: &Query, after_id: Option<UploadId>) -> UploadPage {
         let mut page = UploadPage::default();
-        let mut from = match (&query.after, after_id) {
+        // Behind a common prefix no upload for the key of that name is left, whatever its id.
+        let within = query.after.as_ref().filter(|key| query.common_prefix(key) != Some(key));
+        let mut from = match (within, after_id) {
             (Some(key), Some(id)) => Bound::Excluded((key.clone().into_boxed_slice(), id)),
             _ => match query.start() {
                 Some(Bound::Excluded(key)) => Bound::Excluded((key.into_boxed_slice(), UploadId(u64::MAX))),

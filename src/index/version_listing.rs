@@ -39,19 +39,25 @@ pub struct VersionPage {
     pub truncated: bool,
 }
 
-/// A page of versions; those of the key that `query` is after follow, too, if they stand behind `after_version`.
+/// A page of versions; those of the key that `query` is after follow, too, if they stand behind `after_version`. A key that
+/// is grouped under a common prefix shows no versions: what is left of them is what is left of the prefix.
 pub(super) fn list(keys: &Keys, query: &Query, after_version: Option<AfterVersion>) -> VersionPage {
     let mut page = VersionPage::default();
     let rest_of_key =
         query.after.as_ref().zip(after_version).filter(|(key, _)| key.starts_with(&query.prefix));
+    let mut start = query.start();
     if let Some((key, after)) = rest_of_key {
         let versions: Vec<_> = keys.get(key.as_slice()).iter().flat_map(|v| v.summaries()).collect();
         let behind = position_behind(&versions, after);
-        if !push_versions(&mut page, query.limit, key, &versions, behind) {
-            return page;
+        match query.common_prefix(key) {
+            None if !push_versions(&mut page, query.limit, key, &versions, behind) => return page,
+            Some(prefix) if prefix != key && behind < versions.len() => {
+                start = Some(Bound::Included(key.clone()));
+            }
+            _ => {}
         }
     }
-    let Some(start) = query.start() else {
+    let Some(start) = start else {
         return page;
     };
     let mut rest = keys_from(keys, start.as_ref());

@@ -64,7 +64,8 @@ pub struct ListQuery {
     pub prefix: String,
     /// Keys are grouped up to its first occurrence behind the prefix; empty: not at all.
     pub delimiter: String,
-    /// Only keys and common prefixes greater than it; where it is itself a common prefix, nothing that begins with it.
+    /// Only keys greater than it, and the common prefixes that group such keys: also one that begins `after`, so behind
+    /// `a/b` comes `a/` while there is an `a/c`. Where it is itself a common prefix, nothing that begins with it.
     pub after: Option<String>,
     /// At most so many items.
     pub limit: usize,

@@ -122,6 +122,20 @@ fn start_after_begins_behind_a_key_and_is_echoed() {
 }
 
 #[test]
+fn a_start_within_a_group_shows_the_group_while_a_key_is_left_in_it() {
+    let server = with_keys(&KEYS);
+    let behind = |start: &str| {
+        let second = listed(&server.get(&format!("/b?list-type=2&delimiter=%2F&start-after={start}")));
+        let first = listed(&server.get(&format!("/b?delimiter=%2F&marker={start}")));
+        assert_eq!(first, second, "{start}");
+        second
+    };
+    assert_eq!(behind("zoo/1"), (vec!["é".into()], vec!["zoo/".to_owned()]));
+    assert_eq!(behind("zoo/2"), (vec!["é".into()], vec![]));
+    assert_eq!(behind("zoo/"), (vec!["é".into()], vec![]));
+}
+
+#[test]
 fn pages_add_up_to_the_whole_whatever_their_size() {
     let server = with_keys(&KEYS);
     let grouped = ["a", "dir/", "e", "zoo/", "é"];

@@ -228,3 +228,19 @@ fn names_are_encoded_when_it_is_asked_for() {
     assert_eq!(server.get("/b?versions&prefix=f").all("Key"), ["f+g"]);
     assert_eq!(server.get("/b?versions&encoding-type=url&prefix=f").all("Key"), ["f%2Bg"]);
 }
+
+#[test]
+fn a_marker_within_a_group_shows_the_group_while_something_is_left_in_it() {
+    let server = Server::new();
+    server.set_versioning("Enabled");
+    let one = put(&server, "d/1");
+    let two = put(&server, "d/1");
+    let after = |key: &str, version: &str| {
+        let markers = format!("key-marker={key}&version-id-marker={version}");
+        entries(&server.get(&format!("/b?versions&delimiter=/&{markers}")))
+    };
+    assert_eq!(after("d/1", &two), ["d/"]);
+    assert_eq!(after("d/1", &one), [""; 0]);
+    assert_eq!(after("d/", &two), [""; 0]);
+    assert_eq!(after("d/0", ""), ["d/"]);
+}

@@ -73,6 +73,16 @@ fn uploads_are_listed_by_key_and_then_by_initiation() {
 }
 
 #[test]
+fn a_group_of_uploads_that_has_been_shown_is_not_shown_again() {
+    let index = index_of(&[upload("a/", 11), upload("a/", 12), upload("a/1", 13), upload("b", 14)]);
+    let rest = |key, after_id| uploads(&index, &query("", "/", Some(key), 9), after_id).0;
+    assert_eq!(rest("a/", Some(11)), ["b 14"]);
+    assert_eq!(rest("a/", None), ["b 14"]);
+    assert_eq!(rest("a/0", Some(11)), ["a/*", "b 14"], "uploads behind the marker are left in it");
+    assert_eq!(rest("a/1", Some(13)), ["b 14"]);
+}
+
+#[test]
 fn a_walk_gives_uploads_and_parts_too() {
     let mut index = index_of(&[upload("k", 10), part("k", 10, 2, 11), part("k", 10, 1, 12), upload("j", 13)]);
     index.apply(&put("k", record(20, true))).unwrap();

@@ -56,6 +56,18 @@ fn common_prefixes_count_as_one_also_when_they_hold_only_markers() {
 }
 
 #[test]
+fn a_page_behind_a_version_within_a_group_shows_what_is_left_of_the_group() {
+    let index = index_of(&[put("a/1", record(2, false)), put("a/1", record(3, false)), put("b", marker(4))]);
+    let rest = |key, after| versions(&index, &query("", "/", Some(key), 9), after).0;
+    let behind = |id| Some(AfterVersion::Id(VersionId(id)));
+    assert_eq!(rest("a/1", behind(3)), ["a/*", "b 4!"]);
+    assert_eq!(rest("a/1", behind(2)), ["b 4!"]);
+    assert_eq!(rest("a/1", None), ["b 4!"]);
+    assert_eq!(rest("a/0", behind(2)), ["a/*", "b 4!"]);
+    assert_eq!(rest("a/", behind(2)), ["b 4!"], "that group has been shown");
+}
+
+#[test]
 fn an_amended_version_keeps_its_place() {
     let mut index = index_of(&[put("k", record(2, false)), put("k", record(3, false))]);
     let amended = VersionRecord { tags: vec![("a".into(), "b".into())], ..record(2, false) };

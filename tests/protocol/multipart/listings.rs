@@ -209,6 +209,21 @@ fn uploads_are_filtered_by_prefix_and_grouped_by_delimiter() {
 }
 
 #[test]
+fn a_group_that_is_the_key_marker_is_not_shown_again_whatever_the_upload_id_marker() {
+    let server = Server::new();
+    let ids = begin_all(&server, &["dir/", "dir/1", "e"]);
+    let listed = |marker: &str| {
+        let page = server.get(&format!("/b?uploads&delimiter=/&key-marker={marker}"));
+        (texts(&page, "CommonPrefixes", "Prefix"), page.all("UploadId"))
+    };
+    let last = vec![ids[2].clone()];
+    assert_eq!(listed("dir/"), (vec![], last.clone()));
+    assert_eq!(listed(&format!("dir/&upload-id-marker={}", ids[0])), (vec![], last.clone()));
+    assert_eq!(listed("dir/0"), (vec!["dir/".to_owned()], last.clone()), "an upload is left in it");
+    assert_eq!(listed("dir/1"), (vec![], last));
+}
+
+#[test]
 fn a_page_has_from_one_to_a_thousand_uploads() {
     let server = Server::new();
     for max in ["0", "-1", "x"] {
