@@ -27,6 +27,7 @@ enum Action {
     Reserve { at: usize, offset: u64, len: u64 },
     SyncData(usize),
     Rename(String, String),
+    Link(String, String),
     Remove(String),
     List(String),
     CreateDir(String),
@@ -76,7 +77,7 @@ impl Draw {
     }
 
     fn action(&self) -> Action {
-        match self.below(24) {
+        match self.below(25) {
             0..3 => Action::Create(self.path()),
             3 => Action::Open(self.path()),
             4 => Action::OpenRead(self.path()),
@@ -96,6 +97,7 @@ impl Draw {
             20 => Action::CreateDir(self.dir()),
             21 => Action::SyncDir(self.dir()),
             22 => Action::Lock(self.path()),
+            23 => Action::Link(self.path(), self.path()),
             _ => Action::Unlock(self.at()),
         }
     }
@@ -122,6 +124,7 @@ impl<'a> Side<'a> {
             Action::Close(at) => self.close(*at),
             Action::Unlock(at) => self.unlock(*at),
             Action::Rename(from, to) => self.fs.rename(from, to).map(said),
+            Action::Link(from, to) => self.fs.link(from, to).map(said),
             Action::Remove(path) => self.fs.remove(path).map(said),
             Action::List(dir) => self.fs.list(dir).map(said),
             Action::CreateDir(dir) => self.fs.create_dir(dir).map(said),

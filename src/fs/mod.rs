@@ -17,6 +17,7 @@
 //!   see it, until [`File::evict`] makes them look at the disk.
 //! - What is durable stays as it is, but for damage, which checksums above this floor must find.
 
+mod below;
 pub mod os;
 mod read_only;
 pub mod sim;
@@ -26,6 +27,7 @@ mod likeness;
 #[cfg(test)]
 mod suite;
 
+pub use below::Below;
 pub use os::OsFs;
 pub use read_only::ReadOnly;
 
@@ -69,12 +71,21 @@ pub trait Fs: Send + Sync {
     fn create_dir(&self, dir: &str) -> io::Result<()>;
 
     /// Gives a file another name in one step, replacing what bore it: after a crash the new name means the old file
-    /// or the new one, never neither. Durable after [`Fs::sync_dir`].
+    /// or the new one, never neither. Where both are names of one file already, both stay. Durable after
+    /// [`Fs::sync_dir`].
     ///
     /// # Errors
     /// `NotFound` when there is no such file; `InvalidInput` when the names are not in one directory, since across two
     /// no single sync makes it one step.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Gives a file a further name, in any directory. Both names mean the same file from then on, until one of them is
+    /// taken away. Durable after [`Fs::sync_dir`] of the directory of `to`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file; `AlreadyExists` when `to` is taken; another where the file system knows no
+    /// such thing.
+    fn link(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Takes a name away. Files that are open stay readable. Durable after [`Fs::sync_dir`].
     fn remove(&self, path: &str) -> io::Result<()>;
@@ -110,6 +121,13 @@ pub trait File: Send + Sync {
     /// # Errors
     /// `UnexpectedEof` when the file ends before.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// As [`File::read_exact_at`], but what is read takes the place of nothing that others read often: as far as the system
+    /// can tell and be told, bytes that were not cached before are not cached afterwards.
+    ///
+    /// # Errors
+    /// As of [`File::read_exact_at`].
+    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset`, beyond the end where need be. Durable after [`File::sync_data`]; before it
     /// any subset of the sectors written may be on disk, in any order.

@@ -1,14 +1,15 @@
 //! The operating system's file system.
 
 use std::fs::{DirBuilder, File as StdFile, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs2::FileExt as _;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::{File, Fs, Lock, Space, check_one_directory, is_inside, split};
 
@@ -38,6 +39,15 @@ impl OsFs {
     pub fn create_root(&self) -> io::Result<()> {
         let root = std::path::absolute(&self.root)?;
         create_durably(&root).map_err(|e| naming(&root, &e))
+    }
+
+    /// Gives a file of this disk a further name on `other`, as [`Fs::link`] does on one.
+    ///
+    /// # Errors
+    /// As of [`Fs::link`]; `CrossesDevices` when they are on different file systems.
+    pub fn link_into(&self, from: &str, other: &Self, to: &str) -> io::Result<()> {
+        let (from, to) = (self.at(from), other.at(to));
+        std::fs::hard_link(&from, &to).map_err(|e| naming(&from, &e))
     }
 
     /// Where `path` is; `""` is the root.
@@ -89,6 +99,10 @@ impl Fs for OsFs {
         std::fs::rename(&from, &to).map_err(|e| naming(&from, &e))
     }
 
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.link_into(from, self, to)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         let path = self.at(path);
         std::fs::remove_file(&path).map_err(|e| naming(&path, &e))
@@ -136,6 +150,17 @@ impl File for OsFile {
         self.file.read_exact_at(buf, offset).map_err(|e| naming(&self.path, &e))
     }
 
+    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let cached = self.read_cached(buf, offset);
+        if cached == buf.len() {
+            return Ok(());
+        }
+        self.read_exact_at(&mut buf[cached..], offset + cached as u64)?;
+        let rest = NonZeroU64::new((buf.len() - cached) as u64);
+        fadvise(&self.file, offset + cached as u64, rest, Advice::DontNeed)
+            .map_err(|errno| naming(&self.path, &errno.into()))
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset).map_err(|e| naming(&self.path, &e))
     }
@@ -156,6 +181,21 @@ impl File for OsFile {
 
     fn evict(&self) -> io::Result<()> {
         fadvise(&self.file, 0, None, Advice::DontNeed).map_err(|errno| naming(&self.path, &errno.into()))
+    }
+}
+
+impl OsFile {
+    /// Reads as many of the first bytes as need no disk. Where the system cannot tell, none do.
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> usize {
+        let mut done = 0;
+        while done < buf.len() {
+            let rest = &mut [IoSliceMut::new(&mut buf[done..])];
+            match preadv2(&self.file, rest, offset + done as u64, ReadWriteFlags::NOWAIT) {
+                Ok(len @ 1..) => done += len,
+                Ok(0) | Err(_) => break,
+            }
+        }
+        done
     }
 }
 
@@ -289,6 +329,38 @@ mod tests {
         let metadata = dir.path().join("a").metadata().unwrap();
         assert_eq!(metadata.len(), 0);
         assert!(metadata.blocks() == 0 || metadata.blocks() * 512 >= 1 << 20);
+    }
+
+    #[test]
+    fn what_is_read_in_passing_is_not_cached_where_it_was_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        let file = OsFile { file, path };
+        file.write_all_at(&[7; 100_000], 0).unwrap();
+        let mut bytes = vec![0; 100_000];
+        file.read_in_passing(&mut bytes, 0).unwrap();
+        let kept = file.read_cached(&mut bytes, 0);
+        file.sync_data().unwrap();
+        file.evict().unwrap();
+        // Some file systems live in memory, and some cannot tell what is cached.
+        if kept == 100_000 && file.read_cached(&mut bytes, 0) == 0 {
+            bytes.fill(0);
+            file.read_in_passing(&mut bytes, 0).unwrap();
+            assert!(bytes == [7; 100_000] && file.read_cached(&mut bytes, 0) == 0);
+        }
+    }
+
+    #[test]
+    fn a_file_gets_a_further_name_on_another_disk_of_the_same_file_system() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| OsFs::new(dir.path().join(name)));
+        one.create_root().unwrap();
+        other.create_root().unwrap();
+        one.create("a").unwrap();
+        one.link_into("a", &other, "b").unwrap();
+        assert_eq!(dir.path().join("other/b").metadata().unwrap().nlink(), 2);
     }
 
     #[test]

@@ -41,6 +41,10 @@ impl Fs for ReadOnly<'_> {
         refused(from)
     }
 
+    fn link(&self, from: &str, _to: &str) -> io::Result<()> {
+        refused(from)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         refused(path)
     }
@@ -77,6 +81,7 @@ mod tests {
         assert!(file.write_all_at(b"x", 0).is_err() && file.reserve(0, 4096).is_err());
         assert!(guarded.create("b").is_err() && guarded.create_dir("d").is_err());
         assert!(guarded.rename("a", "b").is_err() && guarded.remove("a").is_err());
+        assert!(guarded.link("a", "b").is_err());
         assert!(guarded.lock("LOCK").is_err() && guarded.sync_dir("").is_err());
         assert_eq!(guarded.list("").unwrap(), ["a"]);
         assert_eq!(file.len().unwrap(), 3);

@@ -40,6 +40,9 @@ for_both! {
     a_rename_to_itself_changes_nothing
     a_rename_of_nothing_fails
     a_rename_stays_in_its_directory
+    a_link_is_another_name_of_the_same_file
+    a_link_takes_no_other_name_and_needs_a_file
+    a_read_in_passing_reads_the_same
     a_removed_file_stays_readable_where_open
     a_lock_is_exclusive_until_dropped
     a_lock_makes_its_file_and_leaves_one_alone
@@ -207,6 +210,44 @@ fn a_rename_stays_in_its_directory(fs: &dyn Fs) {
     fs.create_dir("d").unwrap();
     assert_eq!(kind(fs.rename("a", "d/a")), ErrorKind::InvalidInput);
     assert_eq!(read_path(fs, "a"), b"x");
+}
+
+fn a_link_is_another_name_of_the_same_file(fs: &dyn Fs) {
+    let file = write(fs, "a", b"old");
+    fs.create_dir("d").unwrap();
+    fs.link("a", "d/b").unwrap();
+    file.write_all_at(b"new", 0).unwrap();
+    assert_eq!(read_path(fs, "d/b"), b"new");
+    fs.remove("a").unwrap();
+    assert_eq!(read_path(fs, "d/b"), b"new");
+    assert!(fs.list("").unwrap().is_empty());
+}
+
+fn a_link_takes_no_other_name_and_needs_a_file(fs: &dyn Fs) {
+    write(fs, "a", b"x");
+    write(fs, "b", b"kept");
+    assert_eq!(kind(fs.link("a", "b")), ErrorKind::AlreadyExists);
+    assert_eq!(kind(fs.link("gone", "c")), ErrorKind::NotFound);
+    fs.link("a", "c").unwrap();
+    fs.rename("a", "c").unwrap();
+    assert_eq!(fs.list("").unwrap(), ["a", "b", "c"]);
+    assert_eq!(kind(fs.link("a", "d/a")), ErrorKind::NotFound);
+    assert_eq!(read_path(fs, "b"), b"kept");
+}
+
+fn a_read_in_passing_reads_the_same(fs: &dyn Fs) {
+    let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
+    let file = write(fs, "a", &bytes);
+    file.sync_data().unwrap();
+    for evicted in [false, true, false] {
+        if evicted {
+            file.evict().unwrap();
+        }
+        let mut part = vec![0; 150_000];
+        file.read_in_passing(&mut part, 1021).unwrap();
+        assert_eq!(part, bytes[1021..151_021]);
+    }
+    assert_eq!(kind(file.read_in_passing(&mut [0; 5], 199_996)), ErrorKind::UnexpectedEof);
 }
 
 fn a_removed_file_stays_readable_where_open(fs: &dyn Fs) {

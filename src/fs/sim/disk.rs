@@ -135,8 +135,23 @@ impl Disk {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
         }
         self.begin(OpKind::Rename { to: to.to_owned() }, from, 0, 0)?;
+        if self.find(to).is_ok_and(|other| other == id) {
+            return self.answer(());
+        }
         let names = vec![(split(from).1.to_owned(), None), (split(to).1.to_owned(), Some(id))];
         self.change_names(split(from).0, names)?;
+        self.answer(())
+    }
+
+    pub(super) fn link(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let id = self.find(from)?;
+        if self.find(to).is_ok() || self.directories.contains_key(to) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "file exists"));
+        }
+        let (dir, name) = split(to);
+        self.directory(dir)?;
+        self.begin(OpKind::Link { to: to.to_owned() }, from, 0, 0)?;
+        self.change_names(dir, vec![(name.to_owned(), Some(id))])?;
         self.answer(())
     }
 

@@ -247,6 +247,11 @@ impl Fs for SimFs {
         self.with(from, |disk| disk.rename(from, to))
     }
 
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        debug_assert!(is_inside(to), "{to:?} leaves the root");
+        self.with(from, |disk| disk.link(from, to))
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         self.with(path, |disk| disk.remove(path))
     }
@@ -303,6 +308,10 @@ impl File for SimFile {
             image.read(buf, offset);
             Ok(())
         })
+    }
+
+    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(buf, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

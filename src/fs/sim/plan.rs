@@ -36,6 +36,11 @@ pub enum OpKind {
         /// Its new path.
         to: String,
     },
+    /// A file got a further name.
+    Link {
+        /// Its further path.
+        to: String,
+    },
     /// A name was taken away.
     Remove,
 }
