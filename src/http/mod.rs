@@ -8,6 +8,8 @@ mod config;
 mod direct;
 
 pub use config::Config;
+#[cfg(fuzzing)]
+pub use direct::fuzzing;
 pub use direct::{Handle, Server};
 
 /// What a server has done from its start to its end.

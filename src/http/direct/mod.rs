@@ -29,6 +29,8 @@ mod body;
 mod chunked;
 mod exchange;
 mod fields;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod head;
 mod inbox;
 mod lot;

@@ -1,0 +1,101 @@
+//! What the fuzzers share: a server without sockets, and bodies from bytes.
+
+use std::sync::Arc;
+
+use siltstone::auth::{Authenticator, Users};
+use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
+use siltstone::fs::sim::SimFs;
+use siltstone::ops::{Context, KeepAlive};
+use siltstone::s3::route::Addressing;
+use siltstone::s3::{BodyRead, Dialect, Response, ResponseBody, S3Error};
+use siltstone::service::{Service, Settings};
+use siltstone::store::{Options, Store};
+
+/// When all of it happens.
+pub const NOW_MILLIS: u64 = 1_769_860_800_000;
+
+/// The same as a signature writes it.
+pub const NOW_BASIC: &str = "20260131T120000Z";
+
+/// Anybody may do everything, and so may `owner`, whose key is `AK` with the secret `secret`.
+const USERS: &str = r#"
+[[user]]
+name = "owner"
+access_key = "AK"
+secret_key = "secret"
+[[user.allow]]
+actions = ["*"]
+resources = ["*"]
+[[user]]
+name = "anonymous"
+[[user.allow]]
+actions = ["*"]
+resources = ["*"]
+"#;
+
+/// A clock that stands at [`NOW_MILLIS`].
+pub fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MILLIS)))
+}
+
+/// Opens the store in `fs`, if it can be opened.
+pub fn open(fs: &SimFs) -> Option<Store> {
+    let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
+    Store::open(Arc::new(fs.clone()), clock(), &SeededEntropy::new(1), options).ok()
+}
+
+/// A server with a bucket `b` that holds the object `k`.
+pub fn service() -> Service {
+    let fs = SimFs::new();
+    let store = Arc::new(open(&fs).expect("an empty disk takes a store"));
+    store.create_bucket("b", "owner").expect("a new store has no buckets");
+    let authenticator =
+        Authenticator::new(Users::parse(USERS).expect("it is well-formed"), vec!["eu".into()], clock());
+    let context = Context {
+        store,
+        region: "eu".into(),
+        namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
+        keep_alive: KeepAlive::default(),
+    };
+    let settings = Settings {
+        default_dialect: Dialect::Svc,
+        addressing: Addressing { domain: Some("s3.example".into()) },
+        metrics: true,
+    };
+    Service::new(context, Arc::new(authenticator), clock(), Arc::new(SeededEntropy::new(2)), settings)
+}
+
+/// A body that comes in pieces of at most `step` bytes.
+pub struct Pieces<'b> {
+    /// What is left of it.
+    pub bytes: &'b [u8],
+    /// How much comes at once; not 0.
+    pub step: usize,
+}
+
+impl BodyRead for Pieces<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
+        let count = self.bytes.len().min(buf.len()).min(self.step);
+        buf[..count].copy_from_slice(&self.bytes[..count]);
+        self.bytes = &self.bytes[count..];
+        Ok(count)
+    }
+}
+
+/// Reads a response to its end and checks that it can be sent.
+pub fn receive(response: Response) {
+    assert!((200..600).contains(&response.status), "status {}", response.status);
+    for (name, value) in &response.headers {
+        assert!(!name.is_empty() && !name.contains([':', '\r', '\n', ' ']), "{name:?}");
+        assert!(!value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)), "{name}: {value:?}");
+    }
+    let panicked = response.status == 500;
+    if let ResponseBody::Stream { length, mut source } = response.body {
+        let (mut total, mut buffer) = (0, vec![0; 65_536]);
+        while let Ok(count @ 1..) = source.read(&mut buffer) {
+            total += count as u64;
+        }
+        assert!(length.is_none_or(|length| length == total), "{total} bytes of {length:?}");
+    }
+    assert!(!panicked, "nothing that a client sends is an internal error");
+}

@@ -1,0 +1,16 @@
+//! A request document: any bytes are a document or an error, and every element of a document can be read.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use siltstone::xml::{Document, Element};
+
+fn walk(element: Element<'_>) -> usize {
+    let _ = (element.name(), element.text(), element.child("Key"), element.child_text("ETag"));
+    1 + element.children().map(walk).sum::<usize>()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(document) = Document::parse(bytes) {
+        assert!(walk(document.root()) <= bytes.len());
+    }
+});
