@@ -7,6 +7,7 @@ pub mod conditions;
 pub mod copy_source;
 pub mod dialect;
 pub mod error;
+pub mod hoisted;
 pub mod integrity;
 pub mod message;
 pub mod metadata;

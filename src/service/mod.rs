@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 use crate::auth::{Authenticator, Authorized, Identity, Resource};
 use crate::base::{Clock, Entropy};
 use crate::ops::Context;
+use crate::s3::hoisted;
 use crate::s3::render::{Frame, render};
 use crate::s3::route::{self, Addressing};
 use crate::s3::{
@@ -91,6 +92,7 @@ impl Service {
         Counted::wrap(&mut request.body, received);
         let identity = self.authenticator.authenticate(&mut request, dialect)?;
         entry.user = Some(identity.name().to_owned());
+        hoisted::hand_on(&mut request.headers, &query, dialect)?;
         let proof = self.authorize(&identity, operation, &target, &query)?;
         let id = entry.id.clone();
         let mut call = Call { id, dialect, operation, target, query, request };
@@ -105,7 +107,8 @@ impl Service {
     ) -> Result<(Target, Operation), S3Error> {
         let host = request.headers.get_str("host").unwrap_or_default();
         let target = self.settings.addressing.target(&request.path, host)?;
-        let copies = VendorHeaders::new(&request.headers, dialect).get("copy-source").is_some();
+        let copies = VendorHeaders::new(&request.headers, dialect).get("copy-source").is_some()
+            || hoisted::bears(query, dialect, "copy-source");
         let operation = route::operation(&request.method, target.level(), query, copies)?;
         Ok((target, operation))
     }

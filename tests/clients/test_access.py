@@ -7,11 +7,14 @@ import urllib.parse
 import urllib.request
 
 import pytest
+from botocore.auth import S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 import odd_keys
-from siltstone import ACCESS_KEY, SECRET_KEY
+from siltstone import ACCESS_KEY, REGION, SECRET_KEY
 from test_objects import refusal
 
 USERS = """
@@ -65,10 +68,10 @@ def guarded(own_server, tmp_path):
     return server
 
 
-def fetch(url, data=None, method=None):
+def fetch(url, data=None, method=None, headers={}):
     """The status and the body of a plain HTTP request."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data=data, method=method)) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method)) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -103,6 +106,35 @@ def test_a_presigned_url_may_override_headers(s3, bucket):
     url = s3.generate_presigned_url("get_object", params)
     with urllib.request.urlopen(url) as answer:
         assert answer.headers["Content-Type"] == 'text/odd; a="b c"'
+
+
+def test_a_presigned_put_takes_the_metadata_that_boto3_signed(s3, bucket):
+    """boto3 leaves metadata to whoever sends the request, who must send it as it was signed."""
+    params = {"Bucket": bucket, "Key": "k", "Metadata": {"mood": "good day"}, "Tagging": "a=b"}
+    url = s3.generate_presigned_url("put_object", params)
+    headers = {"x-amz-meta-mood": "good day", "x-amz-tagging": "a=b"}
+    assert fetch(url, b"x", "PUT")[0] == 403
+    assert fetch(url, b"x", "PUT", headers)[0] == 200
+    head = s3.head_object(Bucket=bucket, Key="k")
+    assert (head["Metadata"], head["TagCount"]) == ({"mood": "good day"}, 1)
+
+
+def presigned_with_all_in_the_query(server, method, path, parameters):
+    """A URL as those SDKs make it that move vendor headers into the query, signed by botocore."""
+    request = AWSRequest(method=method, url=f"{server.url}{path}", params=parameters)
+    S3SigV4QueryAuth(Credentials(ACCESS_KEY, SECRET_KEY), "s3", REGION, expires=60).add_auth(request)
+    return request.prepare().url
+
+
+def test_headers_moved_into_the_query_of_a_presigned_url_count(server, s3, bucket):
+    moved = {"x-amz-meta-mood": "good day", "X-Amz-Tagging": "a=b", "x-amz-acl": "private",
+             "x-amz-checksum-crc32": "y/Q5Jg==", "x-amz-sdk-checksum-algorithm": "CRC32"}
+    url = presigned_with_all_in_the_query(server, "PUT", f"/{bucket}/k", moved)
+    status, body = fetch(url, b"other", "PUT")
+    assert (status, b"<Code>BadDigest</Code>" in body) == (400, True)
+    assert fetch(url, b"123456789", "PUT") == (200, b"")
+    head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
+    assert (head["Metadata"], head["TagCount"], head["ChecksumCRC32"]) == ({"mood": "good day"}, 1, "y/Q5Jg==")
 
 
 def test_a_presigned_url_expires(s3, bucket):

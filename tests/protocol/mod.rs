@@ -17,6 +17,7 @@ mod list;
 mod multipart;
 mod pages;
 mod permissions;
+mod presigned;
 mod put;
 mod ranges;
 mod socket;

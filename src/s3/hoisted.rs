@@ -1,0 +1,125 @@
+//! Headers that stand in the query of a presigned URL. Several SDKs move vendor headers there when they presign, so that
+//! whoever uses the URL need not know them; S3 takes them for the headers that they were (S3 API reference,
+//! "Authenticating requests: using query parameters").
+
+use crate::s3::{Dialect, ErrorCode, Headers, Query, S3Error};
+
+/// Vendor parameters that belong to the signature, not to the request.
+const OF_THE_SIGNATURE: [&str; 8] = [
+    "algorithm",
+    "content-sha256",
+    "credential",
+    "date",
+    "expires",
+    "security-token",
+    "signature",
+    "signedheaders",
+];
+
+/// The only other header that is moved: a digest is of no use where whoever sends the body may leave it out.
+const CONTENT_MD5: &str = "content-md5";
+
+/// Whether a presigned URL bears the vendor header `p-{suffix}`.
+pub fn bears(query: &Query, dialect: Dialect, suffix: &str) -> bool {
+    let name = format!("{}{suffix}", dialect.header_prefix());
+    lines(query, dialect).any(|(moved, _)| moved == name)
+}
+
+/// Adds the headers that a presigned URL bears to those that were sent. It is done once the signature is believed: a
+/// parameter is signed, while a header that was not signed must not be there at all.
+///
+/// # Errors
+/// `InvalidArgument` for what cannot be a header; `InvalidRequest` for one that was also sent, and differs.
+pub fn hand_on(headers: &mut Headers, query: &Query, dialect: Dialect) -> Result<(), S3Error> {
+    for (name, value) in lines(query, dialect) {
+        if !is_token(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
+            return Err(S3Error::invalid_argument(&name, value, "The parameter cannot be a header."));
+        }
+        match headers.get(&name) {
+            None => headers.push(&name, value.as_bytes()),
+            Some(sent) if sent == value.trim_ascii().as_bytes() => {}
+            Some(_) => return Err(differs(&name)),
+        }
+    }
+    Ok(())
+}
+
+/// The headers in a presigned query, by their names in lower case. In other queries there are none.
+fn lines(query: &Query, dialect: Dialect) -> impl Iterator<Item = (String, &str)> {
+    let presigned = query.names().any(|name| name.strip_prefix(dialect.query_prefix()) == Some("Signature"));
+    let pairs = query.iter().filter(move |_| presigned);
+    pairs.map(|(name, value)| (name.to_ascii_lowercase(), value)).filter(move |(name, _)| {
+        let suffix = name.strip_prefix(dialect.header_prefix());
+        suffix.is_some_and(|suffix| !OF_THE_SIGNATURE.contains(&suffix)) || name == CONTENT_MD5
+    })
+}
+
+/// Whether a header may have that name (RFC 9110, section 5.6.2).
+fn is_token(name: &str) -> bool {
+    name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+fn differs(name: &str) -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest)
+        .message(format!("{name} stands in the presigned URL and, otherwise, in the headers."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handed_on(query: &str, sent: &[(&str, &str)]) -> Result<Vec<String>, ErrorCode> {
+        let mut headers = Headers::default();
+        for (name, value) in sent {
+            headers.push(name, value.as_bytes());
+        }
+        hand_on(&mut headers, &Query::parse(query).unwrap(), Dialect::Aws).map_err(|e| e.code)?;
+        let text = |value| String::from_utf8_lossy(value).into_owned();
+        Ok(headers.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect())
+    }
+
+    #[test]
+    fn a_presigned_query_bears_headers_whatever_their_case() {
+        let query =
+            "X-Amz-Signature=s&X-Amz-Date=d&X-Amz-Meta-A=b+c&x-amz-acl=private&Content-MD5=m&versionId=1";
+        assert_eq!(
+            handed_on(query, &[]),
+            Ok(["x-amz-meta-a: b c", "x-amz-acl: private", "content-md5: m"].map(String::from).to_vec())
+        );
+        let query = Query::parse(query).unwrap();
+        assert!(bears(&query, Dialect::Aws, "acl") && !bears(&query, Dialect::Aws, "copy-source"));
+        assert!(!bears(&query, Dialect::Svc, "acl"));
+    }
+
+    #[test]
+    fn the_parameters_of_the_signature_are_no_headers() {
+        for name in OF_THE_SIGNATURE {
+            assert_eq!(handed_on(&format!("X-Amz-Signature=s&X-Amz-{name}=1"), &[]), Ok(vec![]), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_query_that_is_not_presigned_bears_none() {
+        assert_eq!(handed_on("x-amz-meta-a=1&Content-MD5=m", &[]), Ok(vec![]));
+        assert_eq!(handed_on("x-amz-meta-a=1&X-Svc-Signature=s", &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_cannot_be_a_header_is_refused() {
+        for wrong in
+            ["x-amz-meta-a=1%0d%0aEvil:1", "x-amz-meta-a%20b=1", "x-amz-meta-%C3%BC=1", "x-amz-meta-a=%00"]
+        {
+            let query = format!("X-Amz-Signature=s&{wrong}");
+            assert_eq!(handed_on(&query, &[]), Err(ErrorCode::InvalidArgument), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_was_sent_too_must_be_the_same() {
+        let query = "X-Amz-Signature=s&x-amz-meta-a=+1";
+        assert_eq!(handed_on(query, &[("x-amz-meta-a", "1")]), Ok(vec!["x-amz-meta-a: 1".to_owned()]));
+        assert_eq!(handed_on(query, &[("x-amz-meta-a", "2")]), Err(ErrorCode::InvalidRequest));
+        let twice = "X-Amz-Signature=s&x-amz-meta-a=1&X-Amz-Meta-A=2";
+        assert_eq!(handed_on(twice, &[]), Err(ErrorCode::InvalidRequest));
+    }
+}
