@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::failure::{self, ForClient as _};
-use super::{Context, version_id};
+use super::{Context, owner, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ReadConditions, Verdict};
@@ -79,6 +79,7 @@ pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
     if !proof.may(action, &named.bucket, Some(named.key.as_str())) {
         return Err(S3Error::new(ErrorCode::AccessDenied));
     }
+    owner::check_source(context, call, &named.bucket)?;
     let found = context.store.find(&named.bucket, named.key.as_str(), which);
     let found = found.map_err(|error| conceal(told(&error, &named, call), proof, &named.bucket))?;
     if found.version.delete_marker {

@@ -15,6 +15,7 @@ mod list;
 mod listing;
 mod multipart;
 mod new_object;
+mod owner;
 mod put;
 mod tagging;
 mod token;
@@ -48,8 +49,9 @@ impl Context {
     /// Does what `call` asks for. This is the only place where an operation is chosen.
     ///
     /// # Errors
-    /// Those of the operation.
+    /// Those of the operation, and `AccessDenied` for a bucket that belongs to another than `call` expects.
     pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
+        owner::check_target(self, call)?;
         match call.operation {
             Operation::ListBuckets => buckets::list(self, proof, call),
             Operation::CreateBucket => buckets::create(self, proof, call),

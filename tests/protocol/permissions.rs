@@ -159,3 +159,41 @@ fn every_operation_in_the_table_goes_by_actions_that_exist() {
         }
     }
 }
+
+#[test]
+fn a_bucket_of_another_owner_than_expected_is_refused() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    let ask = |method: &str, target: &str, owner: &str| {
+        server.request(method, target).header("p-expected-bucket-owner", owner).send()
+    };
+    for (method, target, status) in
+        [("GET", "/b/k", 200), ("GET", "/b", 200), ("PUT", "/b/k", 200), ("DELETE", "/b/absent", 204)]
+    {
+        assert_eq!(ask(method, target, "owner").status, status, "{method} {target}");
+        for wrong in ["other", "Owner", "", "111122223333"] {
+            ask(method, target, wrong).is_error(403, "AccessDenied");
+        }
+    }
+    ask("HEAD", "/b", "other").is_bare(403);
+    ask("GET", "/absent", "other").is_error(404, "NoSuchBucket");
+    assert_eq!(ask("GET", "/", "other").status, 200, "no bucket is asked for");
+    assert_eq!(ask("PUT", "/new", "other").status, 200, "a new bucket is its creator's");
+    let listed = server.get("/b?list-type=2&fetch-owner=true");
+    assert_eq!(listed.one("ID").as_deref(), Some("owner"), "it is the owner that listings tell");
+}
+
+#[test]
+fn a_source_of_another_owner_than_expected_is_refused() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    let id = server.request("POST", "/b/up?uploads").send().one("UploadId").unwrap();
+    for target in ["/b/copy".to_owned(), format!("/b/up?partNumber=1&uploadId={id}")] {
+        let copy = |owner: &str| {
+            let asked = server.request("PUT", &target).header("p-copy-source", "/b/k");
+            asked.header("p-source-expected-bucket-owner", owner).send()
+        };
+        copy("other").is_error(403, "AccessDenied");
+        assert_eq!(copy("owner").status, 200);
+    }
+}
