@@ -19,10 +19,15 @@ impl Service {
     }
 
     fn ready(&self) -> Response {
-        match self.context.health().read_only {
+        match self.context.health().trouble {
             None => text(200, "ready\n"),
-            // Why names files, so it is in the log alone.
-            Some(_) => text(503, "The store takes no writes. Its log says why.\n"),
+            // The log names files and places; here stands only what may be told to anybody.
+            Some(trouble) => text(
+                503,
+                &format!(
+                    "The store takes no writes: {trouble} Reads go on. The server's log has the details.\n"
+                ),
+            ),
         }
     }
 

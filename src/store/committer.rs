@@ -14,7 +14,7 @@ use crate::log::{Journal, Lane, LogError, Place};
 use crate::store::mutation::{Mutation, Reply};
 use crate::store::plan::{Answer, Plan, Planner};
 use crate::store::shared::Shared;
-use crate::store::{StoreError, checkpointer};
+use crate::store::{StoreError, Trouble, checkpointer};
 
 /// A group is closed before its entries could become longer than this; a single mutation may still be, up to what a group
 /// can hold.
@@ -297,7 +297,7 @@ impl Run {
             if let Err(error) = index.apply(entry) {
                 drop(index);
                 let why = format!("a durable entry does not fit the index: {error}");
-                self.shared.latch(why.clone());
+                self.shared.latch(Trouble::Contradiction, why.clone());
                 return Err(StoreError::ReadOnly(why));
             }
         }
@@ -320,7 +320,7 @@ impl Run {
 
     fn sync_failed(&self, error: &io::Error) -> StoreError {
         let why = format!("syncing {} failed: {error}", self.journal.path());
-        self.shared.latch(why.clone());
+        self.shared.latch(Trouble::SyncFailed, why.clone());
         StoreError::ReadOnly(why)
     }
 

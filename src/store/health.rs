@@ -1,12 +1,64 @@
 //! What the store knows of its own state.
 
+use std::fmt;
+
+use crate::format::FileKind;
 use crate::log::Damage;
+
+/// What kind of trouble keeps a store from taking writes, in words for anybody: they name no file and no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// A sync failed.
+    SyncFailed,
+    /// A write failed, and not because the disk is full.
+    WriteFailed,
+    /// The log holds what was never written there.
+    LogDamaged,
+    /// A segment that objects lie in is gone, or holds what was never written there.
+    SegmentLost,
+    /// What was committed does not fit what is in memory.
+    Contradiction,
+}
+
+impl Trouble {
+    /// The kind of trouble that damage is, by the directory that the damaged file is in.
+    pub(super) fn of(damage: &Damage) -> Self {
+        let segments = FileKind::Segment.dir();
+        let in_segments = damage.file.split_once('/').is_some_and(|(dir, _)| dir == segments);
+        if in_segments { Self::SegmentLost } else { Self::LogDamaged }
+    }
+}
+
+impl fmt::Display for Trouble {
+    /// What has happened, and what to do next.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SyncFailed => {
+                "a sync failed, so nobody knows what the disk holds. Check the disk, then restart the server."
+            }
+            Self::WriteFailed => {
+                "a write failed, so nobody knows what the disk holds. Check the disk, then restart the server."
+            }
+            Self::LogDamaged => {
+                "the log is damaged. Stop the server, look at the damage with siltstone-tools verify, and restore a backup."
+            }
+            Self::SegmentLost => {
+                "a segment is missing or damaged. Stop the server, put the file back or restore a backup, and start it again."
+            }
+            Self::Contradiction => {
+                "the log contradicts what is in memory. Stop the server and check the store with siltstone-tools verify."
+            }
+        })
+    }
+}
 
 /// A store's state at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// Why no writes are taken, if so.
+    /// Why no writes are taken, if so, for the operator's eyes.
     pub read_only: Option<String>,
+    /// The same for anybody's.
+    pub trouble: Option<Trouble>,
     /// Damage found since the store was opened, each place once.
     pub damage: Vec<Damage>,
     /// Groups that recovery dropped because a crash had left them unfinished: 0 or 1.

@@ -31,7 +31,7 @@ pub use crate::format::{
 pub use crate::index::Upload;
 pub use crate::log::Damage;
 pub use error::{OpenError, StoreError};
-pub use health::Health;
+pub use health::{Health, Trouble};
 pub use mutation::{
     Commit, Completion, CopySource, Deleted, Deletion, NewUpload, Selector, VersionRef, WriteCondition,
     Written,

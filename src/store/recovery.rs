@@ -11,7 +11,7 @@ use crate::index::Index;
 use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, remove_unfinished};
 use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::Shared;
-use crate::store::{OpenError, Options};
+use crate::store::{OpenError, Options, Trouble};
 
 /// A store that has been read.
 pub(super) struct Recovered {
@@ -98,7 +98,7 @@ impl Recovery {
         damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
         let journal = match fatal.first() {
             Some(damage) => {
-                shared.latch(damage.to_string());
+                shared.latch(Trouble::of(damage), damage.to_string());
                 None
             }
             None => Some(self.resume(&shared, &tail)?),

@@ -9,7 +9,7 @@ use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments};
 use crate::store::stamps::Stamps;
-use crate::store::{Health, Options, StoreError};
+use crate::store::{Health, Options, StoreError, Trouble};
 
 /// Places of damage that are remembered; more are only logged.
 const DAMAGE_KEPT_MAX: usize = 100;
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     index: RwLock<Index>,
     /// The sequence of the last group in the index.
     sequence: AtomicU64,
-    read_only: Mutex<Option<String>>,
+    read_only: Mutex<Option<(Trouble, String)>>,
     damage: Mutex<Vec<Damage>>,
     torn_groups: AtomicU64,
     /// Held while a checkpoint is written: one at a time.
@@ -82,16 +82,16 @@ impl Shared {
     /// Fails when the store takes no writes.
     pub(super) fn check_writable(&self) -> Result<(), StoreError> {
         match self.read_only.lock().expect("nobody panics while holding it").as_ref() {
-            Some(why) => Err(StoreError::ReadOnly(why.clone())),
+            Some((_, why)) => Err(StoreError::ReadOnly(why.clone())),
             None => Ok(()),
         }
     }
 
     /// From here on no write is taken. After a failed sync nothing is known of what is on disk, and trying again proves
     /// nothing (data-format.md, section 1, point 5).
-    pub(super) fn latch(&self, why: String) {
-        log::error!("the store takes no more writes: {why}. Look at the disk, then restart");
-        self.read_only.lock().expect("nobody panics while holding it").get_or_insert(why);
+    pub(super) fn latch(&self, trouble: Trouble, why: String) {
+        log::error!("the store takes no more writes: {why}; {trouble}");
+        self.read_only.lock().expect("nobody panics while holding it").get_or_insert((trouble, why));
     }
 
     /// Remembers damage.
@@ -123,7 +123,7 @@ impl Shared {
     /// nothing is known of what is on the disk, not even of what others wrote to the same file.
     pub(super) fn write_failed(&self, error: LogError) -> StoreError {
         if !matches!(error, LogError::DiskFull(_)) {
-            self.latch(format!("a write failed: {error}"));
+            self.latch(Trouble::WriteFailed, format!("a write failed: {error}"));
         }
         self.failed(error)
     }
@@ -134,8 +134,11 @@ impl Shared {
 
     pub(super) fn health(&self) -> Health {
         let index = self.index();
+        let (trouble, read_only) =
+            self.read_only.lock().expect("nobody panics while holding it").clone().unzip();
         Health {
-            read_only: self.read_only.lock().expect("nobody panics while holding it").clone(),
+            read_only,
+            trouble,
             damage: self.damage.lock().expect("nobody panics while holding it").clone(),
             torn_groups: self.torn_groups.load(Ordering::Relaxed),
             sequence: self.sequence(),

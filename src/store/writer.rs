@@ -13,7 +13,7 @@ use crate::log::{Lane, Segment, StreamExtent};
 use crate::store::committer::Committer;
 use crate::store::mutation::{Content, Mutation, Put, PutPart};
 use crate::store::shared::Shared;
-use crate::store::{Commit, StoreError, Written};
+use crate::store::{Commit, StoreError, Trouble, Written};
 
 /// The first extent of an object whose length is not known; the next ones are twice as large each.
 const FIRST_EXTENT_BYTES: u64 = MIB;
@@ -339,7 +339,7 @@ impl<'s> Intake<'s> {
 
     fn sync_failed(&self, segment: &Segment, error: &std::io::Error) -> StoreError {
         let why = format!("syncing {} failed: {error}", segment.path());
-        self.shared.latch(why.clone());
+        self.shared.latch(Trouble::SyncFailed, why.clone());
         StoreError::ReadOnly(why)
     }
 }

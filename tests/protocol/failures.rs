@@ -75,7 +75,8 @@ fn after_a_failed_sync_writes_are_refused_and_reads_go_on() {
     assert_eq!(server.get("/b/k").text(), "x");
     let ready = server.request("GET", "/-/ready").anonymous().send();
     assert_eq!(ready.status, 503);
-    assert!(!ready.text().contains("seg"));
+    assert!(ready.text().contains("a sync failed") && ready.text().contains("restart"), "{ready:?}");
+    assert!(!ready.text().contains("seg") && !ready.text().contains('/'), "{ready:?}");
 }
 
 #[test]

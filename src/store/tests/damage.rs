@@ -71,7 +71,7 @@ impl Sample {
         let damage = &health.damage[0];
         assert_eq!((damage.file.as_str(), damage.offset), (file, offset), "{damage}");
         let refused = StoreError::ReadOnly(damage.to_string());
-        assert_eq!(health.read_only, Some(damage.to_string()));
+        assert_eq!((health.read_only, health.trouble), (Some(damage.to_string()), Some(Trouble::LogDamaged)));
         assert_eq!(health.torn_groups, 0);
         assert_eq!(store.create_bucket("new", "admin"), Err(refused.clone()));
         assert_eq!(store.checkpoint(), Err(refused));
