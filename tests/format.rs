@@ -202,7 +202,7 @@ fn undump(text: &str) -> BTreeMap<String, Vec<u8>> {
 
 fn worked_dump() -> String {
     let page = page();
-    let (_, section) = page.split_once("\n## 9. A worked dump\n").expect("the page ends with a dump");
+    let (_, section) = page.split_once("\n## 10. A worked dump\n").expect("the page ends with a dump");
     section.split("```text\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
 }
 

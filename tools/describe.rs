@@ -6,7 +6,7 @@ use siltstone::base::digest::to_hex;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
     ChecksumType, Descriptor, Entry, ExtentHeader, ExtentRef, FileHeader, Group, GroupHeader, Pack,
-    PartRecord, Purpose, UploadRecord, VersionRecord, Versioning,
+    PartRecord, Purpose, Recorded, Source, UploadRecord, VersionRecord, Versioning,
 };
 
 fn stamp(value: u64) -> String {
@@ -64,22 +64,53 @@ pub(crate) fn extent(header: &ExtentHeader) -> Value {
 /// The descriptor of an extent.
 pub(crate) fn descriptor(descriptor: &Descriptor) -> Value {
     let Descriptor { bucket, bucket_name, key, write, position, purpose } = descriptor;
-    let (upload, last, record) = match purpose {
-        Purpose::Object(last) => (None, last.is_some(), last.as_ref().map(|record| version(record))),
-        Purpose::Part(upload, last) => {
-            (Some(upload.to_string()), last.is_some(), last.as_ref().map(|record| part(record)))
-        }
-    };
-    json!({
+    let mut described = json!({
         "bucket": stamp(*bucket),
         "bucket_name": bucket_name,
         "key": text(key),
         "write": stamp(*write),
         "position": position,
+    });
+    if let (Value::Object(described), Value::Object(more)) = (&mut described, describe_purpose(purpose)) {
+        described.extend(more);
+    }
+    described
+}
+
+fn describe_purpose(purpose: &Purpose) -> Value {
+    match purpose {
+        Purpose::Object(last) => {
+            json!({ "purpose": "object", "record": last.as_ref().map(|record| version(record)) })
+        }
+        Purpose::Part(id, last) => json!({
+            "purpose": "part",
+            "upload": id.to_string(),
+            "record": last.as_ref().map(|record| part(record)),
+        }),
+        Purpose::ObjectRecord(object) => {
+            recorded("object record", object, Value::Null, version(&object.record))
+        }
+        Purpose::PartRecord(of, object) => recorded("part record", object, upload(of), part(&object.record)),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "json! takes what it is given by reference")]
+fn recorded<T>(purpose: &str, recorded: &Recorded<T>, upload: Value, record: Value) -> Value {
+    let Recorded { owner, created, versioning, sources, record: _ } = recorded;
+    json!({
+        "purpose": purpose,
+        "owner": owner,
+        "created": created.to_string(),
+        "versioning": versioning_name(*versioning),
+        "sources": list(sources, source),
         "upload": upload,
-        "last": last,
         "record": record,
     })
+}
+
+fn source(source: &Source) -> Value {
+    let Source { stamp: of, from, len } = source;
+    json!({ "stamp": stamp(*of), "from": from, "len": len })
 }
 
 /// A group with its entries.
@@ -138,18 +169,21 @@ fn placed(kind: &str, bucket: u64, key: &[u8], record: Value) -> Value {
 
 fn bucket(record: &BucketRecord) -> Value {
     let BucketRecord { id, name, owner, created, versioning } = record;
-    let versioning = match versioning {
-        Versioning::Unset => "unset",
-        Versioning::Enabled => "enabled",
-        Versioning::Suspended => "suspended",
-    };
     json!({
         "id": stamp(*id),
         "name": name,
         "owner": owner,
         "created": created.to_string(),
-        "versioning": versioning,
+        "versioning": versioning_name(*versioning),
     })
+}
+
+fn versioning_name(versioning: Versioning) -> &'static str {
+    match versioning {
+        Versioning::Unset => "unset",
+        Versioning::Enabled => "enabled",
+        Versioning::Suspended => "suspended",
+    }
 }
 
 fn version(record: &VersionRecord) -> Value {

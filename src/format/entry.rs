@@ -237,11 +237,20 @@ fn encode_bucket(bucket: &BucketRecord, out: &mut Vec<u8>) {
     out.put_bytes(bucket.name.as_bytes());
     out.put_bytes(bucket.owner.as_bytes());
     out.put_varint(bucket.created.as_millis());
-    out.put_u8(match bucket.versioning {
+    encode_versioning(bucket.versioning, out);
+}
+
+pub(super) fn encode_versioning(versioning: Versioning, out: &mut Vec<u8>) {
+    out.put_u8(match versioning {
         Versioning::Unset => 0,
         Versioning::Enabled => 1,
         Versioning::Suspended => 2,
     });
+}
+
+pub(super) fn decode_versioning(from: &mut Decoder<'_>) -> Decoded<Versioning> {
+    let number = usize::from(from.u8()?);
+    Versioning::ALL.get(number).copied().ok_or(DecodeError::Unknown("a versioning state"))
 }
 
 fn decode_bucket(from: &mut Decoder<'_>) -> Decoded<BucketRecord> {
@@ -250,9 +259,7 @@ fn decode_bucket(from: &mut Decoder<'_>) -> Decoded<BucketRecord> {
         name: from.string()?.to_owned(),
         owner: from.string()?.to_owned(),
         created: Timestamp::from_millis(from.varint()?),
-        versioning: *Versioning::ALL
-            .get(usize::from(from.u8()?))
-            .ok_or(DecodeError::Unknown("a versioning state"))?,
+        versioning: decode_versioning(from)?,
     })
 }
 

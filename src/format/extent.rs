@@ -2,14 +2,9 @@
 
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, EXTENT_PAYLOAD_MAX_BYTES};
-use crate::format::{
-    DecodeError, Decoded, Decoder, Encode, ExtentRef, Field, PartRecord, StoreId, UNIT_BYTES, UploadId,
-    VersionRecord,
-};
+use crate::format::{DecodeError, Decoded, Descriptor, ExtentRef, Field, StoreId, UNIT_BYTES};
 
 const MAGIC_BYTES: &[u8; 4] = b"SXT1";
-const OBJECT: u8 = 1;
-const PART: u8 = 2;
 const TABLE_ENTRY_BYTES: u64 = 4;
 
 const MAGIC: Field = Field::new(0, 4, "magic");
@@ -142,102 +137,10 @@ impl ExtentHeader {
     }
 }
 
-/// What an extent is part of. The last extent of an object or part brings its record, with the extents left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Purpose {
-    /// An object.
-    Object(Option<Box<VersionRecord>>),
-    /// A part of the upload.
-    Part(UploadId, Option<Box<PartRecord>>),
-}
-
-/// What an extent is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Descriptor {
-    /// The id of the bucket.
-    pub bucket: u64,
-    /// The name of the bucket.
-    pub bucket_name: String,
-    /// The key.
-    pub key: Vec<u8>,
-    /// A stamp, the same in all extents of one object or part.
-    pub write: u64,
-    /// Where in the object or part the payload starts.
-    pub position: u64,
-    /// What it is part of.
-    pub purpose: Purpose,
-}
-
-impl Descriptor {
-    /// The encoding.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(192);
-        out.put_u8(match self.purpose {
-            Purpose::Object(_) => OBJECT,
-            Purpose::Part(..) => PART,
-        });
-        out.put_varint(self.bucket);
-        out.put_bytes(self.bucket_name.as_bytes());
-        out.put_bytes(&self.key);
-        out.put_varint(self.write);
-        out.put_varint(self.position);
-        match &self.purpose {
-            Purpose::Object(last) => {
-                out.put_u8(last.is_some().into());
-                last.iter().for_each(|record| record.encode(&mut out));
-            }
-            Purpose::Part(upload, last) => {
-                out.put_varint(upload.0);
-                out.put_u8(last.is_some().into());
-                last.iter().for_each(|record| record.encode(&mut out));
-            }
-        }
-        out
-    }
-
-    /// Reads a descriptor.
-    ///
-    /// # Errors
-    /// What is wrong with the bytes.
-    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut from = Decoder::new(bytes);
-        let purpose = from.u8()?;
-        let descriptor = Self {
-            bucket: from.varint()?,
-            bucket_name: from.string()?.to_owned(),
-            key: from.bytes()?.to_vec(),
-            write: from.varint()?,
-            position: from.varint()?,
-            purpose: match purpose {
-                OBJECT => Purpose::Object(decode_last(&mut from, VersionRecord::decode)?),
-                PART => {
-                    let upload = UploadId(from.varint()?);
-                    Purpose::Part(upload, decode_last(&mut from, PartRecord::decode)?)
-                }
-                _ => return Err(DecodeError::Unknown("the purpose of an extent")),
-            },
-        };
-        from.finish()?;
-        Ok(descriptor)
-    }
-}
-
-fn decode_last<T>(
-    from: &mut Decoder<'_>,
-    decode: impl Fn(&mut Decoder<'_>) -> Decoded<T>,
-) -> Decoded<Option<Box<T>>> {
-    match from.u8()? {
-        0 => Ok(None),
-        1 => Ok(Some(Box::new(decode(from)?))),
-        _ => Err(DecodeError::Value("the last-extent mark")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Timestamp;
-    use crate::format::{Attributes, ETag, VersionId};
+    use crate::format::Purpose;
 
     const STORE: StoreId = StoreId([9; 16]);
 
@@ -250,43 +153,6 @@ mod tests {
             check: 5,
             descriptor_crc: 6,
         }
-    }
-
-    fn descriptor() -> Descriptor {
-        let record = VersionRecord {
-            id: VersionId(4),
-            null: true,
-            delete_marker: false,
-            modified: Timestamp::from_millis(1),
-            size: 3,
-            etag: ETag::Md5([2; 16]),
-            extents: vec![],
-            attributes: Attributes::new(),
-            checksums: vec![],
-            tags: vec![],
-            upload: None,
-        };
-        Descriptor {
-            bucket: 1,
-            bucket_name: "b".into(),
-            key: b"k".to_vec(),
-            write: 4,
-            position: 0,
-            purpose: Purpose::Object(Some(Box::new(record))),
-        }
-    }
-
-    fn part() -> Purpose {
-        let record = PartRecord {
-            number: 3,
-            id: 13,
-            modified: Timestamp::from_millis(8),
-            size: 0,
-            md5: [5; 16],
-            extents: vec![],
-            checksum: None,
-        };
-        Purpose::Part(UploadId(99), Some(Box::new(record)))
     }
 
     #[test]
@@ -316,18 +182,18 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_come_back_and_are_checked() {
-        let purposes =
-            [descriptor().purpose, Purpose::Object(None), part(), Purpose::Part(UploadId(1), None)];
-        for purpose in purposes {
-            let descriptor = Descriptor { purpose, ..descriptor() };
-            let bytes = descriptor.encode();
-            let header = ExtentHeader { descriptor_crc: Crc32::of(&bytes), ..header() };
-            assert_eq!(header.decode_descriptor(&bytes), Ok(descriptor));
-            assert_eq!(header.decode_descriptor(&bytes[1..]), Err(DecodeError::Crc("descriptor")));
-            for len in 0..bytes.len() {
-                assert!(Descriptor::decode(&bytes[..len]).is_err(), "cut to {len}");
-            }
-        }
+    fn a_descriptor_is_checked_against_its_crc() {
+        let descriptor = Descriptor {
+            bucket: 1,
+            bucket_name: "b".into(),
+            key: b"k".to_vec(),
+            write: 4,
+            position: 0,
+            purpose: Purpose::Object(None),
+        };
+        let bytes = descriptor.encode();
+        let header = ExtentHeader { descriptor_crc: Crc32::of(&bytes), ..header() };
+        assert_eq!(header.decode_descriptor(&bytes), Ok(descriptor));
+        assert_eq!(header.decode_descriptor(&bytes[1..]), Err(DecodeError::Crc("descriptor")));
     }
 }

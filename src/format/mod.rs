@@ -2,6 +2,7 @@
 //! above each type. Decoding accepts any bytes: it never panics and never allocates more than they justify.
 
 mod codec;
+mod descriptor;
 mod entry;
 mod extent;
 mod file_header;
@@ -13,8 +14,9 @@ mod upload;
 mod version;
 
 pub use codec::{DecodeError, Decoded, Decoder, Encode};
+pub use descriptor::{Descriptor, Purpose, Recorded, Source};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, Versioning};
-pub use extent::{Descriptor, EXTENT_LAYOUT, ExtentHeader, Purpose};
+pub use extent::{EXTENT_LAYOUT, ExtentHeader};
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};

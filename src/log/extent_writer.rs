@@ -1,11 +1,9 @@
 //! Writing extents (data-format.md, section 4): small ones packed into one buffer, large ones piece by piece.
 
-use std::sync::Arc;
-
 use crate::base::digest::Crc32;
 use crate::base::limits::BLOCK_BYTES;
 use crate::format::{Descriptor, ExtentHeader, ExtentRef, Pack, StoreId, UNIT_BYTES, unit_ceil};
-use crate::log::{LogError, Place, Segment};
+use crate::log::{LogError, Place};
 
 /// The extents of small objects that are committed together. Built before their place is known, because their length is
 /// what the place is asked for; [`PackBuilder::write`] then puts segment and offset into their headers.
@@ -142,8 +140,8 @@ impl StreamExtent {
         Crc32::combine(blocks, self.block.value(), self.block_len)
     }
 
-    /// Writes block table, descriptor and, last, the header. Durable after a sync of the segment, which is returned
-    /// with the reference to the extent.
+    /// Writes block table, descriptor and, last, the header. Durable after a sync of the segment. Returns the reference to
+    /// the extent, and its place.
     ///
     /// # Errors
     /// Of the disk.
@@ -151,7 +149,7 @@ impl StreamExtent {
         mut self,
         store: &StoreId,
         descriptor: &Descriptor,
-    ) -> Result<(ExtentRef, Arc<Segment>), LogError> {
+    ) -> Result<(ExtentRef, Place), LogError> {
         if self.block_len > 0 || self.block_crcs.is_empty() {
             self.close_block();
         }
@@ -175,6 +173,6 @@ impl StreamExtent {
         let file = &self.place.segment.file;
         file.write_all_at(&tail, self.place.offset + UNIT_BYTES + self.payload_len)?;
         file.write_all_at(&header.encode(store), self.place.offset)?;
-        Ok((header.to_ref(), self.place.segment.clone()))
+        Ok((header.to_ref(), self.place))
     }
 }

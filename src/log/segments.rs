@@ -63,6 +63,17 @@ pub struct Place {
     _writing: Arc<()>,
 }
 
+impl Place {
+    /// Takes back an extent that nobody refers to. Durable on return.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn clear(&self) -> Result<(), LogError> {
+        self.segment.file.write_all_at(&vec![0; self.len as usize], self.offset)?;
+        Ok(self.segment.file.sync_data()?)
+    }
+}
+
 /// The segment that a lane appends to.
 struct Open {
     segment: Arc<Segment>,

@@ -233,6 +233,7 @@ impl Run {
             }
         };
         let mut plan = self.plan(mutations, place.is_some());
+        let place = self.keep_if_needed(place, &plan);
         let answers = std::mem::take(&mut plan.answers);
         let done = if plan.entries.is_empty() { Ok(()) } else { self.write(plan, place) };
         answer_all(answers, &done);
@@ -258,6 +259,14 @@ impl Run {
         planner.finish()
     }
 
+    /// Gives back room that the plan turned out to have no use for.
+    fn keep_if_needed(&self, place: Option<Place>, plan: &Plan) -> Option<Place> {
+        if let Some(place) = place.as_ref().filter(|_| plan.pack.is_empty()) {
+            self.shared.segments.give_back(Lane::Pack, place, 0);
+        }
+        place.filter(|_| !plan.pack.is_empty())
+    }
+
     /// Makes a plan durable and then visible.
     fn write(&mut self, mut plan: Plan, place: Option<Place>) -> Result<(), StoreError> {
         let written = self.write_pack(&mut plan, place.as_ref()).and_then(|pack| {
@@ -281,7 +290,7 @@ impl Run {
 
     fn write_pack(&self, plan: &mut Plan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
         let pack = std::mem::take(&mut plan.pack);
-        let Some(place) = place.filter(|_| !pack.is_empty()) else {
+        let Some(place) = place else {
             return Ok(None);
         };
         let used = pack.len();

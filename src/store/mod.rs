@@ -15,6 +15,7 @@ mod reader;
 mod reading;
 mod recovery;
 mod shared;
+mod sources;
 mod stale;
 mod stamps;
 pub mod verify;
@@ -45,7 +46,7 @@ use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock};
 use crate::index::{AfterVersion, Item, Query, UploadItem, VersionItem};
 use committer::Committer;
-use mutation::{BucketChange, Content, Mutation, Put, PutPart, UploadChange};
+use mutation::{BucketChange, Mutation, Put, PutPart, UploadChange};
 use shared::Shared;
 
 /// A version of an object, and the bucket that it is in.
@@ -348,7 +349,7 @@ impl Store {
         commit: Commit,
     ) -> Result<Written, StoreError> {
         let (bucket, key) = (self.bucket(bucket)?, key.to_owned());
-        let put = Put { bucket, key, content: Content::Copied(source), commit };
+        let put = Put { bucket, key, content: sources::copied(&self.shared, source)?, commit };
         self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
     }
 
@@ -412,7 +413,7 @@ impl Store {
         expected_len: Option<u64>,
     ) -> Result<PartWriter<'_>, StoreError> {
         self.shared.check_writable()?;
-        let bucket = self.upload_bucket(bucket, key, upload)?;
+        let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
         Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
     }
 
@@ -428,17 +429,23 @@ impl Store {
         md5: [u8; 16],
         checksum: Option<Checksum>,
     ) -> Result<PartRecord, StoreError> {
-        let bucket = self.upload_bucket(bucket, key, upload)?;
-        let (key, content) = (key.to_owned(), Content::Copied(source));
+        let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
+        let (key, content) = (key.to_owned(), sources::copied(&self.shared, source)?);
         let put = PutPart { bucket, key, upload, number, content, md5, checksum };
         self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply))
     }
 
-    fn upload_bucket(&self, bucket: &str, key: &str, upload: UploadId) -> Result<BucketInfo, StoreError> {
+    fn bucket_and_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload: UploadId,
+    ) -> Result<(BucketInfo, UploadRecord), StoreError> {
         let index = self.shared.index();
         let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-        let there = index.has_upload(bucket.id, key.as_bytes(), upload);
-        if there { Ok(bucket.clone()) } else { Err(StoreError::NoSuchUpload) }
+        let upload =
+            index.upload_record(bucket.id, key.as_bytes(), upload).ok_or(StoreError::NoSuchUpload)?;
+        Ok((bucket.clone(), upload.clone()))
     }
 
     /// Makes an object of the parts of a multipart upload, without copying a byte, and ends the upload. Durable on

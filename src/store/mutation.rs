@@ -7,7 +7,7 @@ use crossbeam_channel::Sender;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef, PartRecord,
+    Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef, PartRecord, Source,
     UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
 use crate::store::StoreError;
@@ -162,9 +162,22 @@ pub(super) enum Content {
     /// In memory, to be packed.
     Packed { payload: Vec<u8>, crc: u32 },
     /// In extents that have been synced.
-    Stored { extents: Vec<ExtentRef>, id: u64, size: u64 },
-    /// In the extents of a version.
-    Copied(CopySource),
+    Stored(Stored),
+    /// In the extents of a version, which `sources` names for good.
+    Copied { source: CopySource, sources: Vec<Source> },
+}
+
+/// Extents that have been synced, the last of which brings a record that says this.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) extents: Vec<ExtentRef>,
+    /// The write that the extents belong to.
+    pub(super) write: u64,
+    pub(super) id: u64,
+    pub(super) size: u64,
+    pub(super) modified: Timestamp,
+    /// Of an object, whether it is a null version.
+    pub(super) null: bool,
 }
 
 /// A version to be put.
@@ -183,7 +196,8 @@ pub(super) struct PutPart {
     /// The bucket as it was when the first byte came.
     pub(super) bucket: BucketRecord,
     pub(super) key: String,
-    pub(super) upload: UploadId,
+    /// The upload as it was when the first byte came; it never changes while it is there.
+    pub(super) upload: UploadRecord,
     pub(super) number: u32,
     pub(super) content: Content,
     pub(super) md5: [u8; 16],
@@ -241,6 +255,8 @@ const ENTRY_BYTES_MAX: usize = 1024;
 const DELETION_BYTES_MAX: usize = 128;
 /// A generous bound on the encoding of one extent.
 const EXTENT_BYTES_MAX: usize = 32;
+/// A bound on the encoding of one source: three varints.
+const SOURCE_BYTES_MAX: usize = 30;
 /// A generous bound on what a version keeps of one part.
 const PART_BYTES_MAX: usize = 80;
 
@@ -286,7 +302,9 @@ impl Mutation {
         match self {
             Self::Put(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
             Self::PutPart(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
-            Self::Complete { key, completion, .. } => completion.record_bytes_max(key),
+            Self::Complete { key, completion, .. } => {
+                completion.record_bytes_max(key) + completion.parts.len() * SOURCE_BYTES_MAX
+            }
             Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::SetTags { .. } => 0,
         }
     }
@@ -309,17 +327,18 @@ impl Content {
     fn extent_bytes_max(&self) -> usize {
         match self {
             Self::Packed { .. } => EXTENT_BYTES_MAX,
-            Self::Stored { extents, .. } => extents.len() * EXTENT_BYTES_MAX,
+            Self::Stored(stored) => stored.extents.len() * EXTENT_BYTES_MAX,
             // The source is written again, too, so that its extents say that they are shared.
-            Self::Copied(source) => 2 * (source.key.len() + version_bytes_max(&source.version)),
+            Self::Copied { source, .. } => 2 * (source.key.len() + version_bytes_max(&source.version)),
         }
     }
 
     fn packed_bytes_max(&self, record_bytes_max: usize) -> usize {
         match self {
             Self::Packed { payload, .. } => payload.len() + record_bytes_max,
-            Self::Stored { .. } => 0,
-            Self::Copied(_) => record_bytes_max,
+            // Where the record that was written does not hold any more.
+            Self::Stored(_) => record_bytes_max,
+            Self::Copied { sources, .. } => record_bytes_max + sources.len() * SOURCE_BYTES_MAX,
         }
     }
 }
@@ -332,7 +351,7 @@ impl Put {
 
 impl PutPart {
     fn record_bytes_max(&self) -> usize {
-        ENTRY_BYTES_MAX + self.key.len()
+        ENTRY_BYTES_MAX + self.key.len() + bytes_of(&self.upload.attributes, &self.upload.tags)
     }
 }
 

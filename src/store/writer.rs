@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
 use crate::format::{
-    BucketRecord, Checksum, Descriptor, ExtentRef, PartRecord, Purpose, UploadId, VersionId, VersionRecord,
-    Versioning,
+    BucketRecord, Checksum, Descriptor, ExtentRef, PartRecord, Purpose, Recorded, UploadId, UploadRecord,
+    VersionId, VersionRecord, Versioning,
 };
-use crate::log::{Lane, Segment, StreamExtent};
+use crate::log::{Lane, Place, Segment, StreamExtent};
 use crate::store::committer::Committer;
-use crate::store::mutation::{Content, Mutation, Put, PutPart};
+use crate::store::mutation::{Content, Mutation, Put, PutPart, Stored};
 use crate::store::shared::Shared;
 use crate::store::{Commit, StoreError, Trouble, Written};
 
@@ -69,16 +70,14 @@ impl<'s> ObjectWriter<'s> {
     /// [`StoreError::NoSuchBucket`] when the bucket has been deleted meanwhile; [`StoreError::DiskFull`];
     /// [`StoreError::ReadOnly`].
     pub fn commit(mut self, commit: Commit) -> Result<Written, StoreError> {
-        let null = self.intake.bucket.versioning != Versioning::Enabled;
-        let modified = self.intake.shared.clock.now();
-        // As far as it is known before the commit decides.
-        let record = |id, size| {
-            let (id, commit) = (VersionId(id), commit.clone());
-            Purpose::Object(Some(Box::new(commit.into_record(id, null, modified, size, Vec::new()))))
-        };
-        let content = self.intake.finish(record)?;
-        let put = Put { bucket: self.intake.bucket, key: self.intake.key, content, commit };
-        self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
+        let bucket = self.intake.bucket.clone();
+        let content = self.intake.finish(|Promise { id, size, modified, null }| {
+            let record = commit.clone().into_record(VersionId(id), null, modified, size, Vec::new());
+            Purpose::ObjectRecord(Recorded::in_bucket(&bucket, Vec::new(), record))
+        })?;
+        let put = Put { bucket, key: self.intake.key.clone(), content, commit };
+        let answer = self.committer.submit(|reply| Mutation::Put(Box::new(put), reply));
+        self.intake.settle(answer)
     }
 }
 
@@ -88,7 +87,7 @@ impl Commit {
         self,
         id: VersionId,
         null: bool,
-        modified: crate::base::Timestamp,
+        modified: Timestamp,
         size: u64,
         extents: Vec<ExtentRef>,
     ) -> VersionRecord {
@@ -112,7 +111,7 @@ impl Commit {
 pub struct PartWriter<'s> {
     intake: Intake<'s>,
     committer: &'s Committer,
-    upload: UploadId,
+    upload: UploadRecord,
     number: u32,
 }
 
@@ -121,15 +120,11 @@ impl<'s> PartWriter<'s> {
         shared: &'s Shared,
         committer: &'s Committer,
         (bucket, key): (BucketRecord, &str),
-        (upload, number): (UploadId, u32),
+        (upload, number): (UploadRecord, u32),
         expected_len: Option<u64>,
     ) -> Self {
-        Self {
-            intake: Intake::new(shared, bucket, key, Some(upload), expected_len),
-            committer,
-            upload,
-            number,
-        }
+        let intake = Intake::new(shared, bucket, key, Some(upload.id), expected_len);
+        Self { intake, committer, upload, number }
     }
 
     /// Bytes so far.
@@ -160,17 +155,17 @@ impl<'s> PartWriter<'s> {
     /// [`StoreError::NoSuchUpload`] when the upload has been completed or aborted meanwhile; [`StoreError::DiskFull`];
     /// [`StoreError::ReadOnly`].
     pub fn commit(mut self, md5: [u8; 16], checksum: Option<Checksum>) -> Result<PartRecord, StoreError> {
-        let (upload, number) = (self.upload, self.number);
-        let modified = self.intake.shared.clock.now();
-        let record = |id, size| {
+        let (bucket, number) = (self.intake.bucket.clone(), self.number);
+        let content = self.intake.finish(|Promise { id, size, modified, .. }| {
             let checksum = checksum.clone();
-            let part = PartRecord { number, id, modified, size, md5, extents: Vec::new(), checksum };
-            Purpose::Part(upload, Some(Box::new(part)))
-        };
-        let content = self.intake.finish(record)?;
-        let (bucket, key) = (self.intake.bucket, self.intake.key);
-        let put = PutPart { bucket, key, upload, number, content, md5, checksum };
-        self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply))
+            let record = PartRecord { number, id, modified, size, md5, extents: Vec::new(), checksum };
+            let part = Recorded::in_bucket(&bucket, Vec::new(), record);
+            Purpose::PartRecord(Box::new(self.upload.clone()), part)
+        })?;
+        let key = self.intake.key.clone();
+        let put = PutPart { bucket, key, upload: self.upload, number, content, md5, checksum };
+        let answer = self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply));
+        self.intake.settle(answer)
     }
 }
 
@@ -198,6 +193,17 @@ struct Stream {
     crc: u32,
     /// What has to be synced.
     segments: Vec<Arc<Segment>>,
+    /// The place of the last extent, which brings the record. While it is held, the segment is not sealed.
+    record: Option<Place>,
+}
+
+/// What the record of something that is not small says, as far as it is known before the commit decides.
+#[derive(Clone, Copy)]
+struct Promise {
+    id: u64,
+    size: u64,
+    modified: Timestamp,
+    null: bool,
 }
 
 impl<'s> Intake<'s> {
@@ -303,38 +309,57 @@ impl<'s> Intake<'s> {
             let mut descriptor = self.descriptor(self.not_last());
             descriptor.position -= open.payload_len();
             self.stream.crc = Crc32::combine(self.stream.crc, open.payload_crc(), open.payload_len());
-            self.finish_with(open, &descriptor)?;
+            drop(self.finish_with(open, &descriptor)?);
         }
         Ok(())
     }
 
-    fn finish_with(&mut self, extent: StreamExtent, descriptor: &Descriptor) -> Result<(), StoreError> {
-        let (extent, segment) =
+    fn finish_with(&mut self, extent: StreamExtent, descriptor: &Descriptor) -> Result<Place, StoreError> {
+        let (extent, place) =
             extent.finish(&self.shared.store, descriptor).map_err(|error| self.shared.write_failed(error))?;
         self.stream.extents.push(extent);
-        if self.stream.segments.iter().all(|known| known.id != segment.id) {
-            self.stream.segments.push(segment);
+        if self.stream.segments.iter().all(|known| known.id != place.segment.id) {
+            self.stream.segments.push(place.segment.clone());
         }
-        Ok(())
+        Ok(place)
     }
 
-    /// What the committer is given. Of what is not small, it writes the last extent, with the record that `record` makes of
-    /// id and size, and syncs all of them.
-    fn finish(&mut self, record: impl FnOnce(u64, u64) -> Purpose) -> Result<Content, StoreError> {
+    /// What the committer is given. Of what is not small, the last extent is written here, with the record that `purpose`
+    /// makes, and all of it is synced.
+    fn finish(&mut self, purpose: impl FnOnce(Promise) -> Purpose) -> Result<Content, StoreError> {
         if self.stream.len == 0 {
             let payload = std::mem::take(&mut self.buffer);
             let crc = Crc32::of(&payload);
             return Ok(Content::Packed { payload, crc });
         }
         self.finish_extent()?;
-        let (id, size) = (self.shared.stamps.next(), self.stream.len);
-        let descriptor = self.descriptor(record(id, size));
+        let promise = Promise {
+            id: self.shared.stamps.next(),
+            size: self.stream.len,
+            modified: self.shared.clock.now(),
+            null: self.bucket.versioning != Versioning::Enabled,
+        };
+        let descriptor = self.descriptor(purpose(promise));
         let last = self.place(0, &descriptor)?;
-        self.finish_with(last, &descriptor)?;
+        self.stream.record = Some(self.finish_with(last, &descriptor)?);
         for segment in &self.stream.segments {
             segment.file.sync_data().map_err(|error| self.sync_failed(segment, &error))?;
         }
-        Ok(Content::Stored { extents: std::mem::take(&mut self.stream.extents), id, size })
+        let (Promise { id, size, modified, null }, write) = (promise, self.stream.write);
+        let extents = std::mem::take(&mut self.stream.extents);
+        Ok(Content::Stored(Stored { extents, write, id, size, modified, null }))
+    }
+
+    /// Hands on what the committer answered. A record that was refused is taken back first: a log that is made from segments
+    /// alone must not bring what never was.
+    fn settle<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let (Err(refusal), Some(record)) = (&answer, self.stream.record.take()) {
+            // After a failed sync nobody knows whether the commit is on disk.
+            if !matches!(refusal, StoreError::ReadOnly(_) | StoreError::Io(_) | StoreError::Closed) {
+                record.clear().map_err(|error| self.shared.write_failed(error))?;
+            }
+        }
+        answer
     }
 
     fn sync_failed(&self, segment: &Segment, error: &std::io::Error) -> StoreError {

@@ -9,12 +9,12 @@ use std::collections::{HashMap, HashSet};
 
 use crate::base::Timestamp;
 use crate::format::{
-    BucketRecord, Descriptor, Entry, ExtentRef, Purpose, UploadId, VersionId, VersionRecord, VersionSummary,
-    Versioning,
+    BucketRecord, Descriptor, Entry, ExtentRef, Purpose, Source, UploadId, VersionId, VersionRecord,
+    VersionSummary, Versioning,
 };
 use crate::index::Index;
 use crate::log::PackBuilder;
-use crate::store::mutation::{BucketChange, Content, CopySource, Mutation, Reply};
+use crate::store::mutation::{BucketChange, Content, CopySource, Mutation, Reply, Stored};
 use crate::store::stamps::Stamps;
 use crate::store::{StoreError, WriteCondition};
 
@@ -51,9 +51,23 @@ impl Plan {
 struct Placed {
     id: u64,
     size: u64,
+    modified: Timestamp,
+    /// The extents, but for one in the pack, which is the last.
     extents: Vec<ExtentRef>,
-    /// What goes into the pack: the bytes, or none where only the record does.
-    packed: Option<(Vec<u8>, u32)>,
+    packed: Option<Packed>,
+}
+
+/// What goes into the pack beside the record.
+#[derive(Default)]
+struct Packed {
+    /// The write of the extents with the bytes, if they were written before.
+    write: Option<u64>,
+    /// How many of these bytes are in other extents.
+    position: u64,
+    payload: Vec<u8>,
+    crc: u32,
+    /// As in [`crate::format::Recorded`].
+    sources: Vec<Source>,
 }
 
 /// Makes a plan.
@@ -162,20 +176,36 @@ impl<'a> Planner<'a> {
             .and_then(|now| if now.id == before.id { Ok(now) } else { Err(StoreError::NoSuchBucket) })
     }
 
-    fn locate(&mut self, content: Content) -> Result<Placed, StoreError> {
-        match content {
-            Content::Stored { extents, id, size } => Ok(Placed { id, size, extents, packed: None }),
-            Content::Packed { .. } | Content::Copied(_) if !self.room => Err(StoreError::DiskFull),
+    /// Where the bytes are. The record that was written behind them stays where it is if it `holds`, which it mostly does;
+    /// else another one, which counts since its id is higher, goes into the pack.
+    fn locate(
+        &mut self,
+        content: Content,
+        holds: impl FnOnce(&Stored) -> bool,
+    ) -> Result<Placed, StoreError> {
+        let (extents, size, packed) = match content {
+            Content::Stored(stored) if holds(&stored) => {
+                let Stored { extents, id, size, modified, .. } = stored;
+                return Ok(Placed { id, size, modified, extents, packed: None });
+            }
+            _ if !self.room => return Err(StoreError::DiskFull),
+            Content::Stored(mut stored) => {
+                stored.extents.pop();
+                let packed = Packed { write: Some(stored.write), position: stored.size, ..Packed::default() };
+                (stored.extents, stored.size, packed)
+            }
             Content::Packed { payload, crc } => {
                 let size = payload.len() as u64;
-                Ok(Placed { id: self.stamps.next(), size, extents: Vec::new(), packed: Some((payload, crc)) })
+                (Vec::new(), size, Packed { payload, crc, ..Packed::default() })
             }
-            Content::Copied(source) => {
+            Content::Copied { source, sources } => {
                 let extents = self.share(&source)?;
                 let size = extents.iter().map(|extent| u64::from(extent.take)).sum();
-                Ok(Placed { id: self.stamps.next(), size, extents, packed: Some((Vec::new(), 0)) })
+                (extents, size, Packed { sources, ..Packed::default() })
             }
-        }
+        };
+        let id = self.stamps.next();
+        Ok(Placed { id, size, modified: self.now, extents, packed: Some(packed) })
     }
 
     /// The extents of a range of a version, which from now on says that it shares them.
@@ -203,23 +233,16 @@ impl<'a> Planner<'a> {
     }
 
     /// Adds an extent to the pack, for the entry that is pushed next.
-    fn pack(
-        &mut self,
-        bucket: &BucketRecord,
-        key: &[u8],
-        write: u64,
-        purpose: Purpose,
-        (payload, crc): &(Vec<u8>, u32),
-    ) {
+    fn pack(&mut self, bucket: &BucketRecord, key: &[u8], (id, packed): (u64, &Packed), purpose: Purpose) {
         let descriptor = Descriptor {
             bucket: bucket.id,
             bucket_name: bucket.name.clone(),
             key: key.to_vec(),
-            write,
-            position: 0,
+            write: packed.write.unwrap_or(id),
+            position: packed.position,
             purpose,
         };
-        self.plan.pack.push(payload, *crc, &descriptor);
+        self.plan.pack.push(&packed.payload, packed.crc, &descriptor);
         self.plan.packed.push(self.plan.entries.len());
     }
 
@@ -240,7 +263,7 @@ impl<'a> Planner<'a> {
 }
 
 /// The parts of extents that a range of their bytes covers.
-fn slices(extents: &[ExtentRef], range: &std::ops::Range<u64>) -> Vec<ExtentRef> {
+pub(super) fn slices(extents: &[ExtentRef], range: &std::ops::Range<u64>) -> Vec<ExtentRef> {
     let mut start = 0;
     let mut slices = Vec::new();
     for extent in extents {

@@ -1,6 +1,8 @@
 //! Putting and deleting objects.
 
-use crate::format::{Attributes, BucketRecord, ETag, Entry, Purpose, VersionId, VersionRecord, Versioning};
+use crate::format::{
+    Attributes, BucketRecord, ETag, Entry, Purpose, Recorded, VersionId, VersionRecord, Versioning,
+};
 use crate::store::mutation::{Deletions, Put};
 use crate::store::plan::{Planner, check};
 use crate::store::{Deleted, Deletion, Selector, StoreError, VersionRef, WriteCondition, Written};
@@ -9,17 +11,20 @@ impl Planner<'_> {
     pub(super) fn put(&mut self, put: Put) -> Result<Written, StoreError> {
         let bucket = self.same_bucket(&put.bucket)?;
         let key = put.key.into_bytes();
-        check(&put.commit.condition, self.versions(bucket.id, &key).first())?;
-        let placed = self.locate(put.content)?;
-        let id = VersionId(placed.id);
+        let newest = self.versions(bucket.id, &key).first().copied();
+        check(&put.commit.condition, newest.as_ref())?;
         let null = bucket.versioning != Versioning::Enabled;
-        let record = put.commit.into_record(id, null, self.now, placed.size, Vec::new());
+        // Ids rise from version to version of a key, so that segments alone tell which is the newest.
+        let is_newest = |id| newest.is_none_or(|newest| newest.id.0 < id);
+        let placed = self.locate(put.content, |stored| stored.null == null && is_newest(stored.id))?;
+        let id = VersionId(placed.id);
+        let record = put.commit.into_record(id, null, placed.modified, placed.size, Vec::new());
         if let Some(packed) = &placed.packed {
-            let purpose = Purpose::Object(Some(Box::new(record.clone())));
-            self.pack(bucket, &key, placed.id, purpose, packed);
+            let object = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
+            self.pack(bucket, &key, (placed.id, packed), Purpose::ObjectRecord(object));
         }
         self.put_version(bucket.id, key, VersionRecord { extents: placed.extents, ..record });
-        Ok(Written { id, null, modified: self.now })
+        Ok(Written { id, null, modified: placed.modified })
     }
 
     pub(super) fn delete(&mut self, bucket: &str, deletions: Vec<Deletion>) -> Result<Deletions, StoreError> {

@@ -1,11 +1,11 @@
 //! Multipart uploads. A completed one becomes an object that is the extents of its parts, where they are.
 
 use crate::format::{
-    AssembledPart, Assembly, Entry, PartRecord, Purpose, UploadId, UploadRecord, VersionId, VersionRecord,
-    Versioning,
+    AssembledPart, Assembly, Entry, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord, VersionId,
+    VersionRecord, Versioning,
 };
 use crate::store::mutation::{PutPart, UploadChange};
-use crate::store::plan::{Planner, check};
+use crate::store::plan::{Packed, Planner, check};
 use crate::store::{Completion, StoreError, Upload, Written};
 
 impl Planner<'_> {
@@ -40,21 +40,21 @@ impl Planner<'_> {
 
     pub(super) fn put_part(&mut self, put: PutPart) -> Result<PartRecord, StoreError> {
         let bucket = self.same_bucket(&put.bucket)?;
-        let (key, upload) = (put.key.into_bytes(), put.upload);
+        let (key, upload) = (put.key.into_bytes(), put.upload.id);
         self.check_upload(bucket.id, &key, upload)?;
-        let placed = self.locate(put.content)?;
+        let placed = self.locate(put.content, |_| true)?;
         let mut record = PartRecord {
             number: put.number,
             id: placed.id,
-            modified: self.now,
+            modified: placed.modified,
             size: placed.size,
             md5: put.md5,
             extents: Vec::new(),
             checksum: put.checksum,
         };
         if let Some(packed) = &placed.packed {
-            let purpose = Purpose::Part(upload, Some(Box::new(record.clone())));
-            self.pack(bucket, &key, placed.id, purpose, packed);
+            let part = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
+            self.pack(bucket, &key, (placed.id, packed), Purpose::PartRecord(Box::new(put.upload), part));
         }
         record.extents = placed.extents;
         self.plan.entries.push(Entry::PartPut { bucket: bucket.id, key, upload, record: record.clone() });
@@ -82,8 +82,9 @@ impl Planner<'_> {
         let size = parts.iter().map(|part| part.size).sum();
         let mut record = completion.commit.into_record(id, null, self.now, size, Vec::new());
         record.upload = Some(Assembly { upload, parts: parts.iter().map(assembled).collect() });
-        let purpose = Purpose::Object(Some(Box::new(record.clone())));
-        self.pack(bucket, &key, id.0, purpose, &(Vec::new(), 0));
+        let sources = parts.iter().map(|part| Source { stamp: part.id, from: 0, len: part.size }).collect();
+        let object = Recorded::in_bucket(bucket, sources, record.clone());
+        self.pack(bucket, &key, (id.0, &Packed::default()), Purpose::ObjectRecord(object));
         let extents = parts.into_iter().flat_map(|part| part.extents).collect();
         self.put_version(bucket.id, key.clone(), VersionRecord { extents, ..record });
         self.end_upload(bucket.id, key, upload);

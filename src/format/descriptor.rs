@@ -1,0 +1,315 @@
+//! Descriptors of extents (data-format.md, section 4): what a payload is, told so that metadata can be rebuilt from segments
+//! alone.
+
+use crate::base::Timestamp;
+use crate::format::entry::{decode_versioning, encode_versioning};
+use crate::format::{
+    BucketRecord, DecodeError, Decoded, Decoder, Encode, PartRecord, UploadId, UploadRecord, VersionRecord,
+    Versioning,
+};
+
+const OBJECT: u8 = 1;
+const PART: u8 = 2;
+const OBJECT_RECORD: u8 = 3;
+const PART_RECORD: u8 = 4;
+
+/// The smallest encoding of a source: three varints.
+const SOURCE_BYTES_MIN: usize = 3;
+
+/// What an extent is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The id of the bucket.
+    pub bucket: u64,
+    /// The name of the bucket.
+    pub bucket_name: String,
+    /// The key.
+    pub key: Vec<u8>,
+    /// A stamp, the same in all extents of one object or part.
+    pub write: u64,
+    /// Where in the object or part the payload starts.
+    pub position: u64,
+    /// What it is part of.
+    pub purpose: Purpose,
+}
+
+/// What an extent is part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    /// An object. The last extent of an object in stores made by siltstone 0.1.0 brings its record, with the extents left out.
+    Object(Option<Box<VersionRecord>>),
+    /// A part of the upload; the last extent likewise.
+    Part(UploadId, Option<Box<PartRecord>>),
+    /// An object, whose record this is.
+    ObjectRecord(Box<Recorded<VersionRecord>>),
+    /// A part of the upload, whose record this is.
+    PartRecord(Box<UploadRecord>, Box<Recorded<PartRecord>>),
+}
+
+/// A record, and what it takes beside it to know the object or part without the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded<T> {
+    /// The owner of the bucket.
+    pub owner: String,
+    /// When the bucket was made.
+    pub created: Timestamp,
+    /// Whether the bucket kept versions when this was committed.
+    pub versioning: Versioning,
+    /// Where the bytes are, in order, when they are not those of the extents with the same write.
+    pub sources: Vec<Source>,
+    /// The record, with the extents left out.
+    pub record: T,
+}
+
+/// Some of the bytes of another object or part. Named by what stays the same when extents are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// The write of the extents that hold them, or the id of the part whose bytes they are.
+    pub stamp: u64,
+    /// The first of these bytes, counted from the start of that object or part.
+    pub from: u64,
+    /// How many.
+    pub len: u64,
+}
+
+impl Descriptor {
+    /// The encoding.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(192);
+        out.put_u8(match self.purpose {
+            Purpose::Object(_) => OBJECT,
+            Purpose::Part(..) => PART,
+            Purpose::ObjectRecord(_) => OBJECT_RECORD,
+            Purpose::PartRecord(..) => PART_RECORD,
+        });
+        out.put_varint(self.bucket);
+        out.put_bytes(self.bucket_name.as_bytes());
+        out.put_bytes(&self.key);
+        out.put_varint(self.write);
+        out.put_varint(self.position);
+        self.purpose.encode(&mut out);
+        out
+    }
+
+    /// Reads a descriptor.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let mut from = Decoder::new(bytes);
+        let purpose = from.u8()?;
+        let descriptor = Self {
+            bucket: from.varint()?,
+            bucket_name: from.string()?.to_owned(),
+            key: from.bytes()?.to_vec(),
+            write: from.varint()?,
+            position: from.varint()?,
+            purpose: Purpose::decode(purpose, &mut from)?,
+        };
+        from.finish()?;
+        Ok(descriptor)
+    }
+
+    /// The bucket as it was when the record was committed; `None` for an extent that brings no such record.
+    pub fn bucket_record(&self) -> Option<BucketRecord> {
+        let (owner, created, versioning) = match &self.purpose {
+            Purpose::ObjectRecord(object) => (&object.owner, object.created, object.versioning),
+            Purpose::PartRecord(_, part) => (&part.owner, part.created, part.versioning),
+            Purpose::Object(_) | Purpose::Part(..) => return None,
+        };
+        let (id, name, owner) = (self.bucket, self.bucket_name.clone(), owner.clone());
+        Some(BucketRecord { id, name, owner, created, versioning })
+    }
+}
+
+impl Purpose {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Object(last) => {
+                out.put_u8(last.is_some().into());
+                last.iter().for_each(|record| record.encode(out));
+            }
+            Self::Part(upload, last) => {
+                out.put_varint(upload.0);
+                out.put_u8(last.is_some().into());
+                last.iter().for_each(|record| record.encode(out));
+            }
+            Self::ObjectRecord(object) => {
+                object.encode_context(out);
+                object.record.encode(out);
+            }
+            Self::PartRecord(upload, part) => {
+                part.encode_context(out);
+                upload.encode(out);
+                part.record.encode(out);
+            }
+        }
+    }
+
+    fn decode(purpose: u8, from: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(match purpose {
+            OBJECT => Self::Object(decode_last(from, VersionRecord::decode)?),
+            PART => Self::Part(UploadId(from.varint()?), decode_last(from, PartRecord::decode)?),
+            OBJECT_RECORD => {
+                let context = Recorded::decode_context(from)?;
+                Self::ObjectRecord(Box::new(context.with(VersionRecord::decode(from)?)))
+            }
+            PART_RECORD => {
+                let (context, upload) = (Recorded::decode_context(from)?, UploadRecord::decode(from)?);
+                Self::PartRecord(Box::new(upload), Box::new(context.with(PartRecord::decode(from)?)))
+            }
+            _ => return Err(DecodeError::Unknown("the purpose of an extent")),
+        })
+    }
+}
+
+impl<T> Recorded<T> {
+    /// A record of something in `bucket`.
+    pub fn in_bucket(bucket: &BucketRecord, sources: Vec<Source>, record: T) -> Box<Self> {
+        let BucketRecord { owner, created, versioning, .. } = bucket;
+        let (owner, created, versioning) = (owner.clone(), *created, *versioning);
+        Box::new(Self { owner, created, versioning, sources, record })
+    }
+
+    fn encode_context(&self, out: &mut Vec<u8>) {
+        out.put_bytes(self.owner.as_bytes());
+        out.put_varint(self.created.as_millis());
+        encode_versioning(self.versioning, out);
+        out.put_varint(self.sources.len() as u64);
+        for Source { stamp, from, len } in &self.sources {
+            [*stamp, *from, *len].into_iter().for_each(|value| out.put_varint(value));
+        }
+    }
+
+    fn with<U>(self, record: U) -> Recorded<U> {
+        let Self { owner, created, versioning, sources, record: _ } = self;
+        Recorded { owner, created, versioning, sources, record }
+    }
+}
+
+impl Recorded<()> {
+    fn decode_context(from: &mut Decoder<'_>) -> Decoded<Self> {
+        let owner = from.string()?.to_owned();
+        let created = Timestamp::from_millis(from.varint()?);
+        let versioning = decode_versioning(from)?;
+        let count = from.count(SOURCE_BYTES_MIN)?;
+        let source = |_| Ok(Source { stamp: from.varint()?, from: from.varint()?, len: from.varint()? });
+        let sources = (0..count).map(source).collect::<Decoded<_>>()?;
+        Ok(Self { owner, created, versioning, sources, record: () })
+    }
+}
+
+fn decode_last<T>(
+    from: &mut Decoder<'_>,
+    decode: impl Fn(&mut Decoder<'_>) -> Decoded<T>,
+) -> Decoded<Option<Box<T>>> {
+    match from.u8()? {
+        0 => Ok(None),
+        1 => Ok(Some(Box::new(decode(from)?))),
+        _ => Err(DecodeError::Value("the last-extent mark")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Attributes, ETag, VersionId};
+
+    fn object() -> VersionRecord {
+        VersionRecord {
+            id: VersionId(4),
+            null: true,
+            delete_marker: false,
+            modified: Timestamp::from_millis(1),
+            size: 3,
+            etag: ETag::Md5([2; 16]),
+            extents: vec![],
+            attributes: Attributes::new(),
+            checksums: vec![],
+            tags: vec![],
+            upload: None,
+        }
+    }
+
+    fn part() -> PartRecord {
+        PartRecord {
+            number: 3,
+            id: 13,
+            modified: Timestamp::from_millis(8),
+            size: 0,
+            md5: [5; 16],
+            extents: vec![],
+            checksum: None,
+        }
+    }
+
+    fn upload() -> UploadRecord {
+        UploadRecord {
+            id: UploadId(99),
+            initiated: Timestamp::from_millis(7),
+            initiator: "camera".into(),
+            checksum: None,
+            attributes: Attributes::new(),
+            tags: vec![],
+        }
+    }
+
+    fn recorded<T>(sources: Vec<Source>, record: T) -> Recorded<T> {
+        let (owner, created) = ("admin".into(), Timestamp::from_millis(6));
+        Recorded { owner, created, versioning: Versioning::Suspended, sources, record }
+    }
+
+    fn descriptors() -> Vec<Descriptor> {
+        let sources =
+            vec![Source { stamp: 9, from: 70, len: 1 << 40 }, Source { stamp: 1 << 50, from: 0, len: 1 }];
+        let purposes = vec![
+            Purpose::Object(None),
+            Purpose::Object(Some(Box::new(object()))),
+            Purpose::Part(UploadId(1), None),
+            Purpose::Part(UploadId(99), Some(Box::new(part()))),
+            Purpose::ObjectRecord(Box::new(recorded(sources.clone(), object()))),
+            Purpose::ObjectRecord(Box::new(recorded(vec![], object()))),
+            Purpose::PartRecord(Box::new(upload()), Box::new(recorded(sources, part()))),
+        ];
+        let descriptor = |purpose| Descriptor {
+            bucket: 1,
+            bucket_name: "b".into(),
+            key: b"k".to_vec(),
+            write: 4,
+            position: 0,
+            purpose,
+        };
+        purposes.into_iter().map(descriptor).collect()
+    }
+
+    #[test]
+    fn descriptors_come_back_and_no_prefix_passes() {
+        for descriptor in descriptors() {
+            let bytes = descriptor.encode();
+            for len in 0..bytes.len() {
+                assert!(Descriptor::decode(&bytes[..len]).is_err(), "{descriptor:?} cut to {len}");
+            }
+            assert_eq!(Descriptor::decode(&bytes), Ok(descriptor));
+        }
+    }
+
+    #[test]
+    fn a_purpose_from_the_future_is_refused() {
+        let mut bytes = descriptors()[0].encode();
+        bytes[0] = 5;
+        assert_eq!(Descriptor::decode(&bytes), Err(DecodeError::Unknown("the purpose of an extent")));
+    }
+
+    #[test]
+    fn records_tell_their_bucket() {
+        let told = descriptors().iter().filter_map(Descriptor::bucket_record).collect::<Vec<_>>();
+        let bucket = BucketRecord {
+            id: 1,
+            name: "b".into(),
+            owner: "admin".into(),
+            created: Timestamp::from_millis(6),
+            versioning: Versioning::Suspended,
+        };
+        assert_eq!(told, [bucket.clone(), bucket.clone(), bucket]);
+    }
+}
