@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use siltstone::base::limits;
+use siltstone::ops::EntityTags;
 use siltstone::s3::Dialect;
 
 use super::Failure;
@@ -51,6 +52,10 @@ pub(crate) struct Options {
     /// Whether /-/metrics is answered [default: true]
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_METRICS", global = true)]
     metrics: Option<bool>,
+
+    /// What the ETag of a put is: the MD5 of its bytes, or, cheaper, their CRC-32 as HEX-1 [default: md5]
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_ETAG", global = true)]
+    etag: Option<ETagName>,
 
     /// Threads that answer requests [default: 32]
     #[arg(long, value_name = "N", env = "SILTSTONE_WORKERS", global = true)]
@@ -93,6 +98,14 @@ enum DialectName {
     Aws,
 }
 
+/// A kind of ETag by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ETagName {
+    Md5,
+    Crc,
+}
+
 /// One region or more, each with a name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
@@ -116,6 +129,7 @@ pub(crate) struct Settings {
     pub(crate) dialect: Dialect,
     pub(crate) xml_namespace: String,
     pub(crate) metrics: bool,
+    pub(crate) entity_tags: EntityTags,
     pub(crate) workers: usize,
     pub(crate) queue_len: usize,
     pub(crate) connections_max: usize,
@@ -151,6 +165,7 @@ impl Options {
             dialect: self.dialect.or(other.dialect),
             xml_namespace: self.xml_namespace.or(other.xml_namespace),
             metrics: self.metrics.or(other.metrics),
+            etag: self.etag.or(other.etag),
             workers: self.workers.or(other.workers),
             queue: self.queue.or(other.queue),
             max_connections: self.max_connections.or(other.max_connections),
@@ -181,6 +196,7 @@ impl From<Options> for Settings {
                 .xml_namespace
                 .unwrap_or_else(|| "http://s3.amazonaws.com/doc/2006-03-01/".to_owned()),
             metrics: set.metrics.unwrap_or(true),
+            entity_tags: set.etag.map_or(EntityTags::Md5, ETagName::entity_tags),
             workers: count(set.workers, limits::WORKERS_DEFAULT),
             queue_len: count(set.queue, limits::QUEUE_LEN_DEFAULT),
             connections_max: count(set.max_connections, limits::CONNECTIONS_MAX_DEFAULT),
@@ -198,6 +214,15 @@ impl DialectName {
         match self {
             Self::Svc => Dialect::Svc,
             Self::Aws => Dialect::Aws,
+        }
+    }
+}
+
+impl ETagName {
+    fn entity_tags(self) -> EntityTags {
+        match self {
+            Self::Md5 => EntityTags::Md5,
+            Self::Crc => EntityTags::Crc,
         }
     }
 }
@@ -285,7 +310,7 @@ mod tests {
     }
 
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
-        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
+        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nlog_level = 'off'";
 

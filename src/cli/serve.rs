@@ -80,6 +80,7 @@ fn service(
         region: settings.regions[0].clone(),
         namespace: settings.xml_namespace.clone(),
         keep_alive: KeepAlive { after: settings.keep_alive_after, ..KeepAlive::default() },
+        entity_tags: settings.entity_tags,
     };
     let settings = service::Settings {
         default_dialect: settings.dialect,

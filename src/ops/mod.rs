@@ -33,6 +33,17 @@ use crate::s3::{Call, Operation, Response, S3Error};
 use crate::store::{Health, Store};
 use crate::xml::Writer;
 
+/// What the entity tag of an object is that is put in one piece. Parts, and so the objects made of them, have MD5s always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EntityTags {
+    /// The MD5 of its bytes, which many clients compare with their own.
+    #[default]
+    Md5,
+    /// The CRC-32 that is computed anyway, as `<hex>-1`, which clients take for no MD5. It spares a weak processor the MD5;
+    /// but 32 bits are no proof that two objects are the same, least of all to conditions (`If-Match`).
+    Crc,
+}
+
 /// What all operations work with.
 pub struct Context {
     /// The engine.
@@ -43,6 +54,8 @@ pub struct Context {
     pub namespace: String,
     /// For how long a client that completes a multipart upload is left without a byte.
     pub keep_alive: KeepAlive,
+    /// The entity tags of what is put.
+    pub entity_tags: EntityTags,
 }
 
 impl Context {

@@ -1,7 +1,7 @@
 //! PutObject.
 
 use super::failure::ForClient as _;
-use super::{Context, body, checksums, new_object, tagging, version_id};
+use super::{Context, EntityTags, body, checksums, new_object, tagging, version_id};
 use crate::auth::Authorized;
 use crate::s3::checksum;
 use crate::s3::integrity::{Integrity, Verified};
@@ -14,6 +14,9 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     body::check_size(length.unwrap_or(0))?;
     new_object::check_served(call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
+    if context.entity_tags == EntityTags::Crc {
+        integrity = integrity.sparing_md5();
+    }
     let attributes = new_object::attributes(call)?;
     let tags = tagging::of_new(proof, call)?;
     let condition = new_object::condition(call)?;
@@ -23,7 +26,10 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     body::receive(call, &mut integrity, |bytes| writer.write(bytes))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
-    let etag = ETag::Md5(verified.md5);
+    let etag = match (context.entity_tags, verified.md5) {
+        (EntityTags::Md5, Some(md5)) => ETag::Md5(md5),
+        _ => ETag::Crc(writer.crc32()),
+    };
     let checksums = verified.checksum.clone().map(checksums::of_whole).into_iter().collect();
     let commit = Commit { etag, attributes, checksums, tags, condition };
     let written = writer.commit(commit).for_client(call)?;

@@ -9,7 +9,8 @@ use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The digests of a body in the making, and what they must come to.
 pub struct Integrity {
-    md5: Md5,
+    /// `None` where it is spared.
+    md5: Option<Md5>,
     content_md5: Option<[u8; 16]>,
     claim: Option<Claim>,
     /// Of the algorithm that is claimed, or wanted all the same.
@@ -19,8 +20,8 @@ pub struct Integrity {
 /// A body's digests, after nothing that was claimed turned out to be false.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The MD5.
-    pub md5: [u8; 16],
+    /// The MD5, unless it was spared.
+    pub md5: Option<[u8; 16]>,
     /// The checksum that the client sent, or that was computed on request.
     pub checksum: Option<(Algorithm, Vec<u8>)>,
 }
@@ -47,7 +48,7 @@ impl Integrity {
 
     /// Nothing is claimed.
     pub fn none() -> Self {
-        Self { md5: Md5::new(), content_md5: None, claim: None, running: None }
+        Self { md5: Some(Md5::new()), content_md5: None, claim: None, running: None }
     }
 
     /// Has a checksum computed that nobody claims to know. It must be said before the first byte; a claim goes before.
@@ -55,6 +56,13 @@ impl Integrity {
     pub fn computing(mut self, algorithm: Option<Algorithm>) -> Self {
         self.running =
             self.running.or_else(|| algorithm.map(|algorithm| (algorithm, Running::new(algorithm))));
+        self
+    }
+
+    /// Spares the MD5, which costs more than all else, unless the headers claim one. It must be said before the first byte.
+    #[must_use]
+    pub fn sparing_md5(mut self) -> Self {
+        self.md5 = self.md5.filter(|_| self.content_md5.is_some());
         self
     }
 
@@ -70,7 +78,9 @@ impl Integrity {
 
     /// Takes more bytes of the body in.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.md5.update(bytes);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
         if let Some((_, running)) = &mut self.running {
             running.update(bytes);
         }
@@ -81,12 +91,9 @@ impl Integrity {
     /// # Errors
     /// `BadDigest`; `MalformedTrailerError` when the trailer does not hold what was announced.
     pub fn verify(self, trailers: &[(String, String)]) -> Result<Verified, S3Error> {
-        let md5 = self.md5.finish();
-        if let Some(expected) = self.content_md5.filter(|expected| *expected != md5) {
-            return Err(S3Error::new(ErrorCode::BadDigest)
-                .message("The Content-MD5 you specified did not match what we received.")
-                .element("ExpectedDigest", BASE64.encode(expected))
-                .element("CalculatedDigest", BASE64.encode(md5)));
+        let md5 = self.md5.map(Md5::finish);
+        if let (Some(expected), Some(md5)) = (self.content_md5, md5) {
+            verify_md5(expected, md5)?;
         }
         let checksum = self.running.map(|(algorithm, running)| (algorithm, running.finish()));
         if let (Some(claim), Some((_, computed))) = (self.claim, &checksum) {
@@ -99,6 +106,16 @@ impl Integrity {
 fn parse_md5(text: &[u8]) -> Result<[u8; 16], S3Error> {
     let digest = BASE64.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
     digest.ok_or_else(|| S3Error::new(ErrorCode::InvalidDigest))
+}
+
+fn verify_md5(expected: [u8; 16], computed: [u8; 16]) -> Result<(), S3Error> {
+    if computed == expected {
+        return Ok(());
+    }
+    Err(S3Error::new(ErrorCode::BadDigest)
+        .message("The Content-MD5 you specified did not match what we received.")
+        .element("ExpectedDigest", BASE64.encode(expected))
+        .element("CalculatedDigest", BASE64.encode(computed)))
 }
 
 fn verify_claim(claim: Claim, computed: &[u8], trailers: &[(String, String)]) -> Result<(), S3Error> {
@@ -144,8 +161,21 @@ mod tests {
     #[test]
     fn a_body_without_claims_yields_its_md5_and_no_invented_checksum() {
         let verified = verify(&[], None).unwrap();
-        assert_eq!(BASE64.encode(verified.md5), MD5);
+        assert_eq!(BASE64.encode(verified.md5.unwrap()), MD5);
         assert_eq!(verified.checksum, None);
+    }
+
+    #[test]
+    fn an_md5_is_spared_only_where_none_is_claimed() {
+        let verify = |claimed: Option<[u8; 16]>| {
+            let mut integrity = Integrity { content_md5: claimed, ..Integrity::none() }.sparing_md5();
+            integrity.update(BODY);
+            integrity.verify(&[]).map(|verified| verified.md5).map_err(|e| e.code)
+        };
+        assert_eq!(verify(None), Ok(None));
+        let md5 = parse_md5(MD5.as_bytes()).unwrap();
+        assert_eq!(verify(Some(md5)), Ok(Some(md5)));
+        assert_eq!(verify(Some([0; 16])), Err(ErrorCode::BadDigest));
     }
 
     #[test]

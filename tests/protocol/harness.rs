@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::{Context, KeepAlive};
+use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
@@ -62,20 +62,27 @@ impl Server {
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: true,
         };
-        Self::with(&users, settings, KeepAlive::default())
+        Self::with(&users, settings, KeepAlive::default(), EntityTags::Md5)
+    }
+
+    /// Puts get the entity tags that are chosen.
+    pub(super) fn with_entity_tags(entity_tags: EntityTags) -> Self {
+        let addressing = Addressing::default();
+        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: false };
+        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default(), entity_tags)
     }
 
     pub(super) fn with_settings(settings: Settings) -> Self {
-        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default())
+        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default(), EntityTags::Md5)
     }
 
     pub(super) fn with_keep_alive(keep_alive: KeepAlive) -> Self {
         let addressing = Addressing::default();
         let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: false };
-        Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive)
+        Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive, EntityTags::Md5)
     }
 
-    fn with(users: &str, settings: Settings, keep_alive: KeepAlive) -> Self {
+    fn with(users: &str, settings: Settings, keep_alive: KeepAlive, entity_tags: EntityTags) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
         let fs = SimFs::new();
         let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
@@ -90,6 +97,7 @@ impl Server {
             region: "eu".to_owned(),
             namespace: NAMESPACE.to_owned(),
             keep_alive,
+            entity_tags,
         };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service =

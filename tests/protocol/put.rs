@@ -1,5 +1,6 @@
 //! PutObject.
 
+use siltstone::ops::EntityTags;
 use siltstone::s3::{ErrorCode, S3Error};
 
 use super::*;
@@ -284,4 +285,31 @@ fn a_put_that_is_refused_never_asks_for_its_body() {
     refused(server.request("PUT", "/b/there").header("If-None-Match", "*"), "PreconditionFailed");
     refused(server.request("PUT", "/b/there").header("If-Match", "x"), "PreconditionFailed");
     refused(server.request("PUT", "/b/k").header("If-Match", "x"), "NoSuchKey");
+}
+
+#[test]
+fn an_operator_may_have_puts_tagged_with_their_crc() {
+    let server = Server::with_entity_tags(EntityTags::Crc);
+    for (body, tag) in [(&b"123456789"[..], "\"cbf43926-1\""), (b"", "\"00000000-1\"")] {
+        let put = server.put("/b/k", body);
+        assert_eq!(put.header("ETag"), Some(tag));
+        assert_eq!(server.head("/b/k").header("ETag"), Some(tag));
+    }
+    let large = pattern(1_000_001);
+    let crc = format!("\"{:08x}-1\"", crc32fast::hash(&large));
+    assert_eq!(server.put("/b/large", &large).header("ETag"), Some(&*crc));
+    let unchanged = server.request("GET", "/b/large").header("If-None-Match", &crc).send();
+    assert_eq!(unchanged.status, 304);
+    assert_eq!(server.request("PUT", "/b/large").header("If-Match", &crc).body(b"x").send().status, 200);
+}
+
+#[test]
+fn where_puts_are_tagged_with_their_crc_a_content_md5_is_still_verified_and_parts_have_theirs() {
+    let server = Server::with_entity_tags(EntityTags::Crc);
+    let put = |md5: &str| server.request("PUT", "/b/k").header("Content-MD5", md5).body(b"123456789").send();
+    put("AAAAAAAAAAAAAAAAAAAAAA==").is_error(400, "BadDigest");
+    assert_eq!(put("JfnnlDI7RTiF9RgfG2JNCw==").header("ETag"), Some("\"cbf43926-1\""));
+    let id = server.request("POST", "/b/m?uploads").send().one("UploadId").unwrap();
+    let part = server.request("PUT", &format!("/b/m?partNumber=1&uploadId={id}")).body(b"123456789").send();
+    assert_eq!(part.header("ETag"), Some("\"25f9e794323b453885f5181f1b624d0b\""));
 }

@@ -7,7 +7,7 @@ use crate::auth::Authorized;
 use crate::base::limits::PART_NUMBER_MAX;
 use crate::ops::failure::ForClient as _;
 use crate::ops::{Context, body, checksums, find, new_object};
-use crate::s3::integrity::Integrity;
+use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
@@ -33,8 +33,9 @@ pub(in crate::ops) fn upload_part(
     body::receive(call, &mut integrity, |bytes| writer.write(bytes))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
+    let md5 = md5_of(&verified);
     let checksum = verified.checksum.map(checksums::of_whole);
-    let part = writer.commit(verified.md5, checksum).for_client(call)?;
+    let part = writer.commit(md5, checksum).for_client(call)?;
     let response = Response::new(200).header("ETag", ETag::Md5(part.md5).to_string());
     Ok(match &part.checksum {
         Some(checksum) => response.header(checksums::header(checksum), checksums::text(checksum)),
@@ -62,14 +63,21 @@ pub(in crate::ops) fn copy_part(
     body::absorb(&mut reader, |bytes| integrity.update(bytes)).for_client(call)?;
     let computed = integrity.verify(&[])?;
 
+    let md5 = md5_of(&computed);
     let (object, checksum) = ((call.bucket(), call.key()), computed.checksum.map(checksums::of_whole));
-    let part = context.store.copy_part(bytes, object, (id, number), computed.md5, checksum);
+    let part = context.store.copy_part(bytes, object, (id, number), md5, checksum);
     let part = source.copied(part, call)?;
     let mut document = context.document("CopyPartResult");
     document.leaf("LastModified", &part.modified.to_iso8601());
     document.leaf("ETag", &ETag::Md5(part.md5).to_string());
     part.checksum.iter().for_each(|checksum| checksums::write_value(&mut document, checksum));
     Ok(source.announce(xml(200, document)))
+}
+
+/// The digest that is the tag of a part, also where objects that are put in one piece have another: the tag of a multipart
+/// object is made of them.
+fn md5_of(part: &Verified) -> [u8; 16] {
+    part.md5.expect("the MD5 of a part is never spared")
 }
 
 /// The bytes of the source that are to be copied: both ends must be named and lie in it (S3 API reference, UploadPartCopy,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::{Context, KeepAlive};
+use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{BodyRead, Dialect, Response, ResponseBody, S3Error};
 use siltstone::service::{Service, Settings};
@@ -56,6 +56,7 @@ pub fn service() -> Service {
         region: "eu".into(),
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
         keep_alive: KeepAlive::default(),
+        entity_tags: EntityTags::Md5,
     };
     let settings = Settings {
         default_dialect: Dialect::Svc,
