@@ -54,6 +54,11 @@ stamp_id! {
     UploadId
 }
 
+impl UploadId {
+    /// No upload: what a copy of a multipart object has in place of the id. No stamp is zero.
+    pub const NONE: Self = Self(0);
+}
+
 /// An entity tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ETag {
@@ -269,7 +274,7 @@ pub struct VersionRecord {
 /// How a version was put together from parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembly {
-    /// The id of the multipart upload.
+    /// The id of the multipart upload; [`UploadId::NONE`] in a copy of what that made.
     pub upload: UploadId,
     /// Its parts, in order.
     pub parts: Vec<AssembledPart>,

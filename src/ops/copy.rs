@@ -9,7 +9,7 @@ use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
 use crate::store::{Attributes, Checksum, Commit, ETag, Written};
 
-/// CopyObject. Durable on return. The copy keeps the entity tag of its source, also one that tells of parts: that is
+/// CopyObject. Durable on return. The copy keeps the entity tag of its source, and its parts where it has any: that is
 /// what was computed when the bytes were there, and they are not looked at again.
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     new_object::check_served(call)?;

@@ -337,7 +337,8 @@ impl Store {
         self.committer.submit(|reply| Mutation::SetTags { bucket, key, version, tags, reply })
     }
 
-    /// Puts an object whose bytes are those of `source`, without copying one. Durable on return.
+    /// Puts an object whose bytes are those of `source`, without copying one. A copy of a whole object that was put together
+    /// from parts has the same parts. Durable on return.
     ///
     /// # Errors
     /// [`StoreError::NoSuchVersion`] when the source is gone; else as [`ObjectWriter::commit`].
@@ -476,8 +477,9 @@ impl Store {
     ) -> Result<Option<VersionRecord>, StoreError> {
         let index = self.shared.index();
         let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?.id;
-        let made_by =
-            |record: &VersionRecord| record.upload.as_ref().is_some_and(|made| made.upload == upload);
+        let made_by = |record: &VersionRecord| {
+            record.upload.as_ref().is_some_and(|made| made.upload == upload && upload != UploadId::NONE)
+        };
         Ok(index.records(bucket, key.as_bytes()).find(made_by))
     }
 

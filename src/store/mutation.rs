@@ -7,8 +7,8 @@ use crossbeam_channel::Sender;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef, PartRecord, Source,
-    UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
+    Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
+    PartRecord, Source, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
 use crate::store::StoreError;
 
@@ -324,6 +324,21 @@ impl Mutation {
 }
 
 impl Content {
+    /// The parts of what is copied whole, which the copy has, too. No upload made it, so that a client which completes one
+    /// again never takes the copy for what came of it.
+    pub(super) fn assembly(&self) -> Option<Assembly> {
+        let Self::Copied(CopySource { version, range, .. }) = self else { return None };
+        let made = version.upload.as_ref().filter(|_| *range == (0..version.size))?;
+        Some(Assembly { upload: UploadId::NONE, parts: made.parts.clone() })
+    }
+
+    fn part_count(&self) -> usize {
+        match self {
+            Self::Packed { .. } | Self::Stored { .. } => 0,
+            Self::Copied(source) => source.version.upload.as_ref().map_or(0, |made| made.parts.len()),
+        }
+    }
+
     fn extent_bytes_max(&self) -> usize {
         match self {
             Self::Packed { .. } => EXTENT_BYTES_MAX,
@@ -345,7 +360,10 @@ impl Content {
 
 impl Put {
     fn record_bytes_max(&self) -> usize {
-        ENTRY_BYTES_MAX + self.key.len() + bytes_of(&self.commit.attributes, &self.commit.tags)
+        ENTRY_BYTES_MAX
+            + self.key.len()
+            + self.content.part_count() * PART_BYTES_MAX
+            + bytes_of(&self.commit.attributes, &self.commit.tags)
     }
 }
 

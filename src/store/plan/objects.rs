@@ -16,9 +16,11 @@ impl Planner<'_> {
         let null = bucket.versioning != Versioning::Enabled;
         // Ids rise from version to version of a key, so that segments alone tell which is the newest.
         let is_newest = |id| newest.is_none_or(|newest| newest.id.0 < id);
+        let upload = put.content.assembly();
         let placed = self.locate(put.content, |stored| stored.null == null && is_newest(stored.id))?;
         let id = VersionId(placed.id);
         let record = put.commit.into_record(id, null, placed.modified, placed.size, Vec::new());
+        let record = VersionRecord { upload, ..record };
         if let Some(packed) = &placed.packed {
             let object = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
             self.pack(bucket, &key, (placed.id, packed), Purpose::ObjectRecord(object));

@@ -60,3 +60,46 @@ fn a_part_of_no_bytes_is_read_as_such() {
     assert_eq!((get.status, get.body.len(), get.header("Content-Range")), (206, 0, Some("bytes */0")));
     assert_eq!(server.get("/b/k").status, 200);
 }
+
+#[test]
+fn a_copy_of_an_object_of_parts_has_the_same_parts() {
+    let server = Server::new();
+    let first = pattern(MIN);
+    let made = server.assemble(
+        &[("p-checksum-algorithm", "CRC32"), ("p-checksum-type", "FULL_OBJECT")],
+        &[&first, b"end"],
+    );
+    for (source, target) in [("/b/k", "/b/copy"), ("/b/copy", "/b/copy of it")] {
+        let target = target.replace(' ', "%20");
+        let copy = server.request("PUT", &target).header("p-copy-source", source).send();
+        assert_eq!(copy.one("ETag"), made.one("ETag"));
+        let get = server.get(&format!("{target}?partNumber=2"));
+        assert_eq!((get.status, get.text(), get.header("p-mp-parts-count")), (206, "end", Some("2")));
+        let told = server.request("GET", &format!("{target}?attributes"));
+        let told = told.header("p-object-attributes", "ObjectParts").send();
+        assert_eq!(
+            (told.one("PartsCount").as_deref(), told.all("Size")),
+            (Some("2"), vec![MIN.to_string(), "3".into()])
+        );
+    }
+    server.put("/b/k", b"one piece");
+    assert_eq!(server.request("PUT", "/b/copy").header("p-copy-source", "/b/k").send().status, 200);
+    server.get("/b/copy?partNumber=2").is_error(416, "InvalidPartNumber");
+}
+
+#[test]
+fn a_copy_is_not_what_a_repeated_completion_made() {
+    let server = Server::new();
+    let id = server.begin(&[]);
+    let tag = server.put_part(&id, 1, b"x");
+    assert_eq!(server.complete(&id, &[(1, &tag)]).status, 200);
+    server
+        .request("PUT", "/b/k")
+        .header("p-copy-source", "/b/k")
+        .header("p-metadata-directive", "REPLACE")
+        .send();
+    assert_eq!(server.get("/b/k?partNumber=1").header("p-mp-parts-count"), Some("1"));
+    for id in [id.as_str(), "0000000000000000"] {
+        server.completion(id, &[(1, &tag)]).aws().send().is_error(404, "NoSuchUpload");
+    }
+}

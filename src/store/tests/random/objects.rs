@@ -203,9 +203,12 @@ impl Run {
         let expected = self.expected(bucket, key, &condition);
         let commit = self.commit(&bytes, condition);
         println!("copy {} {:?} to {bucket}/{key}, {:?}", source.key, source.range, commit.condition);
+        let whole = source.range == (0..source.version.size);
+        let made = source.version.upload.clone().filter(|_| whole);
+        let parts = made.map(|made| Assembly { upload: UploadId::NONE, ..made });
         let answered = self.store().copy(source, bucket, key, commit.clone());
         if let Some(written) = agreed(answered, expected) {
-            self.was_put(bucket, key, commit, bytes, written, None);
+            self.was_put(bucket, key, commit, bytes, written, parts);
         }
     }
 
