@@ -327,7 +327,7 @@ impl Content {
     /// The parts of what is copied whole, which the copy has, too. No upload made it, so that a client which completes one
     /// again never takes the copy for what came of it.
     pub(super) fn assembly(&self) -> Option<Assembly> {
-        let Self::Copied(CopySource { version, range, .. }) = self else { return None };
+        let Self::Copied { source: CopySource { version, range, .. }, .. } = self else { return None };
         let made = version.upload.as_ref().filter(|_| *range == (0..version.size))?;
         Some(Assembly { upload: UploadId::NONE, parts: made.parts.clone() })
     }
@@ -335,7 +335,7 @@ impl Content {
     fn part_count(&self) -> usize {
         match self {
             Self::Packed { .. } | Self::Stored { .. } => 0,
-            Self::Copied(source) => source.version.upload.as_ref().map_or(0, |made| made.parts.len()),
+            Self::Copied { source, .. } => source.version.upload.as_ref().map_or(0, |made| made.parts.len()),
         }
     }
 
