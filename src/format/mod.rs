@@ -1,6 +1,7 @@
 //! Floor 1: bytes <-> values, without I/O and without a clock: the code half of data-format.md, whose sections are named
 //! above each type. Decoding accepts any bytes: it never panics and never allocates more than they justify.
 
+mod backup;
 mod codec;
 mod descriptor;
 mod entry;
@@ -13,6 +14,7 @@ mod names;
 mod upload;
 mod version;
 
+pub use backup::{BackupCurrent, BackupSlot};
 pub use codec::{DecodeError, Decoded, Decoder, Encode};
 pub use descriptor::{Descriptor, Purpose, Recorded, Source};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, Versioning};

@@ -4,6 +4,7 @@
 //! One thread, the committer, makes all changes. Readers look at the index that it publishes, and see nothing that is
 //! not durable.
 
+pub mod backup;
 mod checkpointer;
 mod committer;
 mod error;
@@ -31,6 +32,7 @@ pub use crate::format::{
 };
 pub use crate::index::Upload;
 pub use crate::log::Damage;
+pub use backup::{backup, restore};
 pub use error::{OpenError, StoreError};
 pub use health::{Health, Trouble};
 pub use mutation::{

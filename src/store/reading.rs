@@ -31,6 +31,8 @@ pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
 /// A store while it is read.
 pub(super) struct Reading<'a> {
     fs: &'a dyn Fs,
+    /// Where the segments are looked for.
+    segments: &'a dyn Fs,
     store: StoreId,
     /// What has been read adds up to this.
     pub(super) index: Index,
@@ -52,7 +54,7 @@ impl<'a> Reading<'a> {
                 read => return read,
             }
         }
-        Ok(Self { fs, store, index: Index::new(), start: Start::default() })
+        Ok(Self { fs, segments: fs, store, index: Index::new(), start: Start::default() })
     }
 
     /// Reads the checkpoint that covers the groups up to `covered`.
@@ -61,14 +63,20 @@ impl<'a> Reading<'a> {
         let mut visit = |entry: Entry| index.apply(&entry).map_err(|error| error.to_string());
         let end = read_checkpoint(fs, store, covered, &mut visit)?;
         index.raise_last_stamp(end.last_stamp);
-        Ok(Self { fs, store, index, start: Start { covered, through: end.through.max(covered) } })
+        let start = Start { covered, through: end.through.max(covered) };
+        Ok(Self { fs, segments: fs, store, index, start })
+    }
+
+    /// The same, but the segments are on another disk.
+    pub(super) fn with_segments_on(self, segments: &'a dyn Fs) -> Self {
+        Self { segments, ..self }
     }
 
     /// Reads the log behind the checkpoint and judges its end. Damage in the tail does not keep what came before it out of the
     /// index.
     pub(super) fn replay(&mut self) -> Result<Tail, LogError> {
-        let Self { fs, store, start, ref mut index } = *self;
-        let pack_is_good = |pack: &Pack| pack_is_good(fs, store, pack);
+        let Self { fs, segments, store, start, ref mut index } = *self;
+        let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
         let mut tail = replay.run(&mut |group| apply(index, group, start.through))?;
         if !index.is_consistent() {
@@ -80,7 +88,7 @@ impl<'a> Reading<'a> {
 
     /// The segments that objects lie in and that are not there.
     pub(super) fn missing_segments(&self) -> Result<Vec<Damage>, LogError> {
-        let ids = list_numbers(self.fs, FileKind::Segment)?;
+        let ids = list_numbers(self.segments, FileKind::Segment)?;
         let missing = self.index.liveness().iter().filter(|(segment, _)| ids.binary_search(segment).is_err());
         let damage = |(segment, bytes)| {
             let what = format!("the segment is missing, and {bytes} bytes of objects with it");

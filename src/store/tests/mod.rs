@@ -1,5 +1,6 @@
 //! The store as a whole, over the simulated disk.
 
+mod backup;
 mod basics;
 mod concurrent;
 mod crashes;

@@ -1,0 +1,82 @@
+//! Copying files.
+
+use std::io;
+
+use super::report::{Progress, Step};
+use crate::base::digest::Crc32;
+use crate::base::limits::{BLOCK_BYTES, MIB};
+use crate::fs::{File, Fs};
+
+const ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
+
+/// What becomes of zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// They are written: in a log they are room that was set aside.
+    Whole,
+    /// Blocks of them are left out, so that holes stay holes.
+    Sparse,
+}
+
+/// Copies files to a directory.
+pub(super) struct Copying<'a> {
+    pub(super) to: &'a dyn Fs,
+    pub(super) step: Step,
+    /// Bytes done so far, of all files.
+    pub(super) done: u64,
+    pub(super) total: u64,
+    pub(super) progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Copying<'_> {
+    /// Copies a file up to its end, wherever that is by then, makes the bytes durable, and compares them with what is read back
+    /// from the disk. Gives the length. The name is not durable.
+    pub(super) fn copy(&mut self, from: &dyn File, path: &str, what: Copied) -> io::Result<u64> {
+        let file = self.to.create(path)?;
+        let (mut buffer, mut crc, mut len) = (vec![0; MIB as usize], Crc32::new(), 0);
+        loop {
+            let part = MIB.min(from.len()?.saturating_sub(len)) as usize;
+            if part == 0 {
+                break;
+            }
+            from.read_in_passing(&mut buffer[..part], len)?;
+            crc.update(&buffer[..part]);
+            write(file.as_ref(), &buffer[..part], len, what)?;
+            len += part as u64;
+            self.done += part as u64;
+            (self.progress)(Progress { step: self.step, done: self.done, total: self.total.max(self.done) });
+        }
+        if file.len()? < len {
+            file.write_all_at(&[0], len - 1)?;
+        }
+        file.sync_data()?;
+        file.evict()?;
+        if crc_of(file.as_ref(), len, &mut buffer)? == crc.value() {
+            return Ok(len);
+        }
+        Err(io::Error::other(format!("{path}: what is read back is not what was written")))
+    }
+}
+
+fn write(file: &dyn File, bytes: &[u8], offset: u64, what: Copied) -> io::Result<()> {
+    if what == Copied::Whole {
+        return file.write_all_at(bytes, offset);
+    }
+    for (at, block) in bytes.chunks(ZEROS.len()).enumerate() {
+        if *block != ZEROS[..block.len()] {
+            file.write_all_at(block, offset + at as u64 * BLOCK_BYTES)?;
+        }
+    }
+    Ok(())
+}
+
+fn crc_of(file: &dyn File, len: u64, buffer: &mut [u8]) -> io::Result<u32> {
+    let (mut crc, mut at) = (Crc32::new(), 0);
+    while at < len {
+        let part = (buffer.len() as u64).min(len - at) as usize;
+        file.read_in_passing(&mut buffer[..part], at)?;
+        crc.update(&buffer[..part]);
+        at += part as u64;
+    }
+    Ok(crc.value())
+}

@@ -1,0 +1,306 @@
+//! Backups of a store that is in use, and the way back (data-format.md, section 10).
+//!
+//! A backup lies in one of two slots, each of which is a data directory like any other; a file beside them names the
+//! one that is whole. A new backup goes to the other slot, which begins to count when that file has been replaced, in one step.
+
+mod copying;
+mod pins;
+mod report;
+mod restoring;
+mod slots;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+pub use report::{BackupError, BackupReport, Files, Progress, RestoreReport, Step};
+pub use restoring::restore;
+
+use crate::base::Clock;
+use crate::format::{BackupCurrent, FileKind, number_of};
+use crate::fs::{Below, File, Fs, ReadOnly};
+use crate::log::{Damage, LogError, Segment};
+use crate::store::reading::{Reading, store_id};
+use crate::store::verify::{self, Finding, verify};
+use copying::{Copied, Copying};
+use pins::Pins;
+use slots::Slots;
+
+/// Where the users stand, in a data directory and in a backup.
+const USERS: &str = "users.toml";
+
+/// The metadata of a store that is very busy may change while it is looked at. After so many attempts something else is wrong.
+const ATTEMPTS_MAX: usize = 100;
+
+/// Gives a file of the source, named first, a further name in the target.
+pub type Link<'l> = dyn Fn(&str, &str) -> io::Result<()> + 'l;
+
+/// A store to be backed up. Its lock is not taken: a server may be using it.
+pub struct Source<'a> {
+    /// The data directory.
+    pub fs: &'a dyn Fs,
+    /// Links from there to the target; fails where they are on different file systems.
+    pub link: &'a Link<'a>,
+}
+
+/// What an operator may choose about a backup.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BackupOptions {
+    /// Whether the users and their secrets go with it.
+    pub with_users: bool,
+    /// Whether every checksum of the new backup is checked before it takes the place of the former.
+    pub verify: bool,
+}
+
+/// Makes a backup of `source` in the directory `target`, beside a server that goes on writing. What was acknowledged
+/// before the call is in it. Of sealed segments only those are copied that can neither be linked nor are in the former backup.
+/// Durable on return. When it fails, and when the power goes at any point, the former backup is still the one that counts.
+///
+/// # The order
+///
+/// 1. Every segment there is gets pinned: a further name keeps its bytes, since segments are unlinked as a whole by
+///    taking the store's own name away, and holes are punched only into files with one name. Were the metadata read
+///    first, it could refer to what is gone by the time of the pin.
+/// 2. The metadata is copied, and the copy is read. What it refers to was alive after the pins, and is held by them.
+/// 3. Where it refers to a segment that was made, or that extents were moved to, after the pins, that one is pinned, too, and
+///    the metadata copied anew: until then what was moved away from there may have lost its bytes.
+/// 4. The segments are put into place. One that is sealed is never written again, so its pin may stay for good, or an
+///    older copy be taken. One that is not sealed is copied: it only grows, and all that the metadata refers to was
+///    written to it before.
+/// 5. All is synced and read once more; then the file that names the slot is replaced. Before that the former backup
+///    counts, and nothing of it has been touched.
+/// 6. Only now is the former backup removed.
+///
+/// # Errors
+/// [`BackupError`]. What had been written to the slot is removed again, as far as the disk lets it.
+pub fn backup(
+    source: &Source<'_>,
+    target: &dyn Fs,
+    clock: &dyn Clock,
+    options: BackupOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<BackupReport, BackupError> {
+    let taken = clock.now();
+    let guarded = ReadOnly::new(source.fs);
+    let store = store_id(&guarded)?.ok_or(BackupError::NotAStore)?;
+    let slots = Slots::open(target)?;
+    if slots.current().is_some_and(|current| current.store != store) {
+        return Err(BackupError::OtherStore);
+    }
+    let slot = slots.free();
+    let report = BackupReport::begun(slot, store, taken);
+    let to = slots.below(slot);
+    let mut run = Run { source, guarded: &guarded, slots: &slots, to, options, progress, report };
+    if let Err(error) = run.run() {
+        // What matters is the error that led here; the next run tries again.
+        let _ = slots.clear(slot);
+        return Err(error);
+    }
+    Ok(run.report)
+}
+
+/// How a segment gets into the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Its pin is there already and becomes its name.
+    Link,
+    /// The former backup has it.
+    Keep,
+    /// Byte by byte.
+    Copy,
+}
+
+/// A backup being made.
+struct Run<'a> {
+    source: &'a Source<'a>,
+    guarded: &'a dyn Fs,
+    slots: &'a Slots<'a>,
+    /// The slot that it goes to.
+    to: Below<'a>,
+    options: BackupOptions,
+    progress: &'a mut dyn FnMut(Progress),
+    report: BackupReport,
+}
+
+/// What has to be known of the metadata.
+struct Metadata {
+    /// The segments that it refers to.
+    segments: BTreeSet<u64>,
+    /// The last group.
+    sequence: u64,
+}
+
+impl<'a> Run<'a> {
+    fn run(&mut self) -> Result<(), BackupError> {
+        let BackupReport { slot, store, taken, .. } = self.report;
+        self.slots.make(slot)?;
+        let mut pins = Pins::new(self.source, slot, self.slots.below(slot));
+        let metadata = self.pin_and_read(&mut pins)?;
+        self.put_into_place(&metadata, &pins)?;
+        drop(pins);
+        if self.options.with_users {
+            self.copy_users()?;
+        }
+        self.slots.sync(slot)?;
+        self.check(&metadata)?;
+        self.report.sequence = metadata.sequence;
+        self.slots.switch(&BackupCurrent { slot, store, sequence: metadata.sequence, taken })?;
+        Ok(self.slots.clear(slot.other())?)
+    }
+
+    fn pin_and_read(&mut self, pins: &mut Pins<'a>) -> Result<Metadata, BackupError> {
+        self.step(Step::Metadata, 0, 0);
+        pins.pin_all()?;
+        let mut missing = None;
+        loop {
+            let metadata = self.copy_metadata()?;
+            let Some(unknown) = metadata.segments.iter().copied().find(|id| !pins.hold(*id)) else {
+                return Ok(metadata);
+            };
+            pins.pin_all()?;
+            if !pins.hold(unknown) && missing.replace(unknown) == Some(unknown) {
+                let what = "the segment is missing, and objects with it";
+                return Err(Damage::new(FileKind::Segment.path(unknown), 0, what).into());
+            }
+        }
+    }
+
+    /// Copies the metadata until a copy is good. While groups are being written, a copy may hold a group that had not been
+    /// written when its place was read, and one behind it: then it looks damaged, each time at another place.
+    fn copy_metadata(&mut self) -> Result<Metadata, BackupError> {
+        let mut before = None;
+        loop {
+            self.slots.clear_metadata(self.report.slot)?;
+            self.copy_metadata_once()?;
+            match self.read_copy(self.guarded) {
+                Err(LogError::Damaged(damage)) if before.as_ref() != Some(&damage) => before = Some(damage),
+                read => return Ok(read?),
+            }
+        }
+    }
+
+    fn copy_metadata_once(&mut self) -> Result<(), BackupError> {
+        let files = self.open_metadata()?;
+        let total = files.iter().try_fold(0, |sum, (_, file)| Ok::<_, io::Error>(sum + file.len()?))?;
+        self.slots.check_room(total)?;
+        let mut copying = self.copying(Step::Metadata, total);
+        let mut bytes = 0;
+        for (path, file) in &files {
+            bytes += copying.copy(file.as_ref(), path, Copied::Whole)?;
+        }
+        self.report.metadata_bytes = bytes;
+        Ok(())
+    }
+
+    /// All files of the metadata as they were at one moment: the same names before and after they were opened. They are
+    /// removed oldest first and their names never come back, so an open file is as good as its name.
+    fn open_metadata(&self) -> Result<Vec<(String, Arc<dyn File>)>, BackupError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let names = self.metadata_names()?;
+            let open = |path: &String| Ok((path.clone(), self.guarded.open_read(path)?));
+            match names.iter().map(open).collect::<io::Result<Vec<_>>>() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => {
+                    let opened = opened?;
+                    if self.metadata_names()? == names {
+                        return Ok(opened);
+                    }
+                }
+            }
+        }
+        Err(io::Error::other("the files of the metadata come and go too fast").into())
+    }
+
+    fn metadata_names(&self) -> io::Result<Vec<String>> {
+        let dir = FileKind::Log.dir();
+        let known = |name: &String| {
+            [FileKind::Log, FileKind::Checkpoint].iter().any(|k| number_of(*k, name).is_some())
+        };
+        Ok(self.guarded.list(dir)?.into_iter().filter(known).map(|name| format!("{dir}/{name}")).collect())
+    }
+
+    /// Reads the copy of the metadata as a start would; the segments are those of `segments`.
+    fn read_copy(&self, segments: &dyn Fs) -> Result<Metadata, LogError> {
+        let mut damage = Vec::new();
+        let reading = Reading::from_newest(&self.to, self.report.store, &mut damage)?;
+        let mut reading = reading.with_segments_on(segments);
+        let tail = reading.replay()?;
+        if let Some(damage) = damage.into_iter().chain(tail.damage).next() {
+            return Err(damage.into());
+        }
+        let segments = reading.index.liveness().iter().map(|(segment, _)| segment).collect();
+        Ok(Metadata { segments, sequence: tail.sequence - 1 })
+    }
+
+    fn put_into_place(&mut self, metadata: &Metadata, pins: &Pins<'a>) -> Result<(), BackupError> {
+        let mut to_copy = Vec::new();
+        for id in &metadata.segments {
+            let segment = Segment { id: *id, file: pins.open(*id)? };
+            let len = segment.file.len()?;
+            match self.put_without_copying(&segment, pins)? {
+                Some(way) => self.report.count(way, len),
+                None => to_copy.push((*id, len)),
+            }
+        }
+        let total = to_copy.iter().map(|(_, len)| len).sum();
+        self.slots.check_room(total)?;
+        self.step(Step::Segments, 0, total);
+        let mut done = 0;
+        for (id, _) in to_copy {
+            let file = pins.open(id)?;
+            let mut copying = Copying { done, ..self.copying(Step::Segments, total) };
+            let len = copying.copy(file.as_ref(), &FileKind::Segment.path(id), Copied::Sparse)?;
+            done = copying.done;
+            self.report.count(Way::Copy, len);
+        }
+        Ok(pins.clear_slot()?)
+    }
+
+    /// Where the target does not let a file have further names, all are copied.
+    fn put_without_copying(&self, segment: &Segment, pins: &Pins<'a>) -> Result<Option<Way>, BackupError> {
+        if segment.footer(&self.report.store)?.is_none() {
+            return Ok(None);
+        }
+        if pins.are_in_slot(segment.id) {
+            self.to.rename(&pins::slot_pin(segment.id), &segment.path())?;
+            return Ok(Some(Way::Link));
+        }
+        Ok(self.slots.keep(segment, self.report.slot)?.then_some(Way::Keep))
+    }
+
+    fn copy_users(&mut self) -> Result<(), BackupError> {
+        let users = self.guarded.open_read(USERS)?;
+        self.copying(Step::Metadata, 0).copy(users.as_ref(), USERS, Copied::Whole)?;
+        Ok(())
+    }
+
+    /// Reads the new backup from the disk: all of it, or its metadata and the headers of the segments that it refers to.
+    fn check(&mut self, metadata: &Metadata) -> Result<(), BackupError> {
+        self.step(Step::Check, 0, 0);
+        if self.options.verify {
+            let found = verified(&self.to, self.progress)?;
+            return if found.is_empty() { Ok(()) } else { Err(BackupError::Findings(found)) };
+        }
+        let found = self.read_copy(&self.to)?;
+        debug_assert_eq!(found.sequence, metadata.sequence, "what was synced is what was read before");
+        found
+            .segments
+            .iter()
+            .try_for_each(|id| Ok(Segment::open(&self.to, self.report.store, *id).map(|_| ())?))
+    }
+
+    fn copying(&mut self, step: Step, total: u64) -> Copying<'_> {
+        Copying { to: &self.to, step, done: 0, total, progress: &mut *self.progress }
+    }
+
+    fn step(&mut self, step: Step, done: u64, total: u64) {
+        (self.progress)(Progress { step, done, total });
+    }
+}
+
+/// What is wrong with the store in `fs`, every checksum checked.
+fn verified(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Finding>, BackupError> {
+    let mut pass =
+        |p: verify::Progress| progress(Progress { step: Step::Check, done: p.done, total: p.total });
+    Ok(verify(fs, &mut pass)?.findings)
+}

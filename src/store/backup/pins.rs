@@ -1,0 +1,132 @@
+//! Further names that keep segments as they are while a backup is made.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use super::Source;
+use super::report::BackupError;
+use crate::format::{BackupSlot, FileKind, LOCK, segment_path};
+use crate::fs::{Below, File, Fs, Lock};
+use crate::log::list_numbers;
+
+/// Where pins are that cannot be in the target, since that is on another file system.
+const SOURCE_DIR: &str = "backup";
+const SUFFIX: &str = ".pin";
+
+/// The pin of a segment in a slot.
+pub(super) fn slot_pin(id: u64) -> String {
+    format!("{}{SUFFIX}", segment_path(id))
+}
+
+fn source_pin(id: u64) -> String {
+    format!("{SOURCE_DIR}/{id:016x}{SUFFIX}")
+}
+
+/// What keeps a segment.
+enum Pin {
+    /// A name in the slot.
+    InSlot,
+    /// A name beside the store.
+    InSource,
+    /// Nothing but that it is open: the file system gives no further names, and therefore no holes are punched; or it is
+    /// only read here.
+    Open(Arc<dyn File>),
+}
+
+/// The pins of one backup. Dropping them takes those beside the store away.
+pub(super) struct Pins<'a> {
+    source: &'a Source<'a>,
+    slot: BackupSlot,
+    /// The slot as a disk of its own.
+    to: Below<'a>,
+    pins: BTreeMap<u64, Pin>,
+    /// Held while there are pins beside the store.
+    beside: Option<Box<dyn Lock>>,
+}
+
+impl<'a> Pins<'a> {
+    pub(super) fn new(source: &'a Source<'a>, slot: BackupSlot, to: Below<'a>) -> Self {
+        Self { source, slot, to, pins: BTreeMap::new(), beside: None }
+    }
+
+    /// Pins every segment there is now.
+    pub(super) fn pin_all(&mut self) -> Result<(), BackupError> {
+        for id in list_numbers(self.source.fs, FileKind::Segment)? {
+            if !self.hold(id) {
+                match self.pin(id) {
+                    // It was dead, and is gone.
+                    Err(BackupError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
+                    pin => drop(self.pins.insert(id, pin?)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pin(&mut self, id: u64) -> Result<Pin, BackupError> {
+        let path = segment_path(id);
+        let file = self.source.fs.open_read(&path)?;
+        match (self.source.link)(&path, &format!("{}/{}", self.slot.dir(), slot_pin(id))) {
+            Ok(()) => return Ok(Pin::InSlot),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error.into()),
+            Err(_) => {}
+        }
+        match self.pin_beside(id) {
+            Ok(()) => Ok(Pin::InSource),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(BackupError::Busy),
+            Err(_) => Ok(Pin::Open(file)),
+        }
+    }
+
+    fn pin_beside(&mut self, id: u64) -> io::Result<()> {
+        let fs = self.source.fs;
+        if self.beside.is_none() {
+            fs.create_dir(SOURCE_DIR)?;
+            self.beside = Some(fs.lock(&format!("{SOURCE_DIR}/{LOCK}"))?);
+            remove_pins(fs, SOURCE_DIR)?;
+        }
+        fs.link(&segment_path(id), &source_pin(id))
+    }
+
+    /// Whether a segment is pinned.
+    pub(super) fn hold(&self, id: u64) -> bool {
+        self.pins.contains_key(&id)
+    }
+
+    /// Whether the pin of a segment is in the slot.
+    pub(super) fn are_in_slot(&self, id: u64) -> bool {
+        matches!(self.pins.get(&id), Some(Pin::InSlot))
+    }
+
+    /// Opens a segment that is pinned.
+    pub(super) fn open(&self, id: u64) -> io::Result<Arc<dyn File>> {
+        match self.pins.get(&id).expect("only what is pinned is opened") {
+            Pin::Open(file) => Ok(file.clone()),
+            Pin::InSource => self.source.fs.open_read(&source_pin(id)),
+            Pin::InSlot => self.to.open_read(&slot_pin(id)),
+        }
+    }
+
+    /// Takes away the pins in the slot that have not become names of segments.
+    pub(super) fn clear_slot(&self) -> io::Result<()> {
+        remove_pins(&self.to, FileKind::Segment.dir())
+    }
+}
+
+impl Drop for Pins<'_> {
+    fn drop(&mut self) {
+        if self.beside.is_some() {
+            // Those that stay cost room until the next backup takes them away.
+            let _ = remove_pins(self.source.fs, SOURCE_DIR);
+        }
+    }
+}
+
+fn remove_pins(fs: &dyn Fs, dir: &str) -> io::Result<()> {
+    for name in fs.list(dir)?.iter().filter(|name| name.ends_with(SUFFIX)) {
+        fs.remove(&format!("{dir}/{name}"))?;
+    }
+    Ok(())
+}

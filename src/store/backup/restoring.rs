@@ -1,0 +1,87 @@
+//! The way back from a backup to a store.
+
+use std::io;
+
+use super::copying::{Copied, Copying};
+use super::report::{BackupError, Files, Progress, RestoreReport, Step};
+use super::slots::Slots;
+use super::{USERS, verified};
+use crate::format::{FileKind, LOCK, unfinished};
+use crate::fs::{Fs, Lock};
+use crate::log::list_numbers;
+
+/// Restores the backup in the directory `backup` into the empty directory `target`, and then checks every checksum of it. All
+/// files are copied: a restored store appends to segments, which must not be those of the backup. Durable on return.
+///
+/// # The order
+///
+/// Segments first, then checkpoints, then the files of the log, newest first, each under its name only once it is whole and
+/// durable. A server that is started on what a crash left behind finds no log, or a log that lacks its beginning, and
+/// refuses; were the oldest file first, it would take a log that lacks its end for whole.
+///
+/// # Errors
+/// [`BackupError`]. That the restored store is damaged is no error but a finding.
+pub fn restore(
+    backup: &dyn Fs,
+    target: &dyn Fs,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RestoreReport, BackupError> {
+    let slots = Slots::open_to_read(backup)?;
+    let current = slots.current().ok_or(BackupError::NotABackup)?;
+    let from = slots.below(current.slot);
+    for dir in ["", FileKind::Segment.dir(), FileKind::Log.dir()] {
+        if !target.list(dir)?.is_empty() {
+            return Err(BackupError::NotEmpty);
+        }
+    }
+    let lock = lock(target)?;
+    let with_users = from.list("")?.iter().any(|name| name == USERS);
+    let files = copy_all(&from, target, with_users, progress)?;
+    // Checking takes the lock by itself.
+    drop(lock);
+    let findings = verified(target, progress)?;
+    Ok(RestoreReport { taken: current.taken, sequence: current.sequence, files, with_users, findings })
+}
+
+fn lock(target: &dyn Fs) -> Result<Box<dyn Lock>, BackupError> {
+    target.lock(LOCK).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => BackupError::Busy,
+        _ => error.into(),
+    })
+}
+
+fn copy_all(
+    from: &dyn Fs,
+    target: &dyn Fs,
+    with_users: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Files, BackupError> {
+    let mut paths = Vec::new();
+    for kind in [FileKind::Segment, FileKind::Checkpoint, FileKind::Log] {
+        target.create_dir(kind.dir())?;
+        paths.extend(
+            list_numbers(from, kind)?.into_iter().rev().map(|number| (kind.dir(), kind.path(number))),
+        );
+    }
+    if with_users {
+        paths.insert(0, ("", USERS.to_owned()));
+    }
+    let mut total = 0;
+    for (_, path) in &paths {
+        total += from.open_read(path)?.len()?;
+    }
+    let free_bytes = target.space()?.free_bytes;
+    if total > free_bytes {
+        return Err(BackupError::NoRoom { needed_bytes: total, free_bytes });
+    }
+    let (step, mut files) = (Step::Segments, Files::default());
+    let mut copying = Copying { to: target, step, done: 0, total, progress };
+    for (dir, path) in paths {
+        let what = if path.ends_with(FileKind::Segment.suffix()) { Copied::Sparse } else { Copied::Whole };
+        let aside = unfinished(&path);
+        files.add(copying.copy(from.open_read(&path)?.as_ref(), &aside, what)?);
+        target.rename(&aside, &path)?;
+        target.sync_dir(dir)?;
+    }
+    Ok(files)
+}

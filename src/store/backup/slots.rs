@@ -1,0 +1,158 @@
+//! The directory of a backup: two slots, and the file that names the one that counts.
+
+use std::io;
+
+use super::report::BackupError;
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{BackupCurrent, BackupSlot, FileKind, LOCK, unfinished};
+use crate::fs::{Below, File, Fs, Lock};
+use crate::log::{Damage, LogError, Segment};
+
+/// A longer file does not name a slot.
+const CURRENT_LEN_MAX: u64 = 1024;
+
+/// The directories of a slot; `""` is its own.
+const DIRS: [&str; 3] = ["", "data", "meta"];
+
+/// The directory of a backup, while nobody else writes to it.
+pub(super) struct Slots<'a> {
+    target: &'a dyn Fs,
+    current: Option<BackupCurrent>,
+    _lock: Option<Box<dyn Lock>>,
+}
+
+impl<'a> Slots<'a> {
+    /// Opens it to be written to. It must hold a backup, or no files.
+    pub(super) fn open(target: &'a dyn Fs) -> Result<Self, BackupError> {
+        let ours = [BackupCurrent::PATH, &unfinished(BackupCurrent::PATH), LOCK];
+        if let Some(name) = target.list("")?.into_iter().find(|name| !ours.contains(&name.as_str())) {
+            return Err(BackupError::Foreign(name));
+        }
+        let lock = lock(target)?;
+        Ok(Self { target, current: read_current(target)?, _lock: Some(lock) })
+    }
+
+    /// Opens it to be read. Where it cannot be locked, because nothing can be written there, nobody else writes either.
+    pub(super) fn open_to_read(target: &'a dyn Fs) -> Result<Self, BackupError> {
+        let lock = match lock(target) {
+            Err(BackupError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => None,
+            lock => Some(lock?),
+        };
+        Ok(Self { target, current: read_current(target)?, _lock: lock })
+    }
+
+    /// The backup that counts, if there is one.
+    pub(super) fn current(&self) -> Option<BackupCurrent> {
+        self.current
+    }
+
+    /// The slot that the next backup goes to.
+    pub(super) fn free(&self) -> BackupSlot {
+        self.current.map_or(BackupSlot::A, |current| current.slot.other())
+    }
+
+    /// A slot as a disk of its own.
+    pub(super) fn below(&self, slot: BackupSlot) -> Below<'a> {
+        Below::new(self.target, slot.dir())
+    }
+
+    /// Makes the directories of a slot, and takes away what a backup that failed has left there.
+    pub(super) fn make(&self, slot: BackupSlot) -> io::Result<()> {
+        let below = self.below(slot);
+        DIRS.iter().filter(|dir| !dir.is_empty()).try_for_each(|dir| below.create_dir(dir))?;
+        self.clear(slot)
+    }
+
+    /// Takes away all files of a slot.
+    pub(super) fn clear(&self, slot: BackupSlot) -> io::Result<()> {
+        DIRS.iter().try_for_each(|dir| self.clear_dir(slot, dir))
+    }
+
+    /// Takes away the files of the metadata in a slot.
+    pub(super) fn clear_metadata(&self, slot: BackupSlot) -> io::Result<()> {
+        self.clear_dir(slot, FileKind::Log.dir())
+    }
+
+    fn clear_dir(&self, slot: BackupSlot, dir: &str) -> io::Result<()> {
+        let below = self.below(slot);
+        let path = |name: &String| if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
+        below.list(dir)?.iter().try_for_each(|name| below.remove(&path(name)))
+    }
+
+    /// Fails when the target has no room for so many bytes.
+    pub(super) fn check_room(&self, needed_bytes: u64) -> Result<(), BackupError> {
+        let free_bytes = self.target.space()?.free_bytes;
+        if needed_bytes <= free_bytes {
+            Ok(())
+        } else {
+            Err(BackupError::NoRoom { needed_bytes, free_bytes })
+        }
+    }
+
+    /// Takes a sealed segment over from the former backup into `slot`. Whether it was there, and could be.
+    pub(super) fn keep(&self, segment: &Segment, slot: BackupSlot) -> io::Result<bool> {
+        let at = |slot: BackupSlot| format!("{}/{}", slot.dir(), segment.path());
+        let former = match self.current {
+            Some(current) => at(current.slot),
+            None => return Ok(false),
+        };
+        match self.target.open_read(&former) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            kept => Ok(is_same(kept?.as_ref(), segment)? && self.target.link(&former, &at(slot)).is_ok()),
+        }
+    }
+
+    /// Makes the names in a slot durable.
+    pub(super) fn sync(&self, slot: BackupSlot) -> io::Result<()> {
+        let below = self.below(slot);
+        DIRS.iter().try_for_each(|dir| below.sync_dir(dir))
+    }
+
+    /// Makes another backup the one that counts, in one step. Durable on return.
+    pub(super) fn switch(&self, current: &BackupCurrent) -> io::Result<()> {
+        let aside = unfinished(BackupCurrent::PATH);
+        match self.target.remove(&aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.target.create(&aside)?;
+        file.write_all_at(&current.encode(), 0)?;
+        file.sync_data()?;
+        self.target.rename(&aside, BackupCurrent::PATH)?;
+        self.target.sync_dir("")
+    }
+}
+
+fn lock(target: &dyn Fs) -> Result<Box<dyn Lock>, BackupError> {
+    target.lock(LOCK).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => BackupError::Busy,
+        _ => error.into(),
+    })
+}
+
+fn read_current(target: &dyn Fs) -> Result<Option<BackupCurrent>, BackupError> {
+    let path = BackupCurrent::PATH;
+    let file = match target.open_read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = vec![0; file.len()?.min(CURRENT_LEN_MAX) as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let damaged = |error| LogError::from(Damage::new(path, 0, format!("the name of the slot: {error}")));
+    Ok(Some(BackupCurrent::decode(&bytes).map_err(damaged)?))
+}
+
+/// Whether a file is a copy of a segment that is sealed: its length, header and footer are the same. An id may be given anew
+/// when its segment is gone, but not to one that was made at the same time.
+fn is_same(kept: &dyn File, segment: &Segment) -> io::Result<bool> {
+    let len = segment.file.len()?;
+    let same = |at| Ok::<_, io::Error>(page(kept, at)? == page(segment.file.as_ref(), at)?);
+    Ok(kept.len()? == len && same(0)? && same(len.saturating_sub(PAGE_BYTES))?)
+}
+
+fn page(file: &dyn File, offset: u64) -> io::Result<Vec<u8>> {
+    let len = PAGE_BYTES.min(file.len()?.saturating_sub(offset));
+    let mut page = vec![0; len as usize];
+    file.read_exact_at(&mut page, offset)?;
+    Ok(page)
+}

@@ -1,0 +1,358 @@
+//! Backups of a store in use, and the way back. Source and target are different disks here; that files are linked where
+//! they can be is held from outside, in `tests/tools/backup.rs`.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::model::Model;
+use super::*;
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{BackupCurrent, FileKind, log_path, segment_path};
+use crate::fs::sim::{CrashPolicy, OpKind};
+use crate::log::list_numbers;
+use crate::store::backup::{
+    BackupError, BackupOptions, BackupReport, RestoreReport, Source, backup, restore,
+};
+
+fn small() -> Options {
+    Options {
+        segment_max_bytes: 100_000,
+        log_file_max_bytes: 16_384,
+        checkpoint_after_bytes: 8_192,
+        ..options()
+    }
+}
+
+fn try_backup(from: &SimFs, to: &SimFs, options: BackupOptions) -> Result<BackupReport, BackupError> {
+    let elsewhere = |_: &str, _: &str| Err(io::ErrorKind::CrossesDevices.into());
+    let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
+    backup(&Source { fs: from, link: &elsewhere }, to, &clock, options, &mut |_| {})
+}
+
+fn back_up(from: &SimFs, to: &SimFs) -> BackupReport {
+    try_backup(from, to, BackupOptions::default()).expect("a backup can be made")
+}
+
+fn try_restore(from: &SimFs) -> Result<(RestoreReport, SimFs), BackupError> {
+    let to = SimFs::new();
+    let report = restore(from, &to, &mut |_| {})?;
+    Ok((report, to))
+}
+
+/// What a backup holds, everything checked.
+fn restored(from: &SimFs) -> Model {
+    let (report, to) = try_restore(from).expect("the backup can be restored");
+    assert_eq!(report.findings, []);
+    // Appending to what was restored does nothing to the backup.
+    Model::of(&open_with(&to, small()).unwrap())
+}
+
+/// Some sealed segments, some that are not, versions, and an upload in progress.
+fn filled(fs: &SimFs) -> Store {
+    let store = open_with(fs, small()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    fill(&store, 0);
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let upload = store.create_upload("b", "film", new).unwrap().id;
+    let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
+    part.write(&bytes(9, 70_000)).unwrap();
+    part.commit(Md5::of(&bytes(9, 70_000)), None).unwrap();
+    store
+}
+
+fn fill(store: &Store, first: u64) {
+    for seed in first..first + 5 {
+        put(store, "b", &format!("large{seed}"), &bytes(seed, 80_000)).unwrap();
+        put(store, "b", "small", &bytes(seed, 100)).unwrap();
+    }
+    delete(store, "b", "small", Selector::Current).unwrap();
+}
+
+#[test]
+fn a_store_in_use_is_restored_as_it_was() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let report =
+        try_backup(&fs, &target, BackupOptions { verify: true, ..BackupOptions::default() }).unwrap();
+    assert_eq!((report.linked.count, report.kept.count), (0, 0));
+    assert!(report.copied.count >= 5 && report.metadata_bytes > 0, "{report:?}");
+    assert_eq!(report.sequence, store.health().sequence);
+    assert_eq!(restored(&target), Model::of(&store));
+    let left: Vec<_> = fs.files().into_iter().filter(|(path, _)| path.ends_with(".pin")).collect();
+    assert_eq!(left, []);
+}
+
+#[test]
+fn a_second_backup_copies_only_what_is_new_and_drops_what_is_gone() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let first = back_up(&fs, &target);
+    fill(&store, 100);
+    let before = target.operations() as usize;
+    let second = back_up(&fs, &target);
+    assert_ne!(first.slot, second.slot);
+    assert!(second.kept.count >= 4 && second.copied.count < first.copied.count + 6, "{second:?}");
+    let dir = second.slot.dir();
+    for op in &target.trace()[before..] {
+        if let OpKind::Link { to } = &op.kind {
+            let written = |op: &crate::fs::sim::Op| op.kind == OpKind::Write && op.path == *to;
+            assert!(!target.trace()[before..].iter().any(written), "{to} was linked and written");
+        }
+    }
+    assert!(target.files().iter().all(|(path, _)| path.starts_with(dir) || !path.contains('/')));
+    assert_eq!(restored(&target), Model::of(&store));
+    // A store that was emptied leaves no segment behind but those in use.
+    drop(store);
+    let (other, target) = (SimFs::new(), SimFs::new());
+    let store = open_with(&other, small()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", &bytes(1, 70_000)).unwrap();
+    back_up(&other, &target);
+    delete(&store, "b", "k", Selector::Current).unwrap();
+    let empty = back_up(&other, &target);
+    assert_eq!((empty.kept.count, empty.copied.count), (0, 0));
+    assert!(!target.files().iter().any(|(path, _)| path.ends_with(FileKind::Segment.suffix())));
+}
+
+#[test]
+fn a_segment_that_has_the_id_of_another_one_is_not_taken_for_it() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let slot = back_up(&fs, &target).slot.dir();
+    let sealed = list_numbers(&fs, FileKind::Segment).unwrap()[0];
+    target.overwrite(&format!("{slot}/{}", segment_path(sealed)), 56, &[1, 2, 3]).unwrap();
+    back_up(&fs, &target);
+    assert_eq!(restored(&target), Model::of(&store));
+}
+
+/// One client overwrites ten keys in turn with ever higher numbers, and deletes one now and then.
+fn write_numbers(store: &Store, acknowledged: &AtomicU64, stop: &AtomicBool) {
+    for number in 1.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let len = if number % 3 == 0 { 70_000 } else { 500 };
+        put(store, "b", &format!("key{}", number % 10), &numbered(number, len)).unwrap();
+        acknowledged.store(number, Ordering::Relaxed);
+    }
+}
+
+fn numbered(number: u64, len: usize) -> Vec<u8> {
+    let mut content = bytes(number, len);
+    content[..8].copy_from_slice(&number.to_le_bytes());
+    content
+}
+
+#[test]
+fn a_backup_taken_while_clients_write_is_the_store_at_one_moment() {
+    for round in 0..6 {
+        let (fs, target) = (SimFs::new(), SimFs::new());
+        let store = open_with(&fs, small()).unwrap();
+        store.create_bucket("b", "admin").unwrap();
+        let (acknowledged, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| write_numbers(&store, &acknowledged, &stop));
+            for _ in 0..3 {
+                while acknowledged.load(Ordering::Relaxed) < 20 + round {
+                    std::thread::yield_now();
+                }
+                let before = acknowledged.load(Ordering::Relaxed);
+                back_up(&fs, &target);
+                let (report, to) = try_restore(&target).expect("it can be restored");
+                assert_eq!(report.findings, []);
+                check_moment(&open_with(&to, small()).unwrap(), before);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Every key has the last of its numbers up to the highest there is, which is no lower than what had been acknowledged.
+fn check_moment(store: &Store, acknowledged: u64) {
+    let number_of = |key: &String| {
+        let content = get(store, "b", key).unwrap();
+        let number = u64::from_le_bytes(content[..8].try_into().unwrap());
+        assert!(content == numbered(number, content.len()), "{key}");
+        number
+    };
+    let numbers: Vec<_> = keys(store, "b").iter().map(number_of).collect();
+    let last = *numbers.iter().max().unwrap();
+    assert!(last >= acknowledged, "{last} < {acknowledged}");
+    for (digit, number) in numbers.iter().enumerate() {
+        assert_eq!(*number, last - (last + 10 - digit as u64) % 10);
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_the_former_backup_or_the_new_one() {
+    let fs = SimFs::new();
+    let store = filled(&fs);
+    let old = Model::of(&store);
+    let first = SimFs::new();
+    back_up(&fs, &first);
+    fill(&store, 100);
+    let new = Model::of(&store);
+    let mut seen = [0, 0];
+    for stop in 1.. {
+        let target = first.crash(CrashPolicy::KeepAll);
+        target.stop_at(stop);
+        let ended = try_backup(&fs, &target, BackupOptions::default()).is_ok();
+        let policies = [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(stop)];
+        let after = target.crash(policies[stop as usize % 3]);
+        let found = restored(&after);
+        seen[usize::from(found == new)] += 1;
+        assert!(found == old || found == new, "power lost at operation {stop}");
+        if stop % 7 == 0 {
+            back_up(&fs, &after);
+            assert_eq!(restored(&after), new, "after operation {stop}");
+        }
+        if ended {
+            assert!(found == new && seen[0] > 20 && seen[1] > 3, "{seen:?}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_first_backup_that_is_not_whole_is_none() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    drop(filled(&fs));
+    target.stop_at(20);
+    assert!(try_backup(&fs, &target, BackupOptions::default()).is_err());
+    let target = target.crash(CrashPolicy::KeepAll);
+    assert!(matches!(try_restore(&target), Err(BackupError::NotABackup)));
+    back_up(&fs, &target);
+    assert!(try_restore(&target).is_ok());
+}
+
+#[test]
+fn a_target_that_is_something_else_is_left_alone() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    drop(filled(&fs));
+    target.create("letters.txt").unwrap();
+    let refused = try_backup(&fs, &target, BackupOptions::default());
+    assert!(matches!(refused, Err(BackupError::Foreign(name)) if name == "letters.txt"));
+    assert_eq!(target.files().len(), 1);
+    let target = SimFs::new();
+    back_up(&fs, &target);
+    let (other, entropy) = (SimFs::new(), SeededEntropy::new(2));
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
+    drop(Store::open(Arc::new(other.clone()), clock, &entropy, small()).unwrap());
+    let refused = try_backup(&other, &target, BackupOptions::default());
+    assert!(matches!(refused, Err(BackupError::OtherStore)));
+    assert!(matches!(
+        try_backup(&SimFs::new(), &target, BackupOptions::default()),
+        Err(BackupError::NotAStore)
+    ));
+    let _held = target.lock("LOCK").unwrap();
+    assert!(matches!(try_backup(&fs, &target, BackupOptions::default()), Err(BackupError::Busy)));
+}
+
+#[test]
+fn without_room_nothing_is_begun_and_what_was_written_goes_again() {
+    let fs = SimFs::new();
+    let store = filled(&fs);
+    let old = Model::of(&store);
+    let target = SimFs::with_capacity(2_000_000);
+    back_up(&fs, &target);
+    fill(&store, 100);
+    fill(&store, 200);
+    let refused = try_backup(&fs, &target, BackupOptions::default());
+    assert!(matches!(refused, Err(BackupError::NoRoom { .. })), "{refused:?}");
+    assert!(target.files().iter().all(|(path, _)| !path.starts_with("b/")), "{:?}", target.files());
+    assert_eq!(restored(&target), old);
+}
+
+#[test]
+fn damage_keeps_the_former_backup() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let old = Model::of(&store);
+    back_up(&fs, &target);
+    let extent = store.find("b", "large1", Selector::Current).unwrap().version.extents[0];
+    drop(store);
+    let whole = BackupOptions { verify: true, ..BackupOptions::default() };
+    fs.damage(&segment_path(extent.segment), extent.offset + 100, 1).unwrap();
+    // The segment is sealed, and the former backup has it: what is copied is whole.
+    assert!(try_backup(&fs, &target, whole).is_ok());
+    let empty = SimFs::new();
+    let refused = try_backup(&fs, &empty, whole);
+    assert!(matches!(&refused, Err(BackupError::Findings(found)) if found.len() == 1), "{refused:?}");
+    assert!(matches!(try_restore(&empty), Err(BackupError::NotABackup)));
+    let newest = *list_numbers(&fs, FileKind::Log).unwrap().last().unwrap();
+    fs.damage(&log_path(newest), PAGE_BYTES + 10, 1).unwrap();
+    let refused = try_backup(&fs, &target, BackupOptions::default());
+    assert!(
+        matches!(&refused, Err(BackupError::Damaged(damage)) if damage.file == log_path(newest)),
+        "{refused:?}"
+    );
+    assert_eq!(restored(&target), old);
+}
+
+#[test]
+fn a_damaged_backup_is_told() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let slot = back_up(&fs, &target).slot.dir();
+    let extent = store.find("b", "large1", Selector::Current).unwrap().version.extents[0];
+    target.damage(&format!("{slot}/{}", segment_path(extent.segment)), extent.offset + 100, 1).unwrap();
+    let (report, _) = try_restore(&target).unwrap();
+    assert_eq!(report.findings.len(), 1);
+    target.damage(BackupCurrent::PATH, 30, 1).unwrap();
+    assert!(matches!(try_restore(&target), Err(BackupError::Damaged(_))));
+    assert!(matches!(try_backup(&fs, &target, BackupOptions::default()), Err(BackupError::Damaged(_))));
+}
+
+#[test]
+fn users_go_with_it_only_where_that_is_asked_for() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    drop(filled(&fs));
+    fs.create("users.toml").unwrap().write_all_at(b"[[user]]", 0).unwrap();
+    back_up(&fs, &target);
+    assert!(!try_restore(&target).unwrap().0.with_users);
+    try_backup(&fs, &target, BackupOptions { with_users: true, ..BackupOptions::default() }).unwrap();
+    let (report, to) = try_restore(&target).unwrap();
+    assert!(report.with_users);
+    assert_eq!(to.contents("users.toml").unwrap(), b"[[user]]");
+}
+
+#[test]
+fn a_store_is_restored_into_an_empty_directory_alone() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    drop(filled(&fs));
+    back_up(&fs, &target);
+    let files = fs.files();
+    assert!(matches!(restore(&target, &fs, &mut |_| {}), Err(BackupError::NotEmpty)));
+    assert_eq!(fs.files(), files);
+    let little = SimFs::with_capacity(10_000);
+    assert!(matches!(restore(&target, &little, &mut |_| {}), Err(BackupError::NoRoom { .. })));
+}
+
+#[test]
+fn what_a_crash_leaves_of_a_restoration_is_not_taken_for_the_store() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let whole = Model::of(&store);
+    back_up(&fs, &target);
+    for stop in 1.. {
+        let to = SimFs::new();
+        to.stop_at(stop);
+        let ended = restore(&target, &to, &mut |_| {}).is_ok();
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll] {
+            match open_with(&to.crash(policy), small()) {
+                // Nothing had been restored, or all of it; or damage is seen, and nothing is written.
+                Ok(store) if store.buckets().is_empty() && store.health().damage.is_empty() => {
+                    assert!(!ended && store.health().sequence == 0, "stopped at {stop}, {policy:?}");
+                }
+                Ok(store) if store.health().read_only.is_none() => assert_eq!(Model::of(&store), whole),
+                Ok(_) | Err(OpenError::Damaged(_)) => assert!(!ended),
+                Err(other) => panic!("stopped at {stop}, {policy:?}: {other}"),
+            }
+        }
+        if ended {
+            return;
+        }
+    }
+}
