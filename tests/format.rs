@@ -8,8 +8,9 @@ use std::sync::Arc;
 use siltstone::base::digest::Md5;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
-    Attributes, BucketRecord, CheckpointEnd, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Field,
-    GROUP_LAYOUT, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    Attributes, BackupCurrent, BackupSlot, BucketRecord, CheckpointEnd, EXTENT_LAYOUT, Entry, FILE_LAYOUT,
+    FOOTER_LAYOUT, Field, GROUP_LAYOUT, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    Versioning,
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::{
@@ -42,6 +43,14 @@ fn tables(head: &str) -> Vec<Vec<Vec<String>>> {
         }
     }
     tables
+}
+
+#[test]
+fn the_line_that_names_a_slot_is_one() {
+    let page = page();
+    let line = page.lines().find(|line| line.starts_with("siltstone backup 1 ")).unwrap();
+    let current = BackupCurrent::decode(format!("{line}\n").as_bytes()).unwrap();
+    assert_eq!((current.slot, current.sequence), (BackupSlot::A, 42));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `siltstone-tools` as an operator runs it, on stores that the library made.
 
+mod backup;
 mod dump;
 mod verify;
 
@@ -8,20 +9,38 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use siltstone::base::digest::Md5;
 use siltstone::base::{Entropy, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::format::{ETag, ExtentRef, FileKind};
 use siltstone::fs::OsFs;
 use siltstone::store::{
-    Attributes, Commit, Deletion, NewUpload, Options, Selector, Store, Versioning, WriteCondition,
+    Attributes, Commit, Deletion, NewUpload, OpenError, Options, Selector, Store, Versioning, WriteCondition,
 };
 use tempfile::TempDir;
+
+/// A process that another test is just starting has all that is open here, locks included, until it becomes another
+/// program: so many times, for a fiftieth of a second, a lock that was given back is waited for.
+const LOCK_ATTEMPTS: usize = 50;
 
 /// Runs the tools and waits for them.
 fn run(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
-    command.args(args).env_remove("SILTSTONE_DATA_DIR").stdin(Stdio::null()).output().unwrap()
+    command.args(args).env_remove("SILTSTONE_DATA_DIR").stdin(Stdio::null());
+    let run = || command.output().unwrap();
+    until_unlocked(run, |output| stderr(output).contains("another process uses"))
+}
+
+fn until_unlocked<T>(mut attempt: impl FnMut() -> T, is_locked: impl Fn(&T) -> bool) -> T {
+    for _ in 1..LOCK_ATTEMPTS {
+        let outcome = attempt();
+        if !is_locked(&outcome) {
+            return outcome;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    attempt()
 }
 
 fn status(output: &Output) -> i32 {
@@ -116,7 +135,8 @@ impl Fixture {
 fn open(dir: &Path) -> Store {
     let options =
         Options { segment_max_bytes: 1 << 20, keep_free_bytes: 0, mark_after: None, ..Options::default() };
-    Store::open(Arc::new(OsFs::new(dir)), Arc::new(SystemClock), &OsEntropy, options).unwrap()
+    let open = || Store::open(Arc::new(OsFs::new(dir)), Arc::new(SystemClock), &OsEntropy, options);
+    until_unlocked(open, |opened| matches!(opened, Err(OpenError::Locked))).unwrap()
 }
 
 fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
@@ -160,7 +180,7 @@ fn wrong_arguments_exit_with_2() {
 
 #[test]
 fn the_help_of_each_command_has_examples_and_tells_the_exit_status() {
-    for command in ["verify", "dump"] {
+    for command in ["verify", "backup", "restore", "dump"] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);
         for part in ["Examples:\n  siltstone-tools ", "Exit status:\n  0  ", "--data-dir <DIR>", "--json"] {

@@ -1,5 +1,6 @@
 //! The tools that look at a data directory from outside. This file alone reads the arguments and the environment.
 
+mod backup;
 mod describe;
 mod dump;
 mod outcome;
@@ -80,6 +81,16 @@ enum Command {
     /// Check that everything in the data directory is as it was written
     #[command(after_help = VERIFY_HELP)]
     Verify,
+    /// Copy the data directory to another one, also while a server uses it
+    #[command(after_help = backup::BACKUP_HELP)]
+    Backup(backup::BackupArguments),
+    /// Make a data directory from a backup
+    #[command(after_help = backup::RESTORE_HELP)]
+    Restore {
+        /// The directory that backups were made in
+        #[arg(value_name = "BACKUP")]
+        from: PathBuf,
+    },
     /// Print what is in files of the format, also in damaged ones
     #[command(after_help = DUMP_HELP)]
     Dump {
@@ -94,6 +105,8 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match line.command {
         Command::Verify => verify::run(&line.data_dir, line.json, &mut out),
+        Command::Backup(arguments) => backup::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Restore { from } => backup::restore(&line.data_dir, &from, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };
     let done = done.and_then(|outcome| out.flush().map(|()| outcome).map_err(Failure::Output));

@@ -4,14 +4,13 @@
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use siltstone::store::verify::{Progress, Step};
 
 /// Where progress is shown.
 pub(crate) enum Meter {
     /// On a terminal.
-    Bar(ProgressBar, Option<Step>),
+    Bar(ProgressBar, Option<String>),
     /// In a file or pipe; the last line that was written.
-    Lines(Option<(Step, u64)>),
+    Lines(Option<(String, u64)>),
     /// Nowhere.
     Silent,
 }
@@ -25,24 +24,25 @@ impl Meter {
         if json { Self::Silent } else { Self::Lines(None) }
     }
 
-    /// Shows how far it has got.
-    pub(crate) fn update(&mut self, progress: Progress) {
-        let Progress { step, done, total } = progress;
+    /// Shows that of what is being done, `done` of `total` bytes are; 0 of 0 where nobody knows.
+    pub(crate) fn update(&mut self, what: &str, done: u64, total: u64) {
         match self {
             Self::Bar(bar, shown) => {
-                if shown.replace(step) != Some(step) {
+                if shown.as_deref() != Some(what) || bar.length() != Some(total) {
+                    *shown = Some(what.to_owned());
                     bar.set_style(style(total > 0));
-                    bar.set_message(format!("looking at {step}"));
+                    bar.set_message(what.to_owned());
                     bar.set_length(total);
                 }
                 bar.set_position(done);
             }
             Self::Lines(last) => {
-                let line = (step, done * 10 / total.max(1));
-                if last.replace(line) != Some(line) {
-                    let percent = if total > 0 { format!(" {}%", line.1 * 10) } else { String::new() };
+                let tenths = done * 10 / total.max(1);
+                if last.as_ref().is_none_or(|(said, shown)| said != what || *shown != tenths) {
+                    let percent = if total > 0 { format!(" {}%", tenths * 10) } else { String::new() };
                     // Where standard error is closed nobody wants to know.
-                    let _ = writeln!(io::stderr(), "looking at {step}{percent}");
+                    let _ = writeln!(io::stderr(), "{what}{percent}");
+                    *last = Some((what.to_owned(), tenths));
                 }
             }
             Self::Silent => {}

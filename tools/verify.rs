@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use siltstone::fs::OsFs;
 use siltstone::store;
-use siltstone::store::verify::{Counts, Finding, Note, Report, SegmentUse, Which};
+use siltstone::store::verify::{Counts, Finding, Note, Progress, Report, SegmentUse, Which};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -15,7 +15,9 @@ use crate::show;
 /// Looks at all of a store and says what is wrong with it.
 pub(crate) fn run(data_dir: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let mut meter = Meter::start(json);
-    let report = store::verify(&OsFs::new(data_dir), &mut |progress| meter.update(progress));
+    let report = store::verify(&OsFs::new(data_dir), &mut |Progress { step, done, total }| {
+        meter.update(&format!("looking at {step}"), done, total);
+    });
     meter.finish();
     let report = report.map_err(|error| Failure::look(data_dir.display(), error))?;
     let written = if json { show::json(out, &describe(&report)) } else { write_text(&report, out) };
@@ -63,7 +65,8 @@ fn describe(report: &Report) -> Value {
     })
 }
 
-fn finding(finding: &Finding) -> Value {
+/// A finding for machines.
+pub(crate) fn finding(finding: &Finding) -> Value {
     let Finding { damage, owner } = finding;
     let mut described = json!({ "file": damage.file, "offset": damage.offset, "what": damage.what });
     if let Some(owner) = owner {

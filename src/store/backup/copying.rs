@@ -7,7 +7,7 @@ use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, MIB};
 use crate::fs::{File, Fs};
 
-const ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
+static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
 
 /// What becomes of zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

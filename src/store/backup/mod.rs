@@ -122,6 +122,9 @@ struct Run<'a> {
     report: BackupReport,
 }
 
+/// A file with its path.
+type Opened = (String, Arc<dyn File>);
+
 /// What has to be known of the metadata.
 struct Metadata {
     /// The segments that it refers to.
@@ -194,7 +197,7 @@ impl<'a> Run<'a> {
 
     /// All files of the metadata as they were at one moment: the same names before and after they were opened. They are
     /// removed oldest first and their names never come back, so an open file is as good as its name.
-    fn open_metadata(&self) -> Result<Vec<(String, Arc<dyn File>)>, BackupError> {
+    fn open_metadata(&self) -> Result<Vec<Opened>, BackupError> {
         for _ in 0..ATTEMPTS_MAX {
             let names = self.metadata_names()?;
             let open = |path: &String| Ok((path.clone(), self.guarded.open_read(path)?));

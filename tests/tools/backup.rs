@@ -1,0 +1,182 @@
+use std::os::unix::fs::MetadataExt;
+
+use serde_json::Value;
+use siltstone::format::segment_path;
+
+use super::*;
+
+/// A backup of the fixture in a directory beside it.
+struct Backup {
+    store: Fixture,
+    dir: TempDir,
+}
+
+impl Backup {
+    fn new() -> Self {
+        Self { store: Fixture::new(), dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn to(&self) -> PathBuf {
+        self.dir.path().join("backup")
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.store.tool(&[args, &["backup", self.to().to_str().unwrap()]].concat())
+    }
+
+    fn make(&self) -> Value {
+        let output = self.run(&["--json"]);
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn restore(&self, args: &[&str]) -> (Output, PathBuf) {
+        let (from, to) = (self.to(), self.dir.path().join("restored"));
+        let command = ["--data-dir", to.to_str().unwrap(), "restore", from.to_str().unwrap()];
+        (run(&[args, &command].concat()), to)
+    }
+}
+
+fn content(dir: &Path, key: &str) -> Vec<u8> {
+    let store = open(dir);
+    let version = store.find("photos", key, Selector::Current).unwrap().version;
+    let mut bytes = vec![0; version.size as usize];
+    let mut reader = store.read(&version, 0..version.size).unwrap();
+    let mut done = 0;
+    while done < bytes.len() {
+        done += reader.read(&mut bytes[done..]).unwrap();
+    }
+    bytes
+}
+
+#[test]
+fn a_store_is_backed_up_beside_a_running_server_and_restored() {
+    let backup = Backup::new();
+    let server = open(backup.store.dir.path());
+    put(&server, "last", b"acknowledged before");
+    let made = backup.make();
+    assert!(made["linked"]["count"].as_u64().unwrap() >= 1, "{made}");
+    drop(server);
+    let (output, to) = backup.restore(&[]);
+    assert_eq!(status(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).ends_with("nothing is wrong\n"));
+    assert_eq!(content(&to, "large"), bytes(3, 300_000));
+    assert_eq!(content(&to, "last"), b"acknowledged before");
+    // Going on with the restored store leaves the backup as it was.
+    put(&open(&to), "more", &bytes(8, 400_000));
+    let slot = backup.to().join(made["slot"].as_str().unwrap());
+    assert_eq!(status(&run(&["--data-dir", slot.to_str().unwrap(), "verify"])), 0);
+}
+
+#[test]
+fn sealed_segments_are_hard_links_and_others_are_not() {
+    let backup = Backup::new();
+    let report = backup.store.tool(&["--json", "verify"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let slot = backup.make()["slot"].as_str().unwrap().to_owned();
+    let mut links = [0, 0];
+    for segment in report["segments"].as_array().unwrap() {
+        let file = segment["file"].as_str().unwrap();
+        let copy = backup.to().join(&slot).join(file);
+        let (own, copy) = (backup.store.path(file).metadata().unwrap(), copy.metadata().unwrap());
+        let sealed = segment["sealed"].as_bool().unwrap();
+        assert_eq!(own.ino() == copy.ino(), sealed, "{file}");
+        assert_eq!(own.nlink(), if sealed { 2 } else { 1 }, "{file}");
+        links[usize::from(sealed)] += 1;
+    }
+    assert!(links[0] > 0 && links[1] > 0);
+    assert!(!backup.store.path("backup").exists(), "no pins are needed beside the store");
+    // The next backup takes the other slot, and the links of this one are gone.
+    let next = backup.make();
+    assert_ne!(next["slot"].as_str().unwrap(), slot);
+    let first = report["segments"].as_array().unwrap().iter().find(|s| s["sealed"] == true).unwrap();
+    assert_eq!(backup.store.path(first["file"].as_str().unwrap()).metadata().unwrap().nlink(), 2);
+}
+
+#[test]
+fn nothing_in_the_data_directory_changes() {
+    let backup = Backup::new();
+    let before = backup.store.contents();
+    backup.make();
+    assert!(backup.store.contents() == before);
+}
+
+#[test]
+fn users_go_with_it_where_that_is_asked_for_and_stay_private() {
+    let backup = Backup::new();
+    fs::write(backup.store.path("users.toml"), "# secrets").unwrap();
+    assert_eq!(status(&backup.run(&["--json"])), 0);
+    let (output, to) = backup.restore(&[]);
+    assert_eq!(status(&output), 0);
+    assert!(!to.join("users.toml").exists());
+    fs::remove_dir_all(&to).unwrap();
+    let with = backup.store.tool(&["backup", "--with-users", backup.to().to_str().unwrap()]);
+    assert_eq!(status(&with), 0);
+    let (output, to) = backup.restore(&["--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["with_users"], true);
+    assert_eq!(fs::read_to_string(to.join("users.toml")).unwrap(), "# secrets");
+    assert_eq!(to.join("users.toml").metadata().unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_2() {
+    let backup = Backup::new();
+    let data_dir = backup.store.dir.path().to_str().unwrap().to_owned();
+    let inside = format!("{data_dir}/here");
+    let parent = backup.store.dir.path().parent().unwrap().to_str().unwrap().to_owned();
+    for to in [&data_dir, &inside, &parent] {
+        let output = backup.store.tool(&["backup", to]);
+        assert_eq!(status(&output), 2, "{to}");
+        assert!(stderr(&output).contains("must not lie in each other"), "{}", stderr(&output));
+    }
+    let (output, _) = backup.restore(&[]);
+    assert_eq!(status(&output), 2);
+    fs::create_dir(backup.to()).unwrap();
+    assert!(stderr(&backup.restore(&[]).0).contains("no backup in it that is whole"));
+    fs::write(backup.to().join("mine.txt"), "x").unwrap();
+    let output = backup.run(&[]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("mine.txt"), "{}", stderr(&output));
+    fs::remove_file(backup.to().join("mine.txt")).unwrap();
+    backup.make();
+    let output = run(&["--data-dir", &data_dir, "restore", backup.to().to_str().unwrap()]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("not empty"), "{}", stderr(&output));
+    let empty = tempfile::tempdir().unwrap();
+    let output =
+        run(&["--data-dir", empty.path().to_str().unwrap(), "backup", backup.to().to_str().unwrap()]);
+    assert_eq!(status(&output), 2);
+}
+
+#[test]
+fn a_damaged_store_exits_with_1_and_the_former_backup_stays() {
+    let backup = Backup::new();
+    backup.make();
+    let small = backup.store.small;
+    backup.store.flip(&segment_path(small.segment), small.offset + 64, 1);
+    let output = backup.store.tool(&["--json", "backup", "--verify", backup.to().to_str().unwrap()]);
+    assert_eq!(status(&output), 1, "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["findings"][0]["key"], "small");
+    let (output, to) = backup.restore(&[]);
+    assert_eq!(status(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(content(&to, "late"), b"behind the checkpoint");
+}
+
+#[test]
+fn a_damaged_backup_is_restored_with_findings() {
+    let backup = Backup::new();
+    let slot = backup.make()["slot"].as_str().unwrap().to_owned();
+    let large = backup.store.large;
+    let file = backup.to().join(slot).join(segment_path(large.segment));
+    let mut damaged = fs::read(&file).unwrap();
+    damaged[large.offset as usize + 100] ^= 1;
+    // Not through the link, which would damage the store, too.
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, damaged).unwrap();
+    let (output, _) = backup.restore(&["--json"]);
+    assert_eq!(status(&output), 1);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["findings"][0]["key"], "large");
+}

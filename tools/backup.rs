@@ -1,0 +1,210 @@
+//! The commands `backup` and `restore`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+use siltstone::base::SystemClock;
+use siltstone::base::digest::to_hex;
+use siltstone::fs::OsFs;
+use siltstone::store::backup::{
+    BackupError, BackupOptions, BackupReport, Files, Progress, RestoreReport, Source,
+};
+use siltstone::store::{self, verify::Finding};
+
+use crate::outcome::{Failure, Outcome};
+use crate::progress::Meter;
+use crate::{show, verify};
+
+pub(crate) const BACKUP_HELP: &str = "\
+What was acknowledged before the command began is in the backup; what is written meanwhile may be. The server need not be
+stopped. The directory holds one backup, and the next one takes its place only when it is whole: whatever goes wrong, the
+former one stays usable. Segments that are full are not copied again: on the same file system they are hard links, which
+guards against mistakes and not against a broken disk; elsewhere those of the former backup stay. While a hard link to a
+segment exists, the server gives none of its space back to the file system.
+
+The directory that stands in CURRENT, a or b, is a data directory like any other: siltstone-tools --data-dir
+BACKUP/a verify looks at it.
+
+Examples:
+  siltstone-tools backup /mnt/usb/objects
+      Back up ./siltstone-data.
+  siltstone-tools --data-dir /srv/objects backup --verify --with-users /mnt/usb/objects
+  siltstone-tools --data-dir /srv/objects --json backup /mnt/usb/objects | jq .copied.bytes
+
+Exit status:
+  0  the backup is whole
+  1  the store is damaged, or the copy is: the former backup was kept
+  2  no backup could be made, or wrong arguments; the former one was kept";
+
+pub(crate) const RESTORE_HELP: &str = "\
+Copies the backup into the data directory, which must be empty or missing, and checks every checksum of what was copied. The
+users are restored where the backup was made with --with-users.
+
+Examples:
+  siltstone-tools --data-dir /srv/objects restore /mnt/usb/objects
+  siltstone-tools --data-dir ./look restore /mnt/usb/objects && siltstone --data-dir ./look
+
+Exit status:
+  0  the store is as it was
+  1  restored, but something is damaged: each finding names object, file, offset, and what was expected
+  2  nothing was restored, or wrong arguments";
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// Directory of the backup; made if missing
+    #[arg(value_name = "BACKUP")]
+    to: PathBuf,
+
+    /// Check every checksum of the new backup before it takes the place of the former
+    #[arg(long)]
+    verify: bool,
+
+    /// Take users.toml with it, which holds secrets
+    #[arg(long)]
+    with_users: bool,
+}
+
+/// Makes a backup.
+pub(crate) fn run(
+    data_dir: &Path,
+    arguments: &BackupArguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let to = &arguments.to;
+    let refused = |error: &dyn std::fmt::Display| Failure::look(to.display(), error);
+    check_apart(data_dir, to)?;
+    let (from, target) = (OsFs::new(data_dir), OsFs::new(to));
+    target.create_root().map_err(|error| refused(&error))?;
+    let link = |path: &str, new: &str| from.link_into(path, &target, new);
+    let source = Source { fs: &from, link: &link };
+    let options = BackupOptions { verify: arguments.verify, with_users: arguments.with_users };
+    let mut meter = Meter::start(json);
+    let made =
+        store::backup(&source, &target, &SystemClock, options, &mut |progress| show(&mut meter, progress));
+    meter.finish();
+    match made {
+        Ok(report) => write_backup(&report, json, out)?,
+        Err(BackupError::Findings(findings)) => return tell(&findings, json, out),
+        Err(BackupError::Damaged(damage)) => return tell(&[Finding { damage, owner: None }], json, out),
+        Err(error @ BackupError::NotAStore) => return Err(Failure::look(data_dir.display(), error)),
+        Err(error) => return Err(refused(&error)),
+    }
+    Ok(Outcome::Well)
+}
+
+/// Restores a backup.
+pub(crate) fn restore(
+    data_dir: &Path,
+    from: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let refused = |error: &dyn std::fmt::Display| Failure::look(data_dir.display(), error);
+    let target = OsFs::new(data_dir);
+    if !from.is_dir() {
+        return Err(Failure::look(from.display(), "there is no such directory"));
+    }
+    if is_used(data_dir).map_err(|error| refused(&error))? {
+        return Err(refused(&BackupError::NotEmpty));
+    }
+    target.create_root().map_err(|error| refused(&error))?;
+    let mut meter = Meter::start(json);
+    let done = store::restore(&OsFs::new(from), &target, &mut |progress| show(&mut meter, progress));
+    meter.finish();
+    let report = match done {
+        Ok(report) => report,
+        Err(BackupError::Damaged(damage)) => return tell(&[Finding { damage, owner: None }], json, out),
+        Err(error @ BackupError::NotABackup) => return Err(Failure::look(from.display(), error)),
+        Err(error) => return Err(refused(&error)),
+    };
+    write_restored(&report, json, out)?;
+    Ok(if report.findings.is_empty() { Outcome::Well } else { Outcome::Findings })
+}
+
+/// A backup within the store would be part of the next one, and a store within a backup would be taken away with it.
+fn check_apart(data_dir: &Path, to: &Path) -> Result<(), Failure> {
+    let absolute = |path: &Path| match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path),
+        known => known,
+    };
+    let [from, to] = [data_dir, to].map(|path| absolute(path).map_err(|e| Failure::look(path.display(), e)));
+    let (from, to) = (from?, to?);
+    if from.starts_with(&to) || to.starts_with(&from) {
+        let why = "the backup and the data directory must not lie in each other";
+        return Err(Failure::look(to.display(), why));
+    }
+    Ok(())
+}
+
+fn is_used(dir: &Path) -> io::Result<bool> {
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        entries => Ok(entries?.next().is_some()),
+    }
+}
+
+fn show(meter: &mut Meter, progress: Progress) {
+    let Progress { step, done, total } = progress;
+    meter.update(&step.to_string(), done, total);
+}
+
+fn write_backup(report: &BackupReport, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    let BackupReport { slot, store, taken, sequence, linked, kept, copied, metadata_bytes } = report;
+    if json {
+        let described = json!({
+            "slot": slot.dir(),
+            "store": to_hex(&store.0),
+            "taken": taken.to_string(),
+            "sequence": sequence,
+            "linked": files(linked),
+            "kept": files(kept),
+            "copied": files(copied),
+            "metadata_bytes": metadata_bytes,
+        });
+        return show::json(out, &described);
+    }
+    for (what, Files { count, bytes }) in [("linked", linked), ("kept", kept), ("copied", copied)] {
+        writeln!(out, "segments {what}: {count}, bytes {bytes}")?;
+    }
+    writeln!(out, "checkpoints and log: bytes {metadata_bytes}")?;
+    writeln!(out, "the backup is whole: directory {}, up to group {sequence}", slot.dir())
+}
+
+fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    let RestoreReport { taken, sequence, files: copied, with_users, findings } = report;
+    if json {
+        let described = json!({
+            "taken": taken.to_string(),
+            "sequence": sequence,
+            "files": files(copied),
+            "with_users": with_users,
+            "findings": findings.iter().map(verify::finding).collect::<Value>(),
+        });
+        return show::json(out, &described);
+    }
+    findings.iter().try_for_each(|finding| writeln!(out, "finding: {finding}"))?;
+    let Files { count, bytes } = copied;
+    writeln!(out, "restored: files {count}, bytes {bytes}, up to group {sequence} of {taken}")?;
+    match findings.len() {
+        0 => writeln!(out, "nothing is wrong"),
+        many => writeln!(out, "findings: {many}"),
+    }
+}
+
+fn files(files: &Files) -> Value {
+    let Files { count, bytes } = files;
+    json!({ "count": count, "bytes": bytes })
+}
+
+fn tell(findings: &[Finding], json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    if json {
+        show::json(out, &json!({ "findings": findings.iter().map(verify::finding).collect::<Value>() }))?;
+    } else {
+        findings.iter().try_for_each(|finding| writeln!(out, "finding: {finding}"))?;
+    }
+    Ok(Outcome::Findings)
+}
