@@ -173,9 +173,10 @@ impl Claim {
     /// Reads the `p-checksum-*` headers, `p-trailer` and `p-sdk-checksum-algorithm`.
     ///
     /// # Errors
-    /// `InvalidRequest` for more than one checksum, for a value that is none, for a trailer that is no checksum, and for
-    /// an algorithm announced without its checksum.
+    /// `InvalidRequest` for more than one checksum, for one of another algorithm, for a value that is none, for a trailer that
+    /// is no checksum, and for an algorithm announced without its checksum.
     pub fn from_headers(vendor: VendorHeaders<'_>) -> Result<Option<Self>, S3Error> {
+        check_known(vendor)?;
         let mut claims = Vec::new();
         for algorithm in Algorithm::ALL {
             for text in vendor.get_all(algorithm.suffix()) {
@@ -209,6 +210,20 @@ fn trailing_algorithm(names: &[u8], vendor: VendorHeaders<'_>) -> Result<Algorit
     let name = std::str::from_utf8(names).map_err(|_| unsupported())?.trim().to_ascii_lowercase();
     let suffix = name.strip_prefix(vendor.dialect().header_prefix()).ok_or_else(unsupported)?;
     Algorithm::ALL.into_iter().find(|algorithm| algorithm.suffix() == suffix).ok_or_else(unsupported)
+}
+
+/// A checksum that nobody here can verify must not pass for one that was.
+fn check_known(vendor: VendorHeaders<'_>) -> Result<(), S3Error> {
+    let is_known = |suffix: &str| {
+        matches!(suffix, "checksum-mode" | "checksum-algorithm" | "checksum-type")
+            || Algorithm::ALL.iter().any(|algorithm| algorithm.suffix() == suffix)
+    };
+    let mut unknown =
+        vendor.iter().filter(|(suffix, _)| suffix.starts_with("checksum-") && !is_known(suffix));
+    match unknown.next() {
+        Some((suffix, _)) => Err(invalid(format!("The algorithm of the {suffix} header is not supported."))),
+        None => Ok(()),
+    }
 }
 
 /// An algorithm that a client announces must come with a value (S3 API reference, PutObject,

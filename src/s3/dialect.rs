@@ -76,6 +76,21 @@ impl<'h> VendorHeaders<'h> {
         self.dialect
     }
 
+    /// Vendor headers are text, so that none is taken for absent because it cannot be read.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names the first one which is not UTF-8.
+    pub fn check(self) -> Result<(), S3Error> {
+        match self.iter().find(|(_, value)| std::str::from_utf8(value).is_err()) {
+            Some((suffix, value)) => {
+                let name = format!("{}{suffix}", self.dialect.header_prefix());
+                let shown = String::from_utf8_lossy(value);
+                Err(S3Error::invalid_argument(&name, &shown, "The value of the header is not UTF-8."))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// All of them.
     pub fn iter(self) -> impl Iterator<Item = (&'h str, &'h [u8])> {
         let prefix = self.dialect.header_prefix();

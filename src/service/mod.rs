@@ -87,6 +87,7 @@ impl Service {
         let query = Query::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;
         entry.dialect = dialect;
+        VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
         Counted::wrap(&mut request.body, received);
