@@ -3,7 +3,7 @@
 mod bodies;
 mod connections;
 mod framing;
-mod harness;
+pub(crate) mod harness;
 mod limits;
 mod responses;
 mod stopping;
