@@ -25,6 +25,9 @@ enum Action {
     Read { at: usize, offset: u64, len: usize },
     Len(usize),
     Reserve { at: usize, offset: u64, len: u64 },
+    Trim(usize),
+    /// Of whole pages.
+    Punch { at: usize, page: u64 },
     SyncData(usize),
     Rename(String, String),
     Link(String, String),
@@ -77,7 +80,7 @@ impl Draw {
     }
 
     fn action(&self) -> Action {
-        match self.below(25) {
+        match self.below(27) {
             0..3 => Action::Create(self.path()),
             3 => Action::Open(self.path()),
             4 => Action::OpenRead(self.path()),
@@ -98,6 +101,8 @@ impl Draw {
             21 => Action::SyncDir(self.dir()),
             22 => Action::Lock(self.path()),
             23 => Action::Link(self.path(), self.path()),
+            24 => Action::Trim(self.at()),
+            25 => Action::Punch { at: self.at(), page: self.below(3) },
             _ => Action::Unlock(self.at()),
         }
     }
@@ -164,6 +169,8 @@ impl<'a> Side<'a> {
         match action {
             Action::Write { at, offset, bytes } => file(at)?.write_all_at(bytes, *offset).map(said),
             Action::Reserve { at, offset, len } => file(at)?.reserve(*offset, *len).map(said),
+            Action::Trim(at) => file(at)?.trim().map(said),
+            Action::Punch { at, page } => file(at)?.punch(page * 4096, 4096).map(said),
             Action::Len(at) => file(at)?.len().map(said),
             Action::SyncData(at) => file(at)?.sync_data().map(said),
             Action::Read { at, offset, len } => {

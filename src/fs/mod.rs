@@ -43,6 +43,15 @@ pub struct Space {
     pub total_bytes: u64,
 }
 
+/// What a file takes up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that are allocated for it: holes do not count, room that was set aside does.
+    pub allocated_bytes: u64,
+    /// Names that it has.
+    pub links: u64,
+}
+
 /// Directories and the names in them.
 pub trait Fs: Send + Sync {
     /// Makes an empty file and opens it for reading and writing. Its name is durable after [`Fs::sync_dir`] of its
@@ -141,6 +150,17 @@ pub trait File: Send + Sync {
     /// # Errors
     /// `StorageFull` when there is no room. Where the file system knows no such thing, nothing happens.
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Gives back the room that was set aside behind the end. Neither the length nor any byte changes.
+    fn trim(&self) -> io::Result<()>;
+
+    /// Gives back the room of `len` bytes from `offset` on, which lie inside the file: they read as zeros from now on, by
+    /// whatever name the file is opened. Durable after [`File::sync_data`]; before it any of the pages may still hold
+    /// what was there. Both numbers are multiples of the page. Where the file system knows no such thing, nothing happens.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// What the file takes up at this moment.
+    fn usage(&self) -> io::Result<Usage>;
 
     /// Makes the bytes and the length durable (fdatasync).
     ///

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File as StdFile, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use fs2::FileExt as _;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::{File, Fs, Lock, Space, check_one_directory, is_inside, split};
+use super::{File, Fs, Lock, Space, Usage, check_one_directory, is_inside, split};
 
 /// Only the owner reads what the store holds: it has no other guard against the users of its host.
 const FILE_MODE: u32 = 0o600;
@@ -169,10 +169,25 @@ impl File for OsFile {
         if len == 0 {
             return Ok(());
         }
-        match rustix::io::retry_on_intr(|| fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(errno) => Err(naming(&self.path, &errno.into())),
+        self.allocate(FallocateFlags::KEEP_SIZE, offset, len)
+    }
+
+    /// Setting the length that it has is how Linux is told to take back blocks behind the end.
+    fn trim(&self) -> io::Result<()> {
+        self.len().and_then(|len| self.file.set_len(len).map_err(|e| naming(&self.path, &e)))
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
         }
+        self.allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)
+    }
+
+    fn usage(&self) -> io::Result<Usage> {
+        let found = self.file.metadata().map_err(|e| naming(&self.path, &e))?;
+        // Of 512 bytes each, whatever the file system's own blocks are (stat(2)).
+        Ok(Usage { allocated_bytes: found.blocks() * 512, links: found.nlink() })
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -196,6 +211,14 @@ impl OsFile {
             }
         }
         done
+    }
+
+    /// Where the file system does not know what `how` asks for, nothing happens.
+    fn allocate(&self, how: FallocateFlags, offset: u64, len: u64) -> io::Result<()> {
+        match rustix::io::retry_on_intr(|| fallocate(&self.file, how, offset, len)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(naming(&self.path, &errno.into())),
+        }
     }
 }
 

@@ -47,6 +47,8 @@ for_both! {
     a_lock_is_exclusive_until_dropped
     a_lock_makes_its_file_and_leaves_one_alone
     a_reservation_changes_neither_length_nor_bytes
+    room_behind_the_end_is_given_back
+    a_hole_reads_as_zeros_and_takes_no_room
     syncs_succeed_on_everything
     forgetting_what_is_cached_changes_nothing
     there_is_room
@@ -283,6 +285,32 @@ fn a_reservation_changes_neither_length_nor_bytes(fs: &dyn Fs) {
     assert_eq!(read(&*file), b"ab");
     file.write_all_at(b"c", 4).unwrap();
     assert_eq!(read(&*file), b"ab\0\0c");
+}
+
+fn room_behind_the_end_is_given_back(fs: &dyn Fs) {
+    let file = write(fs, "a", &[7; 5000]);
+    file.reserve(0, 1 << 20).unwrap();
+    let before = file.usage().unwrap();
+    file.trim().unwrap();
+    file.sync_data().unwrap();
+    let after = file.usage().unwrap();
+    assert!(after.allocated_bytes < before.allocated_bytes && before.allocated_bytes >= 1 << 20);
+    assert_eq!((read(&*file), after.links), (vec![7; 5000], 1));
+    assert!(fs.open_read("a").unwrap().trim().is_err());
+}
+
+fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
+    let file = write(fs, "a", &[7; 100_000]);
+    file.sync_data().unwrap();
+    let before = file.usage().unwrap().allocated_bytes;
+    file.punch(8192, 65_536).unwrap();
+    file.punch(0, 0).unwrap();
+    file.sync_data().unwrap();
+    let mut expected = vec![7; 100_000];
+    expected[8192..8192 + 65_536].fill(0);
+    assert_eq!(read_path(fs, "a"), expected);
+    assert_eq!(file.usage().unwrap().allocated_bytes, before - 65_536);
+    assert!(fs.open_read("a").unwrap().punch(0, 4096).is_err());
 }
 
 fn syncs_succeed_on_everything(fs: &dyn Fs) {

@@ -226,6 +226,27 @@ impl Disk {
         self.answer(())
     }
 
+    pub(super) fn trim(&mut self, id: FileId, path: &str) -> io::Result<()> {
+        self.begin(OpKind::Trim, path, 0, 0)?;
+        let at = self.tick();
+        self.image(id).trim(at);
+        self.answer(())
+    }
+
+    pub(super) fn punch(&mut self, id: FileId, path: &str, offset: u64, len: u64) -> io::Result<()> {
+        end_of(offset, len)?;
+        self.begin(OpKind::Punch, path, offset, len)?;
+        let at = self.tick();
+        self.image(id).punch(offset, len, at);
+        self.answer(())
+    }
+
+    /// How many names a file has.
+    pub(super) fn links(&self, id: FileId) -> u64 {
+        let named = self.directories.values().flat_map(|directory| directory.names().values());
+        named.filter(|named| **named == id).count() as u64
+    }
+
     // Syncs: begun and finished apart, since a test may hold one between.
 
     /// Begins a sync; it covers the changes up to the number returned.
@@ -260,7 +281,7 @@ impl Disk {
         let named: BTreeSet<FileId> =
             self.directories.values().flat_map(|d| d.names().values().copied()).collect();
         let counts = |(id, inode): &(&FileId, &Inode)| inode.handles > 0 || named.contains(id);
-        self.files.iter().filter(counts).map(|(_, inode)| inode.image.room()).sum()
+        self.files.iter().filter(counts).map(|(_, inode)| inode.image.allocated()).sum()
     }
 
     fn free(&self) -> u64 {

@@ -9,6 +9,9 @@ use super::crash::Survivors;
 /// What a disk writes wholly or not at all.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
+/// What room is given back in.
+const PAGE_BYTES: u64 = 4096;
+
 /// Shared by the disks before and after a crash.
 type Sector = Arc<[u8]>;
 
@@ -21,11 +24,19 @@ pub(super) struct FileImage {
     len: Cell<u64>,
     /// Where the room that the file takes up ends.
     room: Cell<u64>,
+    /// Pages before that which take up none.
+    holes: BTreeSet<u64>,
 }
 
 impl FileImage {
     pub(super) fn new() -> Self {
-        Self { sectors: BTreeMap::new(), in_doubt: BTreeSet::new(), len: Cell::new(0), room: Cell::new(0) }
+        Self {
+            sectors: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
+            len: Cell::new(0),
+            room: Cell::new(0),
+            holes: BTreeSet::new(),
+        }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -34,6 +45,11 @@ impl FileImage {
 
     pub(super) fn room(&self) -> u64 {
         *self.room.current()
+    }
+
+    /// The room that the file takes up, in bytes.
+    pub(super) fn allocated(&self) -> u64 {
+        self.room() - self.holes.len() as u64 * PAGE_BYTES
     }
 
     /// Fills `buf` from `offset` on, which must lie inside.
@@ -67,6 +83,7 @@ impl FileImage {
         if end > self.len() {
             self.len.write(at, end);
         }
+        (offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)).for_each(|page| drop(self.holes.remove(&page)));
         self.reserve(end, at);
     }
 
@@ -83,6 +100,30 @@ impl FileImage {
         if end > self.room() {
             self.room.write(at, end);
         }
+    }
+
+    /// Gives back the room behind the end.
+    pub(super) fn trim(&mut self, at: u64) {
+        let end = self.len();
+        if self.room() > end {
+            self.room.write(at, end);
+        }
+    }
+
+    /// Gives back the room of whole pages inside, which read as zeros.
+    pub(super) fn punch(&mut self, offset: u64, len: u64, at: u64) {
+        let end = (offset + len).min(self.len()).max(offset);
+        let sectors: Vec<u64> = self
+            .sectors
+            .range(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in sectors {
+            let start = number * SECTOR_BYTES;
+            let (from, to) = (start.max(offset), (start + SECTOR_BYTES).min(end));
+            self.write_sector(number, (from - start) as usize, &vec![0; (to - from) as usize], at);
+        }
+        self.holes.extend(offset.div_ceil(PAGE_BYTES)..end / PAGE_BYTES);
     }
 
     /// A sync of what was written up to `mark` succeeded.
@@ -118,7 +159,7 @@ impl FileImage {
     /// The same file with all that is in it now beyond doubt and no longer than `len`.
     pub(super) fn at_rest(&self, len: u64) -> Self {
         let sectors = self.sectors.iter().map(|(&number, cell)| (number, cell.current().clone()));
-        Self::certain(sectors, len.min(self.len()), self.room().min(len))
+        Self::certain(sectors, len.min(self.len()), self.room().min(len), &self.holes)
     }
 
     /// The file as a reboot finds it.
@@ -135,10 +176,17 @@ impl FileImage {
         let told = self.len.survivor(survivors);
         let len = survivors.length(*self.len.certain(), told);
         let room = self.room.survivor(survivors);
-        Self::certain(self.sectors.iter().map(|(&n, cell)| (n, cell.survivor(survivors))), len, room)
+        let sectors = self.sectors.iter().map(|(&n, cell)| (n, cell.survivor(survivors)));
+        Self::certain(sectors, len, room, &self.holes)
     }
 
-    fn certain(sectors: impl Iterator<Item = (u64, Sector)>, len: u64, room: u64) -> Self {
+    /// Of the pages that were given back those still are holes in which nothing has come back.
+    fn certain(
+        sectors: impl Iterator<Item = (u64, Sector)>,
+        len: u64,
+        room: u64,
+        given_back: &BTreeSet<u64>,
+    ) -> Self {
         let inside = sectors.take_while(|(number, _)| number * SECTOR_BYTES < len);
         let cut = |(number, mut sector): (u64, Sector)| {
             let end = (len - number * SECTOR_BYTES).min(SECTOR_BYTES) as usize;
@@ -147,11 +195,20 @@ impl FileImage {
             }
             (number, Cell::new(sector))
         };
+        let sectors: BTreeMap<u64, Cell<Sector>> = inside.map(cut).collect();
+        let per_page = PAGE_BYTES / SECTOR_BYTES;
+        let is_hole = |page: &&u64| {
+            let mut within = sectors.range(**page * per_page..(**page + 1) * per_page);
+            (**page + 1) * PAGE_BYTES <= len
+                && within.all(|(_, cell)| cell.current().iter().all(|byte| *byte == 0))
+        };
+        let holes = given_back.iter().filter(is_hole).copied().collect();
         Self {
-            sectors: inside.map(cut).collect(),
+            sectors,
             in_doubt: BTreeSet::new(),
             len: Cell::new(len),
             room: Cell::new(room.max(len)),
+            holes,
         }
     }
 }

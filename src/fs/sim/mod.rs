@@ -21,7 +21,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{File, Fs, Lock, Space, check_one_directory, is_inside};
+use super::{File, Fs, Lock, Space, Usage, check_one_directory, is_inside};
 use crash::Survivors;
 use disk::{Disk, Synced};
 use image::FileId;
@@ -325,6 +325,28 @@ impl File for SimFile {
         self.with(|disk| match len {
             0 => Ok(()),
             len => self.check_writable().and_then(|()| disk.reserve(self.id, &self.path, offset, len)),
+        })
+    }
+
+    fn trim(&self) -> io::Result<()> {
+        self.with(|disk| match self.writable {
+            true => disk.trim(self.id, &self.path),
+            // As ftruncate(2) has it.
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "opened for reading alone")),
+        })
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.with(|disk| match len {
+            0 => Ok(()),
+            len => self.check_writable().and_then(|()| disk.punch(self.id, &self.path, offset, len)),
+        })
+    }
+
+    fn usage(&self) -> io::Result<Usage> {
+        self.with(|disk| {
+            let allocated_bytes = disk.image(self.id).allocated();
+            Ok(Usage { allocated_bytes, links: disk.links(self.id) })
         })
     }
 

@@ -27,6 +27,10 @@ pub enum OpKind {
     Write,
     /// Room was set aside.
     Reserve,
+    /// Room behind the end was given back.
+    Trim,
+    /// Room inside was given back.
+    Punch,
     /// A file was synced.
     SyncData,
     /// A directory was synced.

@@ -40,6 +40,22 @@ fn synced_bytes_survive_every_seed() {
 }
 
 #[test]
+fn of_a_hole_not_synced_any_page_may_be_there_still_and_of_one_that_was_none() {
+    let (fs, file) = disk_with("a", &[1; 8 * SECTOR]);
+    file.punch(0, 4096).unwrap();
+    let found: BTreeSet<_> =
+        reboots(&fs).map(|rebooted| fills(&rebooted.contents("a").unwrap())).collect();
+    assert!(found.contains(&vec![1; 8]) && found.contains(&vec![0; 8]) && found.len() > 2, "{found:?}");
+    let (fs, file) = disk_with("a", &[1; 8 * SECTOR]);
+    file.punch(0, 4096).unwrap();
+    file.sync_data().unwrap();
+    for rebooted in reboots(&fs) {
+        assert_eq!(rebooted.contents("a").unwrap(), [0; 8 * SECTOR]);
+        assert_eq!(rebooted.open("a").unwrap().usage().unwrap().allocated_bytes, 0);
+    }
+}
+
+#[test]
 fn a_name_not_synced_may_be_lost_even_if_its_bytes_were_synced() {
     let fs = SimFs::new();
     fs.create("a").unwrap().sync_data().unwrap();
