@@ -159,9 +159,9 @@ fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8], commit: Commit) {
 }
 
 fn get(store: &Store, bucket: &str, key: &str) -> Vec<u8> {
-    let version = store.find(bucket, key, Selector::Current).unwrap().version;
-    let mut reader = store.read(&version, 0..version.size).unwrap();
-    let mut bytes = vec![0; version.size as usize];
+    let found = store.find(bucket, key, Selector::Current).unwrap();
+    let mut reader = store.read(&found, 0..found.version.size).unwrap();
+    let mut bytes = vec![0; found.version.size as usize];
     let len = reader.read(&mut bytes).unwrap();
     assert_eq!(len, bytes.len());
     bytes

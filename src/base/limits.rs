@@ -130,6 +130,8 @@ pub const PAGE_BYTES: u64 = 4 * KIB;
 pub const BLOCK_BYTES: u64 = 64 * KIB;
 /// A data segment is sealed when it has reached this size.
 pub const SEGMENT_MAX_BYTES: u64 = 256 * MIB;
+/// Segments whose files are kept open, beside those that are written to.
+pub const SEGMENTS_OPEN_MAX: usize = 64;
 /// Payload of one extent.
 pub const EXTENT_PAYLOAD_MAX_BYTES: u64 = 16 * MIB;
 /// A body of at most this size goes to the committer in memory, so that many share one write and one sync.

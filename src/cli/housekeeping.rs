@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, select};
 use log::{error, info};
-use siltstone::store::Store;
+use siltstone::store::{Reclaimed, Store, StoreError};
 
 use super::Failure;
 
-/// How often there is a look for what has to be done.
-const INTERVAL: Duration = Duration::from_secs(60);
+/// How often there is a look for uploads that are too old.
+const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);
+/// How often there is a look for room to be won back. Without anything to do it costs a glance at each segment.
+const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The thread that keeps house until it is told to end.
 pub(crate) struct Housekeeping {
@@ -26,14 +28,7 @@ impl Housekeeping {
     /// When no thread can be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, Failure> {
         let (stop, stopped) = bounded(0);
-        let run = move || {
-            loop {
-                give_up_stale_uploads(&store);
-                if stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
-                    return;
-                }
-            }
-        };
+        let run = move || House { room_wanted: store.room_wanted(), store, stopped }.keep();
         let thread = thread::Builder::new().name("housekeeping".into()).spawn(run);
         let thread = thread.map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { stop, thread })
@@ -48,10 +43,47 @@ impl Housekeeping {
     }
 }
 
-fn give_up_stale_uploads(store: &Store) {
-    match store.abort_stale_uploads() {
-        Ok(0) => {}
-        Ok(count) => info!("gave up {count} multipart uploads that were older than allowed"),
-        Err(problem) => error!("multipart uploads that are older than allowed stay: {problem}"),
+struct House {
+    store: Arc<Store>,
+    stopped: Receiver<()>,
+    /// Receives something when a write was refused for want of room.
+    room_wanted: Receiver<()>,
+}
+
+impl House {
+    fn keep(&self) {
+        let mut uploads_due = Instant::now();
+        loop {
+            if Instant::now() >= uploads_due {
+                self.give_up_stale_uploads();
+                uploads_due = Instant::now() + UPLOADS_INTERVAL;
+            }
+            let pause = self.reclaim();
+            select! {
+                recv(self.stopped) -> _ => return,
+                recv(self.room_wanted) -> _ => {}
+                default(pause) => {}
+            }
+        }
+    }
+
+    /// Wins back some room, and says how long the next attempt may wait.
+    fn reclaim(&self) -> Duration {
+        match self.store.reclaim() {
+            Ok(Reclaimed { more: true, .. }) => Duration::ZERO,
+            Ok(_) | Err(StoreError::ReadOnly(_)) => RECLAIM_INTERVAL,
+            Err(problem) => {
+                error!("room that is not needed any more stays taken: {problem}");
+                RECLAIM_INTERVAL
+            }
+        }
+    }
+
+    fn give_up_stale_uploads(&self) {
+        match self.store.abort_stale_uploads() {
+            Ok(0) => {}
+            Ok(count) => info!("gave up {count} multipart uploads that were older than allowed"),
+            Err(problem) => error!("multipart uploads that are older than allowed stay: {problem}"),
+        }
     }
 }

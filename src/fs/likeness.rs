@@ -21,13 +21,28 @@ enum Action {
     Open(String),
     OpenRead(String),
     Close(usize),
-    Write { at: usize, offset: u64, bytes: Vec<u8> },
-    Read { at: usize, offset: u64, len: usize },
+    Write {
+        at: usize,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Read {
+        at: usize,
+        offset: u64,
+        len: usize,
+    },
     Len(usize),
-    Reserve { at: usize, offset: u64, len: u64 },
+    Reserve {
+        at: usize,
+        offset: u64,
+        len: u64,
+    },
     Trim(usize),
     /// Of whole pages.
-    Punch { at: usize, page: u64 },
+    Punch {
+        at: usize,
+        page: u64,
+    },
     SyncData(usize),
     Rename(String, String),
     Link(String, String),

@@ -189,6 +189,11 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.get(key, upload)
     }
 
+    /// One part of an upload.
+    pub fn part(&self, bucket: u64, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
+        self.buckets.get(&bucket)?.uploads.part(key, upload, number)
+    }
+
     /// A page of the uploads in a bucket; those of the key that `query` is after follow, too, if their id is greater than
     /// `after_id`.
     pub fn list_uploads(&self, bucket: u64, query: &Query, after_id: Option<UploadId>) -> UploadPage {

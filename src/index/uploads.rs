@@ -90,6 +90,10 @@ impl Uploads {
         Some(Upload { record: held.record.clone(), parts: held.parts().collect() })
     }
 
+    pub(super) fn part(&self, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
+        self.0.get(&(key.into(), upload))?.parts.get(&number).map(|bytes| decode(bytes))
+    }
+
     pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
         self.0.get(&(key.into(), upload)).map(|held| &held.record)
     }

@@ -24,7 +24,7 @@ pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinis
 pub use journal::{Journal, Written};
 pub use replay::{PackCheck, Replay, Start, Tail, Torn};
 pub use scan::{Found, GroupScan, SegmentRecord, SegmentScan};
-pub use segments::{Lane, Place, Segment, Segments};
+pub use segments::{Lane, Pins, Place, Segment, Segments, Sizes};
 
 /// Where something that had been durable is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -53,6 +53,8 @@ pub struct Tail {
     pub durable_len: u64,
     /// Whether nothing but its own bytes proves that the last good group was durable.
     pub in_doubt: bool,
+    /// The segment whose bytes tell whether the last group counts, so that the next start may still ask for them.
+    pub doubtful_segment: Option<u64>,
     /// The group that was dropped, if there was one.
     pub torn: Option<Torn>,
     /// Why nothing may be appended, if so.
@@ -271,9 +273,10 @@ impl Walk<'_, '_> {
         let mut torn =
             rest.end.map(|end| Torn { file: log.path.clone(), offset: stop.position, end, why: stop.why });
         let mut position = stop.position;
-        let mut in_doubt = false;
+        let (mut in_doubt, mut doubtful_segment) = (false, None);
         if let Some(held) = self.held.take() {
             in_doubt = held.group.header.sequence > self.watermark;
+            doubtful_segment = held.group.header.pack.filter(|_| in_doubt).map(|pack| pack.segment);
             let counts = damage.is_some() || self.counts(&held, &mut damage)?;
             if !counts {
                 position = held.at;
@@ -293,6 +296,7 @@ impl Walk<'_, '_> {
             previous_crc: self.previous_crc.unwrap_or(log.header.previous_crc),
             durable_len: self.file_len,
             in_doubt,
+            doubtful_segment,
             torn: torn.filter(|_| damage.is_none()),
             damage,
         })

@@ -258,16 +258,17 @@ mod tests {
     use crate::format::{Descriptor, GroupHeader, Purpose, page_ceil};
     use crate::fs::Fs;
     use crate::fs::sim::SimFs;
-    use crate::log::{Lane, PackBuilder, Segments};
+    use crate::log::{Lane, PackBuilder, Segments, Sizes};
 
     const STORE: StoreId = StoreId([1; 16]);
+    const SIZES: Sizes = Sizes { segment_max_bytes: MIB, keep_free_bytes: 0 };
     const PATH: &str = "data/0000000000000001.segment";
 
     /// A segment with a pack of three extents and what a client left behind that went away.
     fn segment(fs: &SimFs) -> (Arc<Segment>, Vec<u64>) {
         fs.create_dir("data").unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
-        let segments = Segments::open(Arc::new(fs.clone()), clock, STORE, MIB, 0).unwrap();
+        let segments = Segments::open(Arc::new(fs.clone()), clock, STORE, SIZES).unwrap();
         let mut pack = PackBuilder::new();
         for key in [b"a", b"b", b"c"] {
             let descriptor = Descriptor {

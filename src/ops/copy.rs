@@ -138,7 +138,7 @@ fn compute(
     call: &Call<'_>,
 ) -> Result<Vec<u8>, S3Error> {
     let version = &source.found.version;
-    let mut reader = context.store.read(version, 0..version.size).for_client(call)?;
+    let mut reader = context.store.read(&source.found, 0..version.size).for_client(call)?;
     let mut running = Running::new(algorithm);
     body::absorb(&mut reader, |bytes| running.update(bytes)).for_client(call)?;
     Ok(running.finish())

@@ -23,7 +23,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     if length == 0 {
         return Ok(response);
     }
-    let reader = context.store.read(&found.version, bytes).for_client(call)?;
+    let reader = context.store.read(&found, bytes).for_client(call)?;
     let body =
         if length <= WHOLE_MAX_BYTES { whole(reader, length, call) } else { stream(reader, length, call) };
     Ok(response.with_body(body?))

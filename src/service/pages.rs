@@ -42,15 +42,24 @@ impl Service {
             ("store_live_bytes", "Bytes of extents that versions refer to.", health.live_bytes),
             ("store_segments", "Data segments.", health.segments),
         ] {
-            page += &format!(
-                "# HELP siltstone_{name} {help}\n# TYPE siltstone_{name} gauge\nsiltstone_{name} {value}\n"
-            );
+            page += &family(name, help, "gauge", value);
+        }
+        for (name, help, value) in [
+            ("store_reclaimed_segments_total", "Data segments taken away.", health.reclaimed_segments),
+            ("store_reclaimed_bytes_total", "Bytes given back to the file system.", health.reclaimed_bytes),
+            ("store_moved_bytes_total", "Bytes moved so that segments could go.", health.moved_bytes),
+        ] {
+            page += &family(name, help, "counter", value);
         }
         // The format's version, as scrapers ask for it (Prometheus, "Exposition formats").
         Response::new(200)
             .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             .with_body(ResponseBody::Bytes(page.into_bytes()))
     }
+}
+
+fn family(name: &str, help: &str, kind: &str, value: u64) -> String {
+    format!("# HELP siltstone_{name} {help}\n# TYPE siltstone_{name} {kind}\nsiltstone_{name} {value}\n")
 }
 
 fn text(status: u16, text: &str) -> Response {

@@ -235,7 +235,8 @@ impl Run {
         let mut plan = self.plan(mutations, place.is_some());
         let place = self.keep_if_needed(place, &plan);
         let answers = std::mem::take(&mut plan.answers);
-        let done = if plan.entries.is_empty() { Ok(()) } else { self.write(plan, place) };
+        let done = if plan.entries.is_empty() { Ok(()) } else { self.write(plan, place.as_ref()) };
+        drop(place);
         answer_all(answers, &done);
         self.after_commit();
     }
@@ -247,7 +248,10 @@ impl Run {
         }
         match self.shared.segments.place(Lane::Pack, len) {
             Ok(place) => Ok(Some(place)),
-            Err(LogError::DiskFull(_)) => Ok(None),
+            Err(LogError::DiskFull(_)) => {
+                self.shared.want_room();
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -268,8 +272,8 @@ impl Run {
     }
 
     /// Makes a plan durable and then visible.
-    fn write(&mut self, mut plan: Plan, place: Option<Place>) -> Result<(), StoreError> {
-        let written = self.write_pack(&mut plan, place.as_ref()).and_then(|pack| {
+    fn write(&mut self, mut plan: Plan, place: Option<&Place>) -> Result<(), StoreError> {
+        let written = self.write_pack(&mut plan, place).and_then(|pack| {
             let mut body = Vec::with_capacity(128 * plan.entries.len());
             plan.entries.iter().for_each(|entry| entry.encode(&mut body));
             self.journal.write(plan.entries.len() as u32, &body, pack)
@@ -285,7 +289,7 @@ impl Run {
         self.shared.check_writable()?;
         self.journal.is_durable(&written);
         self.log_bytes += written.len();
-        self.publish(&plan.entries)
+        self.publish(&plan.entries, place.map(|place| place.segment.id))
     }
 
     fn write_pack(&self, plan: &mut Plan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
@@ -300,7 +304,7 @@ impl Run {
         Ok(Some(pack))
     }
 
-    fn publish(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    fn publish(&mut self, entries: &[Entry], pack_segment: Option<u64>) -> Result<(), StoreError> {
         let mut index = self.shared.index_mut();
         for entry in entries {
             if let Err(error) = index.apply(entry) {
@@ -312,6 +316,7 @@ impl Run {
         }
         // Before the index can be seen: a checkpoint must not hold entries of a group that it does not know of.
         self.shared.set_sequence(self.journal.next_sequence() - 1);
+        self.shared.set_doubtful_segment(pack_segment);
         drop(index);
         self.marked = entries.is_empty();
         Ok(())

@@ -73,4 +73,10 @@ pub struct Health {
     pub live_bytes: u64,
     /// Segments.
     pub segments: u64,
+    /// Segments that were taken away since the store was opened, because nothing in them was wanted any more.
+    pub reclaimed_segments: u64,
+    /// Bytes given back to the file system since then, by that and by holes.
+    pub reclaimed_bytes: u64,
+    /// Bytes of extents that were moved since then, so that their segments could go.
+    pub moved_bytes: u64,
 }

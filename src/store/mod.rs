@@ -14,6 +14,7 @@ mod options;
 mod plan;
 mod reader;
 mod reading;
+mod reclaim;
 mod recovery;
 mod shared;
 mod sources;
@@ -23,7 +24,7 @@ pub mod verify;
 mod writer;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub use crate::format::{
     AssembledPart, Assembly, Attributes, BucketRecord as BucketInfo, Checksum, ChecksumAlgorithm,
@@ -41,23 +42,28 @@ pub use mutation::{
 };
 pub use options::Options;
 pub use reader::ObjectReader;
+pub use reclaim::Reclaimed;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 
 use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock};
-use crate::index::{AfterVersion, Item, Query, UploadItem, VersionItem};
+use crate::index::{AfterVersion, Index, Item, Query, UploadItem, VersionItem};
+use crate::log::Pins;
 use committer::Committer;
 use mutation::{BucketChange, Mutation, Put, PutPart, UploadChange};
+use reclaim::Reclaimer;
 use shared::Shared;
 
-/// A version of an object, and the bucket that it is in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A version of an object, and the bucket that it is in. As long as it is kept, the bytes can be read, whatever becomes of the
+/// version.
+#[derive(Debug, Clone)]
 pub struct Found {
     /// The bucket.
     pub bucket: BucketInfo,
     /// The version, which may be a delete marker.
     pub version: VersionRecord,
+    pins: Pins,
 }
 
 /// What to list.
@@ -127,6 +133,15 @@ pub struct Page<T = PageItem> {
     pub truncated: bool,
 }
 
+impl Eq for Found {}
+
+impl PartialEq for Found {
+    /// Whatever keeps the bytes of either.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.bucket, &self.version) == (&other.bucket, &other.version)
+    }
+}
+
 impl<T> Default for Page<T> {
     fn default() -> Self {
         Self { items: Vec::new(), truncated: false }
@@ -149,6 +164,7 @@ impl ListQuery {
 pub struct Store {
     shared: Arc<Shared>,
     committer: Committer,
+    reclaimer: Mutex<Reclaimer>,
     _lock: Box<dyn Lock>,
 }
 
@@ -168,7 +184,7 @@ impl Store {
         let recovered = recovery::open(fs, clock, entropy, options)?;
         let shared = recovered.shared;
         let committer = Committer::start(shared.clone(), recovered.journal)?;
-        Ok(Self { shared, committer, _lock: lock })
+        Ok(Self { shared, committer, reclaimer: Mutex::default(), _lock: lock })
     }
 
     /// Finishes what was submitted, writes a checkpoint and stops. What is called afterwards fails with
@@ -223,10 +239,28 @@ impl Store {
     /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchKey`] when the newest is asked for and there is none;
     /// [`StoreError::NoSuchVersion`] when another is, whether or not the key has any.
     pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<Found, StoreError> {
+        loop {
+            let (bucket, version) = self.look_up(bucket, key, which)?;
+            let pins = self.shared.segments.pin(&version.extents);
+            let still = |found: &VersionRecord| found.extents == version.extents;
+            let now = |index: &Index| index.find(bucket.id, key.as_bytes(), |found| found.id == version.id);
+            // What was moved or deleted before it was pinned may be gone already.
+            if version.extents.is_empty() || now(&self.shared.index()).is_some_and(|found| still(&found)) {
+                return Ok(Found { bucket, version, pins });
+            }
+        }
+    }
+
+    fn look_up(
+        &self,
+        bucket: &str,
+        key: &str,
+        which: Selector,
+    ) -> Result<(BucketInfo, VersionRecord), StoreError> {
         let index = self.shared.index();
         let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
         match index.find(bucket.id, key.as_bytes(), |version| which.accepts(version)) {
-            Some(version) => Ok(Found { bucket: bucket.clone(), version }),
+            Some(version) => Ok((bucket.clone(), version)),
             None if which == Selector::Current => Err(StoreError::NoSuchKey),
             None => Err(StoreError::NoSuchVersion),
         }
@@ -236,16 +270,37 @@ impl Store {
     ///
     /// # Errors
     /// When a segment cannot be opened.
-    pub fn read(&self, version: &VersionRecord, range: Range<u64>) -> Result<ObjectReader, StoreError> {
-        ObjectReader::open(self.shared.clone(), &version.extents, range)
+    pub fn read(&self, found: &Found, range: Range<u64>) -> Result<ObjectReader, StoreError> {
+        ObjectReader::open(self.shared.clone(), &found.version.extents, range, found.pins.clone())
     }
 
-    /// A reader of the bytes of a part.
+    /// A reader of the bytes of a part, wherever they lie by now.
     ///
     /// # Errors
-    /// As [`Store::read`].
-    pub fn read_part(&self, part: &PartRecord) -> Result<ObjectReader, StoreError> {
-        ObjectReader::open(self.shared.clone(), &part.extents, 0..part.size)
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`] when the part is another than
+    /// the caller saw; else as [`Store::read`].
+    pub fn read_part(
+        &self,
+        (bucket, key): (&str, &str),
+        upload: UploadId,
+        part: &PartRecord,
+    ) -> Result<ObjectReader, StoreError> {
+        let look_up = || {
+            let index = self.shared.index();
+            let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?.id;
+            let upload = index.has_upload(bucket, key.as_bytes(), upload).then_some(upload);
+            let upload = upload.ok_or(StoreError::NoSuchUpload)?;
+            let found = index.part(bucket, key.as_bytes(), upload, part.number);
+            found.filter(|found| found.id == part.id).ok_or(StoreError::PartReplaced(part.number))
+        };
+        loop {
+            let found = look_up()?;
+            let pins = self.shared.segments.pin(&found.extents);
+            // What was moved before it was pinned may be gone already.
+            if look_up()?.extents == found.extents {
+                return ObjectReader::open(self.shared.clone(), &found.extents, 0..found.size, pins);
+            }
+        }
     }
 
     /// Takes the bytes of an object that will be put under `key`. With `expected_len`, room is set aside in time.

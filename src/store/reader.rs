@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::ExtentRef;
-use crate::log::ExtentReader;
+use crate::log::{ExtentReader, Pins};
 use crate::store::StoreError;
 use crate::store::shared::Shared;
 
@@ -24,13 +24,17 @@ pub struct ObjectReader {
     pieces: VecDeque<Piece>,
     /// The reader of the first piece.
     current: Option<ExtentReader>,
+    /// Segments are opened one after the other; none of them goes before its turn.
+    _pins: Pins,
 }
 
 impl ObjectReader {
+    /// A reader of a range of what lies in `extents`, which `pins` keep.
     pub(super) fn open(
         shared: Arc<Shared>,
         extents: &[ExtentRef],
         range: Range<u64>,
+        pins: Pins,
     ) -> Result<Self, StoreError> {
         let mut pieces = VecDeque::new();
         let mut start = 0;
@@ -47,7 +51,7 @@ impl ObjectReader {
             }
             start = end;
         }
-        let mut reader = Self { shared, pieces, current: None };
+        let mut reader = Self { shared, pieces, current: None, _pins: pins };
         reader.open_first()?;
         Ok(reader)
     }

@@ -8,7 +8,7 @@ use crate::base::{Clock, Entropy};
 use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
-use crate::log::{Damage, Journal, LogError, Segments, Tail, list_numbers, remove_unfinished};
+use crate::log::{Damage, Journal, LogError, Segments, Sizes, Tail, list_numbers, remove_unfinished};
 use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::Shared;
 use crate::store::{OpenError, Options, Trouble};
@@ -68,7 +68,8 @@ fn open_segments(
     store: StoreId,
     options: Options,
 ) -> Result<Segments, LogError> {
-    Segments::open(fs.clone(), clock.clone(), store, options.segment_max_bytes, options.keep_free_bytes)
+    let Options { segment_max_bytes, keep_free_bytes, .. } = options;
+    Segments::open(fs.clone(), clock.clone(), store, Sizes { segment_max_bytes, keep_free_bytes })
 }
 
 struct Recovery {
@@ -95,6 +96,7 @@ impl Recovery {
             reading.index,
             tail.sequence - 1,
         );
+        shared.set_doubtful_segment(tail.doubtful_segment);
         damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
         let journal = match fatal.first() {
             Some(damage) => {
@@ -157,5 +159,6 @@ fn mark(shared: &Shared, journal: &mut Journal) -> Result<(), LogError> {
     journal.file().sync_data()?;
     journal.is_durable(&written);
     shared.set_sequence(journal.next_sequence() - 1);
+    shared.set_doubtful_segment(None);
     Ok(())
 }

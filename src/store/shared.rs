@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
+
 use crate::base::Clock;
 use crate::format::StoreId;
 use crate::fs::Fs;
@@ -24,6 +26,9 @@ pub(super) struct Shared {
     index: RwLock<Index>,
     /// The sequence of the last group in the index.
     sequence: AtomicU64,
+    /// The segment of the last group's pack; 0 for none. Until another group follows, recovery asks for the bytes of that pack
+    /// to tell whether the group counts, dead or not.
+    doubtful_segment: AtomicU64,
     read_only: Mutex<Option<(Trouble, String)>>,
     damage: Mutex<Vec<Damage>>,
     torn_groups: AtomicU64,
@@ -31,6 +36,17 @@ pub(super) struct Shared {
     pub(super) checkpointing: Mutex<()>,
     /// The length of the newest checkpoint, in bytes.
     pub(super) checkpoint_len: AtomicU64,
+    pub(super) reclaimed: Tally,
+    /// Filled when a write has been refused for want of room.
+    room_wanted: (Sender<()>, Receiver<()>),
+}
+
+/// What has been reclaimed since the store was opened.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) segments: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) moved_bytes: AtomicU64,
 }
 
 impl Shared {
@@ -53,11 +69,14 @@ impl Shared {
             stamps,
             index: RwLock::new(index),
             sequence: AtomicU64::new(sequence),
+            doubtful_segment: AtomicU64::new(0),
             read_only: Mutex::default(),
             damage: Mutex::default(),
             torn_groups: AtomicU64::new(0),
             checkpointing: Mutex::default(),
             checkpoint_len: AtomicU64::new(0),
+            reclaimed: Tally::default(),
+            room_wanted: bounded(1),
         }
     }
 
@@ -77,6 +96,14 @@ impl Shared {
 
     pub(super) fn set_sequence(&self, sequence: u64) {
         self.sequence.store(sequence, Ordering::Release);
+    }
+
+    pub(super) fn doubtful_segment(&self) -> u64 {
+        self.doubtful_segment.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_doubtful_segment(&self, segment: Option<u64>) {
+        self.doubtful_segment.store(segment.unwrap_or(0), Ordering::Release);
     }
 
     /// Fails when the store takes no writes.
@@ -122,10 +149,21 @@ impl Shared {
     /// Turns the error of a write into one of the store. A full disk will have room another time; after any other error
     /// nothing is known of what is on the disk, not even of what others wrote to the same file.
     pub(super) fn write_failed(&self, error: LogError) -> StoreError {
-        if !matches!(error, LogError::DiskFull(_)) {
-            self.latch(Trouble::WriteFailed, format!("a write failed: {error}"));
+        match &error {
+            LogError::DiskFull(_) => self.want_room(),
+            _ => self.latch(Trouble::WriteFailed, format!("a write failed: {error}")),
         }
         self.failed(error)
+    }
+
+    /// Tells whoever reclaims that a write was refused for want of room.
+    pub(super) fn want_room(&self) {
+        // Where it is full already, it has been told and not come yet.
+        let _ = self.room_wanted.0.try_send(());
+    }
+
+    pub(super) fn room_wanted(&self) -> &Receiver<()> {
+        &self.room_wanted.1
     }
 
     pub(super) fn count_torn(&self) {
@@ -145,7 +183,10 @@ impl Shared {
             buckets: index.bucket_count(),
             versions: index.version_count(),
             live_bytes: index.liveness().iter().map(|(_, bytes)| bytes).sum(),
-            segments: self.segments.ids().len() as u64,
+            segments: self.segments.count(),
+            reclaimed_segments: self.reclaimed.segments.load(Ordering::Relaxed),
+            reclaimed_bytes: self.reclaimed.bytes.load(Ordering::Relaxed),
+            moved_bytes: self.reclaimed.moved_bytes.load(Ordering::Relaxed),
         }
     }
 }

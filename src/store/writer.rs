@@ -1,8 +1,6 @@
 //! Taking in objects and parts. A small one is kept in memory and packed by the committer; a large one goes to a segment
 //! while it arrives.
 
-use std::sync::Arc;
-
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
@@ -191,9 +189,9 @@ struct Stream {
     extents: Vec<ExtentRef>,
     /// The CRC of the finished extents.
     crc: u32,
-    /// What has to be synced.
-    segments: Vec<Arc<Segment>>,
-    /// The place of the last extent, which brings the record. While it is held, the segment is not sealed.
+    /// A place in every segment written to: what has to be synced, and kept until the commit is published.
+    places: Vec<Place>,
+    /// The place of the last extent, which brings the record.
     record: Option<Place>,
 }
 
@@ -309,7 +307,10 @@ impl<'s> Intake<'s> {
             let mut descriptor = self.descriptor(self.not_last());
             descriptor.position -= open.payload_len();
             self.stream.crc = Crc32::combine(self.stream.crc, open.payload_crc(), open.payload_len());
-            drop(self.finish_with(open, &descriptor)?);
+            let place = self.finish_with(open, &descriptor)?;
+            if self.stream.places.iter().all(|known| known.segment.id != place.segment.id) {
+                self.stream.places.push(place);
+            }
         }
         Ok(())
     }
@@ -318,9 +319,6 @@ impl<'s> Intake<'s> {
         let (extent, place) =
             extent.finish(&self.shared.store, descriptor).map_err(|error| self.shared.write_failed(error))?;
         self.stream.extents.push(extent);
-        if self.stream.segments.iter().all(|known| known.id != place.segment.id) {
-            self.stream.segments.push(place.segment.clone());
-        }
         Ok(place)
     }
 
@@ -342,7 +340,9 @@ impl<'s> Intake<'s> {
         let descriptor = self.descriptor(purpose(promise));
         let last = self.place(0, &descriptor)?;
         self.stream.record = Some(self.finish_with(last, &descriptor)?);
-        for segment in &self.stream.segments {
+        let Stream { places, record, .. } = &self.stream;
+        let is_new = |last: &&Place| places.iter().all(|known| known.segment.id != last.segment.id);
+        for Place { segment, .. } in places.iter().chain(record.iter().filter(is_new)) {
             segment.file.sync_data().map_err(|error| self.sync_failed(segment, &error))?;
         }
         let (Promise { id, size, modified, null }, write) = (promise, self.stream.write);

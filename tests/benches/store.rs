@@ -121,8 +121,8 @@ fn reads(dir: &Path) {
         let mut buffer = vec![0; 256 * KIB as usize];
         let (start, mut reads) = (Instant::now(), 0);
         while start.elapsed() < RUN {
-            let version = store.find("b", "k", Selector::Current).expect("it was put").version;
-            let mut reader = store.read(&version, 0..version.size).expect("the segment is there");
+            let found = store.find("b", "k", Selector::Current).expect("it was put");
+            let mut reader = store.read(&found, 0..found.version.size).expect("the segment is there");
             while reader.read(&mut buffer).expect("the bytes are good") > 0 {}
             reads += 1;
         }

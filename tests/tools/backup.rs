@@ -39,9 +39,9 @@ impl Backup {
 
 fn content(dir: &Path, key: &str) -> Vec<u8> {
     let store = open(dir);
-    let version = store.find("photos", key, Selector::Current).unwrap().version;
-    let mut bytes = vec![0; version.size as usize];
-    let mut reader = store.read(&version, 0..version.size).unwrap();
+    let found = store.find("photos", key, Selector::Current).unwrap();
+    let mut bytes = vec![0; found.version.size as usize];
+    let mut reader = store.read(&found, 0..found.version.size).unwrap();
     let mut done = 0;
     while done < bytes.len() {
         done += reader.read(&mut bytes[done..]).unwrap();

@@ -83,7 +83,7 @@ impl FileImage {
         if end > self.len() {
             self.len.write(at, end);
         }
-        (offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)).for_each(|page| drop(self.holes.remove(&page)));
+        self.holes.retain(|page| !(offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)).contains(page));
         self.reserve(end, at);
     }
 

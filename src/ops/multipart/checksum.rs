@@ -2,6 +2,7 @@
 //! types"). A composite one is the checksum of the parts' checksums; one of the full object follows from them.
 
 use crate::ops::failure::ForClient as _;
+use crate::ops::multipart::upload_id;
 use crate::ops::{Context, body, checksums};
 use crate::s3::checksum::{self, Algorithm, Running};
 use crate::s3::integrity::Integrity;
@@ -187,9 +188,10 @@ fn read_back(
     algorithm: Algorithm,
     parts: &[PartRecord],
 ) -> Result<Checksum, S3Error> {
+    let (object, upload) = ((call.bucket(), call.key()), upload_id(call)?);
     let mut running = Running::new(algorithm);
     for part in parts {
-        let mut reader = context.store.read_part(part).for_client(call)?;
+        let mut reader = context.store.read_part(object, upload, part).for_client(call)?;
         body::absorb(&mut reader, |bytes| running.update(bytes)).for_client(call)?;
     }
     Ok(checksums::of_whole((algorithm, running.finish())))

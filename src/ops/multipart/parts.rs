@@ -59,7 +59,7 @@ pub(in crate::ops) fn copy_part(
 
     let algorithm = upload.checksum.map(|(algorithm, _)| checksums::from_store(algorithm));
     let mut integrity = Integrity::none().computing(algorithm);
-    let mut reader = context.store.read(&bytes.version, range).for_client(call)?;
+    let mut reader = context.store.read(&source.found, range).for_client(call)?;
     body::absorb(&mut reader, |bytes| integrity.update(bytes)).for_client(call)?;
     let computed = integrity.verify(&[])?;
 

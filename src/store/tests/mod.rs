@@ -13,6 +13,7 @@ mod model;
 mod parts;
 mod random;
 mod reading;
+mod reclaim;
 mod script;
 mod stale;
 mod steps;
@@ -85,7 +86,8 @@ pub(super) fn put_if(
 
 pub(super) fn get(store: &Store, bucket: &str, key: &str) -> Result<Vec<u8>, StoreError> {
     let found = store.find(bucket, key, Selector::Current)?;
-    read_all(store, &found.version, 0..found.version.size)
+    let reader = store.read(&found, 0..found.version.size)?;
+    to_end(reader)
 }
 
 pub(super) fn read_all(
@@ -93,7 +95,10 @@ pub(super) fn read_all(
     version: &VersionRecord,
     range: Range<u64>,
 ) -> Result<Vec<u8>, StoreError> {
-    let mut reader = store.read(version, range)?;
+    to_end(read_record(store, version, range)?)
+}
+
+pub(super) fn to_end(mut reader: ObjectReader) -> Result<Vec<u8>, StoreError> {
     let (mut bytes, mut buffer) = (Vec::new(), vec![0; 150_000]);
     loop {
         match reader.read(&mut buffer)? {
@@ -101,6 +106,21 @@ pub(super) fn read_all(
             len => bytes.extend_from_slice(&buffer[..len]),
         }
     }
+}
+
+/// A reader of a version that nothing takes away meanwhile.
+pub(super) fn read_record(
+    store: &Store,
+    version: &VersionRecord,
+    range: Range<u64>,
+) -> Result<ObjectReader, StoreError> {
+    ObjectReader::open(store.shared.clone(), &version.extents, range, Pins::default())
+}
+
+/// Reclaims until there is nothing left to do.
+pub(super) fn reclaim_all(store: &Store) -> Result<(), StoreError> {
+    while store.reclaim()?.more {}
+    Ok(())
 }
 
 pub(super) fn delete(store: &Store, bucket: &str, key: &str, which: Selector) -> Result<Deleted, StoreError> {

@@ -87,7 +87,8 @@ impl Model {
         else {
             return;
         };
-        let bucket = self.buckets.get_mut(&names[bucket]).expect("it has a name");
+        let name = &names[bucket];
+        let bucket = self.buckets.get_mut(name).expect("it has a name");
         match entry {
             Entry::VersionPut { key, record, .. } => {
                 bucket.keys.entry(text(key)).or_default().insert(0, version_of(store, record));
@@ -96,9 +97,10 @@ impl Model {
                 let other = bucket.uploads.insert(text(key), BTreeMap::new());
                 assert_eq!(other, None, "there is one upload for a key");
             }
-            Entry::PartPut { key, record, .. } => {
-                let content = content_of(store.read_part(&record).unwrap());
-                bucket.uploads.get_mut(&text(key)).unwrap().insert(record.number, content);
+            Entry::PartPut { key, upload, record, .. } => {
+                let key = text(key);
+                let content = content_of(store.read_part((name, &key), upload, &record).unwrap());
+                bucket.uploads.get_mut(&key).unwrap().insert(record.number, content);
             }
             _ => unreachable!("nothing else is in a bucket"),
         }
@@ -145,7 +147,7 @@ impl Model {
                 keys if !keys.is_empty() => return Err(StoreError::BucketNotEmpty),
                 _ => drop(next.buckets.remove(*name)),
             },
-            Step::Checkpoint | Step::Reopen { .. } => {}
+            Step::Checkpoint | Step::Reclaim | Step::Reopen { .. } => {}
             Step::Versioning(name, ..)
             | Step::Put(name, ..)
             | Step::Copy(name, ..)
@@ -257,7 +259,7 @@ impl Bucket {
 }
 
 fn version_of(store: &Store, record: VersionRecord) -> Version {
-    let content = content_of(store.read(&record, 0..record.size).unwrap());
+    let content = content_of(read_record(store, &record, 0..record.size).unwrap());
     let VersionRecord { id, null, delete_marker: marker, mut tags, .. } = record;
     Version { id: Some(id), null, marker, content, tag: tags.pop().map(|(_, value)| value) }
 }

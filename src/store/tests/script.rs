@@ -4,7 +4,7 @@ use super::model::Model;
 use super::steps::{If, Step, Which};
 use super::*;
 
-use Step::{Checkpoint, Create, Delete, Drop, Put, Reopen};
+use Step::{Checkpoint, Create, Delete, Drop, Put, Reclaim, Reopen};
 
 /// Everything that changes a store, small and large, with conditions, versions, buckets that come and go, checkpoints and
 /// restarts.
@@ -16,6 +16,7 @@ pub(super) const WORK: &[Step] = &[
     Put("a", "small", 4, 5_000, If::Is(1, 100)),
     Put("a", "empty", 5, 0, If::Always),
     Delete("a", &[("blocks", Which::Current)]),
+    Reclaim,
     Step::Versioning("a", Versioning::Enabled),
     Put("a", "small", 6, 6_000, If::Always),
     Put("a", "small", 7, 66_000, If::Always),
@@ -32,6 +33,7 @@ pub(super) const WORK: &[Step] = &[
     Step::Part("a", "film", 5, 32, 500),
     Step::Part("a", "film", 2, 33, 300),
     Step::Copy("a", "small", "twin", 100..900),
+    Reclaim,
     Reopen { close: true },
     Step::Tag("a", "small", "blue"),
     Step::Complete("a", "film", &[1, 2]),
@@ -41,6 +43,7 @@ pub(super) const WORK: &[Step] = &[
     Put("a", "small", 11, 1_100, If::Always),
     Delete("a", &[("small", Which::Current), ("big", Which::Current), ("small", Which::Null)]),
     Delete("a", &[("small", Which::Nth(1)), ("never", Which::Nth(0)), ("big", Which::Nth(0))]),
+    Reclaim,
     Create("b"),
     Create("a"),
     Put("b", "x", 12, 200, If::Always),
@@ -56,6 +59,7 @@ pub(super) const WORK: &[Step] = &[
     Step::Abort("b", "film"),
     Step::Initiate("b", "x"),
     Put("b", "y", 14, 10, If::Always),
+    Reclaim,
 ];
 
 /// What goes on after a recovery.
@@ -65,6 +69,7 @@ pub(super) const MORE_WORK: &[Step] = &[
     Put("c", "big", 21, 150_000, If::Always),
     Checkpoint,
     Delete("c", &[("small", Which::Current)]),
+    Reclaim,
     Reopen { close: false },
     Put("c", "last", 22, 300, If::Absent),
 ];

@@ -39,6 +39,8 @@ pub(super) enum Step {
     Complete(&'static str, &'static str, &'static [u32]),
     Abort(&'static str, &'static str),
     Checkpoint,
+    /// As often as it has something to do.
+    Reclaim,
     /// With or without an orderly end before it.
     Reopen {
         close: bool,
@@ -73,6 +75,7 @@ impl Step {
                 delete_all(store, bucket, long_keys().map(|key| (key, Selector::Current)))
             }
             Self::Checkpoint => store.checkpoint(),
+            Self::Reclaim => reclaim_all(store),
             Self::Reopen { .. } => unreachable!("whoever has the disk reopens the store"),
             upload => upload.run_upload(store),
         }

@@ -43,8 +43,7 @@ fn synced_bytes_survive_every_seed() {
 fn of_a_hole_not_synced_any_page_may_be_there_still_and_of_one_that_was_none() {
     let (fs, file) = disk_with("a", &[1; 8 * SECTOR]);
     file.punch(0, 4096).unwrap();
-    let found: BTreeSet<_> =
-        reboots(&fs).map(|rebooted| fills(&rebooted.contents("a").unwrap())).collect();
+    let found: BTreeSet<_> = reboots(&fs).map(|rebooted| fills(&rebooted.contents("a").unwrap())).collect();
     assert!(found.contains(&vec![1; 8]) && found.contains(&vec![0; 8]) && found.len() > 2, "{found:?}");
     let (fs, file) = disk_with("a", &[1; 8 * SECTOR]);
     file.punch(0, 4096).unwrap();

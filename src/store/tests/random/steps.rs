@@ -104,9 +104,15 @@ impl Run {
             180..185 => self.delete_bucket(bucket),
             185..187 => self.change_versioning(bucket),
             187..189 => self.empty(bucket),
-            189..194 => self.store().checkpoint().expect("the disk is good"),
+            189..192 => self.reclaim(),
+            192..195 => self.store().checkpoint().expect("the disk is good"),
             _ => self.restart(Restart::drawn(&self.draw)),
         }
+    }
+
+    fn reclaim(&self) {
+        println!("reclaim");
+        reclaim_all(self.store()).expect("the disk is good");
     }
 
     /// The clock goes on, stands, and is set back.
