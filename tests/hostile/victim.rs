@@ -10,7 +10,7 @@ use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{ManualClock, SeededEntropy, SystemClock, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http;
-use siltstone::ops::{Context, KeepAlive};
+use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, Settings};
@@ -90,6 +90,7 @@ impl Victim {
             region: "eu".to_owned(),
             namespace: "http://s3.amazonaws.com/doc/2006-03-01/".to_owned(),
             keep_alive: KeepAlive::default(),
+            entity_tags: EntityTags::Md5,
         };
         let settings = Settings {
             default_dialect: Dialect::Svc,
