@@ -2,6 +2,7 @@
 
 mod backup;
 mod dump;
+mod undelete;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -180,7 +181,7 @@ fn wrong_arguments_exit_with_2() {
 
 #[test]
 fn the_help_of_each_command_has_examples_and_tells_the_exit_status() {
-    for command in ["verify", "backup", "restore", "dump"] {
+    for command in ["verify", "backup", "restore", "undelete", "dump"] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);
         for part in ["Examples:\n  siltstone-tools ", "Exit status:\n  0  ", "--data-dir <DIR>", "--json"] {

@@ -6,6 +6,7 @@ mod dump;
 mod outcome;
 mod progress;
 mod show;
+mod undelete;
 mod verify;
 
 use std::io::{self, BufWriter, Write};
@@ -91,6 +92,9 @@ enum Command {
         #[arg(value_name = "BACKUP")]
         from: PathBuf,
     },
+    /// Take deletions back, where versions remain
+    #[command(after_help = undelete::HELP)]
+    Undelete(undelete::Arguments),
     /// Print what is in files of the format, also in damaged ones
     #[command(after_help = DUMP_HELP)]
     Dump {
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Verify => verify::run(&line.data_dir, line.json, &mut out),
         Command::Backup(arguments) => backup::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Restore { from } => backup::restore(&line.data_dir, &from, line.json, &mut out),
+        Command::Undelete(arguments) => undelete::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };
     let done = done.and_then(|outcome| out.flush().map(|()| outcome).map_err(Failure::Output));

@@ -20,6 +20,7 @@ mod shared;
 mod sources;
 mod stale;
 mod stamps;
+pub mod undelete;
 pub mod verify;
 mod writer;
 

@@ -17,6 +17,7 @@ mod reclaim;
 mod script;
 mod stale;
 mod steps;
+mod undelete;
 mod verify;
 mod waiting;
 

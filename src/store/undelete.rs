@@ -1,0 +1,130 @@
+//! Taking deletions back, where versions remain.
+
+use crate::base::Timestamp;
+use crate::base::limits::PAGE_LEN_MAX;
+use crate::store::{
+    Deletion, ListQuery, Selector, Store, StoreError, VersionRef, VersionSummary, VersionsItem,
+};
+
+/// A key whose newest version is a delete marker, and that has a version which is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undeletable {
+    /// The key.
+    pub key: String,
+    /// The markers above that version, newest first.
+    pub markers: Vec<VersionRef>,
+    /// When the oldest of them was made.
+    pub deleted: Timestamp,
+    /// The version that is current once the markers are gone.
+    pub version: VersionSummary,
+}
+
+/// Which deletions are meant.
+#[derive(Debug, Clone, Default)]
+pub struct UndeleteQuery {
+    /// Only keys that begin with it.
+    pub prefix: String,
+    /// Only this key.
+    pub key: Option<String>,
+    /// Only what was deleted then or later.
+    pub since: Option<Timestamp>,
+}
+
+impl UndeleteQuery {
+    /// Whether no key behind this one is wanted.
+    fn is_past(&self, seen: Option<&str>) -> bool {
+        self.key.is_some() && self.key.as_deref() != seen
+    }
+
+    fn wants(&self, found: &Undeletable) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == found.key)
+            && self.since.is_none_or(|since| found.deleted >= since)
+    }
+}
+
+/// The versions of one key, as far as they were seen.
+struct Run {
+    key: String,
+    markers: Vec<VersionRef>,
+    deleted: Timestamp,
+    /// Whether a version that is no marker was seen.
+    over: bool,
+}
+
+impl Store {
+    /// Hands the deletions in a bucket that can be taken back to `visit`, by key, at most so many at a time as fit on a
+    /// page. What it does with [`Store::undelete`] does not disturb the rest.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], and what `visit` says.
+    pub fn undeletable(
+        &self,
+        bucket: &str,
+        wanted: &UndeleteQuery,
+        visit: &mut dyn FnMut(&[Undeletable]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let prefix = wanted.key.as_ref().unwrap_or(&wanted.prefix).clone();
+        let mut query = ListQuery { prefix, limit: PAGE_LEN_MAX, ..ListQuery::default() };
+        let (mut after, mut run) = (None, None);
+        loop {
+            let page = self.list_versions(bucket, &query, after)?;
+            let mut found = Vec::new();
+            for item in page.items {
+                let VersionsItem::Version { key, version, .. } = item else { continue };
+                after = Some(reference(&version));
+                found.extend(step(&mut run, &key, version));
+                query.after = Some(key);
+            }
+            found.retain(|found| wanted.wants(found));
+            if !found.is_empty() {
+                visit(&found)?;
+            }
+            if !page.truncated || wanted.is_past(query.after.as_deref()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes deletions back: removes their markers for good. Durable on return.
+    ///
+    /// # Errors
+    /// What keeps the store from committing; those whose markers were removed before it stay so.
+    pub fn undelete(&self, bucket: &str, deletions: &[Undeletable]) -> Result<(), StoreError> {
+        let markers =
+            deletions.iter().flat_map(|found| found.markers.iter().map(|marker| (&found.key, *marker)));
+        let removals: Vec<_> = markers.map(|(key, marker)| removal(key, marker)).collect();
+        for some in removals.chunks(PAGE_LEN_MAX) {
+            self.delete(bucket, some.to_vec())?.into_iter().try_for_each(|done| done.map(|_| ()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the next version of a listing, and gives the key when it is the first that is no marker, below one.
+fn step(run: &mut Option<Run>, key: &str, version: VersionSummary) -> Option<Undeletable> {
+    if run.as_ref().is_none_or(|run| run.key != key) {
+        *run = Some(Run { key: key.to_owned(), markers: Vec::new(), deleted: version.modified, over: false });
+    }
+    let run = run.as_mut().filter(|run| !run.over)?;
+    if version.delete_marker {
+        run.markers.push(reference(&version));
+        run.deleted = version.modified;
+        return None;
+    }
+    run.over = true;
+    let markers = std::mem::take(&mut run.markers);
+    let found = Undeletable { key: key.to_owned(), markers, deleted: run.deleted, version };
+    (!found.markers.is_empty()).then_some(found)
+}
+
+fn reference(version: &VersionSummary) -> VersionRef {
+    if version.null { VersionRef::Null } else { VersionRef::Id(version.id) }
+}
+
+fn removal(key: &str, marker: VersionRef) -> Deletion {
+    let which = match marker {
+        VersionRef::Null => Selector::Null,
+        VersionRef::Id(id) => Selector::Id(id),
+    };
+    Deletion { key: key.to_owned(), which, if_match: None }
+}

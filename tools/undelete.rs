@@ -1,0 +1,138 @@
+//! The command `undelete`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::{Value, json};
+use siltstone::base::{Clock, OsEntropy, SystemClock, Timestamp};
+use siltstone::fs::{Fs, OsFs};
+use siltstone::store::undelete::{Undeletable, UndeleteQuery};
+use siltstone::store::{Options, Store, StoreError, VersionRef};
+
+use crate::outcome::{Failure, Outcome};
+use crate::show;
+
+pub(crate) const HELP: &str = "\
+Where a bucket keeps versions, deleting an object only puts a delete marker above them. This removes the markers, so that
+the newest version below is current again. Keys with markers alone stay deleted. The server must be stopped.
+
+Examples:
+  siltstone-tools undelete photos --dry-run
+      List what could be taken back in the bucket photos.
+  siltstone-tools --data-dir /srv/objects undelete photos cats/tom.jpg
+  siltstone-tools undelete photos --prefix cats/ --since 2h
+      What was deleted below cats/ within the last two hours.
+  siltstone-tools undelete photos --since 2026-11-21T20:00:00Z --json
+
+Exit status:
+  0  done; there may have been nothing to be taken back
+  2  nothing was, or only what is listed; or wrong arguments";
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The bucket
+    bucket: String,
+
+    /// Only this key
+    #[arg(conflicts_with = "prefix")]
+    key: Option<String>,
+
+    /// Only keys that begin with it
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    prefix: String,
+
+    /// Only what was deleted then or later: a time such as 2026-11-21T20:00:00Z, or how long ago, such as 2h
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+
+    /// List what could be taken back, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// A time, or how long ago it was.
+#[derive(Debug, Clone, Copy)]
+struct Since(Timestamp);
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(time) = Timestamp::parse_iso8601(text) {
+            return Ok(Self(time));
+        }
+        let ago = humantime::parse_duration(text)
+            .map_err(|_| "write a time such as 2026-11-21T20:00:00Z, or how long ago, such as 2h")?;
+        let now = SystemClock.now().as_millis();
+        Ok(Self(Timestamp::from_millis(now.saturating_sub(ago.as_millis() as u64))))
+    }
+}
+
+/// Takes deletions back, or lists those that could be.
+pub(crate) fn run(
+    data_dir: &Path,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let Arguments { bucket, key, prefix, since, dry_run } = arguments;
+    let store = open(data_dir)?;
+    let query =
+        UndeleteQuery { prefix: prefix.clone(), key: key.clone(), since: since.map(|Since(time)| time) };
+    let mut written = Ok(());
+    let mut count = 0;
+    let done = store.undeletable(bucket, &query, &mut |found| {
+        if !dry_run {
+            store.undelete(bucket, found)?;
+        }
+        count += found.len();
+        if written.is_ok() {
+            written = found.iter().try_for_each(|found| tell(found, json, out));
+        }
+        Ok(())
+    });
+    store.close();
+    written?;
+    done.map_err(|error| refused(data_dir, bucket, &error))?;
+    if !json {
+        let what = if *dry_run { "could be undeleted" } else { "undeleted" };
+        writeln!(out, "{what}: {count}")?;
+    }
+    Ok(Outcome::Well)
+}
+
+/// Nothing is made where there is no store.
+fn open(data_dir: &Path) -> Result<Store, Failure> {
+    let refused = |error: &dyn std::fmt::Display| Failure::look(data_dir.display(), error);
+    let fs = OsFs::new(PathBuf::from(data_dir));
+    if fs.list("meta").map_err(|error| refused(&error))?.is_empty() {
+        return Err(refused(&"there is no store in it"));
+    }
+    Store::open(Arc::new(fs), Arc::new(SystemClock), &OsEntropy, Options::default()).map_err(|e| refused(&e))
+}
+
+fn refused(data_dir: &Path, bucket: &str, error: &StoreError) -> Failure {
+    match error {
+        StoreError::NoSuchBucket => Failure::look(bucket, error),
+        error => Failure::look(data_dir.display(), error),
+    }
+}
+
+fn tell(found: &Undeletable, json: bool, out: &mut dyn Write) -> std::io::Result<()> {
+    let Undeletable { key, markers, deleted, version } = found;
+    let id = if version.null { "null".to_owned() } else { version.id.to_string() };
+    if json {
+        let described = json!({
+            "key": key,
+            "deleted": deleted.to_string(),
+            "markers": markers.iter().map(VersionRef::to_string).collect::<Value>(),
+            "version": { "id": id, "modified": version.modified.to_string(), "size": version.size },
+        });
+        return show::json(out, &described);
+    }
+    let (size, modified) = (version.size, version.modified);
+    writeln!(out, "{key:?}: deleted {deleted}, version {id} of {modified}, {size} bytes")
+}
