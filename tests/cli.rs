@@ -84,13 +84,23 @@ impl Running {
         panic!("the server did not end: {}", self.said());
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The status line of the answer to an unsigned GET.
     pub(crate) fn get(&self, path: &str) -> String {
+        self.answer(path).lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// The answer to an unsigned GET.
+    pub(crate) fn answer(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        answer.lines().next().unwrap_or_default().to_owned()
+        answer
     }
 
     pub(crate) fn wait_until(&self, what: &str, holds: impl Fn(&Self) -> bool) {

@@ -1,6 +1,7 @@
 //! `siltstone-tools` as an operator runs it, on stores that the library made.
 
 mod backup;
+mod bench;
 mod dump;
 mod undelete;
 mod verify;

@@ -1,6 +1,7 @@
 //! The tools that look at a data directory from outside. This file alone reads the arguments and the environment.
 
 mod backup;
+mod bench;
 mod describe;
 mod dump;
 mod outcome;
@@ -95,6 +96,9 @@ enum Command {
     /// Take deletions back, where versions remain
     #[command(after_help = undelete::HELP)]
     Undelete(undelete::Arguments),
+    /// Put a load on a running S3 server and say what it does under it
+    #[command(after_help = bench::HELP)]
+    Bench(bench::Arguments),
     /// Print what is in files of the format, also in damaged ones
     #[command(after_help = DUMP_HELP)]
     Dump {
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Restore { from } => backup::restore(&line.data_dir, &from, line.json, &mut out),
         Command::Undelete(arguments) => undelete::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Bench(arguments) => bench::run(&arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };
     let done = done.and_then(|outcome| out.flush().map(|()| outcome).map_err(Failure::Output));

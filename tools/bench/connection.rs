@@ -1,0 +1,216 @@
+//! A connection to the server: requests go out as they are, answers are read to their end.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::requests::{self, Request};
+
+/// A server that is silent for so long will not answer any more.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The head of an answer.
+const HEAD_MAX_BYTES: usize = 64 * 1024;
+/// Header lines of an answer.
+const HEADERS_MAX: usize = 64;
+/// What of a body is kept: pages of listings and errors.
+const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// A connection that stays open between requests.
+pub(crate) struct Connection {
+    address: SocketAddr,
+    socket: TcpStream,
+    received: Vec<u8>,
+    /// Whether the next answer's body is kept.
+    keep: bool,
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The length of its body.
+    pub(crate) len: u64,
+    body: Vec<u8>,
+}
+
+/// What the head of an answer says.
+struct Head {
+    status: u16,
+    len: Option<u64>,
+    chunked: bool,
+    close: bool,
+    /// Bytes that it took.
+    taken: usize,
+}
+
+impl Answer {
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// What an answer that refuses says: the status, and the message of its error.
+    pub(crate) fn refusal(&self) -> String {
+        let message = requests::error_message(&self.text()).unwrap_or_default();
+        format!("the server answers {} {message}", self.status)
+    }
+}
+
+impl Connection {
+    /// Connects.
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
+        let socket = connect(address)?;
+        Ok(Self { address, socket, received: Vec::new(), keep: true })
+    }
+
+    /// Sends a request and reads the answer with its body.
+    pub(crate) fn exchange(&mut self, request: &Request<'_>) -> io::Result<Answer> {
+        self.keep = true;
+        self.run(request)
+    }
+
+    /// The same, but the body of a good answer is only counted.
+    pub(crate) fn exchange_counting(&mut self, request: &Request<'_>) -> io::Result<Answer> {
+        self.keep = false;
+        self.run(request)
+    }
+
+    /// An error leaves a connection of which nothing is known: the next request goes over a new one.
+    fn run(&mut self, request: &Request<'_>) -> io::Result<Answer> {
+        let answer = self.send(request).and_then(|()| self.receive(request.head_only));
+        let close = answer.as_ref().map_or(true, |(_, close)| *close);
+        if close {
+            self.received.clear();
+            self.socket = connect(self.address)?;
+        }
+        answer.map(|(answer, _)| answer)
+    }
+
+    fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
+        let (head, body) = (request.head.as_bytes(), &*request.body);
+        let sent = self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
+        if sent < head.len() {
+            self.socket.write_all(&head[sent..])?;
+        }
+        self.socket.write_all(&body[sent.saturating_sub(head.len()).min(body.len())..])
+    }
+
+    fn receive(&mut self, head_only: bool) -> io::Result<(Answer, bool)> {
+        let head = self.head()?;
+        let mut answer = Answer { status: head.status, len: 0, body: Vec::new() };
+        if head_only || matches!(head.status, 204 | 304) {
+            return Ok((answer, head.close));
+        }
+        match (head.len, head.chunked) {
+            (Some(len), false) => self.take(len, &mut answer)?,
+            (None, true) => self.take_chunks(&mut answer)?,
+            _ => return Err(malformed("an answer does not say where it ends")),
+        }
+        Ok((answer, head.close))
+    }
+
+    fn head(&mut self) -> io::Result<Head> {
+        loop {
+            if let Some(head) = parse(&self.received)? {
+                self.received.drain(..head.taken);
+                return Ok(head);
+            }
+            if self.received.len() > HEAD_MAX_BYTES {
+                return Err(malformed("the head of an answer does not end"));
+            }
+            self.more()?;
+        }
+    }
+
+    /// Takes so many bytes of a body.
+    fn take(&mut self, mut len: u64, answer: &mut Answer) -> io::Result<()> {
+        answer.len += len;
+        let keep = self.keep || answer.status >= 300;
+        while len > 0 {
+            if self.received.is_empty() {
+                self.more()?;
+            }
+            let count = self.received.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+            if keep && answer.body.len() + count <= KEPT_MAX_BYTES {
+                answer.body.extend_from_slice(&self.received[..count]);
+            }
+            self.received.drain(..count);
+            len -= count as u64;
+        }
+        Ok(())
+    }
+
+    fn take_chunks(&mut self, answer: &mut Answer) -> io::Result<()> {
+        loop {
+            let line = self.line()?;
+            let size = line.split(';').next().unwrap_or_default().trim();
+            let size = u64::from_str_radix(size, 16).map_err(|_| malformed("a chunk has no size"))?;
+            if size == 0 {
+                break;
+            }
+            self.take(size, answer)?;
+            if !self.line()?.is_empty() {
+                return Err(malformed("a chunk is longer than it says"));
+            }
+        }
+        while !self.line()?.is_empty() {}
+        Ok(())
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(end) = self.received.windows(2).position(|pair| pair == b"\r\n") {
+                let line = String::from_utf8_lossy(&self.received[..end]).into_owned();
+                self.received.drain(..end + 2);
+                return Ok(line);
+            }
+            if self.received.len() > HEAD_MAX_BYTES {
+                return Err(malformed("a line of an answer does not end"));
+            }
+            self.more()?;
+        }
+    }
+
+    fn more(&mut self) -> io::Result<()> {
+        let len = self.received.len();
+        self.received.resize(len + 256 * 1024, 0);
+        let read = self.socket.read(&mut self.received[len..]);
+        self.received.truncate(len + read.as_ref().copied().unwrap_or(0));
+        match read {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            other => other.map(|_| ()),
+        }
+    }
+}
+
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect_timeout(&address, SILENCE_MAX)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(SILENCE_MAX))?;
+    socket.set_write_timeout(Some(SILENCE_MAX))?;
+    Ok(socket)
+}
+
+/// The head at the start of `bytes`; `None` while its end is missing.
+fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
+    let mut lines = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut raw = httparse::Response::new(&mut lines);
+    let taken = match raw.parse(bytes).map_err(malformed)? {
+        httparse::Status::Complete(taken) => taken,
+        httparse::Status::Partial => return Ok(None),
+    };
+    let value = |name: &str| {
+        let line = raw.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
+        line.map(|line| String::from_utf8_lossy(line.value).trim().to_ascii_lowercase())
+    };
+    Ok(Some(Head {
+        status: raw.code.unwrap_or_default(),
+        len: value("content-length").and_then(|len| len.parse().ok()),
+        chunked: value("transfer-encoding").is_some_and(|coding| coding == "chunked"),
+        close: value("connection").is_some_and(|said| said == "close"),
+        taken,
+    }))
+}
+
+fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, why)
+}

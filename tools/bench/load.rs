@@ -1,0 +1,194 @@
+//! The load: so many clients at once, each in a thread, and what they see.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use siltstone::base::{Entropy, SeededEntropy};
+
+use super::Operation;
+use super::connection::Connection;
+use super::report::Result as Measured;
+use super::requests::{Bucket, Request};
+
+/// Latencies are kept in microseconds up to this one, with three digits.
+const LATENCY_MAX_MICROS: u64 = 10 * 60 * 1_000_000;
+
+/// The objects of one size, and the clients that work on them. Objects are numbered: those from `first` to before `end` are there.
+pub(crate) struct Load<'l> {
+    bucket: &'l Bucket,
+    address: SocketAddr,
+    size: u64,
+    clients: usize,
+    stopped: &'l AtomicBool,
+    first: AtomicU64,
+    end: AtomicU64,
+}
+
+/// What one client has seen.
+struct Seen {
+    latencies: Histogram<u64>,
+    bytes: u64,
+    /// What went wrong, and how often.
+    errors: BTreeMap<String, u64>,
+}
+
+/// What a client does next.
+enum Next<'b> {
+    Request(Request<'b>, u16),
+    /// There is nothing left to do it on.
+    End,
+}
+
+impl<'l> Load<'l> {
+    /// Nothing is there yet.
+    pub(crate) fn new(
+        bucket: &'l Bucket,
+        address: SocketAddr,
+        size: u64,
+        clients: usize,
+        stopped: &'l AtomicBool,
+    ) -> Self {
+        let (first, end) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { bucket, address, size, clients, stopped, first, end }
+    }
+
+    /// Whether the user wants no more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Puts objects until there are `count`.
+    ///
+    /// # Errors
+    /// In words, when one cannot be put.
+    pub(crate) fn fill_up(&self, count: u64) -> Result<(), String> {
+        let body = self.body(0);
+        let mut connection = Connection::open(self.address).map_err(|error| error.to_string())?;
+        while self.end.load(Ordering::Relaxed) - self.first.load(Ordering::Relaxed) < count
+            && !self.is_stopped()
+        {
+            let key = self.key(self.end.load(Ordering::Relaxed));
+            let answer =
+                connection.exchange(&self.bucket.put(&key, &body)).map_err(|error| error.to_string())?;
+            if answer.status != 200 {
+                return Err(format!("an object cannot be put: {}", answer.refusal()));
+            }
+            self.end.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Has all clients do `operation` for so long, or until there is nothing left to do it on.
+    pub(crate) fn measure(&self, operation: Operation, duration: Duration) -> Measured {
+        let begun = Instant::now();
+        let until = begun + duration;
+        let seen: Vec<Seen> = thread::scope(|scope| {
+            let client = |number| scope.spawn(move || self.client(number, operation, until));
+            let clients: Vec<_> = (0..self.clients as u64).map(client).collect();
+            clients.into_iter().map(|client| client.join().expect("a client does not panic")).collect()
+        });
+        let elapsed = begun.elapsed();
+        let mut all = Seen::new();
+        for one in seen {
+            all.add(one);
+        }
+        Measured {
+            operation,
+            size: self.size,
+            clients: self.clients,
+            elapsed,
+            latencies: all.latencies,
+            bytes: all.bytes,
+            errors: all.errors,
+        }
+    }
+
+    fn client(&self, number: u64, operation: Operation, until: Instant) -> Seen {
+        let mut seen = Seen::new();
+        let (body, random) = (self.body(number), SeededEntropy::new(number));
+        let mut connection = match Connection::open(self.address) {
+            Ok(connection) => connection,
+            Err(error) => {
+                seen.fail(error.to_string());
+                return seen;
+            }
+        };
+        while Instant::now() < until && !self.is_stopped() {
+            let Next::Request(request, expected) = self.next(operation, &body, &random) else { break };
+            let begun = Instant::now();
+            match connection.exchange_counting(&request) {
+                Ok(answer) if answer.status == expected => {
+                    seen.latencies.saturating_record(begun.elapsed().as_micros().max(1) as u64);
+                    seen.bytes += answer.len + request.body.len() as u64;
+                }
+                Ok(answer) => seen.fail(answer.status.to_string()),
+                Err(error) => {
+                    seen.fail(error.kind().to_string());
+                    // A server that takes no connection is not asked a thousand times a second.
+                    thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
+        seen
+    }
+
+    fn next<'b>(&self, operation: Operation, body: &'b [u8], random: &SeededEntropy) -> Next<'b> {
+        let some_key = || {
+            let first = self.first.load(Ordering::Relaxed);
+            let count = self.end.load(Ordering::Relaxed).saturating_sub(first).max(1);
+            self.key(first + random.next_u64() % count)
+        };
+        match operation {
+            Operation::Put => {
+                let key = self.key(self.end.fetch_add(1, Ordering::Relaxed));
+                Next::Request(self.bucket.put(&key, body), 200)
+            }
+            Operation::Get => Next::Request(self.bucket.object("GET", &some_key()), 200),
+            Operation::Head => Next::Request(self.bucket.object("HEAD", &some_key()), 200),
+            Operation::List => Next::Request(self.bucket.list(), 200),
+            Operation::Delete => {
+                let end = self.end.load(Ordering::Relaxed);
+                let take = |first: u64| (first < end).then_some(first + 1);
+                match self.first.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+                    Ok(first) => Next::Request(self.bucket.object("DELETE", &self.key(first)), 204),
+                    Err(_) => Next::End,
+                }
+            }
+        }
+    }
+
+    fn key(&self, number: u64) -> String {
+        format!("{}-{}/{number:012}", self.size, self.clients)
+    }
+
+    /// Bytes that do not compress.
+    fn body(&self, seed: u64) -> Vec<u8> {
+        let mut body = vec![0; self.size as usize];
+        SeededEntropy::new(seed).fill(&mut body);
+        body
+    }
+}
+
+impl Seen {
+    fn new() -> Self {
+        let latencies =
+            Histogram::new_with_max(LATENCY_MAX_MICROS, 3).expect("the range and the digits are valid");
+        Self { latencies, bytes: 0, errors: BTreeMap::new() }
+    }
+
+    fn fail(&mut self, what: String) {
+        *self.errors.entry(what).or_default() += 1;
+    }
+
+    fn add(&mut self, other: Self) {
+        self.latencies.add(other.latencies).expect("all histograms have one range");
+        self.bytes += other.bytes;
+        for (what, count) in other.errors {
+            *self.errors.entry(what).or_default() += count;
+        }
+    }
+}

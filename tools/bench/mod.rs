@@ -1,0 +1,201 @@
+//! The command `bench`: puts a load on a running S3 server and says what it does under it. A closed loop: each client sends its
+//! next request when it has the answer to the last one, over a connection of its own.
+
+mod connection;
+mod load;
+mod plot;
+mod report;
+mod requests;
+mod signer;
+
+use std::io::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use siltstone::base::{Entropy, OsEntropy};
+
+use crate::outcome::{Failure, Outcome};
+use connection::Connection;
+use load::Load;
+use report::Result as Measured;
+use requests::Bucket;
+use signer::Signer;
+
+pub(crate) const HELP: &str = "\
+Makes a bucket, measures each operation at each size and number of clients in turn, and removes the bucket with all
+that is in it, also after Ctrl-C. Requests are signed with AWS Signature Version 4, so that other S3 servers can be measured in
+the same way. The data directory is not looked at.
+
+Examples:
+  SILTSTONE_ACCESS_KEY=... SILTSTONE_SECRET_KEY=... siltstone-tools bench
+      Ten seconds for each of put, get, head, list and delete, with objects of 4 KiB and 16 clients.
+  siltstone-tools bench --sizes 4KiB,1MiB --clients 1,16,64 --operations put,get --duration 30s --plot bench.svg
+  siltstone-tools --json bench --endpoint http://192.0.2.7:9000 | jq '.results[] | [.operation, .per_second]'
+
+Exit status:
+  0  every request was answered as it should be
+  1  some were not: the table counts them
+  2  nothing could be measured, or wrong arguments";
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Operation {
+    /// PutObject under a new key
+    Put,
+    /// GetObject of a random object
+    Get,
+    /// HeadObject of a random object
+    Head,
+    /// ListObjectsV2, a page of 1,000 keys
+    List,
+    /// DeleteObject until none is left
+    Delete,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Get => "get",
+            Self::Head => "head",
+            Self::List => "list",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// What to measure, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where the server listens: http://HOST:PORT
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
+    endpoint: String,
+    /// Access key of a user who may make a bucket and fill it
+    #[arg(long, value_name = "KEY", env = "SILTSTONE_ACCESS_KEY", hide_env_values = true)]
+    access_key: String,
+    /// Its secret key
+    #[arg(long, value_name = "KEY", env = "SILTSTONE_SECRET_KEY", hide_env_values = true)]
+    secret_key: String,
+    /// Region that requests are signed for
+    #[arg(long, value_name = "NAME", default_value = "us-east-1")]
+    region: String,
+    /// Operations to measure, in the order of this list
+    #[arg(long, value_delimiter = ',', default_value = "put,get,head,list,delete")]
+    operations: Vec<Operation>,
+    /// Sizes of objects
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "4KiB")]
+    sizes: Vec<ByteSize>,
+    /// Numbers of clients
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    clients: Vec<u16>,
+    /// How long each operation is measured
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    duration: Duration,
+    /// Objects that there are at least before others than put are measured
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    objects: u64,
+    /// Draw throughput and latencies into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+/// Objects are made in memory, once for each client.
+const SIZE_MAX: ByteSize = ByteSize::mib(256);
+
+/// Measures, and writes what came of it.
+pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    if let Some(size) = arguments.sizes.iter().find(|size| **size > SIZE_MAX) {
+        return Err(Failure::look(size, format!("objects may have {SIZE_MAX} at most here")));
+    }
+    let (host, address) = resolve(&arguments.endpoint)?;
+    let signer = Signer::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
+    let bucket = Bucket { name: format!("bench-{:016x}", OsEntropy.next_u64()), host, signer };
+    let stopped = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped))?;
+    let mut connection = Connection::open(address).map_err(|why| Failure::look(&arguments.endpoint, why))?;
+    make(&bucket, &mut connection).map_err(|why| Failure::look(&arguments.endpoint, why))?;
+    let results = measure_all(arguments, &bucket, address, &stopped);
+    remove(&bucket, &mut connection)
+        .map_err(|why| Failure::look(format!("the bucket {} stays, with what is in it", bucket.name), why))?;
+    let results = results?;
+    report::write(&results, json, out)?;
+    if let Some(path) = &arguments.plot {
+        plot::draw(&results, path).map_err(|why| Failure::look(path.display(), why))?;
+    }
+    let failed = results.iter().any(|result| result.errors() > 0);
+    Ok(if failed { Outcome::Findings } else { Outcome::Well })
+}
+
+/// The host as the server is to see it, and where to connect to.
+fn resolve(endpoint: &str) -> Result<(String, SocketAddr), Failure> {
+    let host = endpoint.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    let host = host
+        .filter(|host| !host.is_empty() && !host.contains('/'))
+        .ok_or_else(|| Failure::look(endpoint, "the endpoint must be of the form http://HOST:PORT"))?;
+    let with_port = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        host.to_owned()
+    } else {
+        format!("{host}:80")
+    };
+    let mut addresses = with_port.to_socket_addrs().map_err(|why| Failure::look(endpoint, why))?;
+    let address = addresses.next().ok_or_else(|| Failure::look(endpoint, "the host has no address"))?;
+    Ok((host.to_owned(), address))
+}
+
+fn make(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
+    let answer = connection.exchange(&bucket.create()).map_err(|error| error.to_string())?;
+    match answer.status {
+        200 => Ok(()),
+        _ => Err(format!("the bucket cannot be made: {}", answer.refusal())),
+    }
+}
+
+fn measure_all(
+    arguments: &Arguments,
+    bucket: &Bucket,
+    address: SocketAddr,
+    stopped: &AtomicBool,
+) -> Result<Vec<Measured>, Failure> {
+    let mut operations = arguments.operations.clone();
+    operations.sort_unstable();
+    operations.dedup();
+    let mut results = Vec::new();
+    for size in &arguments.sizes {
+        for clients in &arguments.clients {
+            let load = Load::new(bucket, address, size.as_u64(), (*clients).into(), stopped);
+            for operation in &operations {
+                if *operation != Operation::Put {
+                    load.fill_up(arguments.objects).map_err(|why| Failure::look(&arguments.endpoint, why))?;
+                }
+                if load.is_stopped() {
+                    return Ok(results);
+                }
+                eprintln!("{} {size} with {clients} clients", operation.name());
+                results.push(load.measure(*operation, arguments.duration));
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// Removes the bucket with all that is in it, a page at a time.
+fn remove(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
+    loop {
+        let page = connection.exchange(&bucket.list()).map_err(|error| error.to_string())?;
+        let keys = requests::keys(&page.text())?;
+        if keys.is_empty() {
+            break;
+        }
+        let answer = connection.exchange(&bucket.delete_all(&keys)).map_err(|error| error.to_string())?;
+        if answer.status != 200 {
+            return Err(answer.refusal());
+        }
+    }
+    let answer = connection.exchange(&bucket.delete()).map_err(|error| error.to_string())?;
+    if answer.status == 204 { Ok(()) } else { Err(answer.refusal()) }
+}
