@@ -361,3 +361,16 @@ fn a_users_file_that_others_can_read_is_complained_about() {
     let (_, said) = Running::start(command).end(Signal::TERM);
     assert!(said.contains("chmod 600"), "{said}");
 }
+
+#[test]
+fn the_engine_tiny_http_serves_and_warns_where_strangers_may_reach_it() {
+    for (address, warned) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
+        let dir = TempDir::new().unwrap();
+        let mut command = siltstone(dir.path());
+        command.args(["--http-engine", "tiny_http", "--listen", address]);
+        let server = Running::start(command);
+        assert_eq!(server.get("/-/health"), "HTTP/1.1 200 OK");
+        let (status, said) = server.end(Signal::TERM);
+        assert_eq!((status, said.contains("no time-outs and no limit")), (Some(0), warned), "{said}");
+    }
+}

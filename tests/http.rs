@@ -7,3 +7,4 @@ pub(crate) mod harness;
 mod limits;
 mod responses;
 mod stopping;
+mod tiny;

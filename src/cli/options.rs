@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use siltstone::base::limits;
+use siltstone::http::EngineName;
 use siltstone::ops::EntityTags;
 use siltstone::s3::Dialect;
 
@@ -56,6 +57,10 @@ pub(crate) struct Options {
     /// What the ETag of a put is: the MD5 of its bytes, or, cheaper, their CRC-32 as HEX-1 [default: md5]
     #[arg(long, value_name = "NAME", env = "SILTSTONE_ETAG", global = true)]
     etag: Option<ETagName>,
+
+    /// What serves HTTP: direct, or tiny_http for use behind a proxy alone [default: direct]
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_HTTP_ENGINE", global = true)]
+    http_engine: Option<EngineFlag>,
 
     /// Threads that answer requests [default: 32]
     #[arg(long, value_name = "N", env = "SILTSTONE_WORKERS", global = true)]
@@ -106,6 +111,15 @@ enum ETagName {
     Crc,
 }
 
+/// An engine by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+enum EngineFlag {
+    Direct,
+    TinyHttp,
+}
+
 /// One region or more, each with a name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
@@ -130,6 +144,7 @@ pub(crate) struct Settings {
     pub(crate) xml_namespace: String,
     pub(crate) metrics: bool,
     pub(crate) entity_tags: EntityTags,
+    pub(crate) http_engine: EngineName,
     pub(crate) workers: usize,
     pub(crate) queue_len: usize,
     pub(crate) connections_max: usize,
@@ -166,6 +181,7 @@ impl Options {
             xml_namespace: self.xml_namespace.or(other.xml_namespace),
             metrics: self.metrics.or(other.metrics),
             etag: self.etag.or(other.etag),
+            http_engine: self.http_engine.or(other.http_engine),
             workers: self.workers.or(other.workers),
             queue: self.queue.or(other.queue),
             max_connections: self.max_connections.or(other.max_connections),
@@ -197,6 +213,7 @@ impl From<Options> for Settings {
                 .unwrap_or_else(|| "http://s3.amazonaws.com/doc/2006-03-01/".to_owned()),
             metrics: set.metrics.unwrap_or(true),
             entity_tags: set.etag.map_or(EntityTags::Md5, ETagName::entity_tags),
+            http_engine: set.http_engine.map_or(EngineName::Direct, EngineFlag::engine),
             workers: count(set.workers, limits::WORKERS_DEFAULT),
             queue_len: count(set.queue, limits::QUEUE_LEN_DEFAULT),
             connections_max: count(set.max_connections, limits::CONNECTIONS_MAX_DEFAULT),
@@ -223,6 +240,15 @@ impl ETagName {
         match self {
             Self::Md5 => EntityTags::Md5,
             Self::Crc => EntityTags::Crc,
+        }
+    }
+}
+
+impl EngineFlag {
+    fn engine(self) -> EngineName {
+        match self {
+            Self::Direct => EngineName::Direct,
+            Self::TinyHttp => EngineName::TinyHttp,
         }
     }
 }
@@ -310,7 +336,7 @@ mod tests {
     }
 
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
-        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
+        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nlog_level = 'off'";
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use log::{error, info};
+use log::{error, info, warn};
 use siltstone::auth::Authenticator;
 use siltstone::base::{Clock, OsEntropy, SystemClock};
 use siltstone::fs::OsFs;
-use siltstone::http::{Config, Outcome, Server};
+use siltstone::http::{Config, EngineName, Outcome, Server};
 use siltstone::ops::{Context, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{self, Service};
@@ -34,6 +34,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     let users = users_file.read().map_err(Failure::start)?;
     let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
     let service = service(settings, Arc::clone(&store), Arc::clone(&authenticator), Arc::clone(&clock));
+    warn_of_engine(settings);
     let server = Server::bind(config(settings), clock, Arc::new(service))
         .map_err(|e| Failure::start(format!("cannot listen on {}: {e}", settings.listen)))?;
     let stop = server.handle();
@@ -92,12 +93,24 @@ fn service(
 
 fn config(settings: &Settings) -> Config {
     Config {
+        engine: settings.http_engine,
         workers: settings.workers,
         queue_len: settings.queue_len,
         connections_max: connections_that_fit(settings.connections_max),
         idle_deadline: settings.idle_timeout,
         shutdown_timeout: settings.shutdown_timeout,
         ..Config::new(settings.listen)
+    }
+}
+
+/// The crate tiny_http takes whatever comes: there is no limit to the memory and the threads that a stranger can have it use.
+fn warn_of_engine(settings: &Settings) {
+    if settings.http_engine == EngineName::TinyHttp && !settings.listen.ip().is_loopback() {
+        warn!(
+            "the engine tiny_http listens on {}: it has no time-outs and no limit of connections, threads and memory, so \
+             that whoever reaches it can stop it; put a proxy in front or use the engine direct",
+            settings.listen
+        );
     }
 }
 
@@ -114,7 +127,7 @@ fn reload(users_file: &UsersFile, authenticator: &Authenticator) {
 
 fn report(outcome: Outcome) {
     let Outcome { requests_answered, connections_accepted, connections_cut, .. } = outcome;
-    info!(
-        "answered {requests_answered} requests on {connections_accepted} connections, {connections_cut} of them cut"
-    );
+    let connections =
+        connections_accepted.map_or_else(String::new, |count| format!(" on {count} connections"));
+    info!("answered {requests_answered} requests{connections}, {connections_cut} connections were cut");
 }

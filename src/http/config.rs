@@ -6,9 +6,22 @@ use std::time::Duration;
 
 use crate::base::limits;
 
+/// Which engine serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EngineName {
+    /// The one made for ports that strangers reach.
+    #[default]
+    Direct,
+    /// The crate tiny_http, for use behind a proxy. Of the settings it knows `listen`, `workers`, `head_max_bytes`,
+    /// `headers_max` and `shutdown_timeout`.
+    TinyHttp,
+}
+
 /// The settings of an engine. [`Config::new`] gives values for a host with 512 MB of memory.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// Which engine it is.
+    pub engine: EngineName,
     /// Where to listen; port 0 lets the system choose one.
     pub listen: SocketAddr,
     /// Threads that handle requests, so also requests handled at a time.
@@ -44,6 +57,7 @@ impl Config {
     /// The defaults, listening on `listen`.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
+            engine: EngineName::default(),
             listen,
             workers: limits::WORKERS_DEFAULT,
             queue_len: limits::QUEUE_LEN_DEFAULT,

@@ -17,7 +17,7 @@ fn copy<'s>(server: &'s Server, source: &str, target: &str) -> Asked<'s> {
 fn with_source() -> Server {
     let server = Server::new();
     let asked = server.request("PUT", "/b/k").body(b"body").header("Content-Type", "text/plain");
-    let asked = asked.header("Cache-Control", "no-store").header("p-meta-colour", "grün");
+    let asked = asked.header("Cache-Control", "no-store").header("p-meta-colour", "green");
     let asked = asked.header("p-tagging", "a=1&b=2").header("p-checksum-crc32", crc32("body"));
     assert_eq!(asked.send().status, 200);
     server
@@ -52,7 +52,7 @@ fn a_copy_has_all_that_its_source_has() {
         assert_eq!((get.text(), get.header("ETag")), ("body", Some(etag.as_str())));
         assert_eq!(get.header("Content-Type"), Some("text/plain"));
         assert_eq!(get.header("Cache-Control"), Some("no-store"));
-        assert_eq!(get.header("p-meta-colour"), Some("grün"));
+        assert_eq!(get.header("p-meta-colour"), Some("green"));
         assert_eq!(get.header("p-checksum-crc32"), Some(crc32("body").as_str()));
         assert_eq!(get.header("p-tagging-count"), Some("2"));
         assert_eq!(tags(&server, "/b/copy"), tags(&server, "/b/k"));
@@ -79,7 +79,7 @@ fn metadata_is_kept_or_replaced_as_directed() {
         server.head("/b/copy")
     };
     let kept = directed("COPY");
-    assert_eq!((kept.header("p-meta-colour"), kept.header("p-meta-size")), (Some("grün"), None));
+    assert_eq!((kept.header("p-meta-colour"), kept.header("p-meta-size")), (Some("green"), None));
     let replaced = directed("REPLACE");
     assert_eq!((replaced.header("p-meta-colour"), replaced.header("p-meta-size")), (None, Some("L")));
     assert_eq!(replaced.header("Content-Language"), Some("de"));
@@ -98,7 +98,7 @@ fn tags_are_kept_or_replaced_as_directed() {
     };
     assert_eq!(directed("COPY"), tags(&server, "/b/k"));
     assert_eq!(directed("REPLACE"), [("c".to_owned(), "3".to_owned())]);
-    assert_eq!(server.head("/b/copy").header("p-meta-colour"), Some("grün"));
+    assert_eq!(server.head("/b/copy").header("p-meta-colour"), Some("green"));
 }
 
 #[test]

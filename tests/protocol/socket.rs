@@ -39,8 +39,9 @@ pub(super) enum Payload<'b> {
 }
 
 impl Socket {
-    pub(super) fn serve(handler: Arc<dyn Handler>) -> Self {
+    pub(super) fn serve(engine: http::EngineName, handler: Arc<dyn Handler>) -> Self {
         let mut config = http::Config::new(([127, 0, 0, 1], 0).into());
+        config.engine = engine;
         config.workers = 2;
         let server = http::Server::bind(config, Arc::new(SystemClock), handler).unwrap();
         let (address, handle) = (server.local_addr(), server.handle());

@@ -1,4 +1,5 @@
-//! Every rule again, over a real socket, in each dialect: this binary runs its own tests with another harness.
+//! Every rule again, over a real socket, with each engine in each dialect: this binary runs its own tests with another
+//! harness.
 
 use std::process::Command;
 
@@ -6,16 +7,31 @@ use siltstone::s3::Dialect;
 
 use super::harness::{DIALECT, TRANSPORT};
 
-fn run_all(dialect: Dialect) {
+/// What the engine tiny_http cannot keep, and why.
+const NOT_BY_TINY_HTTP: [&str; 8] = [
+    // Its crate drops a connection on which a header line is not ASCII.
+    "protocol::conditions::a_condition_that_cannot_be_read_is_not_ignored",
+    "protocol::hostile::no_request_makes_the_service_panic_or_answer_with_nonsense",
+    "protocol::put::metadata_and_standard_headers_come_back",
+    "protocol::put::metadata_that_is_no_text_is_refused",
+    // It can answer only after it has asked for the body, and a body above the limit it refuses by itself.
+    "protocol::errors::every_error_is_raised_but_those_of_the_engines",
+    "protocol::multipart::complete::a_list_of_ten_thousand_parts_with_checksums_is_read",
+    "protocol::put::more_than_five_gibibytes_are_refused_unread",
+    "protocol::versioning::a_configuration_above_a_mebibyte_is_refused_unread",
+];
+
+fn run_all(engine: &str, dialect: Dialect, skipped: &[&str]) {
     let name = dialect.header_prefix();
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["protocol::", "--skip", "protocol::wire", "--test-threads", "2"])
-        .env(TRANSPORT, "socket")
+        .args(["protocol::", "--test-threads", "2", "--skip", "protocol::wire"])
+        .args(skipped.iter().flat_map(|test| ["--skip", test]))
+        .env(TRANSPORT, engine)
         .env(DIALECT, name)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "over a socket, in the dialect of {name}:\n{text}");
+    assert!(output.status.success(), "by {engine}, in the dialect of {name}:\n{text}");
     let passed =
         text.lines().find_map(|line| line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse().ok());
     assert!(passed.is_some_and(|passed: u32| passed > 100), "tests ran:\n{text}");
@@ -23,10 +39,20 @@ fn run_all(dialect: Dialect) {
 
 #[test]
 fn every_rule_holds_over_a_socket_in_the_services_own_dialect() {
-    run_all(Dialect::Svc);
+    run_all("direct", Dialect::Svc, &[]);
 }
 
 #[test]
 fn every_rule_holds_over_a_socket_in_the_dialect_of_aws() {
-    run_all(Dialect::Aws);
+    run_all("direct", Dialect::Aws, &[]);
+}
+
+#[test]
+fn the_rules_hold_by_tiny_http_in_the_services_own_dialect() {
+    run_all("tiny_http", Dialect::Svc, &NOT_BY_TINY_HTTP);
+}
+
+#[test]
+fn the_rules_hold_by_tiny_http_in_the_dialect_of_aws() {
+    run_all("tiny_http", Dialect::Aws, &NOT_BY_TINY_HTTP);
 }

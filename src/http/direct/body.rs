@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::chunked::{Chunks, Next};
-use super::fields::{BodyFraming, refused};
 use super::inbox::Inbox;
 use super::pace::Pace;
 use super::stream::Stream;
 use super::wire::{receive, transmit};
 use crate::base::limits;
+use crate::http::fields::{BodyFraming, refused};
 use crate::s3::{BodyRead, ErrorCode, S3Error};
 
 /// What asks a waiting client for the body (RFC 9110, section 15.2.1).

@@ -1,8 +1,8 @@
 //! The chunked transfer coding (RFC 9112, section 7.1): where the data is among the framing. Extensions and trailer
 //! lines are read past; nothing of S3 is said in them.
 
-use super::fields::refused;
 use crate::base::limits;
+use crate::http::fields::refused;
 use crate::s3::S3Error;
 
 /// Where in a chunked body the next byte stands.

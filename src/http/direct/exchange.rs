@@ -1,16 +1,21 @@
 //! One request and its response.
 
+use std::io;
 use std::sync::Arc;
 
 use super::body::RequestBody;
-use super::fields::{BodyFraming, refused};
-use super::head::{self, Head};
+use super::head;
 use super::inbox::Inbox;
 use super::lot::Connection;
-use super::outbox::{Failure, Manner, Outbox, Recipient};
 use super::pace::Pace;
-use super::response::{Asked, Framing};
-use super::shared::{Shared, guarded};
+use super::shared::Shared;
+use super::stream::Stream;
+use super::wire::transmit;
+use crate::http::fields::{BodyFraming, refused};
+use crate::http::guarded::guarded;
+use crate::http::outbox::{Failure, Manner, Outbox, Recipient};
+use crate::http::request::Head;
+use crate::http::response::{Asked, Framing};
 use crate::s3::{Body, ErrorCode, Method, Request, Response, S3Error};
 
 /// What becomes of a connection after an exchange.
@@ -35,6 +40,22 @@ pub(super) struct Exchange {
     /// Whether the response to the current request has begun to go out.
     begun: bool,
     asked: Asked,
+}
+
+/// The client that a response goes to.
+struct Peer<'w> {
+    stream: &'w Stream,
+    /// How long it may keep us waiting.
+    pace: Pace<'w>,
+    /// Set before the first byte goes out.
+    begun: &'w mut bool,
+}
+
+impl Recipient for Peer<'_> {
+    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
+        *self.begun = true;
+        transmit(self.stream, parts, &mut self.pace)
+    }
 }
 
 impl Exchange {
@@ -123,7 +144,7 @@ impl Exchange {
         let manner = Manner { asked: *asked, framing, close: close || framing == Framing::UntilClose };
         let pace =
             Pace::new(&*shared.clock, shared.config.write_patience, shared.config.rate_min_bytes_per_sec);
-        let mut to = Recipient { stream: &connection.stream, pace, begun };
+        let mut to = Peer { stream: &connection.stream, pace, begun };
         match outbox.send(&mut to, response, manner, shared.clock.now()) {
             Ok(()) if manner.close => After::Drain,
             Ok(()) => After::KeepOpen,

@@ -1,9 +1,9 @@
 //! The engine's readers of bytes, opened to the fuzzers (`tests/fuzz`) and part of no other build.
 
 use super::chunked::{Chunks, Next};
-use super::fields::BodyFraming;
 use super::head;
 use crate::base::limits::HEADERS_MAX;
+use crate::http::fields::BodyFraming;
 use crate::s3::{Headers, Method, S3Error};
 
 /// A request head that was read.

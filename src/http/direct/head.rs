@@ -1,35 +1,12 @@
-//! The head of a request: from bytes to a value that cannot be wrong. Stricter than the parser below it, which takes
-//! line feeds for line ends and knows nothing of framing.
+//! The head of a request, found and read among bytes. Stricter than the parser below it, which takes line feeds for line
+//! ends.
 
 use std::mem::MaybeUninit;
 
-use super::fields::{BodyFraming, Fields, refused};
-use super::target::Target;
 use crate::base::limits;
-use crate::s3::{ErrorCode, Headers, Method, S3Error};
-
-/// A request head and what it says about the bytes behind it.
-#[derive(Debug)]
-pub(super) struct Head {
-    /// The method.
-    pub(super) method: Method,
-    /// The path as sent.
-    pub(super) path: String,
-    /// The query as sent.
-    pub(super) query: String,
-    /// The header lines.
-    pub(super) headers: Headers,
-    /// How the body ends.
-    pub(super) body: BodyFraming,
-    /// Whether the client waits to be asked for the body.
-    pub(super) expects_continue: bool,
-    /// Whether the client wants to keep the connection.
-    pub(super) keep_alive: bool,
-    /// Whether the client speaks HTTP/1.0.
-    pub(super) http10: bool,
-    /// The bytes that the head took.
-    pub(super) len: usize,
-}
+use crate::http::fields::refused;
+use crate::http::request::{Head, RequestLine};
+use crate::s3::{ErrorCode, S3Error};
 
 /// Whether `bytes` hold a whole head, or enough to see that they never will; `parse` then has an answer. The first
 /// `searched` bytes are known not to.
@@ -86,39 +63,8 @@ fn judge(raw: &httparse::Request<'_, '_>, len: usize) -> Result<Head, S3Error> {
     let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
         return Err(refused("The request line is incomplete."));
     };
-    let target = Target::parse(target, method)?;
-    let http10 = version == 0;
-    let (headers, fields) = read_lines(raw.headers, &target, len)?;
-    Ok(Head {
-        method: Method::from_token(method),
-        path: target.path.to_owned(),
-        query: target.query.to_owned(),
-        headers,
-        body: fields.body(http10)?,
-        expects_continue: fields.expects_continue(http10),
-        keep_alive: fields.keep_alive(http10),
-        http10,
-        len,
-    })
-}
-
-/// The header lines, and what those say that matter here. Names and values are together shorter than the head, so
-/// its length is room enough for them.
-fn read_lines(
-    lines: &[httparse::Header<'_>],
-    target: &Target<'_>,
-    head_len: usize,
-) -> Result<(Headers, Fields), S3Error> {
-    let mut headers = Headers::with_capacity(lines.len(), head_len);
-    let mut fields = Fields::default();
-    for line in lines {
-        fields.note(line.name, line.value)?;
-        match target.authority {
-            Some(host) if line.name.eq_ignore_ascii_case("host") => headers.push("host", host.as_bytes()),
-            _ => headers.push(line.name, line.value),
-        }
-    }
-    Ok((headers, fields))
+    let lines = raw.headers.iter().map(|line| (line.name, line.value));
+    Head::judge(RequestLine { method, target, http10: version == 0 }, lines, len)
 }
 
 /// What a method may begin with (RFC 9110, section 5.6.2, "tchar").
@@ -131,6 +77,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::http::fields::BodyFraming;
+    use crate::s3::Method;
 
     fn parsed(bytes: &[u8]) -> Result<Option<Head>, S3Error> {
         parse(bytes, limits::HEADERS_MAX)

@@ -17,8 +17,8 @@
 //! | poller, acceptor | connections that no worker has; limits of time and number |
 //! | worker | the life of a worker; who has precedence |
 //! | exchange | one request and its response |
-//! | body, outbox | reading the one and sending the other |
-//! | head, target, fields, chunked, response | HTTP as bytes: no socket, no clock |
+//! | body | reading what comes behind a head |
+//! | head, chunked | HTTP as bytes: no socket, no clock |
 //! | lot | the open connections |
 //! | wire, stream, readiness, pace, inbox | sockets, patience and buffers |
 //!
@@ -28,20 +28,16 @@ mod acceptor;
 mod body;
 mod chunked;
 mod exchange;
-mod fields;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod head;
 mod inbox;
 mod lot;
-mod outbox;
 mod pace;
 mod poller;
 mod readiness;
-mod response;
 mod shared;
 mod stream;
-mod target;
 mod wire;
 mod worker;
 
@@ -58,10 +54,11 @@ use self::acceptor::Acceptor;
 use self::lot::{Held, Lot};
 use self::poller::Poller;
 use self::readiness::Readiness;
-use self::shared::{Shared, guarded};
+use self::shared::Shared;
 use self::worker::Worker;
+use super::guarded::guarded;
+use super::{Config, Engine, Handle, Outcome, Stop};
 use crate::base::Clock;
-use crate::http::{Config, Outcome};
 use crate::s3::Handler;
 
 /// Connections that the system keeps until they are accepted; it may keep fewer.
@@ -73,36 +70,33 @@ const LAST_PART: u32 = 10;
 /// How long the server waits at its end for clients that have been told all.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
-/// A server that is bound to its address.
-pub struct Server {
+/// An engine that is bound to its address.
+pub(super) struct Server {
     listener: TcpListener,
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
-/// Stops a server, from any thread.
-#[derive(Debug, Clone)]
-pub struct Handle {
+/// What ends the waiting of the poller.
+#[derive(Debug)]
+struct Bell {
     stopping: Arc<AtomicBool>,
     readiness: Arc<Readiness>,
 }
 
-impl Handle {
-    /// Gives the order to stop and returns at once: the server accepts nothing more, finishes what runs, and `run`
-    /// returns. A second order changes nothing.
-    pub fn shutdown(&self) {
+impl Stop for Bell {
+    fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.readiness.ring();
     }
 }
 
 impl Server {
-    /// Binds the address. From here on the system takes connections; they are served by `run`.
+    /// Binds the address.
     ///
     /// # Errors
-    /// `InvalidInput` for settings out of bounds, `AddrInUse` and the like from the system.
-    pub fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
-        config.check()?;
+    /// As `http::Server::bind`.
+    pub(super) fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = TcpListener::bind(config.listen)?;
         listener.set_nonblocking(true)?;
         rustix::net::listen(&listener, BACKLOG)?;
@@ -119,25 +113,21 @@ impl Server {
         };
         Ok(Self { listener, address, shared: Arc::new(shared) })
     }
+}
 
-    /// The address that it is bound to, with the port that the system chose.
-    pub fn local_addr(&self) -> SocketAddr {
+impl Engine for Server {
+    fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// What stops it.
-    pub fn handle(&self) -> Handle {
+    fn handle(&self) -> Handle {
         let shared = &self.shared;
-        Handle { stopping: Arc::clone(&shared.stopping), readiness: Arc::clone(&shared.readiness) }
+        Handle::new(Bell { stopping: Arc::clone(&shared.stopping), readiness: Arc::clone(&shared.readiness) })
     }
 
-    /// Serves in this thread and the workers until the order to stop, then for as long as it takes to finish what
-    /// runs, but no longer than the shutdown time of the settings: connections that are still open then are ended,
+    /// Serves in this thread and the workers. When the shutdown time is over, connections that are still open are ended,
     /// and a worker that does not come back even so is left behind.
-    ///
-    /// # Errors
-    /// When no worker can be started, or the system can no longer tell which sockets are ready.
-    pub fn run(self) -> io::Result<Outcome> {
+    fn run(self: Box<Self>) -> io::Result<Outcome> {
         let shared = self.shared;
         let (queue, requests) = bounded(shared.config.queue_len);
         let acceptor = Acceptor::new(self.listener, Arc::clone(&shared.readiness))?;
@@ -161,7 +151,7 @@ fn stop(shared: &Shared, poller: &mut Poller, crew: &mut Crew, accepted: u64) ->
     let last = end.min(shared.deadline_in(FAREWELL_MAX));
     poller.wind_down(last, || crew.muster() == 0 && shared.lot.census().draining == 0)?;
     Ok(Outcome {
-        connections_accepted: accepted,
+        connections_accepted: Some(accepted),
         requests_answered: crew.answered,
         connections_cut,
         workers_left: crew.at_work,

@@ -12,10 +12,11 @@ use super::acceptor::Acceptor;
 use super::head;
 use super::lot::{Held, Purpose};
 use super::readiness::{Event, Token, Watch};
-use super::response::{Asked, DateLine, render_last};
-use super::shared::{Shared, guarded};
+use super::shared::Shared;
 use super::stream::{Stream, is_wait};
 use crate::base::limits;
+use crate::http::guarded::guarded;
+use crate::http::response::{Asked, DateLine, render_last};
 use crate::s3::{ErrorCode, S3Error};
 
 /// The bounds of the time between two looks at the deadlines.

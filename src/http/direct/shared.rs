@@ -1,6 +1,5 @@
 //! What the poller and the workers of one engine have in common.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -39,14 +38,4 @@ impl Shared {
     pub(super) fn deadline_in(&self, time: Duration) -> Instant {
         self.clock.instant() + time
     }
-}
-
-/// The outcome of a call into the handler; `None` if it has panicked. What it leaves behind is its own affair: the
-/// handler is shared by all workers and must be fit for use after a panic, as locks that are poisoned are.
-pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Option<T> {
-    let outcome = catch_unwind(AssertUnwindSafe(call));
-    if outcome.is_err() {
-        ::log::error!("a request has made the server panic; it goes on");
-    }
-    outcome.ok()
 }

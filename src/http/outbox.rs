@@ -2,10 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::pace::Pace;
 use super::response::{Asked, DateLine, Framing, write_head};
-use super::stream::Stream;
-use super::wire::transmit;
 use crate::base::{Timestamp, limits};
 use crate::s3::{BodySource, Response, ResponseBody};
 
@@ -19,20 +16,13 @@ pub(super) enum Failure {
 }
 
 /// Whom a response goes to.
-pub(super) struct Recipient<'w> {
-    /// The connection.
-    pub(super) stream: &'w Stream,
-    /// How long it may keep us waiting.
-    pub(super) pace: Pace<'w>,
-    /// Set before the first byte goes out: from then on no other response can take the place of this one.
-    pub(super) begun: &'w mut bool,
-}
-
-impl Recipient<'_> {
-    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<(), Failure> {
-        *self.begun = true;
-        transmit(self.stream, parts, &mut self.pace).map_err(|_| Failure::Client)
-    }
+pub(super) trait Recipient {
+    /// Sends all of `parts`, one behind the other, and keeps nothing back. From the first call on no other response can
+    /// take the place of this one.
+    ///
+    /// # Errors
+    /// The client is gone or takes nothing.
+    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()>;
 }
 
 /// How a response is sent beyond what it says itself.
@@ -59,10 +49,10 @@ impl Outbox {
     /// Sends a response at the time `now`.
     ///
     /// # Errors
-    /// Where `to` says that it has begun, the client has a part, and the connection must be cut.
+    /// Where anything has been put, the client has a part, and the connection must be cut.
     pub(super) fn send(
         &mut self,
-        to: &mut Recipient<'_>,
+        to: &mut impl Recipient,
         response: Response,
         manner: Manner,
         now: Timestamp,
@@ -71,19 +61,19 @@ impl Outbox {
         head.clear();
         write_head(head, &response, manner.framing, manner.asked, manner.close, date.at(now));
         match (manner.framing, response.body) {
-            (Framing::Length(_), ResponseBody::Bytes(body)) => to.put([head, &body]),
+            (Framing::Length(_), ResponseBody::Bytes(body)) => to.put([head, &body]).map_err(gone),
             (Framing::Length(length), ResponseBody::Stream { source, .. }) => {
                 send_counted(to, head, grown(piece), source, length)
             }
             (Framing::Chunked, ResponseBody::Stream { source, .. }) => {
-                to.put([head])?;
+                to.put([head]).map_err(gone)?;
                 send_chunks(to, grown(piece), source)
             }
             (Framing::UntilClose, ResponseBody::Stream { source, .. }) => {
-                to.put([head])?;
+                to.put([head]).map_err(gone)?;
                 send_rest(to, grown(piece), source)
             }
-            _ => to.put([head]),
+            _ => to.put([head]).map_err(gone),
         }
     }
 }
@@ -97,7 +87,7 @@ fn grown(piece: &mut Vec<u8>) -> &mut [u8] {
 /// Sends `length` bytes, the first piece together with the head. The last piece goes out only after the source has said
 /// that it is at its end: whatever it finds there, the client cannot take the body for complete.
 fn send_counted(
-    to: &mut Recipient<'_>,
+    to: &mut impl Recipient,
     mut head: &[u8],
     piece: &mut [u8],
     mut source: Box<dyn BodySource>,
@@ -111,7 +101,7 @@ fn send_counted(
         if left == 0 && read(&mut *source, &mut [0])? > 0 {
             return Err(broken("the source holds more than its length"));
         }
-        to.put([head, &piece[..count]])?;
+        to.put([head, &piece[..count]]).map_err(gone)?;
         if left == 0 {
             return Ok(());
         }
@@ -121,7 +111,7 @@ fn send_counted(
 
 /// Sends what the source gives as soon as it gives it, each time as one chunk.
 fn send_chunks(
-    to: &mut Recipient<'_>,
+    to: &mut impl Recipient,
     piece: &mut [u8],
     mut source: Box<dyn BodySource>,
 ) -> Result<(), Failure> {
@@ -131,7 +121,7 @@ fn send_chunks(
         size_line.clear();
         write!(size_line, "{count:x}\r\n").expect("a vector takes every byte");
         // The last chunk is empty, and an empty trailer section follows: it looks like any other.
-        to.put([&size_line, &piece[..count], b"\r\n"])?;
+        to.put([&size_line, &piece[..count], b"\r\n"]).map_err(gone)?;
         if count == 0 {
             return Ok(());
         }
@@ -140,14 +130,14 @@ fn send_chunks(
 
 /// Sends what the source gives as soon as it gives it.
 fn send_rest(
-    to: &mut Recipient<'_>,
+    to: &mut impl Recipient,
     piece: &mut [u8],
     mut source: Box<dyn BodySource>,
 ) -> Result<(), Failure> {
     loop {
         match read(&mut *source, piece)? {
             0 => return Ok(()),
-            count => to.put([&piece[..count]])?,
+            count => to.put([&piece[..count]]).map_err(gone)?,
         }
     }
 }
@@ -166,6 +156,12 @@ fn fill(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<(), Failure> {
 
 fn read(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<usize, Failure> {
     source.read(buf).map_err(Failure::Source)
+}
+
+// By value, as `map_err` hands it over.
+#[allow(clippy::needless_pass_by_value)]
+fn gone(_: io::Error) -> Failure {
+    Failure::Client
 }
 
 fn broken(what: &str) -> Failure {

@@ -1,0 +1,85 @@
+//! The head of a request: what a parser found, made into a value that cannot be wrong.
+
+use super::fields::{BodyFraming, Fields};
+use super::target::Target;
+use crate::s3::{Headers, Method, S3Error};
+
+/// A request head and what it says about the bytes behind it.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// The method.
+    pub(super) method: Method,
+    /// The path as sent.
+    pub(super) path: String,
+    /// The query as sent.
+    pub(super) query: String,
+    /// The header lines.
+    pub(super) headers: Headers,
+    /// How the body ends.
+    pub(super) body: BodyFraming,
+    /// Whether the client waits to be asked for the body.
+    pub(super) expects_continue: bool,
+    /// Whether the client wants to keep the connection.
+    pub(super) keep_alive: bool,
+    /// Whether the client speaks HTTP/1.0.
+    pub(super) http10: bool,
+    /// The bytes that the head took.
+    pub(super) len: usize,
+}
+
+/// The parts of a request line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestLine<'a> {
+    /// The method as sent.
+    pub(super) method: &'a str,
+    /// The target as sent.
+    pub(super) target: &'a str,
+    /// Whether the client speaks HTTP/1.0.
+    pub(super) http10: bool,
+}
+
+impl Head {
+    /// What `line` and the header `lines` say together. The head took `len` bytes.
+    ///
+    /// # Errors
+    /// `InvalidRequest` or `InvalidURI` for what is malformed or could be understood in two ways.
+    pub(super) fn judge<'a>(
+        line: RequestLine<'_>,
+        lines: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
+        len: usize,
+    ) -> Result<Self, S3Error> {
+        let RequestLine { method, target, http10 } = line;
+        let target = Target::parse(target, method)?;
+        let (headers, fields) = read_lines(lines, &target, len)?;
+        Ok(Self {
+            method: Method::from_token(method),
+            path: target.path.to_owned(),
+            query: target.query.to_owned(),
+            headers,
+            body: fields.body(http10)?,
+            expects_continue: fields.expects_continue(http10),
+            keep_alive: fields.keep_alive(http10),
+            http10,
+            len,
+        })
+    }
+}
+
+/// The header lines, and what those say that matter here. Names and values are together shorter than the head, so
+/// its length is room enough for them.
+fn read_lines<'a>(
+    lines: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
+    target: &Target<'_>,
+    head_len: usize,
+) -> Result<(Headers, Fields), S3Error> {
+    let mut headers = Headers::with_capacity(lines.len(), head_len);
+    let mut fields = Fields::default();
+    for (name, value) in lines {
+        fields.note(name, value)?;
+        match target.authority {
+            Some(host) if name.eq_ignore_ascii_case("host") => headers.push("host", host.as_bytes()),
+            _ => headers.push(name, value),
+        }
+    }
+    Ok((headers, fields))
+}

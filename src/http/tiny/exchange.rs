@@ -1,0 +1,183 @@
+//! One request and its response.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tiny_http::Request;
+
+use super::Shared;
+use super::body::RequestBody;
+use super::gate;
+use super::line::Line;
+use crate::base::limits;
+use crate::http::fields::BodyFraming;
+use crate::http::guarded::guarded;
+use crate::http::outbox::{Failure, Manner, Outbox, Recipient};
+use crate::http::request::Head;
+use crate::http::response::{Asked, Framing};
+use crate::s3::{Body, ErrorCode, Handler, Method, Response, S3Error};
+
+/// The most that is copied so that it goes out in one piece with what stands before it.
+const JOINED_MAX_BYTES: usize = limits::RESPONSE_BUFFER_BYTES + limits::HEAD_MAX_BYTES;
+
+/// What a worker needs to turn requests into responses, used again for each.
+pub(super) struct Exchange {
+    shared: Arc<Shared>,
+    outbox: Outbox,
+    /// What is read only to be thrown away, and what goes out in one piece.
+    scrap: Vec<u8>,
+    joined: Vec<u8>,
+}
+
+/// What is to be sent, and what becomes of the connection behind it.
+struct Verdict {
+    response: Response,
+    asked: Asked,
+    /// It is the last response of its connection, as the client wants it.
+    last: bool,
+    /// It is the last because the connection has to be ended.
+    cut: bool,
+    /// Bytes of the body that nobody will read.
+    unread: u64,
+}
+
+impl Exchange {
+    /// Empty buffers.
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let scrap = vec![0; limits::RESPONSE_BUFFER_BYTES];
+        Self { shared, outbox: Outbox::default(), scrap, joined: Vec::new() }
+    }
+
+    /// Answers a request. Whatever panics on the way answers 500 if the response has not begun, and ends the connection if
+    /// it has.
+    pub(super) fn run(&mut self, mut request: Request) {
+        let peer = request.remote_addr().copied();
+        let verdict = match gate::judge(&request, &self.shared.config) {
+            Ok(head) => self.handle(&mut request, head, peer),
+            Err(error) => self.refuse(&request, &error, peer),
+        };
+        let cut = verdict.cut;
+        let sent = if is_safe_to_drop(verdict.unread) {
+            self.send(request.into_writer(), verdict)
+        } else {
+            // The connection ends, but its thread waits for ever: better than no server.
+            ::log::warn!("a connection with {} bytes to come is given up", verdict.unread);
+            std::mem::forget(request);
+            false
+        };
+        if cut || !sent {
+            peer.and_then(Line::find).iter().for_each(Line::end);
+        }
+    }
+
+    fn handle(&mut self, request: &mut Request, head: Head, peer: Option<SocketAddr>) -> Verdict {
+        let asked = Asked { head_only: head.method == Method::Head, http10: head.http10 };
+        let line = match head.body {
+            BodyFraming::Chunked => peer.and_then(Line::find),
+            _ => None,
+        };
+        if head.body == BodyFraming::Chunked && line.is_none() {
+            return self.refuse(request, &S3Error::new(ErrorCode::MissingContentLength), peer);
+        }
+        let (framing, keep_alive) = (head.body, head.keep_alive);
+        let mut body = RequestBody::new(request, framing, line.as_ref());
+        let response = guarded(|| self.call_handler(&mut body, head, peer));
+        let internal = S3Error::new(ErrorCode::InternalError);
+        let response = response.unwrap_or_else(|| refusal(&*self.shared.handler, &internal));
+        let whole = body.consume(&mut self.scrap);
+        let unread = body.left();
+        let cut = response.close || !whole || self.shared.is_stopping();
+        Verdict { response, asked, last: !keep_alive, cut, unread }
+    }
+
+    fn call_handler(&self, body: &mut RequestBody<'_>, head: Head, peer: Option<SocketAddr>) -> Response {
+        let (content_length, chunked) = match head.body {
+            BodyFraming::Absent => (None, false),
+            BodyFraming::Length(length) => (Some(length), false),
+            BodyFraming::Chunked => (None, true),
+        };
+        let body = match head.body {
+            BodyFraming::Absent => Body::none(),
+            _ => Body { content_length, chunked, reader: Box::new(body) },
+        };
+        self.shared.handler.handle(crate::s3::Request {
+            method: head.method,
+            path: head.path,
+            query: head.query,
+            headers: head.headers,
+            body,
+            secure: false,
+            peer,
+        })
+    }
+
+    /// Answers a request whose framing is in doubt as the last one of its connection. Of its body nothing is waited for.
+    fn refuse(&self, request: &Request, error: &S3Error, peer: Option<SocketAddr>) -> Verdict {
+        peer.and_then(Line::find).iter().for_each(Line::stop_receiving);
+        let asked = Asked {
+            head_only: *request.method() == tiny_http::Method::Head,
+            http10: *request.http_version() < (1, 1),
+        };
+        let response = refusal(&*self.shared.handler, error);
+        let unread = request.body_length().map_or(0, |length| length as u64);
+        Verdict { response, asked, last: true, cut: true, unread }
+    }
+
+    /// Whether the response got out whole, or another in its place.
+    fn send(&mut self, writer: Box<dyn Write + Send>, verdict: Verdict) -> bool {
+        let Verdict { response, asked, last, cut, .. } = verdict;
+        let framing = Framing::of(&response, asked);
+        let close = last || cut || framing == Framing::UntilClose;
+        let now = self.shared.clock.now();
+        let mut to = Peer { writer, joined: &mut self.joined, begun: false };
+        let sent = guarded(|| self.outbox.send(&mut to, response, Manner { asked, framing, close }, now));
+        if let Some(Err(Failure::Source(error))) = &sent {
+            ::log::error!("a response cannot be sent whole: {error}");
+        }
+        match sent {
+            Some(Ok(())) => framing != Framing::UntilClose,
+            Some(Err(Failure::Client)) => false,
+            _ if to.begun => false,
+            // What fails at once leaves room for a proper answer.
+            _ => {
+                let response = refusal(&*self.shared.handler, &S3Error::new(ErrorCode::InternalError));
+                let manner = Manner { asked, framing: Framing::of(&response, asked), close };
+                matches!(guarded(|| self.outbox.send(&mut to, response, manner, now)), Some(Ok(())))
+            }
+        }
+    }
+}
+
+/// The answer that tells of an error.
+fn refusal(handler: &dyn Handler, error: &S3Error) -> Response {
+    guarded(|| handler.refused(error.clone())).unwrap_or_else(|| Response::new(500))
+}
+
+/// The crate reads what nobody has read of a body into one buffer of its length, and a buffer that cannot be had ends the
+/// process. So it is tried first.
+fn is_safe_to_drop(unread: u64) -> bool {
+    usize::try_from(unread).is_ok_and(|unread| Vec::<u8>::new().try_reserve_exact(unread).is_ok())
+}
+
+/// The client that a response goes to.
+struct Peer<'w> {
+    writer: Box<dyn Write + Send>,
+    joined: &'w mut Vec<u8>,
+    /// Set before the first byte goes out.
+    begun: bool,
+}
+
+impl Recipient for Peer<'_> {
+    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
+        self.begun = true;
+        if parts.iter().map(|part| part.len()).sum::<usize>() <= JOINED_MAX_BYTES {
+            self.joined.clear();
+            parts.iter().for_each(|part| self.joined.extend_from_slice(part));
+            self.writer.write_all(self.joined)?;
+        } else {
+            parts.iter().try_for_each(|part| self.writer.write_all(part))?;
+        }
+        self.writer.flush()
+    }
+}

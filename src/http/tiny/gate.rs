@@ -1,0 +1,55 @@
+//! What must hold of a request before anything is done for it. The crate takes the first of two lengths, lets unreadable
+//! ones pass for none, and knows no limit.
+
+use crate::base::limits;
+use crate::http::Config;
+use crate::http::fields::{BodyFraming, refused};
+use crate::http::request::{Head, RequestLine};
+use crate::s3::{ErrorCode, S3Error};
+
+/// The head of a request that may be served.
+///
+/// # Errors
+/// Whatever is wrong with it. How its body is framed is in doubt then.
+pub(super) fn judge(request: &tiny_http::Request, config: &Config) -> Result<Head, S3Error> {
+    let lines = request.headers().iter().map(|line| (line.field.as_str().as_str(), line.value.as_bytes()));
+    let len =
+        request.url().len() + lines.clone().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
+    if len > config.head_max_bytes || lines.len() > config.headers_max {
+        return Err(S3Error::new(ErrorCode::RequestHeaderSectionTooLarge));
+    }
+    lines.clone().try_for_each(|(name, value)| check_line(name, value))?;
+    let http10 = *request.http_version() < (1, 1);
+    let line = RequestLine { method: request.method().as_str(), target: request.url(), http10 };
+    check_token(line.method)?;
+    let head = Head::judge(line, lines, len)?;
+    match head.body {
+        BodyFraming::Length(length) if length > limits::PUT_SIZE_MAX_BYTES => {
+            Err(S3Error::new(ErrorCode::EntityTooLarge))
+        }
+        _ => Ok(head),
+    }
+}
+
+fn check_line(name: &str, value: &[u8]) -> Result<(), S3Error> {
+    check_token(name)?;
+    if value.iter().any(|b| b.is_ascii_control() && *b != b'\t') {
+        return Err(refused("A header line holds a control byte."));
+    }
+    // The crate would hand out the bare connection.
+    if name.eq_ignore_ascii_case("connection")
+        && value.to_ascii_lowercase().windows(7).any(|w| w == b"upgrade")
+    {
+        return Err(refused("No other protocol is spoken here."));
+    }
+    Ok(())
+}
+
+/// RFC 9110, section 5.6.2.
+fn check_token(text: &str) -> Result<(), S3Error> {
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    match !text.is_empty() && text.bytes().all(is_token) {
+        true => Ok(()),
+        false => Err(refused("A method or the name of a header line is no token.")),
+    }
+}
