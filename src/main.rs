@@ -5,12 +5,10 @@ mod cli;
 use std::env;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::{ACCESS_KEY_VARIABLE, CommandLine, SECRET_KEY_VARIABLE};
 
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
+    let line = CommandLine::read();
     let keys = [ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE].map(env::var_os);
     match cli::run(line, keys) {
         Ok(()) => ExitCode::SUCCESS,

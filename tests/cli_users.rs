@@ -172,3 +172,25 @@ fn users_added_at_the_same_time_are_all_there() {
     assert!(names.iter().all(|name| listed.contains(name.as_str())), "{listed}");
     Users::parse(&text(dir.path())).unwrap();
 }
+
+#[test]
+fn the_help_of_the_commands_shows_no_options_of_the_server() {
+    let dir = TempDir::new().unwrap();
+    let help = |arguments: &[&str]| {
+        let output = finish(siltstone(dir.path()).args(arguments).arg("--help"));
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for command in
+        [&["user"][..], &["user", "add"], &["user", "list"], &["user", "rotate"], &["user", "remove"]]
+    {
+        let shown = help(command);
+        for concerns in ["--config", "--data-dir", "--users", "--log-level"] {
+            assert!(shown.contains(concerns), "{concerns} is missing in {shown}");
+        }
+        for other in ["--listen", "--workers", "--etag", "SILTSTONE_REGION"] {
+            assert!(!shown.contains(other), "{other} is in {shown}");
+        }
+    }
+    assert!(help(&["serve"]).contains("--listen") && help(&[]).contains("--listen"));
+}

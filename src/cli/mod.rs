@@ -16,7 +16,7 @@ mod users_text;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use failure::Failure;
 use options::{Options, Settings};
@@ -73,6 +73,29 @@ enum Command {
     /// Make, show and remove users, and give them new keys
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(UserCommand),
+}
+
+impl CommandLine {
+    /// Reads the arguments of the process; ends it where they are wrong or ask for help.
+    pub(crate) fn read() -> Self {
+        Self::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// What clap goes by. Options stand before or behind any command; the help of `user` shows those that concern it.
+fn command() -> clap::Command {
+    let mut command = CommandLine::command();
+    // Options reach the commands below when they are built, and not before.
+    command.build();
+    command
+        .mut_subcommand("user", |user| without_server_options(user).mut_subcommands(without_server_options))
+}
+
+fn without_server_options(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| {
+        let of_server = arg.is_global_set() && !user::OPTIONS.contains(&arg.get_id().as_str());
+        if of_server { arg.hide(true) } else { arg }
+    })
 }
 
 /// Does what the command line says. `keys` are the values of [`ACCESS_KEY_VARIABLE`] and [`SECRET_KEY_VARIABLE`].

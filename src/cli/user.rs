@@ -22,6 +22,9 @@ Examples:
 
 A running server goes by the changed file after SIGHUP: kill -HUP PID";
 
+/// The options, of all that a server has, that concern these commands.
+pub(crate) const OPTIONS: [&str; 4] = ["config", "data_dir", "users", "log_level"];
+
 /// What to do to the users file.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
