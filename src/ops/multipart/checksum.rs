@@ -1,13 +1,11 @@
 //! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and full object checksum
 //! types"). A composite one is the checksum of the parts' checksums; one of the full object follows from them.
 
-use crate::ops::failure::ForClient as _;
-use crate::ops::multipart::upload_id;
-use crate::ops::{Context, body, checksums};
+use crate::ops::{body, checksums, failure};
 use crate::s3::checksum::{self, Algorithm, Running};
 use crate::s3::integrity::Integrity;
-use crate::s3::{Call, ErrorCode, S3Error};
-use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType, PartRecord};
+use crate::s3::{Call, ErrorCode, RequestId, S3Error};
+use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType, ObjectReader, PartRecord, StoreError};
 
 /// The checksums that a new upload is announced to have.
 ///
@@ -49,7 +47,7 @@ pub(super) struct Claimed {
     kind: Option<ChecksumType>,
 }
 
-struct Value {
+pub(super) struct Value {
     algorithm: Algorithm,
     bytes: Vec<u8>,
     /// How many parts it is of, where it says so.
@@ -77,30 +75,21 @@ impl Claimed {
     /// it is the one that is claimed, or the one that the parts have in common.
     ///
     /// # Errors
-    /// `InvalidRequest` for a part that has none, and for what was not announced; `BadDigest`; those of reading the parts.
+    /// `InvalidRequest` for a part that has none, and for what was not announced; `BadDigest`.
     pub(super) fn settle(
-        &self,
-        context: &Context,
-        call: &Call<'_>,
+        self,
         announced: Option<(ChecksumAlgorithm, ChecksumType)>,
         parts: &[PartRecord],
-    ) -> Result<Option<Checksum>, S3Error> {
+    ) -> Result<Settled, S3Error> {
         let announced = announced.map(|(algorithm, kind)| (checksums::from_store(algorithm), kind));
-        let Some((algorithm, kind)) = self.choose(announced, parts)? else { return Ok(None) };
-        let checksum = match of_parts(algorithm, kind, parts) {
-            Some(checksum) => checksum,
-            None if kind == ChecksumType::FullObject => read_back(context, call, algorithm, parts)?,
-            None => return Err(part_without(algorithm, parts)),
-        };
-        match &self.value {
-            Some(value) if !value.proves(&checksum, parts) => {
-                let message = format!(
-                    "The {} you specified did not match the calculated checksum.",
-                    algorithm.as_str()
-                );
-                Err(S3Error::new(ErrorCode::BadDigest).message(message))
+        let Some((algorithm, kind)) = self.choose(announced, parts)? else { return Ok(Settled::Known(None)) };
+        match of_parts(algorithm, kind, parts) {
+            Some(checksum) => {
+                verify(self.value.as_ref(), &checksum, parts)?;
+                Ok(Settled::Known(Some(checksum)))
             }
-            _ => Ok(Some(checksum)),
+            None if kind == ChecksumType::FullObject => Ok(Settled::Unread { algorithm, value: self.value }),
+            None => Err(part_without(algorithm, parts)),
         }
     }
 
@@ -129,6 +118,50 @@ impl Claimed {
         let kind = self.kind.unwrap_or(default);
         check_fits(algorithm, kind)?;
         Ok(Some((algorithm, kind)))
+    }
+}
+
+/// What is settled about the checksum of an object before it is made.
+pub(super) enum Settled {
+    /// It is this, or there is none.
+    Known(Option<Checksum>),
+    /// The parts came without, so that all their bytes must be read for it. That may take as long as it took to send them.
+    Unread { algorithm: Algorithm, value: Option<Value> },
+}
+
+/// How a part is read.
+type Read<'r> = &'r dyn Fn(&PartRecord) -> Result<ObjectReader, StoreError>;
+
+impl Settled {
+    /// The checksum, for which the parts are read, by `read`, where that must be.
+    ///
+    /// # Errors
+    /// `BadDigest`; those of reading the parts.
+    pub(super) fn finish(
+        self,
+        read: Read<'_>,
+        id: &RequestId,
+        parts: &[PartRecord],
+    ) -> Result<Option<Checksum>, S3Error> {
+        match self {
+            Self::Known(checksum) => Ok(checksum),
+            Self::Unread { algorithm, value } => {
+                let checksum = read_back(read, algorithm, parts).map_err(|e| failure::told(&e, id))?;
+                verify(value.as_ref(), &checksum, parts)?;
+                Ok(Some(checksum))
+            }
+        }
+    }
+}
+
+fn verify(claimed: Option<&Value>, checksum: &Checksum, parts: &[PartRecord]) -> Result<(), S3Error> {
+    match claimed {
+        Some(value) if !value.proves(checksum, parts) => {
+            let name = value.algorithm.as_str();
+            let message = format!("The {name} you specified did not match the calculated checksum.");
+            Err(S3Error::new(ErrorCode::BadDigest).message(message))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -182,17 +215,10 @@ fn of_parts(algorithm: Algorithm, kind: ChecksumType, parts: &[PartRecord]) -> O
 }
 
 /// The checksum of all bytes, where the parts came without.
-fn read_back(
-    context: &Context,
-    call: &Call<'_>,
-    algorithm: Algorithm,
-    parts: &[PartRecord],
-) -> Result<Checksum, S3Error> {
-    let (object, upload) = ((call.bucket(), call.key()), upload_id(call)?);
+fn read_back(read: Read<'_>, algorithm: Algorithm, parts: &[PartRecord]) -> Result<Checksum, StoreError> {
     let mut running = Running::new(algorithm);
     for part in parts {
-        let mut reader = context.store.read_part(object, upload, part).for_client(call)?;
-        body::absorb(&mut reader, |bytes| running.update(bytes)).for_client(call)?;
+        body::absorb(&mut read(part)?, |bytes| running.update(bytes))?;
     }
     Ok(checksums::of_whole((algorithm, running.finish())))
 }

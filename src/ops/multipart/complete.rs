@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::checksum::Claimed;
+use super::checksum::{Claimed, Settled};
 use super::part_list::PartList;
 use super::{etag_of, upload_id};
 use crate::auth::Authorized;
@@ -14,9 +14,11 @@ use crate::store::{
     Checksum, Commit, Completion, ETag, PartRecord, Store, StoreError, Upload, UploadId, VersionRecord,
     WriteCondition, Written,
 };
+use crate::xml::Writer;
 
-/// CompleteMultipartUpload. Durable once the answer tells of the object. Whatever can be refused is refused before the
-/// answer may begin.
+/// CompleteMultipartUpload. Durable once the answer tells of the object. Whatever can be refused without reading the parts
+/// is refused before the answer may begin. Where it begins early its headers cannot tell the version: ids rise with the
+/// commits of a key, so that none is allotted before.
 pub(in crate::ops) fn complete(
     context: &Context,
     _: &Authorized,
@@ -31,8 +33,9 @@ pub(in crate::ops) fn complete(
         State::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
         State::InProgress(upload) => {
             let parts = list.choose(&upload.parts)?;
-            let commit = wanted.settle(context, call, &upload, &parts)?;
-            commit_parts(context, call, Completion { upload: upload.record.id, parts, commit })
+            let (commit, checksum) = wanted.settle(context, call, &upload, &parts)?;
+            let completion = Completion { upload: upload.record.id, parts, commit };
+            commit_parts(context, call, completion, checksum)
         }
     }
 }
@@ -93,39 +96,42 @@ impl Wanted {
         call: &Call<'_>,
         upload: &Upload,
         parts: &[PartRecord],
-    ) -> Result<Commit, S3Error> {
+    ) -> Result<(Commit, Settled), S3Error> {
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if self.size.is_some_and(|wanted| wanted != size) {
             return Err(S3Error::new(ErrorCode::InvalidRequest)
                 .message(format!("The size of the object is {size} bytes, not what was specified.")));
         }
-        let checksum = self.claimed.settle(context, call, upload.record.checksum, parts)?;
+        let checksum = self.claimed.settle(upload.record.checksum, parts)?;
         new_object::check_early(context, call, &self.condition)?;
         let md5s: Vec<_> = parts.iter().map(|part| part.md5).collect();
-        Ok(Commit {
+        let commit = Commit {
             etag: etag_of(&md5s),
             attributes: upload.record.attributes.clone(),
-            checksums: checksum.into_iter().collect(),
+            checksums: Vec::new(),
             tags: upload.record.tags.clone(),
             condition: self.condition,
-        })
+        };
+        Ok((commit, checksum))
     }
 }
 
 /// Has the parts made an object, and keeps the client waiting meanwhile.
-fn commit_parts(context: &Context, call: &Call<'_>, completion: Completion) -> Result<Response, S3Error> {
-    let response = answer(context, call, completion.commit.etag, &completion.commit.checksums);
+fn commit_parts(
+    context: &Context,
+    call: &Call<'_>,
+    completion: Completion,
+    checksum: Settled,
+) -> Result<Response, S3Error> {
     let commit = Committing {
         store: Arc::clone(&context.store),
         id: call.id.clone(),
         dialect: call.dialect,
         bucket: call.bucket().to_owned(),
         key: call.key().to_owned(),
+        document: begun(context, call),
     };
-    keep_alive::answer(context.keep_alive, call, move || {
-        let written = commit.run(completion)?;
-        Ok(version_id::announce(response, &written))
-    })
+    keep_alive::answer(context.keep_alive, call, move || commit.run(completion, checksum))
 }
 
 /// What a commit takes with it to its thread.
@@ -135,14 +141,21 @@ struct Committing {
     dialect: Dialect,
     bucket: String,
     key: String,
+    document: Writer,
 }
 
 impl Committing {
-    fn run(self, completion: Completion) -> Result<Written, S3Error> {
-        let (upload, etag) = (completion.upload, completion.commit.etag);
+    fn run(self, mut completion: Completion, checksum: Settled) -> Result<Response, S3Error> {
+        let (object, upload) = ((self.bucket.as_str(), self.key.as_str()), completion.upload);
+        let read = |part: &PartRecord| self.store.read_part(object, upload, part);
+        let checksum = checksum.finish(&read, &self.id, &completion.parts)?;
+        completion.commit.checksums = checksum.into_iter().collect();
+        let etag = completion.commit.etag;
+        let kept = completion.commit.checksums.clone();
         let written = self.store.complete_upload(&self.bucket, &self.key, completion);
         let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
-        written.map_err(|error| failure::told(&error, &self.id))
+        let written = written.map_err(|error| failure::told(&error, &self.id))?;
+        Ok(version_id::announce(finished(self.document, etag, &kept), &written))
     }
 
     /// A client that became impatient and asked again while its first request was at work gets the same answer twice.
@@ -158,18 +171,24 @@ impl Committing {
 
 /// The answer to a client that asks again.
 fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Response {
-    version_id::announce(answer(context, call, version.etag, &version.checksums), &written(version))
+    let response = finished(begun(context, call), version.etag, &version.checksums);
+    version_id::announce(response, &written(version))
 }
 
 fn written(version: &VersionRecord) -> Written {
     Written { id: version.id, null: version.null, modified: version.modified }
 }
 
-fn answer(context: &Context, call: &Call<'_>, etag: ETag, kept: &[Checksum]) -> Response {
+/// The beginning of the answer, which is known before the object is made.
+fn begun(context: &Context, call: &Call<'_>) -> Writer {
     let mut document = context.document("CompleteMultipartUploadResult");
     document.leaf("Location", &location(call));
     document.leaf("Bucket", call.bucket());
     document.leaf("Key", call.key());
+    document
+}
+
+fn finished(mut document: Writer, etag: ETag, kept: &[Checksum]) -> Response {
     document.leaf("ETag", &etag.to_string());
     checksums::write(&mut document, kept);
     xml(200, document)

@@ -94,13 +94,58 @@ fn a_late_failure_is_an_error_inside_of_the_answer() {
 
 #[test]
 fn what_can_be_refused_is_refused_before_the_answer_begins() {
-    let (server, id, tag) = with_part(IMPATIENT);
+    let server = Server::with_keep_alive(IMPATIENT);
+    let id = server.begin(&[("p-checksum-algorithm", "CRC32"), ("p-checksum-type", "FULL_OBJECT")]);
+    let tag = server.put_part(&id, 1, b"x");
     let _gate = server.fs.hold_syncs("");
     let asked = server.completion(&id, &[(1, &tag)]);
     asked.header("p-checksum-crc32", "AAAAAA==").send().is_error(400, "BadDigest");
     server.complete(&id, &[(2, &tag)]).is_error(400, "InvalidPart");
     let asked = server.completion(&id, &[(1, &tag)]).header("If-Match", "x");
     asked.send().is_error(404, "NoSuchKey");
+}
+
+/// Completes an upload whose parts came without checksums and says what their CRC-32 is.
+fn claiming(server: &Server, crc: &str) -> (String, Response) {
+    let id = server.begin(&[]);
+    let tag = server.put_part(&id, 1, &pattern(3_000_000));
+    let response = server.completion(&id, &[(1, &tag)]).header("p-checksum-crc32", crc).respond();
+    (id, response)
+}
+
+#[test]
+fn a_checksum_that_takes_reading_the_parts_is_verified_while_the_client_is_kept_waiting() {
+    let server = Server::with_keep_alive(IMPATIENT);
+    let (id, response) = claiming(&server, "AAAAAA==");
+    // Reading may for once be quicker than the least patience: then the error is an ordinary one.
+    let (status, text) = match response {
+        Response { body: ResponseBody::Bytes(bytes), status, .. } => {
+            (status, String::from_utf8(bytes).unwrap())
+        }
+        late => (400, rest(&mut *body_of(late))),
+    };
+    assert!(status == 400 && text.contains("<Code>BadDigest</Code>"), "{text}");
+    server.get("/b/k").is_error(404, "NoSuchKey");
+    assert_eq!(server.get(&format!("/b/k?uploadId={id}")).all("PartNumber"), ["1"], "it goes on");
+    let gate = server.fs.hold_syncs("");
+    let crc = crc32(&pattern(3_000_000));
+    let tag = server.get(&format!("/b/k?uploadId={id}")).one("ETag").unwrap();
+    let asked = server.completion(&id, &[(1, &tag)]).header("p-checksum-crc32", &crc);
+    let mut body = body_of(asked.respond());
+    drop(gate);
+    let text = rest(&mut *body);
+    assert!(text.contains(&format!("<ChecksumCRC32>{crc}</ChecksumCRC32>")), "{text}");
+    assert_eq!(server.get("/b/k").body.len(), 3_000_000);
+}
+
+#[test]
+fn where_that_is_done_in_time_a_false_checksum_is_refused_before_the_answer_begins() {
+    let server = Server::with_keep_alive(PATIENT);
+    let (_, response) = claiming(&server, "AAAAAA==");
+    assert_eq!(response.status, 400);
+    server.get("/b/k").is_error(404, "NoSuchKey");
+    let (_, response) = claiming(&server, &crc32(&pattern(3_000_000)));
+    assert_eq!(response.status, 200);
 }
 
 #[test]
