@@ -38,7 +38,11 @@ def run(home, *command, check=True, **more):
 
 @pytest.fixture
 def rclone(server, tmp_path):
-    """Runs rclone, which knows the server as the remote `s:`."""
+    return rclone_for(server, tmp_path)
+
+
+def rclone_for(server, tmp_path):
+    """What runs rclone, which knows the server as the remote `s:`."""
     settings = {"TYPE": "s3", "PROVIDER": "Other", "ENDPOINT": server.url, "REGION": REGION,
                 "ACCESS_KEY_ID": ACCESS_KEY, "SECRET_ACCESS_KEY": SECRET_KEY}
     environment = {f"RCLONE_CONFIG_S_{name}": value for name, value in settings.items()}
@@ -49,6 +53,10 @@ def rclone(server, tmp_path):
 
 @pytest.fixture
 def s3cmd(server, tmp_path):
+    return s3cmd_for(server, tmp_path)
+
+
+def s3cmd_for(server, tmp_path):
     config = tmp_path / "s3cfg"
     address = server.url.removeprefix("http://")
     config.write_text(
@@ -155,3 +163,20 @@ def test_s3cmd_gives_an_upload_up(s3cmd, s3, bucket):
     assert "4" in s3cmd("listmp", f"s3://{bucket}/k", upload).stdout
     s3cmd("abortmp", f"s3://{bucket}/k", upload)
     assert upload not in s3cmd("multipart", f"s3://{bucket}").stdout
+
+
+def test_clients_that_compare_md5s_get_along_with_tags_that_are_none(own_server, tree, tmp_path):
+    """`--etag crc`: puts in one piece have no MD5 for an ETag."""
+    server = own_server("--etag", "crc").start()
+    s3, rclone, s3cmd = server.client(), rclone_for(server, tmp_path), s3cmd_for(server, tmp_path)
+    s3.create_bucket(Bucket="tagged")
+    rclone("copy", tree, "s:tagged/rclone")
+    rclone("check", "--download", tree, "s:tagged/rclone")
+    s3cmd("sync", f"{tree}/", "s3://tagged/s3cmd/")
+    back = tmp_path / "back"
+    back.mkdir()
+    s3cmd("sync", "s3://tagged/s3cmd/", f"{back}/")
+    assert trees.digests(back) == trees.digests(tree)
+    for client in ("rclone", "s3cmd"):
+        assert s3.head_object(Bucket="tagged", Key=f"{client}/readme.txt")["ETag"] == '"363a3020-1"'
+        assert_in_parts(s3, "tagged", f"{client}/large")
