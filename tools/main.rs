@@ -6,6 +6,7 @@ mod describe;
 mod dump;
 mod outcome;
 mod progress;
+mod rebuild;
 mod show;
 mod undelete;
 mod verify;
@@ -99,6 +100,9 @@ enum Command {
     /// Put a load on a running S3 server and say what it does under it
     #[command(after_help = bench::HELP)]
     Bench(bench::Arguments),
+    /// Make the metadata log anew from the segments
+    #[command(after_help = rebuild::HELP)]
+    Rebuild(rebuild::Arguments),
     /// Print what is in files of the format, also in damaged ones
     #[command(after_help = DUMP_HELP)]
     Dump {
@@ -117,6 +121,7 @@ fn main() -> ExitCode {
         Command::Restore { from } => backup::restore(&line.data_dir, &from, line.json, &mut out),
         Command::Undelete(arguments) => undelete::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, line.json, &mut out),
+        Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };
     let done = done.and_then(|outcome| out.flush().map(|()| outcome).map_err(Failure::Output));

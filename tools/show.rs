@@ -3,10 +3,17 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
+use siltstone::store::Damage;
 
 /// Writes `value` as one line of JSON.
 pub(crate) fn json(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     writeln!(out, "{value}")
+}
+
+/// A place of damage.
+pub(crate) fn damage(damage: &Damage) -> Value {
+    let Damage { file, offset, what } = damage;
+    serde_json::json!({ "file": file, "offset": offset, "what": what })
 }
 
 /// Writes `value` under a name: what is simple in it on one line, the rest below, indented.

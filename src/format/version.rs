@@ -381,6 +381,11 @@ impl VersionRecord {
         })
     }
 
+    /// The multipart upload that it was made by, if it was; a copy of what an upload made was not.
+    pub fn completed(&self) -> Option<UploadId> {
+        self.upload.as_ref().map(|made| made.upload).filter(|upload| *upload != UploadId::NONE)
+    }
+
     /// Whether the extents add up to the size.
     pub fn is_complete(&self) -> bool {
         self.extents.iter().map(|extent| u64::from(extent.take)).sum::<u64>() == self.size

@@ -12,6 +12,7 @@ mod journal;
 mod replay;
 mod scan;
 mod segments;
+mod whole;
 
 use std::io;
 
@@ -25,6 +26,7 @@ pub use journal::{Journal, Written};
 pub use replay::{PackCheck, Replay, Start, Tail, Torn};
 pub use scan::{Found, GroupScan, SegmentRecord, SegmentScan};
 pub use segments::{Lane, Pins, Place, Segment, Segments, Sizes};
+pub use whole::write_log;
 
 /// Where something that had been durable is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]

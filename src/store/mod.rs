@@ -14,6 +14,7 @@ mod options;
 mod plan;
 mod reader;
 mod reading;
+pub mod rebuild;
 mod reclaim;
 mod recovery;
 mod shared;
@@ -43,6 +44,7 @@ pub use mutation::{
 };
 pub use options::Options;
 pub use reader::ObjectReader;
+pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};

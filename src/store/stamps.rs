@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::Clock;
 
+/// So many stamps behind the last that is known may have been given to what was never committed, and may stand in extents
+/// that are still there. They are left out at a start, since the clock may have been set back meanwhile.
+const IN_DOUBT: u64 = 100_000;
+
 /// Gives stamps (data-format.md, "Words").
 pub(super) struct Stamps {
     clock: Arc<dyn Clock>,
@@ -12,9 +16,10 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// Stamps above `last`.
+    /// Stamps above all that were given when `last` was the last of which anything is known; 0 if none was given.
     pub(super) fn new(clock: Arc<dyn Clock>, last: u64) -> Self {
-        Self { clock, last: AtomicU64::new(last) }
+        let in_doubt = if last > 0 { IN_DOUBT } else { 0 };
+        Self { clock, last: AtomicU64::new(last + in_doubt) }
     }
 
     /// A stamp above all before, also where the clock was set back.
@@ -45,5 +50,13 @@ mod tests {
         assert_eq!(stamps.next(), 5002);
         clock.set(Timestamp::from_millis(9));
         assert_eq!([stamps.next(), stamps.last()], [9000, 9000]);
+    }
+
+    #[test]
+    fn stamps_that_may_have_been_given_before_the_start_are_left_out() {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(5)));
+        assert_eq!(Stamps::new(clock.clone(), 7000).next(), 107_001);
+        clock.set(Timestamp::from_millis(500));
+        assert_eq!(Stamps::new(clock, 7000).next(), 500_000);
     }
 }

@@ -13,6 +13,7 @@ mod model;
 mod parts;
 mod random;
 mod reading;
+mod rebuild;
 mod reclaim;
 mod script;
 mod stale;

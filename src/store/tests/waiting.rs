@@ -22,7 +22,7 @@ fn store_with_an_object(fs: &SimFs) -> Arc<Store> {
 }
 
 /// Does something in a thread, which answers when it is done.
-fn begin<T: Send + 'static>(
+pub(super) fn begin<T: Send + 'static>(
     store: &Arc<Store>,
     act: impl FnOnce(&Store) -> T + Send + 'static,
 ) -> Receiver<T> {
@@ -32,7 +32,7 @@ fn begin<T: Send + 'static>(
     answer
 }
 
-fn hold(fs: &SimFs, prefix: &str, act: impl FnOnce()) -> SyncGate {
+pub(super) fn hold(fs: &SimFs, prefix: &str, act: impl FnOnce()) -> SyncGate {
     let gate = fs.hold_syncs(prefix);
     act();
     assert!(gate.wait_until_held(1), "a sync of {prefix} was asked for");

@@ -133,6 +133,12 @@ pub enum Step {
     Objects,
     /// The other checkpoints, and the log behind them.
     OtherCheckpoints,
+    /// All that lies in segments.
+    Segments,
+    /// What the records found there add up to.
+    Records,
+    /// The log that is made of them.
+    NewLog,
 }
 
 /// How far it has got.
@@ -242,6 +248,9 @@ impl fmt::Display for Step {
             Self::Metadata => "checkpoint and log",
             Self::Objects => "objects",
             Self::OtherCheckpoints => "other checkpoints",
+            Self::Segments => "segments",
+            Self::Records => "records",
+            Self::NewLog => "the new log",
         })
     }
 }

@@ -4,6 +4,7 @@
 mod buckets;
 mod checks;
 mod objects;
+mod rebuilt;
 mod steps;
 mod uploads;
 mod world;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::fs::sim::CrashPolicy;
+pub(super) use rebuilt::{rebuild_log, segments_of};
 use steps::Run;
 
 const BUCKETS: &[(&str, Versioning)] =
@@ -27,6 +29,8 @@ const STEPS: u64 = 1_200;
 const SEQUENCES: u64 = 4;
 /// Steps between two comparisons of everything.
 const CHECK_EVERY: u64 = 40;
+/// Steps between two rebuilds of the log from the segments.
+const REBUILD_EVERY: u64 = 150;
 
 /// Random choices that follow from a seed.
 struct Draw(SeededEntropy);
@@ -82,6 +86,9 @@ fn sequence(seed: u64, steps: u64) {
         run.step();
         if step % CHECK_EVERY == 0 {
             run.check();
+        }
+        if step % REBUILD_EVERY == 0 {
+            run.check_rebuilt();
         }
     }
     run.check();

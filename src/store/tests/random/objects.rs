@@ -101,7 +101,10 @@ impl Run {
         self.fresh(written.id.0);
         assert_eq!(written.modified, self.clock.now());
         self.remember(bucket, key);
-        self.world.bucket_mut(bucket).put(key, Object::of(commit, bytes, written, upload));
+        self.acknowledged.insert(written.id);
+        let there = self.world.bucket_mut(bucket);
+        there.put(key, Object::of(commit, bytes, written, upload));
+        there.told = Some(there.info.versioning);
     }
 
     /// The current version, which may soon be gone, or get tags, or share its bytes.

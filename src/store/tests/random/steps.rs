@@ -1,5 +1,7 @@
 //! The steps: each is done to the store and to the world, and what the store answers is what the world expects.
 
+use std::collections::HashSet;
+
 use super::checks::check;
 use super::world::World;
 use super::*;
@@ -21,6 +23,8 @@ pub(super) struct Run {
     pub(super) ended: Vec<(String, String, UploadId)>,
     /// Parts as they were before they were replaced.
     pub(super) replaced: Vec<(UploadId, PartRecord)>,
+    /// The ids of all versions that were ever acknowledged.
+    pub(super) acknowledged: HashSet<VersionId>,
 }
 
 fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: Options) -> Store {
@@ -55,7 +59,9 @@ impl Run {
         let store = Some(open_at(&fs, &clock, options));
         let (draw, world) = (Draw(SeededEntropy::new(seed)), World::default());
         let (known, ended, replaced) = (vec![], vec![], vec![]);
-        let mut run = Self { draw, clock, options, fs, store, world, last: 0, known, ended, replaced };
+        let acknowledged = HashSet::new();
+        let mut run =
+            Self { draw, clock, options, fs, store, world, last: 0, known, ended, replaced, acknowledged };
         for (name, versioning) in BUCKETS {
             run.create_bucket(name);
             run.set_versioning(name, *versioning);

@@ -100,7 +100,9 @@ impl Run {
         let expected =
             PartRecord { number, id: id_of_part, modified, size, md5, extents: vec![], checksum: None };
         assert_eq!(bare(&part), expected);
-        let pending = self.world.bucket_mut(bucket).uploads.get_mut(&(key.into(), id)).expect("it is there");
+        let there = self.world.bucket_mut(bucket);
+        there.told = Some(there.info.versioning);
+        let pending = there.uploads.get_mut(&(key.into(), id)).expect("it is there");
         let old = pending.parts.insert(number, (expected, Arc::new(bytes)));
         self.replaced.extend(old.map(|(part, _)| (id, part)));
     }

@@ -13,6 +13,8 @@ const UNKNOWN: VersionId = VersionId(0);
 pub(super) struct Object {
     pub(super) record: VersionRecord,
     pub(super) bytes: Arc<Vec<u8>>,
+    /// The tags that it was put with.
+    pub(super) first_tags: Vec<(String, String)>,
 }
 
 /// An upload and its parts.
@@ -29,6 +31,8 @@ pub(super) struct Bucket {
     /// Versions newest first; no key without one.
     pub(super) keys: BTreeMap<String, Vec<Object>>,
     pub(super) uploads: BTreeMap<(String, UploadId), Pending>,
+    /// The state at the last put of an object or a part.
+    pub(super) told: Option<Versioning>,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +55,7 @@ impl Object {
             tags: commit.tags,
             upload,
         };
-        Self { record, bytes: Arc::new(bytes) }
+        Self { first_tags: record.tags.clone(), record, bytes: Arc::new(bytes) }
     }
 
     fn marker(id: VersionId, null: bool, modified: Timestamp) -> Self {
@@ -68,7 +72,7 @@ impl Object {
             tags: vec![],
             upload: None,
         };
-        Self { record, bytes: Arc::default() }
+        Self { record, bytes: Arc::default(), first_tags: vec![] }
     }
 
     pub(super) fn selector(&self) -> Selector {
@@ -96,7 +100,7 @@ impl Object {
 
 impl Bucket {
     pub(super) fn new(info: BucketInfo) -> Self {
-        Self { info, keys: BTreeMap::new(), uploads: BTreeMap::new() }
+        Self { info, keys: BTreeMap::new(), uploads: BTreeMap::new(), told: None }
     }
 
     pub(super) fn versions(&self, key: &str) -> &[Object] {

@@ -1,0 +1,396 @@
+//! From what lies in the segments to what the store holds.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::base::Timestamp;
+use crate::base::digest::Md5;
+use crate::format::{
+    BucketRecord, Descriptor, ETag, Entry, ExtentHeader, ExtentRef, PartRecord, Purpose, Recorded, Source,
+    StoreId, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, segment_path,
+};
+use crate::fs::Fs;
+use crate::index::{Index, Query, UploadItem};
+use crate::log::{Damage, LogError, Segment};
+use crate::store::plan::slices;
+use crate::store::rebuild::report::{Kept, Lost, Rebuilt};
+use crate::store::rebuild::survey::{RecordAt, Survey};
+use crate::store::text;
+use crate::store::verify::{Owner, Progress, Step, Which};
+
+/// Segments that are kept open.
+const OPEN_MAX: usize = 64;
+
+/// Puts together what was found, in the order in which it was committed.
+pub(super) struct Assembler<'a> {
+    fs: &'a dyn Fs,
+    store: StoreId,
+    survey: &'a Survey,
+    /// The buckets that are there; of those with one name the last.
+    buckets: BTreeMap<u64, BucketRecord>,
+    segments: HashMap<u64, Segment>,
+    index: Index,
+    rebuilt: Rebuilt,
+    applied: u64,
+    /// What lacks bytes, until it is known whether something replaced it.
+    incomplete: Vec<(u64, Lost)>,
+}
+
+/// What the stamps of sources are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Writes,
+    Parts,
+}
+
+/// A record as it was found.
+struct Item {
+    descriptor: Descriptor,
+    header: ExtentHeader,
+}
+
+/// Why something is not restored, and where that was seen.
+struct Missing {
+    why: String,
+    damage: Option<Damage>,
+}
+
+impl Missing {
+    fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), damage: None }
+    }
+}
+
+impl<'a> Assembler<'a> {
+    pub(super) fn new(fs: &'a dyn Fs, store: StoreId, survey: &'a Survey, owner: &str) -> Self {
+        let mut assembler = Self {
+            fs,
+            store,
+            survey,
+            buckets: BTreeMap::new(),
+            segments: HashMap::new(),
+            index: Index::new(),
+            rebuilt: Rebuilt { damage: survey.damage.clone(), ..Rebuilt::default() },
+            applied: 0,
+            incomplete: Vec::new(),
+        };
+        assembler.choose_buckets(owner);
+        assembler
+    }
+
+    /// A name belongs to one bucket at a time, and ids rise: all but the last were deleted.
+    fn choose_buckets(&mut self, owner: &str) {
+        let last: HashMap<&str, u64> =
+            self.survey.buckets.iter().map(|(id, b)| (b.name.as_str(), *id)).collect();
+        for (id, bucket) in
+            self.survey.buckets.iter().filter(|(id, bucket)| last[bucket.name.as_str()] == **id)
+        {
+            let record = match &bucket.told {
+                Some((_, record)) => record.clone(),
+                None => {
+                    let what = format!(
+                        "no record tells its owner and state: it was given to {owner}, and keeps versions {}",
+                        if bucket.keeps_versions {
+                            "since some are there"
+                        } else {
+                            "no more than its objects tell"
+                        }
+                    );
+                    self.rebuilt.uncertain.push(Kept { bucket: bucket.name.clone(), key: None, what });
+                    let versioning =
+                        if bucket.keeps_versions { Versioning::Enabled } else { Versioning::Unset };
+                    // The id is a stamp: the microseconds since 1970 when the bucket was made.
+                    let created = Timestamp::from_millis(id / 1000);
+                    let (name, owner) = (bucket.name.clone(), owner.to_owned());
+                    BucketRecord { id: *id, name, owner, created, versioning }
+                }
+            };
+            self.buckets.insert(*id, record);
+        }
+    }
+
+    /// Restores one record after the other, the oldest first.
+    pub(super) fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), LogError> {
+        for record in self.buckets.values() {
+            // A bucket that is put fits any index.
+            let _ = apply(&mut self.index, &Entry::BucketPut(record.clone()));
+        }
+        progress(Progress { step: Step::Records, done: 0, total: 0 });
+        let survey = self.survey;
+        for at in &survey.records {
+            let item = self.load(at)?;
+            if self.buckets.contains_key(&item.descriptor.bucket) {
+                self.restore(&item)?;
+            } else {
+                self.rebuilt.passed_over.in_deleted_buckets += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The index, and what there is to tell.
+    pub(super) fn finish(mut self) -> (Index, Rebuilt) {
+        self.index.raise_last_stamp(self.survey.last_stamp);
+        self.report_incomplete();
+        self.report_uploads();
+        let restored = &mut self.rebuilt.restored;
+        restored.buckets = self.index.bucket_count();
+        restored.versions = self.index.version_count();
+        restored.live_bytes = self.index.liveness().iter().map(|(_, bytes)| bytes).sum();
+        restored.uploads = self.index.upload_count();
+        restored.segments = self.survey.segments;
+        restored.extents = self.survey.extents;
+        self.rebuilt.passed_over.replaced += self.applied - self.index.version_count();
+        self.rebuilt.passed_over.unfinished = self.survey.unfinished();
+        (self.index, self.rebuilt)
+    }
+
+    /// What lacks bytes and was replaced is missed by nobody.
+    fn report_incomplete(&mut self) {
+        for (bucket, lost) in std::mem::take(&mut self.incomplete) {
+            let replaced = match lost.owner.which {
+                Which::Version { id, null: true } => {
+                    let mut there = self.index.summaries(bucket, lost.owner.key.as_bytes());
+                    there.any(|version| version.null && version.id > id)
+                }
+                Which::Version { null: false, .. } => false,
+                Which::Part { upload, number } => {
+                    let there = self.index.upload(bucket, lost.owner.key.as_bytes(), upload);
+                    there.is_some_and(|upload| upload.parts.iter().any(|part| part.number == number))
+                }
+            };
+            if replaced {
+                self.rebuilt.passed_over.replaced += 1;
+            } else {
+                self.rebuilt.lost.push(lost);
+            }
+        }
+    }
+
+    /// Nothing tells whether an upload was given up.
+    fn report_uploads(&mut self) {
+        let all = Query { prefix: Vec::new(), delimiter: Vec::new(), after: None, limit: usize::MAX };
+        for bucket in self.buckets.values() {
+            for item in self.index.list_uploads(bucket.id, &all, None).items {
+                let UploadItem::Upload(key, upload) = item else { continue };
+                let what = format!(
+                    "the multipart upload {} is in progress again: it may have been aborted, or completed to an object \
+                     that was deleted",
+                    upload.id
+                );
+                let (bucket, key) = (bucket.name.clone(), Some(text(key)));
+                self.rebuilt.uncertain.push(Kept { bucket, key, what });
+            }
+        }
+    }
+
+    fn restore(&mut self, item: &Item) -> Result<(), LogError> {
+        match &item.descriptor.purpose {
+            Purpose::Object(Some(record)) => self.restore_version(item, record, &[]),
+            Purpose::ObjectRecord(object) => self.restore_version(item, &object.record, &object.sources),
+            Purpose::PartRecord(upload, _) if self.survey.ended.contains(&upload.id) => self.pass_over_part(),
+            Purpose::PartRecord(upload, part) => self.restore_part(item, upload, part),
+            Purpose::Part(upload, Some(_)) if self.survey.ended.contains(upload) => self.pass_over_part(),
+            Purpose::Part(upload, Some(record)) => {
+                let which = Which::Part { upload: *upload, number: record.number };
+                let missing = Missing::new(
+                    "nothing tells of its upload, which siltstone did not write to segments then",
+                );
+                let lost = self.lost(item, which, missing);
+                self.rebuilt.lost.push(lost);
+                Ok(())
+            }
+            Purpose::Object(None) | Purpose::Part(_, None) => Ok(()),
+        }
+    }
+
+    fn pass_over_part(&mut self) -> Result<(), LogError> {
+        self.rebuilt.passed_over.of_ended_uploads += 1;
+        Ok(())
+    }
+
+    fn restore_version(
+        &mut self,
+        item: &Item,
+        record: &VersionRecord,
+        sources: &[Source],
+    ) -> Result<(), LogError> {
+        let extents = match record.completed() {
+            Some(upload) if sources.is_empty() => self.of_upload(item, record, upload)?,
+            Some(_) => self.of_sources(item, record.size, sources, Named::Parts)?,
+            None => self.of_sources(item, record.size, sources, Named::Writes)?,
+        };
+        let put = extents.and_then(|extents| {
+            let (bucket, key) = (item.descriptor.bucket, item.descriptor.key.clone());
+            let record = VersionRecord { extents, ..record.clone() };
+            apply(&mut self.index, &Entry::VersionPut { bucket, key, record })
+        });
+        match put {
+            Ok(()) => self.applied += 1,
+            Err(missing) => {
+                let lost = self.lost(item, Which::Version { id: record.id, null: record.null }, missing);
+                self.incomplete.push((item.descriptor.bucket, lost));
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_part(
+        &mut self,
+        item: &Item,
+        upload: &UploadRecord,
+        part: &Recorded<PartRecord>,
+    ) -> Result<(), LogError> {
+        let (bucket, key, id) = (item.descriptor.bucket, item.descriptor.key.clone(), upload.id);
+        let extents = self.of_sources(item, part.record.size, &part.sources, Named::Writes)?;
+        let there = self.index.has_upload(bucket, &key, id);
+        let put = extents.and_then(|extents| {
+            if !there {
+                apply(
+                    &mut self.index,
+                    &Entry::UploadPut { bucket, key: key.clone(), record: upload.clone() },
+                )?;
+            }
+            let record = PartRecord { extents, ..part.record.clone() };
+            apply(&mut self.index, &Entry::PartPut { bucket, key, upload: id, record })
+        });
+        if let Err(missing) = put {
+            let lost = self.lost(item, Which::Part { upload: id, number: part.record.number }, missing);
+            self.incomplete.push((bucket, lost));
+        }
+        Ok(())
+    }
+
+    fn lost(&self, item: &Item, which: Which, missing: Missing) -> Lost {
+        let bucket = item.descriptor.bucket_name.clone();
+        let owner = Owner { bucket, key: text(item.descriptor.key.clone()), which };
+        Lost { owner, why: missing.why, damage: missing.damage }
+    }
+
+    /// The extents of what an item tells of, the item's own among them.
+    fn of_sources(
+        &mut self,
+        item: &Item,
+        size: u64,
+        sources: &[Source],
+        named: Named,
+    ) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
+        let own = [Source { stamp: item.descriptor.write, from: 0, len: size }];
+        let sources = if sources.is_empty() { &own } else { sources };
+        let mut extents = Vec::new();
+        for source in sources {
+            let found = match named {
+                Named::Writes => self.of_write(source),
+                Named::Parts => self.of_part(source)?,
+            };
+            match found {
+                Ok(found) => extents.extend(found),
+                Err(missing) => return Ok(Err(missing)),
+            }
+        }
+        // What holds the payload is among them.
+        if item.header.payload_len == 0 {
+            extents.push(item.header.to_ref());
+        }
+        Ok(Ok(extents))
+    }
+
+    /// The extents of a part, that with its record among them: as long as that is there, its id can be looked up.
+    fn of_part(&mut self, source: &Source) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
+        let Some(part) = self.survey.part(source.stamp) else {
+            return Ok(Err(Missing::new("a part of it is not there")));
+        };
+        let item = self.load(part)?;
+        let (size, sources) = match &item.descriptor.purpose {
+            Purpose::PartRecord(_, part) => (part.record.size, part.sources.as_slice()),
+            Purpose::Part(_, Some(record)) => (record.size, &[][..]),
+            _ => return Ok(Err(Missing::new("a source of it is not what it is said to be"))),
+        };
+        let extents = self.of_sources(&item, size, sources, Named::Writes)?;
+        Ok(extents.map(|extents| match (source.from, source.len) {
+            (0, len) if len == size => extents,
+            (from, len) => slices(&extents, &(from..from.saturating_add(len))),
+        }))
+    }
+
+    /// The extents with a range of the bytes of a write.
+    fn of_write(&self, source: &Source) -> Result<Vec<ExtentRef>, Missing> {
+        let Source { stamp: write, from, len } = *source;
+        let shared = self.survey.is_shared(write);
+        let (mut at, end) = (from, from.saturating_add(len));
+        let mut extents = Vec::new();
+        for piece in self.survey.pieces_of(write) {
+            let stop = piece.position + u64::from(piece.extent.payload_len);
+            if at == end || piece.position > at {
+                break;
+            }
+            if stop > at {
+                let (skip, take) = ((at - piece.position) as u32, (stop.min(end) - at) as u32);
+                extents.push(ExtentRef { skip, take, shared, ..piece.extent });
+                at += u64::from(take);
+            }
+        }
+        if at == end {
+            return Ok(extents);
+        }
+        let why = if extents.is_empty() {
+            "none of its bytes are there: it was deleted, or is damaged, or was copied when siltstone did not write down of what"
+                .into()
+        } else {
+            format!("its bytes from {at} on are not there: it was deleted, or is damaged")
+        };
+        Err(Missing { why, damage: self.survey.spoiled.get(&write).cloned() })
+    }
+
+    /// The extents of an object that was completed when siltstone did not write down of which parts: those of the upload with
+    /// the right numbers and sizes, if they give its ETag.
+    fn of_upload(
+        &mut self,
+        item: &Item,
+        record: &VersionRecord,
+        upload: UploadId,
+    ) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
+        let (mut md5, mut extents) = (Md5::new(), Vec::new());
+        let parts = record.upload.as_ref().map_or(&[][..], |made| &made.parts);
+        for wanted in parts {
+            let known = self.survey.bare_parts.get(&upload);
+            let fits = |(number, id): &&(u32, u64)| *number == wanted.number && VersionId(*id) < record.id;
+            let last = known.and_then(|parts| parts.iter().filter(fits).map(|(_, id)| *id).max());
+            let Some(part) = last.and_then(|id| self.survey.part(id)) else {
+                return Ok(Err(Missing::new(format!("part {} of it is not there", wanted.number))));
+            };
+            if let Purpose::Part(_, Some(part)) = self.load(part)?.descriptor.purpose {
+                md5.update(&part.md5);
+            }
+            match self.of_part(&Source { stamp: part.id, from: 0, len: wanted.size })? {
+                Ok(found) => extents.extend(found),
+                Err(missing) => return Ok(Err(missing)),
+            }
+        }
+        let etag = ETag::Multipart { md5: md5.finish(), parts: parts.len() as u32 };
+        if etag != record.etag {
+            return Ok(Err(Missing::new("the parts that are there are not those that it was made of")));
+        }
+        extents.push(item.header.to_ref());
+        Ok(Ok(extents))
+    }
+
+    fn load(&mut self, at: &RecordAt) -> Result<Item, LogError> {
+        if self.segments.len() >= OPEN_MAX && !self.segments.contains_key(&at.segment) {
+            self.segments.clear();
+        }
+        let segment = match self.segments.entry(at.segment) {
+            Slot::Occupied(open) => open.into_mut(),
+            Slot::Vacant(closed) => {
+                let file = self.fs.open_read(&segment_path(at.segment))?;
+                closed.insert(Segment { id: at.segment, file })
+            }
+        };
+        let header = segment.extent(&self.store, at.offset)?;
+        Ok(Item { descriptor: segment.descriptor(&header)?, header })
+    }
+}
+
+fn apply(index: &mut Index, entry: &Entry) -> Result<(), Missing> {
+    index.apply(entry).map_err(|error| Missing::new(error.to_string()))
+}

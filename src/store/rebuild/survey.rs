@@ -1,0 +1,277 @@
+//! What lies in the segments: every extent that is whole, by what it says of itself.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{
+    BucketRecord, Descriptor, ExtentHeader, ExtentRef, FileHeader, FileKind, Purpose, StoreId, UploadId,
+    segment_path,
+};
+use crate::fs::{File, Fs};
+use crate::log::{Damage, Found, LogError, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
+use crate::store::rebuild::RebuildError;
+use crate::store::verify::{Progress, Step};
+
+/// Some of the bytes of a write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) write: u64,
+    pub(super) position: u64,
+    pub(super) extent: ExtentRef,
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordAt {
+    /// The id of the version or part.
+    pub(super) id: u64,
+    pub(super) write: u64,
+    pub(super) is_part: bool,
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+}
+
+/// What is known of a bucket.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    pub(super) name: String,
+    /// As the record with this id tells it.
+    pub(super) told: Option<(u64, BucketRecord)>,
+    /// Whether a version in it is no null version.
+    pub(super) keeps_versions: bool,
+}
+
+/// All that was found.
+pub(super) struct Survey {
+    /// By write and position, each once.
+    pub(super) pieces: Vec<Piece>,
+    /// By id, each once.
+    pub(super) records: Vec<RecordAt>,
+    pub(super) buckets: BTreeMap<u64, Bucket>,
+    /// The writes that copies name as their sources.
+    copied: HashSet<u64>,
+    /// The uploads that a version was made by.
+    pub(super) ended: HashSet<UploadId>,
+    /// The ids and numbers of parts whose record tells nothing of their upload, by upload.
+    pub(super) bare_parts: HashMap<UploadId, Vec<(u32, u64)>>,
+    /// A place where bytes of a write cannot be read, by write.
+    pub(super) spoiled: HashMap<u64, Damage>,
+    pub(super) damage: Vec<Damage>,
+    /// No stamp that was seen is higher.
+    pub(super) last_stamp: u64,
+    pub(super) segments: u64,
+    pub(super) extents: u64,
+}
+
+impl Survey {
+    /// Reads all segments, to the last byte: an extent may have lost its payload and kept its header.
+    pub(super) fn of(
+        fs: &dyn Fs,
+        store: StoreId,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, RebuildError> {
+        let mut survey = Self::empty();
+        let mut segments = Vec::new();
+        for id in list_numbers(fs, FileKind::Segment)? {
+            segments.extend(survey.open(fs, store, id)?);
+        }
+        let (mut done, total) = (0, segments.iter().map(|(_, len)| len).sum());
+        for (segment, len) in segments {
+            let mut scanned = |at| progress(Progress { step: Step::Segments, done: done + at, total });
+            survey.scan(&Arc::new(segment), store, &mut scanned);
+            done += len;
+        }
+        progress(Progress { step: Step::Segments, done, total });
+        survey.sort();
+        Ok(survey)
+    }
+
+    fn empty() -> Self {
+        Self {
+            pieces: Vec::new(),
+            records: Vec::new(),
+            buckets: BTreeMap::new(),
+            copied: HashSet::new(),
+            ended: HashSet::new(),
+            bare_parts: HashMap::new(),
+            spoiled: HashMap::new(),
+            damage: Vec::new(),
+            last_stamp: 0,
+            segments: 0,
+            extents: 0,
+        }
+    }
+
+    /// A segment, and how long it is. One whose first page is damaged is searched all the same: each extent says for itself
+    /// where it belongs.
+    fn open(&mut self, fs: &dyn Fs, store: StoreId, id: u64) -> Result<Option<(Segment, u64)>, RebuildError> {
+        let opened = match open_file(fs, FileKind::Segment, id, Some(store)) {
+            Err(LogError::Damaged(damage)) => {
+                self.damage.push(damage);
+                match fs.open_read(&segment_path(id)) {
+                    // Nothing in it is of this store.
+                    Ok(file) if belongs_elsewhere(file.as_ref(), store) => return Ok(None),
+                    opened => opened.map_err(LogError::from),
+                }
+            }
+            opened => opened.map(|(file, _)| file),
+        };
+        match opened.and_then(|file| Ok((file.len()?, file))) {
+            Ok((len, file)) => Ok(Some((Segment { id, file }, len))),
+            Err(error) => {
+                self.damage.push(as_damage(error, &segment_path(id)));
+                Ok(None)
+            }
+        }
+    }
+
+    fn scan(&mut self, segment: &Arc<Segment>, store: StoreId, progress: &mut dyn FnMut(u64)) {
+        self.segments += 1;
+        let scan = match SegmentScan::new(segment.clone(), store) {
+            Ok(scan) => scan,
+            Err(error) => return self.damage.push(as_damage(error, &segment.path())),
+        };
+        for found in scan {
+            match found {
+                Ok((at, Found::Record(SegmentRecord::Extent(header)))) => {
+                    progress(at);
+                    self.take(segment, &header);
+                }
+                Ok((at, Found::Unread { why, damaged: true, .. })) => {
+                    self.damage.push(segment.damage(at, why));
+                }
+                Ok(_) => {}
+                Err(error) => self.damage.push(as_damage(error, &segment.path())),
+            }
+        }
+    }
+
+    /// A record counts also where the payload in front of it does not: it names what is lost.
+    fn take(&mut self, segment: &Arc<Segment>, header: &ExtentHeader) {
+        let descriptor = match segment.descriptor(header) {
+            Ok(descriptor) => descriptor,
+            Err(error) => return self.damage.push(as_damage(error, &segment.path())),
+        };
+        let Descriptor { write, position, .. } = descriptor;
+        match segment.check_payload(&header.to_ref()) {
+            Ok(()) => {
+                self.extents += 1;
+                if header.payload_len > 0 {
+                    self.pieces.push(Piece { write, position, extent: header.to_ref() });
+                }
+            }
+            Err(error) => {
+                self.spoiled.entry(write).or_insert_with(|| as_damage(error, &segment.path()));
+            }
+        }
+        self.saw(descriptor.bucket);
+        self.saw(write);
+        self.take_record(header, &descriptor);
+    }
+
+    fn take_record(&mut self, header: &ExtentHeader, descriptor: &Descriptor) {
+        match &descriptor.purpose {
+            Purpose::Object(Some(record)) => {
+                self.record(header, descriptor, record.id.0, false);
+                self.ended.extend(record.completed());
+                self.keeps_versions(descriptor.bucket, record.null);
+            }
+            Purpose::ObjectRecord(object) => {
+                self.record(header, descriptor, object.record.id.0, false);
+                match object.record.completed() {
+                    Some(upload) => drop(self.ended.insert(upload)),
+                    None => self.copied.extend(object.sources.iter().map(|source| source.stamp)),
+                }
+            }
+            Purpose::Part(upload, Some(record)) => {
+                self.record(header, descriptor, record.id, true);
+                self.saw(upload.0);
+                self.bare_parts.entry(*upload).or_default().push((record.number, record.id));
+            }
+            Purpose::PartRecord(upload, part) => {
+                self.record(header, descriptor, part.record.id, true);
+                self.saw(upload.id.0);
+                self.copied.extend(part.sources.iter().map(|source| source.stamp));
+            }
+            Purpose::Object(None) | Purpose::Part(_, None) => {}
+        }
+    }
+
+    fn record(&mut self, header: &ExtentHeader, descriptor: &Descriptor, id: u64, is_part: bool) {
+        let (segment, offset) = (header.segment, header.offset);
+        self.records.push(RecordAt { id, write: descriptor.write, is_part, segment, offset });
+        self.saw(id);
+        let bucket = self.buckets.entry(descriptor.bucket).or_insert_with(|| Bucket {
+            name: descriptor.bucket_name.clone(),
+            told: None,
+            keeps_versions: false,
+        });
+        if let Some(record) = descriptor.bucket_record()
+            && bucket.told.as_ref().is_none_or(|(before, _)| *before < id)
+        {
+            bucket.told = Some((id, record));
+        }
+    }
+
+    fn keeps_versions(&mut self, bucket: u64, null: bool) {
+        if let Some(bucket) = self.buckets.get_mut(&bucket) {
+            bucket.keeps_versions |= !null;
+        }
+    }
+
+    fn saw(&mut self, stamp: u64) {
+        self.last_stamp = self.last_stamp.max(stamp);
+    }
+
+    /// Of records with one write the last counts. An extent that was being moved is there twice.
+    fn sort(&mut self) {
+        self.pieces.sort_unstable_by_key(|piece| (piece.write, piece.position));
+        self.pieces.dedup_by_key(|piece| (piece.write, piece.position));
+        self.records.sort_unstable_by_key(|record| (record.write, std::cmp::Reverse(record.id)));
+        self.records.dedup_by_key(|record| record.write);
+        self.records.sort_unstable_by_key(|record| record.id);
+    }
+
+    /// The pieces of a write, in order.
+    pub(super) fn pieces_of(&self, write: u64) -> &[Piece] {
+        let from = self.pieces.partition_point(|piece| piece.write < write);
+        let len = self.pieces[from..].partition_point(|piece| piece.write == write);
+        &self.pieces[from..from + len]
+    }
+
+    /// The part with this id.
+    pub(super) fn part(&self, id: u64) -> Option<&RecordAt> {
+        let at = self.records.binary_search_by_key(&id, |record| record.id).ok()?;
+        Some(&self.records[at]).filter(|record| record.is_part)
+    }
+
+    /// Whether the extents of a write belong to a copy, too.
+    pub(super) fn is_shared(&self, write: u64) -> bool {
+        self.copied.contains(&write)
+    }
+
+    /// How many pieces no record lays claim to.
+    pub(super) fn unfinished(&self) -> u64 {
+        let recorded: HashSet<u64> = self.records.iter().map(|record| record.write).collect();
+        let is_unfinished =
+            |piece: &&Piece| !recorded.contains(&piece.write) && !self.copied.contains(&piece.write);
+        self.pieces.iter().filter(is_unfinished).count() as u64
+    }
+}
+
+/// Whether a file has a good header, and that of another store.
+fn belongs_elsewhere(file: &dyn File, store: StoreId) -> bool {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    let header = file.read_exact_at(&mut page, 0).ok().and_then(|()| FileHeader::decode(&page).ok());
+    header.is_some_and(|header| header.store != store)
+}
+
+fn as_damage(error: LogError, file: &str) -> Damage {
+    match error {
+        LogError::Damaged(damage) => damage,
+        LogError::DiskFull(error) | LogError::Io(error) => {
+            Damage::new(file, 0, format!("it cannot be read: {error}"))
+        }
+    }
+}

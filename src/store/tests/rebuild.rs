@@ -1,0 +1,282 @@
+//! A log made from the segments alone. What a long random life leaves is compared in [`super::random`].
+
+use std::path::Path;
+
+use super::model::Model;
+use super::random::{rebuild_log, segments_of};
+use super::script::WORK;
+use super::waiting::{begin, hold};
+use super::*;
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{FileKind, log_path, segment_path};
+use crate::fs::OsFs;
+use crate::fs::sim::CrashPolicy;
+use crate::store::rebuild::{RebuildError, RebuildOptions, Rebuilt};
+
+fn try_rebuild(fs: &SimFs, replace: bool) -> Result<Rebuilt, RebuildError> {
+    let clock = ManualClock::new(Timestamp::from_millis(1_800_000_000_000));
+    rebuild(fs, &clock, &RebuildOptions { replace, owner: "nobody".into() }, &mut |_| {})
+}
+
+/// A store that has lost its log, with the log that it had.
+fn without_log(fs: &SimFs) -> (Store, Rebuilt) {
+    let fs = segments_of(fs);
+    let rebuilt = rebuild_log(&fs);
+    (open(&fs), rebuilt)
+}
+
+/// What can be found of a key, newest first.
+fn sizes(store: &Store, key: &str) -> Vec<u64> {
+    let id = store.bucket("b").unwrap().id;
+    store.shared.index().summaries(id, key.as_bytes()).map(|version| version.size).collect()
+}
+
+#[test]
+fn a_log_that_is_there_is_replaced_only_when_asked_for_and_then_moved_aside() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"abc").unwrap();
+    store.close();
+    drop(store);
+    let before = damage::everything(&fs);
+    let refused = try_rebuild(&fs, false).unwrap_err();
+    assert!(matches!(&refused, RebuildError::HasLog(path) if *path == log_path(1)), "{refused}");
+    assert!(damage::everything(&fs) == before);
+
+    let rebuilt = try_rebuild(&fs, true).unwrap();
+    assert_eq!(rebuilt.moved.len(), 2, "{:?}", rebuilt.moved);
+    for (path, bytes) in before.iter().filter(|(path, _)| path.starts_with("meta/")) {
+        let aside = rebuilt.moved.iter().find(|aside| aside.starts_with(path)).unwrap();
+        assert!(fs.contents(aside).unwrap() == *bytes);
+    }
+    assert_eq!(get(&open(&fs), "b", "k").unwrap(), b"abc");
+}
+
+#[test]
+fn a_store_that_is_open_is_not_rebuilt_nor_is_one_without_segments() {
+    let fs = SimFs::new();
+    assert!(matches!(try_rebuild(&fs, true), Err(RebuildError::NoSegment)));
+    assert!(fs.files().is_empty());
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"abc").unwrap();
+    assert!(matches!(try_rebuild(&fs, true), Err(RebuildError::Locked)));
+}
+
+#[test]
+fn a_crash_at_any_operation_of_a_rebuild_leaves_the_old_log_or_none_or_the_whole_new_one() {
+    let fs = SimFs::new();
+    let options = Options { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
+    drop(script::work(&fs, options, WORK, Model::default()).map_err(|_| ()).unwrap());
+    let before = everything_in(&fs);
+    let after = {
+        let fs = segments_of(&fs);
+        rebuild_log(&fs);
+        everything_in(&fs)
+    };
+    for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(seed())] {
+        for stop in 1.. {
+            let copy = copy_of(&fs);
+            copy.stop_at(stop);
+            let done = try_rebuild(&copy, true).is_ok();
+            let crashed = copy.crash(policy);
+            match try_open(&crashed) {
+                Ok(store) => {
+                    assert!(store.health().damage.is_empty());
+                    let found = Model::of(&store);
+                    assert!(found == before || found == after, "at operation {stop}");
+                }
+                Err(OpenError::Damaged(_)) => {
+                    try_rebuild(&crashed, true).unwrap();
+                    assert!(everything_in(&crashed) == after, "at operation {stop}");
+                }
+                Err(error) => panic!("{error}"),
+            }
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+fn everything_in(fs: &SimFs) -> Model {
+    Model::of(&open(fs))
+}
+
+/// Another disk with the same files, all of them durable.
+fn copy_of(fs: &SimFs) -> SimFs {
+    let copy = segments_of(fs);
+    copy.create_dir("meta").unwrap();
+    for (path, _) in fs.files().iter().filter(|(path, _)| path.starts_with("meta/")) {
+        copy.create(path).unwrap().write_all_at(&fs.contents(path).unwrap(), 0).unwrap();
+    }
+    for (path, _) in copy.files() {
+        copy.open(&path).unwrap().sync_data().unwrap();
+    }
+    ["", "data", "meta"].iter().for_each(|dir| copy.sync_dir(dir).unwrap());
+    copy
+}
+
+#[test]
+fn a_put_that_was_refused_does_not_come_back() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"first").unwrap();
+    let refused = put_if(&store, "b", "k", &bytes(1, 200_000), WriteCondition::IfAbsent);
+    assert_eq!(refused, Err(StoreError::PreconditionFailed));
+    let (rebuilt, report) = without_log(&fs);
+    assert_eq!(sizes(&rebuilt, "k"), [5]);
+    assert_eq!((report.damage, report.passed_over.unfinished), (vec![], 1));
+}
+
+#[test]
+fn of_puts_that_race_the_one_that_was_committed_last_is_the_newest() {
+    let fs = SimFs::new();
+    let store = Arc::new(open(&fs));
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "other", &bytes(1, 100_000)).unwrap();
+    // The large one gets its id before the small one, and is committed after it.
+    let (mut large, written) = (None, bytes(2, 200_000));
+    let gate = hold(&fs, &stream_segment(&store), || {
+        large = Some(begin(&store, move |store| put(store, "b", "k", &written)));
+    });
+    assert!(gate.wait_until_held(1));
+    put(&store, "b", "k", b"small").unwrap();
+    drop(gate);
+    large.unwrap().recv().unwrap().unwrap();
+    assert_eq!(get(&store, "b", "k").unwrap(), bytes(2, 200_000));
+    let (rebuilt, _) = without_log(&fs);
+    assert_eq!(get(&rebuilt, "b", "k").unwrap(), bytes(2, 200_000));
+    assert_eq!(sizes(&rebuilt, "k"), [200_000]);
+}
+
+#[test]
+fn a_version_is_of_the_kind_that_it_was_committed_as() {
+    let fs = SimFs::new();
+    let store = Arc::new(open(&fs));
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", &bytes(1, 100_000)).unwrap();
+    let (mut large, written) = (None, bytes(2, 200_000));
+    let gate = hold(&fs, &stream_segment(&store), || {
+        large = Some(begin(&store, move |store| put(store, "b", "k", &written)));
+    });
+    assert!(gate.wait_until_held(1));
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    drop(gate);
+    let id = large.unwrap().recv().unwrap().unwrap().id;
+    let (rebuilt, _) = without_log(&fs);
+    assert_eq!(sizes(&rebuilt, "k"), [200_000, 100_000]);
+    assert!(rebuilt.find("b", "k", Selector::Id(id)).is_ok(), "it is no null version");
+    assert_eq!(rebuilt.bucket("b").unwrap().versioning, Versioning::Enabled);
+}
+
+/// The path of the segment that large objects go to.
+fn stream_segment(store: &Store) -> String {
+    let index = store.shared.index();
+    let bucket = index.bucket("b").unwrap().id;
+    let found = ["other", "k"].iter().find_map(|key| index.find(bucket, key.as_bytes(), |_| true));
+    segment_path(found.expect("a large object was put").extents[0].segment)
+}
+
+#[test]
+fn objects_that_lack_bytes_are_named_unless_something_replaced_them() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "gone", &bytes(1, 200_000)).unwrap();
+    put(&store, "b", "replaced", &bytes(2, 200_000)).unwrap();
+    let places =
+        ["gone", "replaced"].map(|key| store.find("b", key, Selector::Current).unwrap().version.extents[0]);
+    put(&store, "b", "replaced", b"later").unwrap();
+    drop(store);
+    // What a hole that was punched leaves: the header may still be there.
+    fs.overwrite(&segment_path(places[0].segment), places[0].offset + PAGE_BYTES, &[0; 150_000]).unwrap();
+    fs.overwrite(&segment_path(places[1].segment), places[1].offset, &[0; 190_000]).unwrap();
+    let (rebuilt, report) = without_log(&fs);
+    assert_eq!(keys(&rebuilt, "b"), ["replaced"]);
+    assert_eq!((report.lost.len(), report.passed_over.replaced), (1, 1));
+    let lost = &report.lost[0];
+    assert_eq!((lost.owner.bucket.as_str(), lost.owner.key.as_str()), ("b", "gone"));
+    assert_eq!(lost.damage.as_ref().unwrap().file, segment_path(places[0].segment));
+}
+
+#[test]
+fn an_extent_that_was_being_moved_is_there_twice_and_counts_once() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"abc").unwrap();
+    let extent = store.find("b", "k", Selector::Current).unwrap().version.extents[0];
+    let segment = store.shared.segments.get(extent.segment).unwrap();
+    let mut header = segment.extent(&store.shared.store, extent.offset).unwrap();
+    let mut bytes = vec![0; header.extent_len() as usize];
+    segment.file.read_exact_at(&mut bytes, extent.offset).unwrap();
+    header.offset = 20 * PAGE_BYTES;
+    bytes[..64].copy_from_slice(&header.encode(&store.shared.store));
+    drop(store);
+    fs.overwrite(&segment_path(extent.segment), header.offset, &bytes).unwrap();
+    let (rebuilt, report) = without_log(&fs);
+    assert_eq!((report.restored.versions, report.passed_over.replaced), (1, 0));
+    assert_eq!(get(&rebuilt, "b", "k").unwrap(), b"abc");
+}
+
+#[test]
+fn what_was_in_a_bucket_that_was_deleted_and_made_again_stays_away() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "old", b"abc").unwrap();
+    delete(&store, "b", "old", Selector::Current).unwrap();
+    store.delete_bucket("b").unwrap();
+    store.create_bucket("b", "camera").unwrap();
+    put(&store, "b", "new", b"abc").unwrap();
+    let (rebuilt, report) = without_log(&fs);
+    assert_eq!(keys(&rebuilt, "b"), ["new"]);
+    assert_eq!(rebuilt.bucket("b").unwrap(), store.bucket("b").unwrap());
+    assert_eq!(report.passed_over.in_deleted_buckets, 1);
+}
+
+#[test]
+fn a_segment_with_a_bad_first_page_is_searched_and_one_of_another_store_is_not() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "small", b"abc").unwrap();
+    put(&store, "b", "large", &bytes(1, 200_000)).unwrap();
+    drop(store);
+    fs.damage(&segment_path(1), 100, 1).unwrap();
+    let foreign = damage::foreign(&damage::Sample::new(options()), &segment_path(1));
+    fs.create(&segment_path(9)).unwrap().write_all_at(&foreign, 0).unwrap();
+    let fs = segments_of(&fs);
+    let report = rebuild_log(&fs);
+    assert_eq!((report.restored.versions, report.lost.len()), (2, 0));
+    let files: Vec<_> = report.damage.iter().map(|damage| damage.file.clone()).collect();
+    assert_eq!(files, [segment_path(1), segment_path(9)]);
+}
+
+/// Stores made before records told of their bucket and sources give what they can.
+#[test]
+fn a_store_of_siltstone_0_1_0_is_rebuilt_as_far_as_its_segments_tell() {
+    let fs = SimFs::new();
+    fs.create_dir("data").unwrap();
+    let fixture = OsFs::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format/v1-mixed"));
+    for id in crate::log::list_numbers(&fixture, FileKind::Segment).unwrap() {
+        let file = fixture.open_read(&segment_path(id)).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        fs.create(&segment_path(id)).unwrap().write_all_at(&bytes, 0).unwrap();
+    }
+    let report = rebuild_log(&fs);
+    let store = open(&fs);
+    assert_eq!(keys(&store, "plain"), ["large", "tagged"]);
+    assert_eq!(keys(&store, "versioned"), ["gone", "k"]);
+    assert_eq!(get(&store, "plain", "large").unwrap(), bytes(1, 200_000));
+    assert_eq!(get(&store, "versioned", "k").unwrap(), b"second");
+    let versioned = store.bucket("versioned").unwrap();
+    assert_eq!((versioned.owner.as_str(), versioned.versioning), ("nobody", Versioning::Enabled));
+    let lost: Vec<_> = report.lost.iter().map(|lost| lost.owner.key.as_str()).collect();
+    assert_eq!(lost, ["film", "slice"], "{:#?}", report.lost);
+    assert_eq!(report.uncertain.len(), 2);
+}
