@@ -132,6 +132,15 @@ pub const BLOCK_BYTES: u64 = 64 * KIB;
 pub const SEGMENT_MAX_BYTES: u64 = 256 * MIB;
 /// Segments whose files are kept open, beside those that are written to.
 pub const SEGMENTS_OPEN_MAX: usize = 64;
+/// What lives in a segment is moved when it would fill no more than so many hundredths of it: then the segments take up
+/// at most twice what lives in them.
+pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;
+/// Segments that are emptied together, in one walk over the index.
+pub const MOVED_AT_ONCE_MAX_SEGMENTS: usize = 256;
+/// What is moved before it is committed, but for the last extent of it.
+pub const MOVE_BATCH_BYTES: u64 = 4 * MIB;
+/// What is moved in a second so that room is won back, in bytes, where none is short.
+pub const RECLAIM_RATE_BYTES_PER_SEC: u64 = 32 * MIB;
 /// Payload of one extent.
 pub const EXTENT_PAYLOAD_MAX_BYTES: u64 = 16 * MIB;
 /// A body of at most this size goes to the committer in memory, so that many share one write and one sync.

@@ -15,6 +15,9 @@ const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);
 /// How often there is a look for room to be won back. Without anything to do it costs a glance at each segment.
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Between two pieces of that work, so that commits and reads come first.
+const REST_MIN: Duration = Duration::from_millis(20);
+
 /// The thread that keeps house until it is told to end.
 pub(crate) struct Housekeeping {
     stop: Sender<()>,
@@ -26,9 +29,9 @@ impl Housekeeping {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(store: Arc<Store>) -> Result<Self, Failure> {
+    pub(crate) fn start(store: Arc<Store>, reclaim_rate: u64) -> Result<Self, Failure> {
         let (stop, stopped) = bounded(0);
-        let run = move || House { room_wanted: store.room_wanted(), store, stopped }.keep();
+        let run = move || House { room_wanted: store.room_wanted(), store, stopped, reclaim_rate }.keep();
         let thread = thread::Builder::new().name("housekeeping".into()).spawn(run);
         let thread = thread.map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { stop, thread })
@@ -48,6 +51,8 @@ struct House {
     stopped: Receiver<()>,
     /// Receives something when a write was refused for want of room.
     room_wanted: Receiver<()>,
+    /// Bytes a second.
+    reclaim_rate: u64,
 }
 
 impl House {
@@ -67,10 +72,14 @@ impl House {
         }
     }
 
-    /// Wins back some room, and says how long the next attempt may wait.
+    /// Wins back some room, and says how long the next attempt waits.
     fn reclaim(&self) -> Duration {
         match self.store.reclaim() {
-            Ok(Reclaimed { more: true, .. }) => Duration::ZERO,
+            Ok(Reclaimed { more: true, urgent: true, .. }) => Duration::ZERO,
+            Ok(Reclaimed { more: true, moved_bytes, .. }) => {
+                let rest = Duration::from_secs_f64(moved_bytes as f64 / self.reclaim_rate as f64);
+                rest.max(REST_MIN)
+            }
             Ok(_) | Err(StoreError::ReadOnly(_)) => RECLAIM_INTERVAL,
             Err(problem) => {
                 error!("room that is not needed any more stays taken: {problem}");

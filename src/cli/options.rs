@@ -90,6 +90,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", env = "SILTSTONE_ABORT_UPLOADS_AFTER", global = true)]
     abort_uploads_after: Option<Period>,
 
+    /// Size at which a data segment is followed by another; at least 1MiB [default: 256MiB]
+    #[arg(long, value_name = "SIZE", env = "SILTSTONE_SEGMENT_SIZE", global = true)]
+    segment_size: Option<Size>,
+
+    /// Bytes a second that may be moved to win back room; room that is short overrules it [default: 32MiB]
+    #[arg(long, value_name = "SIZE", env = "SILTSTONE_RECLAIM_RATE", global = true)]
+    reclaim_rate: Option<Size>,
+
     /// Least weight of what is logged on standard error [default: info]
     #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
     log_level: Option<LogLevel>,
@@ -130,6 +138,11 @@ struct Regions(Vec<String>);
 #[serde(try_from = "String")]
 struct Period(Duration);
 
+/// A number of bytes as operators write it, such as `512KiB` or `64MiB`; at least one mebibyte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Size(u64);
+
 /// What holds in the end: every option with its value.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settings {
@@ -152,6 +165,8 @@ pub(crate) struct Settings {
     pub(crate) shutdown_timeout: Duration,
     pub(crate) keep_alive_after: Duration,
     pub(crate) abort_uploads_after: Option<Duration>,
+    pub(crate) segment_max_bytes: u64,
+    pub(crate) reclaim_rate: u64,
     pub(crate) log_level: LogLevel,
 }
 
@@ -189,6 +204,8 @@ impl Options {
             shutdown_timeout: self.shutdown_timeout.or(other.shutdown_timeout),
             keep_alive_after: self.keep_alive_after.or(other.keep_alive_after),
             abort_uploads_after: self.abort_uploads_after.or(other.abort_uploads_after),
+            segment_size: self.segment_size.or(other.segment_size),
+            reclaim_rate: self.reclaim_rate.or(other.reclaim_rate),
             log_level: self.log_level.or(other.log_level),
         }
     }
@@ -221,6 +238,8 @@ impl From<Options> for Settings {
             shutdown_timeout: period(set.shutdown_timeout, limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
             keep_alive_after: period(set.keep_alive_after, limits::KEEP_ALIVE_AFTER_SECS),
             abort_uploads_after: set.abort_uploads_after.map(|Period(time)| time),
+            segment_max_bytes: set.segment_size.map_or(limits::SEGMENT_MAX_BYTES, |Size(bytes)| bytes),
+            reclaim_rate: set.reclaim_rate.map_or(limits::RECLAIM_RATE_BYTES_PER_SEC, |Size(bytes)| bytes),
             log_level: set.log_level.unwrap_or(LogLevel::Info),
         }
     }
@@ -282,6 +301,35 @@ impl FromStr for Period {
     }
 }
 
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &text[digits.len()..] {
+            "KiB" => limits::KIB,
+            "MiB" => limits::MIB,
+            "GiB" => limits::GIB,
+            "" => 1,
+            _ => return Err("the unit must be KiB, MiB or GiB".to_owned()),
+        };
+        let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        match bytes {
+            Some(bytes @ limits::MIB..) => Ok(Self(bytes)),
+            Some(_) => Err("it must be at least 1MiB".to_owned()),
+            None => Err("it must be a number with a unit (write 64MiB)".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
 impl TryFrom<String> for Period {
     type Error = String;
 
@@ -329,6 +377,9 @@ mod tests {
             "listen = 'here'",
             "log_level = 'loud'",
             "idle_timeout = '0s'",
+            "segment_size = '1023KiB'",
+            "segment_size = '3 bytes'",
+            "reclaim_rate = '99999999999GiB'",
         ] {
             let error = toml::from_str::<Options>(&format!("workers = 1\n{wrong}")).unwrap_err().to_string();
             assert!(error.contains("line 2"), "{error}");
@@ -338,7 +389,7 @@ mod tests {
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
         dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
-        abort_uploads_after = '7d'\nlog_level = 'off'";
+        abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nlog_level = 'off'";
 
     #[test]
     fn every_option_can_stand_in_the_file_and_falls_back() {

@@ -43,7 +43,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     if made_up.is_some() {
         announce::first_steps(address);
     }
-    let housekeeping = Housekeeping::start(Arc::clone(&store))?;
+    let housekeeping = Housekeeping::start(Arc::clone(&store), settings.reclaim_rate)?;
     announce::listening(address);
     let outcome = server.run();
     signals.end();
@@ -54,8 +54,11 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
 
 fn open_store(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<Store>, Failure> {
     let data_dir = &settings.data_dir;
-    let options =
-        store::Options { abort_uploads_after: settings.abort_uploads_after, ..store::Options::default() };
+    let options = store::Options {
+        abort_uploads_after: settings.abort_uploads_after,
+        segment_max_bytes: settings.segment_max_bytes,
+        ..store::Options::default()
+    };
     let refuse =
         |e: &dyn std::fmt::Display| Failure::start(format!("cannot use {}: {e}", data_dir.display()));
     let disk = OsFs::new(data_dir);

@@ -33,6 +33,11 @@ impl Liveness {
         self.bytes.get(&segment).copied().unwrap_or(0)
     }
 
+    /// Whether some record refers to the extent at `offset` of a segment as one that several share.
+    pub fn is_shared(&self, segment: u64, offset: u64) -> bool {
+        self.shared.contains_key(&(segment, offset))
+    }
+
     pub(super) fn add(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
             if let Some(size) = self.take(extent) {

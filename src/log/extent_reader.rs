@@ -48,6 +48,16 @@ impl ExtentReader {
         Ok(len)
     }
 
+    /// The block table as it is written behind the payload, once it has been checked; empty where there is none.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when it does not match its CRC.
+    pub fn table_bytes(&mut self) -> Result<Vec<u8>, LogError> {
+        self.read_table()?;
+        let len = ExtentHeader::table_len(self.extent.payload_len.into()) as usize;
+        Ok(self.table.iter().flat_map(|crc| crc.to_le_bytes()).take(len).collect())
+    }
+
     /// How many bytes from `position` on are whole blocks that are wanted and fit into `room`.
     fn whole_blocks(&self, position: u64, end: u64, room: usize) -> usize {
         if !position.is_multiple_of(BLOCK_BYTES) {

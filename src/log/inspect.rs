@@ -33,6 +33,16 @@ impl Segment {
     /// # Errors
     /// [`LogError::Damaged`] when it is not what was written.
     pub fn descriptor(&self, header: &ExtentHeader) -> Result<Descriptor, LogError> {
+        let descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
+        let offset = header.offset + header.descriptor_at();
+        descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
+    }
+
+    /// The bytes of the descriptor of an extent that lies here, whatever they are.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when there can be none.
+    pub fn descriptor_bytes(&self, header: &ExtentHeader) -> Result<Vec<u8>, LogError> {
         let offset = header.offset + header.descriptor_at();
         let len = u64::from(header.descriptor_len);
         if len > DESCRIPTOR_MAX_BYTES {
@@ -44,8 +54,7 @@ impl Segment {
         }
         let mut bytes = vec![0; len as usize];
         self.read_at(&mut bytes, offset)?;
-        let descriptor = header.decode_descriptor(&bytes);
-        descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
+        Ok(bytes)
     }
 
     /// Verifies block table and all blocks of an extent that lies here, whatever its header says.

@@ -3,6 +3,7 @@
 //! the judgement whether a bad end is torn or corrupt.
 
 mod checkpoint;
+mod extent_copy;
 mod extent_reader;
 mod extent_writer;
 mod files;
@@ -19,6 +20,7 @@ use std::io;
 use thiserror::Error;
 
 pub use checkpoint::{CheckpointWriter, read_checkpoint};
+pub use extent_copy::{Copied, CopyError, ExtentCopier, Spot};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};
 pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinished};

@@ -137,7 +137,8 @@ struct Batch {
 impl Batch {
     /// Adds a mutation, or gives it back where it must go into the next group.
     fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
-        let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..));
+        // What these decide on is the index alone, not what others in their group have changed.
+        let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..) | Mutation::Move(..));
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
         let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
         let full = entry_bytes > GROUP_BODY_TARGET_BYTES

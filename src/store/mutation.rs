@@ -1,15 +1,19 @@
 //! What the committer is asked to do, and what it answers.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
 use crossbeam_channel::Sender;
 
 use crate::base::Timestamp;
+use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::format::{
     Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
     PartRecord, Source, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
+use crate::index::Liveness;
+use crate::log::Spot;
 use crate::store::StoreError;
 
 /// Which version of a key is meant.
@@ -204,6 +208,42 @@ pub(super) struct PutPart {
     pub(super) checksum: Option<Checksum>,
 }
 
+/// Extents that have been copied to another place, and the records that refer to them.
+#[derive(Debug)]
+pub(super) struct Moving {
+    pub(super) owners: Vec<Owner>,
+    /// Copies that nothing refers to yet. Whoever asks keeps their places.
+    pub(super) fresh: HashMap<Spot, Spot>,
+    /// Copies of shared extents that some record refers to already, unless it is gone by now.
+    pub(super) shared: HashMap<Spot, Spot>,
+}
+
+/// A record that refers to extents.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    pub(super) bucket: u64,
+    pub(super) key: Vec<u8>,
+    pub(super) kind: OwnerKind,
+    /// Bytes of the record.
+    pub(super) len: usize,
+}
+
+/// Which record of a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OwnerKind {
+    Version(VersionId),
+    Part { upload: UploadId, number: u32, id: u64 },
+}
+
+impl Moving {
+    /// Where an extent is to be found now, if it was moved.
+    pub(super) fn target(&self, extent: &ExtentRef, liveness: &Liveness) -> Option<Spot> {
+        let from = (extent.segment, extent.offset);
+        let is_kept = |(segment, offset): &&Spot| liveness.is_shared(*segment, *offset);
+        self.fresh.get(&from).or_else(|| self.shared.get(&from).filter(is_kept)).copied()
+    }
+}
+
 /// What happens to a multipart upload, its parts apart.
 #[derive(Debug)]
 pub(super) enum UploadChange {
@@ -239,6 +279,7 @@ pub(super) enum Mutation {
         completion: Box<Completion>,
         reply: Reply<Written>,
     },
+    Move(Box<Moving>, Reply<()>),
     /// The version as the caller found it, and its new tags.
     SetTags {
         bucket: String,
@@ -257,6 +298,8 @@ const DELETION_BYTES_MAX: usize = 128;
 const EXTENT_BYTES_MAX: usize = 32;
 /// A bound on the encoding of one source: three varints.
 const SOURCE_BYTES_MAX: usize = 30;
+/// A generous bound on the tags of a version: a character has at most four bytes.
+const TAGS_BYTES_MAX: usize = TAGS_MAX * 4 * (TAG_KEY_LEN_MAX_CHARS + TAG_VALUE_LEN_MAX_CHARS + 4);
 /// A generous bound on what a version keeps of one part.
 const PART_BYTES_MAX: usize = 80;
 
@@ -291,6 +334,11 @@ impl Mutation {
                 let extents: usize = completion.parts.iter().map(|part| part.extents.len()).sum();
                 completion.record_bytes_max(key) + extents * EXTENT_BYTES_MAX
             }
+            // A record may have got other tags since it was looked at.
+            Self::Move(moving, _) => {
+                let owned = |owner: &Owner| ENTRY_BYTES_MAX + owner.key.len() + owner.len + TAGS_BYTES_MAX;
+                moving.owners.iter().map(owned).sum()
+            }
             Self::SetTags { key, version, tags, .. } => {
                 key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), tags)
             }
@@ -305,7 +353,11 @@ impl Mutation {
             Self::Complete { key, completion, .. } => {
                 completion.record_bytes_max(key) + completion.parts.len() * SOURCE_BYTES_MAX
             }
-            Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::SetTags { .. } => 0,
+            Self::Bucket(..)
+            | Self::Delete { .. }
+            | Self::Upload { .. }
+            | Self::SetTags { .. }
+            | Self::Move(..) => 0,
         }
     }
 
@@ -318,7 +370,7 @@ impl Mutation {
             Self::Delete { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
-            Self::SetTags { reply, .. } => reply.send(Err(error)).is_ok(),
+            Self::SetTags { reply, .. } | Self::Move(_, reply) => reply.send(Err(error)).is_ok(),
         };
     }
 }

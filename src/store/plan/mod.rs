@@ -1,6 +1,7 @@
 //! Deciding what a group does: each mutation against the index and what the mutations before it in the same group
 //! have changed. Nothing is written here.
 
+mod moves;
 mod objects;
 mod uploads;
 
@@ -106,6 +107,10 @@ impl<'a> Planner<'a> {
             Mutation::Delete { bucket, deletions, reply } => {
                 let decided = self.delete(&bucket, deletions);
                 self.answer(decided, reply);
+            }
+            Mutation::Move(moving, reply) => {
+                self.move_extents(&moving);
+                self.answer(Ok(()), reply);
             }
             Mutation::SetTags { bucket, key, version, tags, reply } => {
                 let decided = self.set_tags(&bucket, key, &version, tags);

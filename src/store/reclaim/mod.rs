@@ -1,8 +1,6 @@
 //! Winning back the room of what was deleted or replaced, while the store is in use.
 //!
-//! # What makes it safe
-//!
-//! A segment goes in these steps:
+//! # How a segment goes
 //!
 //! 1. Segments are listed that nobody writes to, nor will. Whatever was written to them has been published, or given up.
 //! 2. Of those the index is asked which no record refers to. The index holds durable groups alone.
@@ -16,21 +14,50 @@
 //! Recovery looks at the bytes of the last group's pack to tell whether the group counts, also where all of it is dead by
 //! now. That segment stays until another group has followed.
 //!
+//! # How what lives leaves a segment that is mostly dead
+//!
+//! 5. Its live extents are copied as they are, each checked on the way. A bad one is reported and stays.
+//! 6. The copies are synced.
+//! 7. The committer lets the records refer to the copies, as far as they still refer to the originals: an amendment of each
+//!    in one group. From then on the originals are dead, and the segment goes as above.
+//!
+//! Step 7 before step 6 would have records refer to what a crash may take. A crash before step 7 leaves copies that nothing refers
+//! to; they are dead and go in their turn. The copier holds the places of its copies until step 7 is done, so that
+//! they are not taken for dead before. An extent that several records share is copied once; it stays where it was until the last of
+//! them refers to the copy, however many groups that takes.
+//!
+//! What lives in a segment is looked up in the index, which is walked once for as many segments as are worth it. The
+//! descriptors in the segment would not do: they tell who put an extent, not who has copied it since, and a
+//! damaged one would hide what lives.
+//!
 //! A store that takes no writes is left as it is: where the log is damaged, what looks dead may be what the lost groups
 //! refer to.
 
+mod moves;
+mod survey;
+
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Receiver;
 
-use crate::format::FileKind;
+use crate::base::limits::MOVE_BELOW_LIVE_PERCENT;
+use crate::format::{Entry, ExtentRef, FileKind};
 use crate::log::{Lane, LogError};
 use crate::store::shared::Shared;
 use crate::store::{Store, StoreError};
+use moves::Moves;
+use survey::Survey;
 
 /// Segments that are looked at in one call whether they need a footer.
 const SEALED_AT_ONCE: usize = 64;
+/// Where room is short, a lane leaves its segment when so much in it is dead, in bytes, and at least half of it.
+const LEFT_DEAD_MIN_BYTES: u64 = 64 * 1024;
+/// Keys that are taken out of the index at once, while it is locked against the committer.
+const KEYS_AT_ONCE: usize = 256;
+/// So often in one call.
+const WALKS_AT_ONCE: usize = 64;
 
 /// What a call has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,27 +74,72 @@ pub struct Reclaimed {
     pub urgent: bool,
 }
 
+/// Which segments are worth moving what lives in them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Policy {
+    /// Those that would shrink to so many hundredths of their length, or less.
+    pub(super) live_percent_max: u64,
+}
+
+impl Policy {
+    const ONLINE: Self = Self { live_percent_max: MOVE_BELOW_LIVE_PERCENT };
+}
+
 /// What is known from call to call.
 #[derive(Default)]
-pub(super) struct Reclaimer {}
+pub(super) struct Reclaimer {
+    phase: Phase,
+    /// Lengths of segments that nobody writes to.
+    lens: BTreeMap<u64, u64>,
+    /// Segments that are left alone until less is alive in them.
+    judged: BTreeMap<u64, Judged>,
+}
+
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Idle,
+    /// Finding out what moving would bring.
+    Survey(Survey),
+    Move(Moves),
+}
+
+/// Why a segment is left alone, and how much was alive in it then, in bytes.
+#[derive(Clone, Copy)]
+enum Judged {
+    /// It would not shrink enough.
+    Dense(u64),
+    /// What lives in it cannot be moved.
+    Stuck(u64),
+}
 
 impl Store {
-    /// Wins back room: segments of which nothing is wanted any more are taken away. What was given back is durable on return.
+    /// Wins back room: segments of which nothing is wanted any more are taken away, and what lives in those that are
+    /// mostly dead is moved, so that they can go. What was given back is durable on return.
     ///
-    /// The work of one call is bounded; as long as [`Reclaimed::more`] says so, another one goes on where it ended.
+    /// The work of one call is bounded: some megabytes are moved, and some thousands of keys looked at. As long as
+    /// [`Reclaimed::more`] says so, another call goes on where it ended.
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`]; of the disk. Damage is no error: it is reported, and what is damaged stays.
+    /// [`StoreError::ReadOnly`]; of the disk. Damage is no error: it is reported, and what is damaged stays. Nor is a full
+    /// disk, on which less is done.
     pub fn reclaim(&self) -> Result<Reclaimed, StoreError> {
+        self.reclaim_by(Policy::ONLINE)
+    }
+
+    pub(super) fn reclaim_by(&self, policy: Policy) -> Result<Reclaimed, StoreError> {
         self.shared.check_writable()?;
         // A call that panicked has left nothing behind that the next one builds on.
-        let reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = Run { shared: &self.shared, _reclaimer: &reclaimer, done: Reclaimed::default() }.run()?;
+        let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
+        let (shared, done) = (self.shared.as_ref(), Reclaimed::default());
+        let mut run = Run { store: self, shared, reclaimer: &mut reclaimer, policy, done };
+        let ended = run.run();
+        let done = run.done;
         let tally = &self.shared.reclaimed;
         tally.segments.fetch_add(done.segments, Ordering::Relaxed);
         tally.bytes.fetch_add(done.bytes, Ordering::Relaxed);
         tally.moved_bytes.fetch_add(done.moved_bytes, Ordering::Relaxed);
-        Ok(done)
+        ended.map(|()| done)
     }
 
     /// Receives something when a write has been refused for want of room: then [`Store::reclaim`] should not wait for its
@@ -77,14 +149,17 @@ impl Store {
     }
 }
 
+/// One call.
 struct Run<'a> {
+    store: &'a Store,
     shared: &'a Shared,
-    _reclaimer: &'a Reclaimer,
+    reclaimer: &'a mut Reclaimer,
+    policy: Policy,
     done: Reclaimed,
 }
 
 impl Run<'_> {
-    fn run(mut self) -> Result<Reclaimed, StoreError> {
+    fn run(&mut self) -> Result<(), StoreError> {
         self.done.urgent = self.room_is_short().map_err(|error| self.shared.failed(error))?;
         if self.done.urgent {
             self.leave_lanes();
@@ -94,7 +169,18 @@ impl Run<'_> {
         }
         self.remove_dead()?;
         self.seal();
-        Ok(self.done)
+        self.go_on()
+    }
+
+    fn go_on(&mut self) -> Result<(), StoreError> {
+        let phase = match std::mem::take(&mut self.reclaimer.phase) {
+            Phase::Idle => self.begin(),
+            Phase::Survey(survey) => self.look_on(survey),
+            Phase::Move(moves) => self.move_on(moves)?,
+        };
+        self.done.more |= !matches!(phase, Phase::Idle);
+        self.reclaimer.phase = phase;
+        Ok(())
     }
 
     fn room_is_short(&self) -> Result<bool, LogError> {
@@ -108,12 +194,11 @@ impl Run<'_> {
     /// segment that is written to.
     fn leave_lanes(&self) {
         let shared = self.shared;
-        let mostly_dead = |id| {
+        shared.segments.leave(|id| {
             let live = shared.index().liveness().of(id);
             let len = shared.segments.get(id).ok().and_then(|segment| segment.file.len().ok());
-            len.is_some_and(|len| live * 2 < len)
-        };
-        shared.segments.leave(mostly_dead);
+            len.is_some_and(|len| live * 2 < len && len - live >= LEFT_DEAD_MIN_BYTES)
+        });
     }
 
     /// Steps 1 to 4 for every segment.
@@ -177,4 +262,19 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// The extents of a version or part.
+fn extents_of(entry: &Entry) -> &[ExtentRef] {
+    match entry {
+        Entry::VersionPut { record, .. } => &record.extents,
+        Entry::PartPut { record, .. } => &record.extents,
+        _ => &[],
+    }
+}
+
+fn encoded_len(entry: &Entry) -> usize {
+    let mut encoded = Vec::new();
+    entry.encode(&mut encoded);
+    encoded.len()
 }

@@ -1,17 +1,22 @@
 //! The power goes at every single operation of the disk, and what was acknowledged is found afterwards.
 
 use super::model::Model;
-use super::script::{InDoubt, MORE_WORK, WORK, work};
+use super::script::{CHURN, InDoubt, MORE_WORK, WORK, work};
+use super::steps::Step;
 use super::*;
-use crate::fs::sim::CrashPolicy;
+use crate::fs::sim::{CrashPolicy, OpKind};
 
 /// Stops the work at every `stride`-th operation, the first of which the seed chooses, and looks after crashes of three kinds.
 fn sweep(options: Options, stride: u64) {
+    sweep_of(WORK, options, stride);
+}
+
+fn sweep_of(steps: &[Step], options: Options, stride: u64) {
     let seed = seed();
     for stop in (1 + seed % stride..).step_by(stride as usize) {
         let fs = SimFs::new();
         fs.stop_at(stop);
-        let Err(halt) = work(&fs, options, WORK, Model::default()) else {
+        let Err(halt) = work(&fs, options, steps, Model::default()) else {
             println!("the work takes {} operations", fs.operations());
             return;
         };
@@ -89,6 +94,21 @@ fn it_survives_too_where_segments_and_checkpoints_are_many() {
 fn it_survives_too_where_the_log_goes_on_in_file_after_file() {
     let options = Options { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
     sweep(options, 2);
+}
+
+/// Two objects fill a segment.
+fn tiny_segments() -> Options {
+    Options { segment_max_bytes: 20_000, checkpoint_after_bytes: 30_000, ..options() }
+}
+
+#[test]
+fn it_survives_too_where_segments_are_emptied_and_go() {
+    let fs = SimFs::new();
+    work(&fs, tiny_segments(), CHURN, Model::default()).map_err(|halt| halt.error).unwrap();
+    let gone =
+        fs.trace().iter().filter(|op| op.kind == OpKind::Remove && op.path.starts_with("data/")).count();
+    assert!(gone > 8, "{gone} segments went");
+    sweep_of(CHURN, tiny_segments(), 1);
 }
 
 #[test]

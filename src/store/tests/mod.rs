@@ -10,6 +10,7 @@ mod full_disk;
 mod lost_files;
 mod lost_segments;
 mod model;
+mod moving;
 mod parts;
 mod random;
 mod reading;

@@ -153,7 +153,7 @@ fn the_pack_of_the_last_group_stays_until_another_group_follows() {
     let last = *segments(&fs).last().unwrap();
     store.shared.segments.leave(|_| true);
     store.shared.segments.roll(crate::log::Lane::Pack).unwrap();
-    reclaim_all(&store).unwrap();
+    store.reclaim().unwrap();
     assert!(segments(&fs).contains(&last));
     let again = open_with(&fs.crash(CrashPolicy::DropAll), options).unwrap();
     assert_eq!((again.health().read_only, again.health().torn_groups), (None, 0));

@@ -62,6 +62,45 @@ pub(super) const WORK: &[Step] = &[
     Reclaim,
 ];
 
+/// What keeps moving and taking away busy: small objects in smaller segments, of which a few outlive the others, versions,
+/// copies that share extents, and parts.
+pub(super) const CHURN: &[Step] = &[
+    Create("a"),
+    Put("a", "k1", 1, 6_000, If::Always),
+    Put("a", "k2", 2, 9_000, If::Always),
+    Put("a", "k3", 3, 2_000, If::Always),
+    Put("a", "k4", 4, 9_000, If::Always),
+    Put("a", "large", 5, 70_000, If::Always),
+    Step::Initiate("a", "film"),
+    Step::Part("a", "film", 1, 30, 3_000),
+    Step::Part("a", "film", 2, 31, 80_000),
+    Step::Copy("a", "k3", "twin", 100..1_900),
+    Put("a", "k2", 6, 100, If::Always),
+    Delete("a", &[("k4", Which::Current)]),
+    Reclaim,
+    Step::Part("a", "film", 2, 32, 500),
+    Step::Tag("a", "k1", "blue"),
+    Checkpoint,
+    Put("a", "large", 7, 300, If::Always),
+    Delete("a", &[("k3", Which::Current)]),
+    Reclaim,
+    Step::Complete("a", "film", &[1, 2]),
+    Step::Versioning("a", Versioning::Enabled),
+    Put("a", "k1", 8, 9_000, If::Always),
+    Put("a", "k1", 9, 9_000, If::Always),
+    Delete("a", &[("k1", Which::Nth(1)), ("k2", Which::Current)]),
+    Reopen { close: false },
+    Reclaim,
+    Step::Copy("a", "film", "twin", 500..3_400),
+    Put("a", "k5", 10, 9_000, If::Always),
+    Delete("a", &[("k5", Which::Nth(0)), ("film", Which::Nth(0))]),
+    Reclaim,
+    Checkpoint,
+    Put("a", "last", 11, 9_000, If::Always),
+    Reclaim,
+    Put("a", "last", 12, 10, If::Always),
+];
+
 /// What goes on after a recovery.
 pub(super) const MORE_WORK: &[Step] = &[
     Create("c"),

@@ -1,0 +1,204 @@
+//! Copying extents to another place, as they are: payload, block table, `check` and descriptor stay the same to the last bit, and of the
+//! header only the place changes. What a client's bytes were checked against when they came is what they are checked
+//! against for ever.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::base::digest::Crc32;
+use crate::base::limits::{KIB, MIB};
+use crate::format::{ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, unit_ceil};
+use crate::log::{ExtentReader, Lane, LogError, Place, Segments};
+
+/// Extents up to this size are gathered and written side by side; a larger one gets pages of its own.
+const GATHERED_MAX_BYTES: u64 = 256 * KIB;
+/// So much is gathered before it is written, and so much of a larger extent is in memory at once.
+const BUFFER_BYTES: usize = MIB as usize;
+
+/// Where an extent starts: segment and offset.
+pub type Spot = (u64, u64);
+
+/// Why an extent was not copied.
+#[derive(Debug)]
+pub enum CopyError {
+    /// It cannot be read, or is not what was written. It should stay where it is.
+    Source(LogError),
+    /// There, where it should go, nothing can be written.
+    Target(LogError),
+}
+
+/// Extents that have been copied, and are durable where they are now.
+#[derive(Default)]
+pub struct Copied {
+    /// Where each was, and where its copy is.
+    pub spots: HashMap<Spot, Spot>,
+    /// Bytes of the copies.
+    pub bytes: u64,
+    /// Keep the copies until they are referred to.
+    pub places: Vec<Place>,
+}
+
+/// Copies extents into the lane of what is moved.
+pub struct ExtentCopier<'a> {
+    segments: &'a Segments,
+    store: StoreId,
+    /// Gathered extents whose place is not known yet.
+    gathered: Vec<u8>,
+    /// For each of them, where it was, and its header with its offset in the buffer.
+    headers: Vec<(Spot, ExtentHeader)>,
+    seen: HashSet<Spot>,
+    copied: Copied,
+}
+
+impl<'a> ExtentCopier<'a> {
+    /// Nothing has been copied yet.
+    pub fn new(segments: &'a Segments, store: StoreId) -> Self {
+        let (gathered, headers, seen) = (Vec::new(), Vec::new(), HashSet::new());
+        Self { segments, store, gathered, headers, seen, copied: Copied::default() }
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.copied.bytes
+    }
+
+    /// Copies an extent, and checks all of it on the way. One that was copied before is not copied again.
+    ///
+    /// # Errors
+    /// After [`CopyError::Source`] the others can go on; what was copied of this one counts for nothing.
+    pub fn copy(&mut self, extent: &ExtentRef) -> Result<(), CopyError> {
+        let from = (extent.segment, extent.offset);
+        if !self.seen.insert(from) {
+            return Ok(());
+        }
+        let mut original = Original::open(self.segments, &self.store, extent).map_err(CopyError::Source)?;
+        if original.header.extent_len() <= GATHERED_MAX_BYTES {
+            self.gather(from, &mut original)?;
+        } else {
+            self.copy_large(from, &mut original)?;
+        }
+        self.copied.bytes += original.header.extent_len();
+        Ok(())
+    }
+
+    /// Makes the copies durable.
+    ///
+    /// # Errors
+    /// [`LogError::DiskFull`], and others of the disk: none of the copies counts then.
+    pub fn finish(mut self) -> Result<Copied, LogError> {
+        self.write_gathered()?;
+        let mut synced: Vec<u64> = Vec::new();
+        for Place { segment, .. } in &self.copied.places {
+            if !synced.contains(&segment.id) {
+                segment.file.sync_data()?;
+                synced.push(segment.id);
+            }
+        }
+        Ok(self.copied)
+    }
+
+    fn gather(&mut self, from: Spot, original: &mut Original) -> Result<(), CopyError> {
+        if self.gathered.len() + original.header.extent_len() as usize > BUFFER_BYTES {
+            self.write_gathered().map_err(CopyError::Target)?;
+        }
+        let start = self.gathered.len();
+        let payload_at = start + ExtentHeader::BYTES;
+        self.gathered.resize(payload_at + original.header.payload_len as usize, 0);
+        let read = original.read(0, &mut self.gathered[payload_at..]).and_then(|()| original.tail());
+        match read {
+            Ok(tail) => self.gathered.extend_from_slice(&tail),
+            Err(error) => {
+                self.gathered.truncate(start);
+                return Err(CopyError::Source(error));
+            }
+        }
+        self.gathered.resize(unit_ceil(self.gathered.len() as u64) as usize, 0);
+        self.headers.push((from, ExtentHeader { offset: start as u64, ..original.header }));
+        Ok(())
+    }
+
+    fn write_gathered(&mut self) -> Result<(), LogError> {
+        if self.headers.is_empty() {
+            return Ok(());
+        }
+        let place = self.segments.place(Lane::Move, self.gathered.len() as u64)?;
+        for (from, header) in self.headers.drain(..) {
+            let at = header.offset as usize;
+            let moved =
+                ExtentHeader { segment: place.segment.id, offset: place.offset + header.offset, ..header };
+            self.gathered[at..at + ExtentHeader::BYTES].copy_from_slice(&moved.encode(&self.store));
+            self.copied.spots.insert(from, (moved.segment, moved.offset));
+        }
+        place.segment.file.write_all_at(&self.gathered, place.offset)?;
+        self.gathered.clear();
+        self.copied.places.push(place);
+        Ok(())
+    }
+
+    /// The header is written last: what was copied of an extent that turns out to be bad is no extent.
+    fn copy_large(&mut self, from: Spot, original: &mut Original) -> Result<(), CopyError> {
+        let tail = original.tail().map_err(CopyError::Source)?;
+        let place =
+            self.segments.place(Lane::Move, original.header.extent_len()).map_err(CopyError::Target)?;
+        let write = |bytes: &[u8], at: u64| {
+            let written = place.segment.file.write_all_at(bytes, place.offset + at);
+            written.map_err(|error| CopyError::Target(error.into()))
+        };
+        let payload_len = u64::from(original.header.payload_len);
+        let mut buffer = vec![0; BUFFER_BYTES.min(payload_len as usize)];
+        let mut position = 0;
+        while position < payload_len {
+            let len = (buffer.len() as u64).min(payload_len - position) as usize;
+            original.read(position, &mut buffer[..len]).map_err(CopyError::Source)?;
+            write(&buffer[..len], UNIT_BYTES + position)?;
+            position += len as u64;
+        }
+        write(&tail, UNIT_BYTES + payload_len)?;
+        let moved = ExtentHeader { segment: place.segment.id, offset: place.offset, ..original.header };
+        write(&moved.encode(&self.store), 0)?;
+        self.copied.spots.insert(from, (moved.segment, moved.offset));
+        self.copied.places.push(place);
+        Ok(())
+    }
+}
+
+/// An extent that is read to be copied.
+struct Original {
+    header: ExtentHeader,
+    reader: ExtentReader,
+    descriptor: Vec<u8>,
+}
+
+impl Original {
+    fn open(segments: &Segments, store: &StoreId, extent: &ExtentRef) -> Result<Self, LogError> {
+        let segment = segments.get(extent.segment)?;
+        let header = segment.extent(store, extent.offset)?;
+        if (header.payload_len, header.check) != (extent.payload_len, extent.check) {
+            return Err(segment
+                .damage(extent.offset, "the extent is another one than is referred to")
+                .into());
+        }
+        let descriptor = segment.descriptor_bytes(&header)?;
+        if Crc32::of(&descriptor) != header.descriptor_crc {
+            let at = header.offset + header.descriptor_at();
+            return Err(segment.damage(at, "the descriptor does not match its CRC").into());
+        }
+        Ok(Self { header, reader: ExtentReader::new(segment, header.to_ref()), descriptor })
+    }
+
+    /// Fills `out`, whole blocks or up to the end of the payload, with bytes that have been checked.
+    fn read(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = position + done as u64;
+            done += self.reader.read(at, self.header.payload_len.into(), &mut out[done..])?;
+        }
+        Ok(())
+    }
+
+    /// Block table and descriptor.
+    fn tail(&mut self) -> Result<Vec<u8>, LogError> {
+        let mut tail = self.reader.table_bytes()?;
+        tail.extend_from_slice(&self.descriptor);
+        Ok(tail)
+    }
+}

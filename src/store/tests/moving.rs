@@ -1,0 +1,286 @@
+//! What lives in segments that are mostly dead is moved, and nobody notices.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::reclaim::small_segments;
+use super::*;
+use crate::base::limits::MIB;
+use crate::format::{FileKind, segment_path};
+use crate::fs::Fs;
+use crate::fs::sim::CrashPolicy;
+use crate::log::list_numbers;
+
+fn used(fs: &SimFs) -> u64 {
+    let ids = list_numbers(fs, FileKind::Segment).unwrap();
+    ids.iter().map(|id| fs.open_read(&segment_path(*id)).unwrap().usage().unwrap().allocated_bytes).sum()
+}
+
+fn nothing_found(fs: &SimFs) {
+    assert_eq!(verify(fs, &mut |_| {}).unwrap().findings, []);
+}
+
+/// A store of which every fifth object is left, in segments of which nothing else is.
+fn sparse(fs: &SimFs, options: Options) -> Store {
+    let store = open_with(fs, options).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..50 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 10_000 + at as usize)).unwrap();
+    }
+    for at in (0..50).filter(|at| at % 5 != 0) {
+        delete(&store, "b", &format!("k{at}"), Selector::Current).unwrap();
+    }
+    store
+}
+
+fn check_sparse(store: &Store) {
+    for at in (0..50).step_by(5) {
+        assert_eq!(get(store, "b", &format!("k{at}")).unwrap(), bytes(at, 10_000 + at as usize));
+    }
+}
+
+#[test]
+fn what_lives_is_moved_together_and_the_segments_go() {
+    let fs = SimFs::new();
+    let store = sparse(&fs, small_segments());
+    let before = used(&fs);
+    reclaim_all(&store).unwrap();
+    let health = store.health();
+    assert!(health.moved_bytes > 50_000 && health.reclaimed_segments >= 4, "{health:?}");
+    assert!(used(&fs) <= 2 * health.live_bytes + 2 * 100_000 && used(&fs) < before, "{}", used(&fs));
+    check_sparse(&store);
+    let moved = health.moved_bytes;
+    reclaim_all(&store).unwrap();
+    assert_eq!(store.health().moved_bytes, moved, "once is enough");
+    drop(store);
+    for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(1)] {
+        let fs = fs.crash(policy);
+        let store = open_with(&fs, small_segments()).unwrap();
+        check_sparse(&store);
+        drop(store);
+        nothing_found(&fs);
+    }
+}
+
+#[test]
+fn what_is_moved_is_the_same_to_the_last_bit() {
+    let fs = SimFs::new();
+    let options = Options { segment_max_bytes: 2_000_000, ..options() };
+    let store = open_with(&fs, options).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for (key, len) in [("small", 500), ("blocks", 200_000), ("large", 400_000)] {
+        put(&store, "b", key, &bytes(7, len)).unwrap();
+        put(&store, "b", "gone", &bytes(8, 1_000_000)).unwrap();
+    }
+    delete(&store, "b", "gone", Selector::Current).unwrap();
+    let extents = |key: &str| {
+        let version = store.find("b", key, Selector::Current).unwrap().version;
+        let raw = |extent: &crate::format::ExtentRef| {
+            let segment = store.shared.segments.get(extent.segment).unwrap();
+            let header = segment.extent(&store.shared.store, extent.offset).unwrap();
+            let mut bytes = vec![0; header.extent_len() as usize - 64];
+            segment.file.read_exact_at(&mut bytes, extent.offset + 64).unwrap();
+            (header.payload_len, header.check, header.descriptor_crc, bytes)
+        };
+        let spots: Vec<_> = version.extents.iter().map(|extent| (extent.segment, extent.offset)).collect();
+        (version.extents.iter().map(raw).collect::<Vec<_>>(), spots)
+    };
+    let keys = ["small", "blocks", "large"];
+    let before = keys.map(extents);
+    store.shared.segments.leave(|_| true);
+    reclaim_all(&store).unwrap();
+    let after = keys.map(extents);
+    let count =
+        |pairs: &[(Vec<_>, Vec<(u64, u64)>)]| pairs.iter().map(|(_, spots)| spots.len()).sum::<usize>();
+    assert_eq!(count(&before), count(&after));
+    for ((raw, spots), (moved, moved_to)) in before.iter().zip(&after) {
+        assert_eq!(raw, moved);
+        assert!(spots.iter().zip(moved_to).all(|(from, to)| from != to), "{spots:?} {moved_to:?}");
+    }
+}
+
+#[test]
+fn extents_that_several_share_are_moved_once_with_all_who_share_them() {
+    let fs = SimFs::new();
+    let store = open_with(&fs, small_segments()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "source", &bytes(1, 30_000)).unwrap();
+    put(&store, "b", "gone", &bytes(2, 60_000)).unwrap();
+    for at in 0..600 {
+        let found = store.find("b", "source", Selector::Current).unwrap();
+        let (bucket, range) = (found.bucket.id, 100..20_000 + at);
+        let source = CopySource { bucket, key: "source".into(), version: found.version, range };
+        store.copy(source, "b", &format!("{at:03}"), commit_of(b"")).unwrap();
+    }
+    delete(&store, "b", "source", Selector::Current).unwrap();
+    delete(&store, "b", "gone", Selector::Current).unwrap();
+    let spot = || {
+        let extent = store.find("b", "000", Selector::Current).unwrap().version.extents[0];
+        assert!(extent.shared);
+        (extent.segment, extent.offset)
+    };
+    let before = spot();
+    reclaim_all(&store).unwrap();
+    let after = spot();
+    assert_ne!(before, after);
+    for at in 0..600 {
+        let found = store.find("b", &format!("{at:03}"), Selector::Current).unwrap();
+        assert_eq!((found.version.extents[0].segment, found.version.extents[0].offset), after);
+        let read = to_end(store.read(&found, 0..found.version.size).unwrap()).unwrap();
+        assert_eq!(read, bytes(1, 30_000)[100..20_000 + at as usize]);
+    }
+    assert!(!list_numbers(&fs, FileKind::Segment).unwrap().contains(&before.0));
+    drop(store);
+    nothing_found(&fs);
+}
+
+#[test]
+fn a_bad_extent_is_reported_and_stays_while_the_others_are_moved() {
+    let fs = SimFs::new();
+    let store = sparse(&fs, small_segments());
+    let extent = store.find("b", "k5", Selector::Current).unwrap().version.extents[0];
+    fs.damage(&segment_path(extent.segment), extent.offset + 64 + 3_000, 1).unwrap();
+    reclaim_all(&store).unwrap();
+    let after = store.find("b", "k5", Selector::Current).unwrap().version.extents[0];
+    assert_eq!(after, extent);
+    assert_eq!(store.health().damage[0].file, segment_path(extent.segment));
+    assert_eq!(store.health().read_only, None);
+    assert_eq!(store.shared.index().liveness().of(extent.segment), 64 + 10_005, "the others have gone");
+    assert_eq!(get(&store, "b", "k10").unwrap(), bytes(10, 10_010));
+    let moved = store.health().moved_bytes;
+    reclaim_all(&store).unwrap();
+    assert_eq!(store.health().moved_bytes, moved, "there is no use in trying again");
+}
+
+/// What is all alive looks half dead where keys and metadata are long: it must not go round for ever.
+#[test]
+fn small_objects_with_long_keys_are_not_moved_again_and_again() {
+    let fs = SimFs::new();
+    let store = open_with(&fs, small_segments()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..400 {
+        put(&store, "b", &format!("{at:0900}"), b"x").unwrap();
+    }
+    reclaim_all(&store).unwrap();
+    // Each had a page of its own.
+    let moved = store.health().moved_bytes;
+    assert!(used(&fs) < 400 * 3_000, "{}", used(&fs));
+    reclaim_all(&store).unwrap();
+    assert_eq!(store.health().moved_bytes, moved);
+    drop(store);
+    let store = open_with(&fs, small_segments()).unwrap();
+    reclaim_all(&store).unwrap();
+    assert_eq!(store.health().moved_bytes, 0, "not after a restart either");
+}
+
+/// Everything that may happen to a record while its extents are on their way.
+fn change(store: &Store, thread: u64, round: u64) {
+    let (key, expected) = (format!("{thread}-{}", round % 7), bytes(round, 9_000));
+    put(store, "b", &key, &expected).unwrap();
+    let found = store.find("b", &key, Selector::Current).unwrap();
+    let (bucket, version, twin) = (found.bucket.id, found.version.clone(), format!("{key}-twin"));
+    store.set_tags("b", &key, version.clone(), vec![("a".into(), "b".into())]).unwrap();
+    let source = CopySource { bucket, key: key.clone(), range: 0..9_000, version };
+    store.copy(source, "b", &twin, commit_of(b"")).unwrap();
+    assert_eq!(to_end(store.read(&found, 0..9_000).unwrap()).unwrap(), expected);
+    let now = store.find("b", &key, Selector::Current).unwrap();
+    assert_eq!(now.version.tags, [("a".to_owned(), "b".to_owned())]);
+    if round.is_multiple_of(3) {
+        delete(store, "b", &key, Selector::Current).unwrap();
+    }
+    assert_eq!(get(store, "b", &twin).unwrap(), expected);
+}
+
+/// A record that changes while its extents are copied keeps its change.
+#[test]
+fn of_a_move_and_a_change_that_race_both_hold_or_the_change_alone() {
+    let fs = SimFs::new();
+    let store = open_with(&fs, small_segments()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                store.reclaim().unwrap();
+            }
+        });
+        let changers: Vec<_> = (0..2)
+            .map(|thread| {
+                scope.spawn({
+                    let store = &store;
+                    move || (0..300).for_each(|round| change(store, thread, round))
+                })
+            })
+            .collect();
+        let ended: Vec<_> = changers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(Result::unwrap);
+    });
+    assert!(store.health().moved_bytes > 0);
+    reclaim_all(&store).unwrap();
+    assert_eq!((store.health().damage, store.health().read_only), (vec![], None));
+    drop(store);
+    nothing_found(&fs);
+}
+
+#[test]
+fn parts_of_uploads_in_progress_are_moved_too() {
+    let fs = SimFs::new();
+    let store = open_with(&fs, small_segments()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let upload = store.create_upload("b", "film", new).unwrap().id;
+    let mut parts = vec![];
+    for number in 1..=4 {
+        let content = bytes(u64::from(number), 8_000);
+        let mut writer = store.part_writer("b", "film", upload, number, None).unwrap();
+        writer.write(&content).unwrap();
+        parts.push(writer.commit(Md5::of(&content), None).unwrap());
+        put(&store, "b", "gone", &bytes(9, 60_000)).unwrap();
+        put(&store, "b", "gone", &bytes(9, 60_000)).unwrap();
+    }
+    delete(&store, "b", "gone", Selector::Current).unwrap();
+    let before = store.upload("b", "film", upload).unwrap().parts;
+    reclaim_all(&store).unwrap();
+    let after = store.upload("b", "film", upload).unwrap().parts;
+    assert!(before.iter().zip(&after).any(|(before, after)| before.extents != after.extents));
+    for part in &before {
+        // Whoever looked at the part before it was moved can read it, and complete the upload.
+        let reader = store.read_part(("b", "film"), upload, part).unwrap();
+        assert_eq!(to_end(reader).unwrap(), bytes(u64::from(part.number), 8_000));
+    }
+    store.complete_upload("b", "film", Completion { upload, parts: before, commit: commit_of(b"") }).unwrap();
+    let whole: Vec<u8> = (1..=4).flat_map(|number| bytes(number, 8_000)).collect();
+    assert_eq!(get(&store, "b", "film").unwrap(), whole);
+}
+
+/// The disk has room for little more than what lives; what is kept back for the log alone is not touched.
+#[test]
+fn on_a_full_disk_there_is_room_for_moving() {
+    let fs = SimFs::with_capacity(8 * MIB);
+    let options = Options { keep_free_bytes: MIB, segment_max_bytes: MIB, ..options() };
+    let store = open_with(&fs, options).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for round in 0..4 {
+        let mut count = 0;
+        while put(&store, "b", &format!("{round}-{count}"), &bytes(count, 40_000)).is_ok() {
+            count += 1;
+        }
+        assert!(count > 40, "round {round}: {count}");
+        for at in (0..count).filter(|at| at % 20 != 3) {
+            delete(&store, "b", &format!("{round}-{at}"), Selector::Current).unwrap();
+        }
+        store.checkpoint().unwrap();
+        reclaim_all(&store).unwrap();
+        assert!(fs.space().unwrap().free_bytes >= MIB / 2);
+        assert_eq!(store.health().read_only, None);
+    }
+    for at in [3, 23] {
+        for round in 0..4 {
+            assert_eq!(get(&store, "b", &format!("{round}-{at}")).unwrap(), bytes(at, 40_000));
+        }
+    }
+    drop(store);
+    nothing_found(&fs);
+}
