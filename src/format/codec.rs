@@ -138,7 +138,19 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Varint`] for one above 2^64-1.
+    #[inline]
     pub fn varint(&mut self) -> Decoded<u64> {
+        match self.0 {
+            [byte @ 0..0x80, rest @ ..] => {
+                self.0 = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    /// Most are a single byte; this is the way of the others.
+    fn long_varint(&mut self) -> Decoded<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;

@@ -195,18 +195,7 @@ impl Entry {
     /// # Errors
     /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.
     pub fn decode(from: &mut Decoder<'_>) -> Decoded<Option<Self>> {
-        let kind = from.u8()?;
-        let mut body = Decoder::new(from.bytes()?);
-        let entry = match kind {
-            BUCKET_PUT => Self::BucketPut(decode_bucket(&mut body)?),
-            BUCKET_DELETE => Self::BucketDelete { id: body.varint()? },
-            VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => Self::decode_placed(kind, &mut body)?,
-            CHECKPOINT_END => Self::CheckpointEnd(decode_end(&mut body)?),
-            IGNORABLE.. => return Ok(None),
-            _ => return Err(DecodeError::Unknown("a kind of entry")),
-        };
-        body.finish()?;
-        Ok(Some(entry))
+        RawEntry::read(from)?.decode()
     }
 
     /// The kinds whose body starts with a bucket and a key.
@@ -224,6 +213,103 @@ impl Entry {
             }
             _ => return Err(DecodeError::Unknown("a kind of entry")),
         })
+    }
+}
+
+/// An entry whose body has not been looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawEntry<'a> {
+    kind: u8,
+    body: &'a [u8],
+}
+
+/// A *version put* whose record has not been looked at: what is read ten million times at a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawVersionPut<'a> {
+    /// The id of its bucket.
+    pub bucket: u64,
+    /// The key.
+    pub key: &'a [u8],
+    /// The encoded [`VersionRecord`].
+    pub record: &'a [u8],
+}
+
+impl RawVersionPut<'_> {
+    /// Reads the record, too.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(&self) -> Decoded<Entry> {
+        let mut from = Decoder::new(self.record);
+        let record = VersionRecord::decode(&mut from)?;
+        from.finish()?;
+        Ok(Entry::VersionPut { bucket: self.bucket, key: self.key.to_vec(), record })
+    }
+}
+
+impl<'a> RawEntry<'a> {
+    /// Cuts out the next entry.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    pub fn read(from: &mut Decoder<'a>) -> Decoded<Self> {
+        Ok(Self { kind: from.u8()?, body: from.bytes()? })
+    }
+
+    /// Whether it is a *bucket put*.
+    pub fn is_bucket_put(&self) -> bool {
+        self.kind == BUCKET_PUT
+    }
+
+    /// Whether it is a *version put*.
+    pub fn is_version_put(&self) -> bool {
+        self.kind == VERSION_PUT
+    }
+
+    /// The parts of a *version put*; `None` for other kinds.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn version_put(&self) -> Decoded<Option<RawVersionPut<'a>>> {
+        if !self.is_version_put() {
+            return Ok(None);
+        }
+        let mut body = Decoder::new(self.body);
+        Ok(Some(RawVersionPut { bucket: body.varint()?, key: body.bytes()?, record: body.rest() }))
+    }
+
+    /// What a *checkpoint end* says; `None` for other kinds.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn checkpoint_end(&self) -> Decoded<Option<CheckpointEnd>> {
+        if self.kind != CHECKPOINT_END {
+            return Ok(None);
+        }
+        let mut body = Decoder::new(self.body);
+        let end = decode_end(&mut body)?;
+        body.finish()?;
+        Ok(Some(end))
+    }
+
+    /// Reads all of it; `None` where it is of an unknown kind that may be skipped.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.
+    pub fn decode(&self) -> Decoded<Option<Entry>> {
+        let mut body = Decoder::new(self.body);
+        let entry = match self.kind {
+            BUCKET_PUT => Entry::BucketPut(decode_bucket(&mut body)?),
+            BUCKET_DELETE => Entry::BucketDelete { id: body.varint()? },
+            VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => {
+                Entry::decode_placed(self.kind, &mut body)?
+            }
+            CHECKPOINT_END => Entry::CheckpointEnd(decode_end(&mut body)?),
+            IGNORABLE.. => return Ok(None),
+            _ => return Err(DecodeError::Unknown("a kind of entry")),
+        };
+        body.finish()?;
+        Ok(Some(entry))
     }
 }
 

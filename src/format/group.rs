@@ -3,7 +3,7 @@
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::GROUP_BODY_MAX_BYTES;
-use crate::format::{DecodeError, Decoded, Decoder, Entry, Field, StoreId, page_ceil};
+use crate::format::{DecodeError, Decoded, Decoder, Entry, Field, RawEntry, StoreId, page_ceil};
 
 const MAGIC: Field = Field::new(0, 4, "magic");
 const BODY_LEN: Field = Field::new(4, 4, "body length");
@@ -201,20 +201,43 @@ impl UncheckedGroup {
         page_ceil(GroupHeader::BYTES as u64 + u64::from(self.body_len))
     }
 
+    /// Its header CRC, which the next group repeats.
+    pub fn crc(&self) -> u32 {
+        self.crc
+    }
+
+    /// Checks the body against its CRC.
+    ///
+    /// # Errors
+    /// [`DecodeError::Crc`].
+    pub fn check_body(&self, body: &[u8]) -> Decoded<()> {
+        let good = Crc32::of(body) == self.body_crc && body.len() == self.body_len();
+        if good { Ok(()) } else { Err(DecodeError::Crc("body")) }
+    }
+
+    /// The entries of a body that has been checked, up to the first error; bytes left over behind them are one.
+    pub fn raw_entries<'b>(&self, body: &'b [u8]) -> impl Iterator<Item = Decoded<RawEntry<'b>>> + use<'b> {
+        let (mut from, mut left) = (Decoder::new(body), self.entry_count);
+        std::iter::from_fn(move || match left {
+            0 if from.is_done() => None,
+            0 => Some(Err(DecodeError::Long)),
+            _ => {
+                left -= 1;
+                Some(RawEntry::read(&mut from))
+            }
+        })
+    }
+
     /// Checks the body against its CRC and reads its entries.
     ///
     /// # Errors
     /// What is wrong with the bytes.
     pub fn check(self, body: &[u8]) -> Decoded<Group> {
-        if Crc32::of(body) != self.body_crc || body.len() != self.body_len() {
-            return Err(DecodeError::Crc("body"));
-        }
-        let mut from = Decoder::new(body);
+        self.check_body(body)?;
         let mut entries = Vec::new();
-        for _ in 0..self.entry_count {
-            entries.extend(Entry::decode(&mut from)?);
+        for raw in self.raw_entries(body) {
+            entries.extend(raw?.decode()?);
         }
-        from.finish()?;
         Ok(Group { header: self.header, entries, crc: self.crc })
     }
 }

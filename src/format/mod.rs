@@ -17,7 +17,7 @@ mod version;
 pub use backup::{BackupCurrent, BackupSlot};
 pub use codec::{DecodeError, Decoded, Decoder, Encode};
 pub use descriptor::{Descriptor, Purpose, Recorded, Source};
-pub use entry::{BucketRecord, CheckpointEnd, Entry, Versioning};
+pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
 pub use extent::{EXTENT_LAYOUT, ExtentHeader};
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use footer::{FOOTER_LAYOUT, Footer};
@@ -26,8 +26,8 @@ pub use layout::Field;
 pub use names::{LOCK, checkpoint_path, log_path, number_of, segment_path, unfinished};
 pub use upload::{PartRecord, UploadRecord};
 pub use version::{
-    AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
-    UploadId, VersionId, VersionRecord, VersionSummary,
+    AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, EncodedPairs,
+    ExtentRef, PlainVersion, UploadId, VersionId, VersionRecord, VersionSummary,
 };
 
 use crate::base::limits::PAGE_BYTES;

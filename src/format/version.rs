@@ -144,7 +144,11 @@ impl ChecksumAlgorithm {
         Self::ALL.iter().position(|a| *a == self).expect("ALL lists every algorithm") as u8 + 1
     }
 
-    pub(super) fn from_number(number: u8) -> Decoded<Self> {
+    /// The algorithm of that number in the format.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] and [`DecodeError::Unknown`] for a number that has none.
+    pub fn from_number(number: u8) -> Decoded<Self> {
         let at = usize::from(number).checked_sub(1).ok_or(DecodeError::Value("a checksum algorithm"))?;
         Self::ALL.get(at).copied().ok_or(DecodeError::Unknown("a checksum algorithm"))
     }
@@ -167,7 +171,11 @@ impl ChecksumType {
         }
     }
 
-    pub(super) fn from_number(number: u8) -> Decoded<Self> {
+    /// The type of that number in the format.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] for a number that has none.
+    pub fn from_number(number: u8) -> Decoded<Self> {
         match number {
             0 => Ok(Self::FullObject),
             1 => Ok(Self::Composite),
@@ -392,6 +400,88 @@ impl VersionRecord {
     }
 }
 
+/// What most version records are, read without building one: at most one extent, at most one checksum, neither tags nor
+/// parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainVersion<'a> {
+    /// What listings need of it.
+    pub summary: VersionSummary,
+    /// Where the bytes lie.
+    pub extent: Option<ExtentRef>,
+    /// Standard headers and user metadata.
+    pub attributes: EncodedPairs<'a>,
+    /// The checksum that came with it, encoded.
+    pub checksum: Option<&'a [u8]>,
+}
+
+impl<'a> PlainVersion<'a> {
+    /// Reads all of an encoded [`VersionRecord`]; `None` for one that is more than this.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(bytes: &'a [u8]) -> Decoded<Option<Self>> {
+        let mut from = Decoder::new(bytes);
+        let (flags, summary) = decode_summary(&mut from)?;
+        let extents = from.count(EXTENT_REF_BYTES_MIN)?;
+        if flags & (TAGS | UPLOAD) != 0 || extents > 1 {
+            return Ok(None);
+        }
+        let extent = if extents == 1 { Some(ExtentRef::decode(&mut from)?) } else { None };
+        let attributes =
+            if flags & ATTRIBUTES != 0 { EncodedPairs::decode(&mut from)? } else { EncodedPairs::default() };
+        let mut checksum = None;
+        if flags & CHECKSUMS != 0 {
+            if from.count(CHECKSUM_BYTES_MIN)? != 1 {
+                return Ok(None);
+            }
+            checksum = Some(from.rest());
+            check_checksum(&mut from)?;
+        }
+        from.finish()?;
+        Ok(Some(Self { summary, extent, attributes, checksum }))
+    }
+}
+
+/// Names and values, checked and left in their encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EncodedPairs<'a> {
+    count: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> EncodedPairs<'a> {
+    fn decode(from: &mut Decoder<'a>) -> Decoded<Self> {
+        let count = from.count(PAIR_BYTES_MIN)?;
+        let bytes = from.rest();
+        for _ in 0..2 * count {
+            from.string()?;
+        }
+        Ok(Self { count, bytes: &bytes[..bytes.len() - from.rest().len()] })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The encoding of each pair, and its name in it.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut from = Decoder::new(self.bytes);
+        (0..self.count).map(move |_| {
+            let start = from.rest();
+            let mut next = || from.bytes().expect("the pairs have been checked");
+            let name = next();
+            next();
+            (&start[..start.len() - from.rest().len()], name)
+        })
+    }
+}
+
 impl VersionSummary {
     /// Reads the start of an encoded [`VersionRecord`].
     ///
@@ -521,10 +611,15 @@ fn decode_checksums(from: &mut Decoder<'_>) -> Decoded<Vec<Checksum>> {
 }
 
 fn decode_checksum(from: &mut Decoder<'_>) -> Decoded<Checksum> {
+    let (algorithm, kind, parts, value) = check_checksum(from)?;
+    Ok(Checksum { algorithm, kind, parts, value: value.to_vec() })
+}
+
+fn check_checksum<'a>(from: &mut Decoder<'a>) -> Decoded<(ChecksumAlgorithm, ChecksumType, u32, &'a [u8])> {
     let algorithm = ChecksumAlgorithm::from_number(from.u8()?)?;
     let kind = ChecksumType::from_number(from.u8()?)?;
     let parts = small(from.varint()?, "a number of parts")?;
-    Ok(Checksum { algorithm, kind, parts, value: from.bytes()?.to_vec() })
+    Ok((algorithm, kind, parts, from.bytes()?))
 }
 
 #[cfg(test)]

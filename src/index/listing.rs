@@ -1,12 +1,13 @@
 //! Pages of keys in order, grouped by a delimiter. Behind a common prefix the search goes on past it, never through
 //! what it holds.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Range;
 use std::ops::Bound;
 
 use crate::format::VersionSummary;
-use crate::index::Versions;
+use crate::index::keys::{KeyScan, Keys};
+
+/// Room that is made for the items of a page before there are any.
+const ITEMS_RESERVED: usize = 1_000;
 
 /// What to list.
 #[derive(Debug, Clone, Default)]
@@ -49,39 +50,46 @@ pub struct Page {
     pub truncated: bool,
 }
 
-pub(super) type Keys = BTreeMap<Box<[u8]>, Versions>;
-
 /// A page of the current versions among `keys`. Keys whose newest version is a delete marker are passed over.
 pub(super) fn list(keys: &Keys, query: &Query) -> Page {
     let mut page = Page::default();
     let Some(start) = query.start() else {
         return page;
     };
-    let mut rest = keys_from(keys, start.as_ref());
-    while let Some((key, versions)) = rest.next().filter(|(key, _)| key.starts_with(&query.prefix)) {
-        let Some(newest) = versions.newest().filter(|newest| !newest.delete_marker) else {
+    page.items.reserve(query.limit.min(ITEMS_RESERVED));
+    let mut rest = scan_from(keys, start.as_ref());
+    while rest.next_key() && query.admits(rest.key()) {
+        let newest = rest.version();
+        if newest.is_delete_marker() {
             continue;
-        };
+        }
         if page.items.len() >= query.limit {
             page.truncated = query.limit > 0;
             break;
         }
-        let prefix = query.common_prefix(key);
-        page.items.push(match prefix {
-            Some(prefix) => Item::Prefix(prefix.to_vec()),
-            None => Item::Object(key.to_vec(), newest),
-        });
-        match prefix.map(Query::past) {
-            Some(Some(next)) => rest = keys_from(keys, Bound::Included(&next)),
-            Some(None) => break,
-            None => {}
+        let Some(prefix) = query.common_prefix(rest.key()) else {
+            page.items.push(Item::Object(rest.key().to_vec(), newest.summary()));
+            continue;
+        };
+        let prefix = prefix.to_vec();
+        let past = Query::past(&prefix);
+        page.items.push(Item::Prefix(prefix));
+        match past {
+            Some(next) => rest.seek_key(&next),
+            None => break,
         }
     }
     page
 }
 
-pub(super) fn keys_from<'k>(keys: &'k Keys, from: Bound<&Vec<u8>>) -> Range<'k, Box<[u8]>, Versions> {
-    keys.range::<[u8], _>((from.map(Vec::as_slice), Bound::Unbounded))
+pub(super) fn scan_from<'k>(keys: &'k Keys, from: Bound<&Vec<u8>>) -> KeyScan<'k> {
+    let mut scan = keys.scan();
+    match from {
+        Bound::Included(key) => scan.seek_key(key),
+        Bound::Excluded(key) => scan.seek_behind(key),
+        Bound::Unbounded => scan.seek_key(&[]),
+    }
+    scan
 }
 
 impl Query {
@@ -94,10 +102,17 @@ impl Query {
         }
     }
 
+    /// Whether a key begins with the prefix.
+    pub(super) fn admits(&self, key: &[u8]) -> bool {
+        self.prefix.is_empty() || key.starts_with(&self.prefix)
+    }
+
     /// The common prefix that a key is grouped under.
     pub(super) fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        let rest = key.strip_prefix(self.prefix.as_slice())?;
-        let at = find(rest, &self.delimiter)?;
+        if self.delimiter.is_empty() || !self.admits(key) {
+            return None;
+        }
+        let at = find(&key[self.prefix.len()..], &self.delimiter)?;
         Some(&key[..self.prefix.len() + at + self.delimiter.len()])
     }
 
@@ -111,8 +126,8 @@ impl Query {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    if needle.is_empty() {
-        return None;
+    match needle {
+        [byte] => haystack.iter().position(|other| other == byte),
+        _ => haystack.windows(needle.len()).position(|window| window == needle),
     }
-    haystack.windows(needle.len()).position(|window| window == needle)
 }

@@ -1,17 +1,17 @@
 //! How many bytes of each segment are still wanted.
 
-use std::collections::{BTreeMap, HashMap};
+use rpds::RedBlackTreeMapSync;
 
 use crate::format::{ExtentHeader, ExtentRef};
 
 /// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment. An extent that
-/// several of them share counts once.
+/// several of them share counts once. A clone is a snapshot and costs nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
-    bytes: BTreeMap<u64, u64>,
+    bytes: RedBlackTreeMapSync<u64, u64>,
     /// The shared extents, by segment and offset. An extent that belongs to one version alone needs no count, which keeps
     /// this empty for most stores.
-    shared: HashMap<(u64, u64), Shared>,
+    shared: RedBlackTreeMapSync<(u64, u64), Shared>,
 }
 
 /// A shared extent. Its size is that of the first reference: what was added is what will be taken away, also when a log
@@ -41,7 +41,10 @@ impl Liveness {
     pub(super) fn add(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
             if let Some(size) = self.take(extent) {
-                *self.bytes.entry(extent.segment).or_default() += size;
+                match self.bytes.get_mut(&extent.segment) {
+                    Some(live) => *live += size,
+                    None => self.bytes.insert_mut(extent.segment, size),
+                }
             }
         }
     }
@@ -49,10 +52,12 @@ impl Liveness {
     pub(super) fn remove(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
             if let Some(size) = self.release(extent) {
-                let live = self.bytes.entry(extent.segment).or_default();
-                *live = live.checked_sub(size).expect("what is removed had been added");
-                if *live == 0 {
-                    self.bytes.remove(&extent.segment);
+                let live = self.bytes.get_mut(&extent.segment).and_then(|live| {
+                    *live = live.checked_sub(size)?;
+                    Some(*live)
+                });
+                if live.expect("what is removed had been added") == 0 {
+                    self.bytes.remove_mut(&extent.segment);
                 }
             }
         }
@@ -64,9 +69,13 @@ impl Liveness {
             return Some(size_of(extent));
         }
         let place = (extent.segment, extent.offset);
-        let shared = self.shared.entry(place).or_insert(Shared { references: 0, size: size_of(extent) });
-        shared.references += 1;
-        (shared.references == 1).then_some(shared.size)
+        if let Some(shared) = self.shared.get_mut(&place) {
+            shared.references += 1;
+            return None;
+        }
+        let size = size_of(extent);
+        self.shared.insert_mut(place, Shared { references: 1, size });
+        Some(size)
     }
 
     /// Takes a reference back, and gives the bytes that were live by it alone.
@@ -77,9 +86,9 @@ impl Liveness {
         let place = (extent.segment, extent.offset);
         let shared = self.shared.get_mut(&place).expect("what is removed had been added");
         shared.references -= 1;
-        let size = shared.size;
-        (shared.references == 0).then(|| {
-            self.shared.remove(&place);
+        let Shared { references, size } = *shared;
+        (references == 0).then(|| {
+            self.shared.remove_mut(&place);
             size
         })
     }

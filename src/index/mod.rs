@@ -1,19 +1,23 @@
 //! Floor 2: what the entries add up to, in memory: buckets, their keys in order, and the versions of each key, newest first.
 //! Changed only by [`Index::apply`], so that the server, a checkpoint and a tool that reads the same entries agree.
 
+mod keys;
 mod listing;
 mod liveness;
+mod loader;
 mod uploads;
 mod version_listing;
-mod versions;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
+use rpds::RedBlackTreeMapSync;
 use thiserror::Error;
 
 pub use listing::{Item, Page, Query};
 pub use liveness::Liveness;
+pub use loader::{LoadError, Loader};
 pub use uploads::{Upload, UploadItem, UploadPage};
 pub use version_listing::{AfterVersion, VersionItem, VersionPage};
 
@@ -21,8 +25,8 @@ use crate::format::{
     BucketRecord, DecodeError, Entry, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
     VersionSummary,
 };
+use keys::{Keys, NoRank, Version};
 use uploads::Uploads;
-use versions::Versions;
 
 /// Why an entry cannot be true.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -36,15 +40,19 @@ pub enum ApplyError {
     /// The sizes of its extents do not add up to its own.
     #[error("the extents of the version or part {0} do not add up to its size")]
     Incomplete(VersionId),
+    /// The versions of its key leave none above them.
+    #[error("the version {0} follows one that nothing can follow")]
+    LastStamp(VersionId),
     /// It has no place in a log.
     #[error("an entry stands where it does not belong")]
     Misplaced,
 }
 
-/// A bucket and what is in it.
+/// A bucket and what is in it. A clone is a snapshot and costs nothing.
+#[derive(Clone)]
 struct Bucket {
-    record: BucketRecord,
-    keys: BTreeMap<Box<[u8]>, Versions>,
+    record: Arc<BucketRecord>,
+    keys: Keys,
     uploads: Uploads,
 }
 
@@ -61,11 +69,12 @@ pub enum Cursor {
     Behind(u64),
 }
 
-/// The index.
-#[derive(Default)]
+/// The index. A clone is a snapshot: it costs nothing, whatever the index holds, and nothing that is applied to the other one
+/// shows in it. What both hold, they share.
+#[derive(Clone, Default)]
 pub struct Index {
-    buckets: BTreeMap<u64, Bucket>,
-    ids: BTreeMap<String, u64>,
+    buckets: RedBlackTreeMapSync<u64, Bucket>,
+    ids: Arc<BTreeMap<String, u64>>,
     liveness: Liveness,
     versions: u64,
     last_stamp: u64,
@@ -118,17 +127,17 @@ impl Index {
 
     /// The bucket of that name.
     pub fn bucket(&self, name: &str) -> Option<&BucketRecord> {
-        self.ids.get(name).and_then(|id| self.buckets.get(id)).map(|bucket| &bucket.record)
+        self.ids.get(name).and_then(|id| self.buckets.get(id)).map(|bucket| bucket.record.as_ref())
     }
 
     /// All buckets, by name.
     pub fn buckets(&self) -> impl Iterator<Item = &BucketRecord> {
-        self.ids.values().filter_map(|id| self.buckets.get(id)).map(|bucket| &bucket.record)
+        self.ids.values().filter_map(|id| self.buckets.get(id)).map(|bucket| bucket.record.as_ref())
     }
 
     /// Whether every bucket can be found by its name, as must be once a log has been read to its end.
     pub fn is_consistent(&self) -> bool {
-        self.ids.len() == self.buckets.len()
+        self.ids.len() == self.buckets.size()
     }
 
     /// Whether a bucket holds no version at all; one that does not exist holds none.
@@ -136,9 +145,13 @@ impl Index {
         self.buckets.get(&bucket).is_none_or(|bucket| bucket.keys.is_empty())
     }
 
-    /// The summaries of all versions of a key, newest first.
-    pub fn summaries(&self, bucket: u64, key: &[u8]) -> impl Iterator<Item = VersionSummary> {
-        self.versions_of(bucket, key).into_iter().flat_map(Versions::summaries)
+    /// The summaries of all versions of a key, newest first; each is looked at when it is asked for.
+    pub fn summaries<'a>(
+        &'a self,
+        bucket: u64,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = VersionSummary> + use<'a> {
+        self.versions(bucket, key).map(|version| version.summary())
     }
 
     /// The version of a key that `wanted` accepts first, newest first.
@@ -146,14 +159,24 @@ impl Index {
         &self,
         bucket: u64,
         key: &[u8],
-        wanted: impl FnMut(&VersionSummary) -> bool,
+        mut wanted: impl FnMut(&VersionSummary) -> bool,
     ) -> Option<VersionRecord> {
-        self.versions_of(bucket, key)?.find(wanted)
+        self.versions(bucket, key).find(|version| wanted(&version.summary())).map(|version| version.record())
+    }
+
+    /// The version of a key that has this id, null or not: at the cost of the index, not of what versions the key has.
+    pub fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
+        self.buckets.get(&bucket)?.keys.locate(key, id).map(|(_, record)| record)
     }
 
     /// All versions of a key, oldest first.
-    pub fn records(&self, bucket: u64, key: &[u8]) -> impl Iterator<Item = VersionRecord> {
-        self.versions_of(bucket, key).into_iter().flat_map(Versions::records_oldest_first)
+    pub fn records<'a>(
+        &'a self,
+        bucket: u64,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = VersionRecord> + use<'a> {
+        let all: Vec<_> = self.versions(bucket, key).collect();
+        all.into_iter().rev().map(|version| version.record())
     }
 
     /// A page of the current versions in a bucket: O(log n) and the length of the page, and of what it passes over:
@@ -214,7 +237,7 @@ impl Index {
 
     /// How many buckets there are.
     pub fn bucket_count(&self) -> u64 {
-        self.buckets.len() as u64
+        self.buckets.size() as u64
     }
 
     /// How many versions there are, delete markers included.
@@ -248,7 +271,7 @@ impl Index {
 
     fn enter(&self, from: Bound<u64>, entries: &mut Vec<Entry>) -> Option<u64> {
         let (id, bucket) = self.buckets.range((from, Bound::Unbounded)).next()?;
-        entries.push(Entry::BucketPut(bucket.record.clone()));
+        entries.push(Entry::BucketPut(BucketRecord::clone(&bucket.record)));
         Some(*id)
     }
 
@@ -256,14 +279,26 @@ impl Index {
         let Some(bucket) = self.buckets.get(&id) else {
             return Cursor::Behind(id);
         };
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut last = None;
-        for (key, versions) in bucket.keys.range::<[u8], _>((from, Bound::Unbounded)).take(keys_max) {
-            let put = |record| Entry::VersionPut { bucket: id, key: key.to_vec(), record };
-            entries.extend(versions.records_oldest_first().map(put));
-            last = Some(key.to_vec());
+        let mut scan = bucket.keys.scan();
+        match after {
+            Some(key) => scan.seek_behind(key),
+            None => scan.seek_key(&[]),
         }
-        if last.is_some() { Cursor::Keys(id, last) } else { Cursor::Uploads(id, None) }
+        let mut taken = Taken::default();
+        while scan.next() {
+            if taken.key.as_deref() != Some(scan.key()) {
+                if taken.keys == keys_max {
+                    break;
+                }
+                taken.begin(scan.key(), id, entries);
+            }
+            taken.versions.push(scan.version());
+        }
+        taken.flush(id, entries);
+        match taken.key {
+            Some(key) => Cursor::Keys(id, Some(key)),
+            None => Cursor::Uploads(id, None),
+        }
     }
 
     fn walk_uploads(
@@ -287,32 +322,32 @@ impl Index {
         if last.is_some() { Cursor::Uploads(id, last) } else { Cursor::Behind(id) }
     }
 
-    fn versions_of(&self, bucket: u64, key: &[u8]) -> Option<&Versions> {
-        self.buckets.get(&bucket)?.keys.get(key)
+    fn versions<'a>(&'a self, bucket: u64, key: &'a [u8]) -> impl Iterator<Item = Version<'a>> + use<'a> {
+        self.buckets.get(&bucket).into_iter().flat_map(|bucket| bucket.keys.versions(key))
     }
 
     /// A name that another bucket has goes over to this one: a checkpoint made while one bucket gave way to another may
     /// hold both, and the log behind it then deletes the old one.
     fn put_bucket(&mut self, record: &BucketRecord) {
         self.raise_last_stamp(record.id);
-        let bucket = self.buckets.entry(record.id).or_insert_with(|| Bucket {
-            record: record.clone(),
-            keys: BTreeMap::new(),
-            uploads: Uploads::default(),
-        });
-        bucket.record = record.clone();
-        self.ids.insert(record.name.clone(), record.id);
+        let known = self.buckets.get(&record.id).cloned();
+        let (keys, uploads) = known.map(|bucket| (bucket.keys, bucket.uploads)).unwrap_or_default();
+        self.buckets.insert_mut(record.id, Bucket { record: Arc::new(record.clone()), keys, uploads });
+        Arc::make_mut(&mut self.ids).insert(record.name.clone(), record.id);
     }
 
     fn delete_bucket(&mut self, id: u64) -> Result<(), ApplyError> {
-        let bucket = self.buckets.remove(&id).ok_or(ApplyError::UnknownBucket(id))?;
+        let bucket = self.buckets.get(&id).cloned().ok_or(ApplyError::UnknownBucket(id))?;
+        self.buckets.remove_mut(&id);
         if self.ids.get(&bucket.record.name) == Some(&id) {
-            self.ids.remove(&bucket.record.name);
+            Arc::make_mut(&mut self.ids).remove(&bucket.record.name);
         }
-        for record in bucket.keys.values().flat_map(Versions::records_oldest_first) {
-            self.liveness.remove(&record.extents);
-            self.versions -= 1;
+        let mut scan = bucket.keys.scan();
+        scan.seek_key(&[]);
+        while scan.next() {
+            self.liveness.remove(&scan.version().record().extents);
         }
+        self.versions -= bucket.keys.len();
         bucket.uploads.all_parts().for_each(|part| self.liveness.remove(&part.extents));
         Ok(())
     }
@@ -321,16 +356,12 @@ impl Index {
         if !record.is_complete() {
             return Err(ApplyError::Incomplete(record.id));
         }
-        self.remove_where(bucket, key, |old| old.id == record.id || (record.null && old.null))?;
-        let keys = &mut self.bucket_mut(bucket)?.keys;
-        match keys.get_mut(key) {
-            Some(versions) => versions.push_newest(record),
-            None => {
-                keys.insert(key.into(), Versions::one(record));
-            }
-        }
+        let replaced = self.bucket_mut(bucket)?.keys.put(key, record);
+        let replaced = replaced.map_err(|NoRank| ApplyError::LastStamp(record.id))?;
         self.liveness.add(&record.extents);
+        replaced.iter().for_each(|old| self.liveness.remove(&old.extents));
         self.versions += 1;
+        self.versions -= replaced.len() as u64;
         self.raise_last_stamp(record.id.0);
         Ok(())
     }
@@ -339,8 +370,7 @@ impl Index {
         if !record.is_complete() {
             return Err(ApplyError::Incomplete(record.id));
         }
-        let versions = self.bucket_mut(bucket)?.keys.get_mut(key);
-        if let Some(old) = versions.and_then(|versions| versions.amend(record)) {
+        if let Some(old) = self.bucket_mut(bucket)?.keys.amend(key, record) {
             self.liveness.add(&record.extents);
             self.liveness.remove(&old.extents);
         }
@@ -366,25 +396,8 @@ impl Index {
     }
 
     fn delete_version(&mut self, bucket: u64, key: &[u8], version: VersionId) -> Result<(), ApplyError> {
-        self.remove_where(bucket, key, |old| old.id == version)
-    }
-
-    fn remove_where(
-        &mut self,
-        bucket: u64,
-        key: &[u8],
-        mut goes: impl FnMut(&VersionSummary) -> bool,
-    ) -> Result<(), ApplyError> {
-        let keys = &mut self.bucket_mut(bucket)?.keys;
-        let Some(versions) = keys.get_mut(key) else {
-            return Ok(());
-        };
-        let removed = versions.remove_where(&mut goes);
-        if versions.is_empty() {
-            keys.remove(key);
-        }
-        for record in removed {
-            self.liveness.remove(&record.extents);
+        if let Some(old) = self.bucket_mut(bucket)?.keys.remove(key, version) {
+            self.liveness.remove(&old.extents);
             self.versions -= 1;
         }
         Ok(())
@@ -392,6 +405,29 @@ impl Index {
 
     fn bucket_mut(&mut self, id: u64) -> Result<&mut Bucket, ApplyError> {
         self.buckets.get_mut(&id).ok_or(ApplyError::UnknownBucket(id))
+    }
+}
+
+/// What a walk takes: the versions of a key come newest first, and are given oldest first.
+#[derive(Default)]
+struct Taken<'k> {
+    keys: usize,
+    key: Option<Vec<u8>>,
+    versions: Vec<Version<'k>>,
+}
+
+impl Taken<'_> {
+    fn begin(&mut self, key: &[u8], bucket: u64, entries: &mut Vec<Entry>) {
+        self.flush(bucket, entries);
+        self.keys += 1;
+        self.key = Some(key.to_vec());
+    }
+
+    fn flush(&mut self, bucket: u64, entries: &mut Vec<Entry>) {
+        let Some(key) = &self.key else { return };
+        let put =
+            |version: Version<'_>| Entry::VersionPut { bucket, key: key.clone(), record: version.record() };
+        entries.extend(self.versions.drain(..).rev().map(put));
     }
 }
 

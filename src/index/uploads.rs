@@ -1,7 +1,9 @@
 //! Multipart uploads in progress, ordered by key and then by the time of initiation, which their ids follow.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
 
 use crate::format::{Decoder, PartRecord, UploadId, UploadRecord};
 use crate::index::listing::Query;
@@ -34,21 +36,29 @@ pub struct UploadPage {
     pub truncated: bool,
 }
 
+#[derive(Clone)]
 struct Held {
-    record: UploadRecord,
+    record: Arc<UploadRecord>,
     /// Encoded [`PartRecord`]s, by number.
-    parts: BTreeMap<u32, Box<[u8]>>,
+    parts: RedBlackTreeMapSync<u32, Arc<[u8]>>,
 }
 
-/// The uploads of one bucket.
-#[derive(Default)]
-pub(super) struct Uploads(BTreeMap<(Box<[u8]>, UploadId), Held>);
+/// A key and the id of an upload for it.
+type Name = (Arc<[u8]>, UploadId);
+
+/// The uploads of one bucket. A clone is a snapshot and costs nothing.
+#[derive(Clone, Default)]
+pub(super) struct Uploads(RedBlackTreeMapSync<Name, Held>);
 
 fn decode(bytes: &[u8]) -> PartRecord {
     trusted(PartRecord::decode(&mut Decoder::new(bytes)))
 }
 
 impl Held {
+    fn to_upload(&self) -> Upload {
+        Upload { record: UploadRecord::clone(&self.record), parts: self.parts().collect() }
+    }
+
     fn parts(&self) -> impl Iterator<Item = PartRecord> {
         self.parts.values().map(|bytes| decode(bytes))
     }
@@ -56,16 +66,20 @@ impl Held {
 
 impl Uploads {
     pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) {
-        let held = self
-            .0
-            .entry((key.into(), record.id))
-            .or_insert_with(|| Held { record: record.clone(), parts: BTreeMap::new() });
-        held.record = record.clone();
+        let name = (key.into(), record.id);
+        let record = Arc::new(record.clone());
+        match self.0.get_mut(&name) {
+            Some(held) => held.record = record,
+            None => self.0.insert_mut(name, Held { record, parts: RedBlackTreeMapSync::new_sync() }),
+        }
     }
 
     /// Takes an upload out and gives back its parts.
     pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> Vec<PartRecord> {
-        self.0.remove(&(key.into(), upload)).map(|held| held.parts().collect()).unwrap_or_default()
+        let name = (key.into(), upload);
+        let parts = self.0.get(&name).map(|held| held.parts().collect()).unwrap_or_default();
+        self.0.remove_mut(&name);
+        parts
     }
 
     /// Puts a part in and gives back the one that it replaces; `None` when there is no such upload.
@@ -78,7 +92,9 @@ impl Uploads {
         let held = self.0.get_mut(&(key.into(), upload))?;
         let mut bytes = Vec::with_capacity(64);
         record.encode(&mut bytes);
-        Some(held.parts.insert(record.number, bytes.into()).map(|old| decode(&old)))
+        let old = held.parts.get(&record.number).map(|old| decode(old));
+        held.parts.insert_mut(record.number, bytes.into());
+        Some(old)
     }
 
     pub(super) fn contains(&self, key: &[u8], upload: UploadId) -> bool {
@@ -86,8 +102,7 @@ impl Uploads {
     }
 
     pub(super) fn get(&self, key: &[u8], upload: UploadId) -> Option<Upload> {
-        let held = self.0.get(&(key.into(), upload))?;
-        Some(Upload { record: held.record.clone(), parts: held.parts().collect() })
+        self.0.get(&(key.into(), upload)).map(Held::to_upload)
     }
 
     pub(super) fn part(&self, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
@@ -95,11 +110,11 @@ impl Uploads {
     }
 
     pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
-        self.0.get(&(key.into(), upload)).map(|held| &held.record)
+        self.0.get(&(key.into(), upload)).map(|held| held.record.as_ref())
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.0.size() as u64
     }
 
     /// The parts of all uploads.
@@ -109,10 +124,10 @@ impl Uploads {
 
     /// Every upload behind `after` with its key.
     pub(super) fn behind(&self, after: Option<(Vec<u8>, UploadId)>) -> impl Iterator<Item = (&[u8], Upload)> {
-        let from = after.map_or(Bound::Unbounded, |(key, id)| Bound::Excluded((key.into_boxed_slice(), id)));
-        self.0.range((from, Bound::Unbounded)).map(|((key, _), held)| {
-            (key.as_ref(), Upload { record: held.record.clone(), parts: held.parts().collect() })
-        })
+        let from = after.map_or(Bound::Unbounded, |(key, id)| Bound::Excluded((key.into(), id)));
+        self.0
+            .range((from, Bound::Unbounded))
+            .map(|((key, _), held): (&Name, &Held)| (key.as_ref(), held.to_upload()))
     }
 
     /// A page of uploads; those of the key that `query` is after follow, too, if their id is greater than `after_id`.
@@ -121,19 +136,19 @@ impl Uploads {
         // Behind a common prefix no upload for the key of that name is left, whatever its id.
         let within = query.after.as_ref().filter(|key| query.common_prefix(key) != Some(key));
         let mut from = match (within, after_id) {
-            (Some(key), Some(id)) => Bound::Excluded((key.clone().into_boxed_slice(), id)),
+            (Some(key), Some(id)) => Bound::Excluded((key.as_slice().into(), id)),
             _ => match query.start() {
-                Some(Bound::Excluded(key)) => Bound::Excluded((key.into_boxed_slice(), UploadId(u64::MAX))),
-                Some(Bound::Included(key)) => Bound::Included((key.into_boxed_slice(), UploadId(0))),
+                Some(Bound::Excluded(key)) => Bound::Excluded((key.into(), UploadId(u64::MAX))),
+                Some(Bound::Included(key)) => Bound::Included((key.into(), UploadId(0))),
                 Some(Bound::Unbounded) => Bound::Unbounded,
                 None => return page,
             },
         };
-        while let Some(((key, id), held)) = self.0.range((from, Bound::Unbounded)).next() {
+        while let Some(((key, id), held)) = self.0.range((from.clone(), Bound::Unbounded)).next() {
             if !key.starts_with(&query.prefix) {
                 // Keys before the prefix come only from a marker that lies before it.
                 if key.as_ref() < query.prefix.as_slice() {
-                    from = Bound::Included((query.prefix.clone().into_boxed_slice(), UploadId(0)));
+                    from = Bound::Included((query.prefix.as_slice().into(), UploadId(0)));
                     continue;
                 }
                 break;
@@ -143,13 +158,13 @@ impl Uploads {
                 break;
             }
             let Some(prefix) = query.common_prefix(key) else {
-                page.items.push(UploadItem::Upload(key.to_vec(), held.record.clone()));
+                page.items.push(UploadItem::Upload(key.to_vec(), UploadRecord::clone(&held.record)));
                 from = Bound::Excluded((key.clone(), *id));
                 continue;
             };
             page.items.push(UploadItem::Prefix(prefix.to_vec()));
             let Some(next) = Query::past(prefix) else { break };
-            from = Bound::Included((next.into_boxed_slice(), UploadId(0)));
+            from = Bound::Included((next.into(), UploadId(0)));
         }
         page
     }

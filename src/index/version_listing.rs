@@ -3,7 +3,8 @@
 use std::ops::Bound;
 
 use crate::format::{VersionId, VersionSummary};
-use crate::index::listing::{Keys, Query, keys_from};
+use crate::index::keys::{KeyScan, Keys};
+use crate::index::listing::{Query, scan_from};
 
 /// One item of a page of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +44,13 @@ pub struct VersionPage {
 /// is grouped under a common prefix shows no versions: what is left of them is what is left of the prefix.
 pub(super) fn list(keys: &Keys, query: &Query, after_version: Option<AfterVersion>) -> VersionPage {
     let mut page = VersionPage::default();
-    let rest_of_key =
-        query.after.as_ref().zip(after_version).filter(|(key, _)| key.starts_with(&query.prefix));
+    let rest_of_key = query.after.as_ref().zip(after_version).filter(|(key, _)| query.admits(key));
     let mut start = query.start();
     if let Some((key, after)) = rest_of_key {
-        let versions: Vec<_> = keys.get(key.as_slice()).iter().flat_map(|v| v.summaries()).collect();
-        let behind = position_behind(&versions, after);
+        let mut rest = behind(keys, key, after);
         match query.common_prefix(key) {
-            None if !push_versions(&mut page, query.limit, key, &versions, behind) => return page,
-            Some(prefix) if prefix != key && behind < versions.len() => {
+            None if !push_rest(&mut page, query.limit, &mut rest, key, keys.newest_rank(key)) => return page,
+            Some(prefix) if prefix != key && rest.next() && rest.key() == key => {
                 start = Some(Bound::Included(key.clone()));
             }
             _ => {}
@@ -60,21 +59,57 @@ pub(super) fn list(keys: &Keys, query: &Query, after_version: Option<AfterVersio
     let Some(start) = start else {
         return page;
     };
-    let mut rest = keys_from(keys, start.as_ref());
-    while let Some((key, versions)) = rest.next().filter(|(key, _)| key.starts_with(&query.prefix)) {
-        let Some(prefix) = query.common_prefix(key) else {
-            if !push_versions(&mut page, query.limit, key, &versions.summaries().collect::<Vec<_>>(), 0) {
+    let mut rest = scan_from(keys, start.as_ref());
+    while rest.next() && query.admits(rest.key()) {
+        let Some(prefix) = query.common_prefix(rest.key()) else {
+            if !push(&mut page, query.limit, item(&rest, !rest.is_same_key())) {
                 break;
             }
             continue;
         };
-        if !push(&mut page, query.limit, VersionItem::Prefix(prefix.to_vec())) {
+        let prefix = prefix.to_vec();
+        let past = Query::past(&prefix);
+        if !push(&mut page, query.limit, VersionItem::Prefix(prefix)) {
             break;
         }
-        let Some(next) = Query::past(prefix) else { break };
-        rest = keys_from(keys, Bound::Included(&next));
+        let Some(next) = past else { break };
+        rest.seek_key(&next);
     }
     page
+}
+
+/// The versions of `key` that are left. Whether there was room for all of them.
+fn push_rest(
+    page: &mut VersionPage,
+    limit: usize,
+    rest: &mut KeyScan<'_>,
+    key: &[u8],
+    newest: Option<u64>,
+) -> bool {
+    while rest.next() && rest.key() == key {
+        if !push(page, limit, item(rest, newest == Some(rest.rank()))) {
+            return false;
+        }
+    }
+    true
+}
+
+fn item(scan: &KeyScan<'_>, latest: bool) -> VersionItem {
+    VersionItem::Version { key: scan.key().to_vec(), version: scan.version().summary(), latest }
+}
+
+/// A scan of what follows a version of a key. Where that version is gone, ids, being stamps, tell what was older.
+fn behind<'k>(keys: &'k Keys, key: &[u8], after: AfterVersion) -> KeyScan<'k> {
+    let mut scan = keys.scan();
+    let rank = match after {
+        AfterVersion::Null => keys.rank_of_null(key),
+        AfterVersion::Id(id) => Some(keys.rank_of(key, id).unwrap_or(id.0)),
+    };
+    match rank.and_then(|rank| rank.checked_sub(1)) {
+        Some(below) => scan.seek_version(key, below),
+        None => scan.seek_behind(key),
+    }
+    scan
 }
 
 /// Whether there was room; where there was none, the page is truncated.
@@ -85,30 +120,4 @@ fn push(page: &mut VersionPage, limit: usize, item: VersionItem) -> bool {
     }
     page.items.push(item);
     true
-}
-
-fn push_versions(
-    page: &mut VersionPage,
-    limit: usize,
-    key: &[u8],
-    versions: &[VersionSummary],
-    from: usize,
-) -> bool {
-    versions.iter().enumerate().skip(from).all(|(at, version)| {
-        push(page, limit, VersionItem::Version { key: key.to_vec(), version: *version, latest: at == 0 })
-    })
-}
-
-/// How many versions stand before the place behind `after`. Where that version is gone, ids, being stamps, tell what was
-/// older.
-fn position_behind(versions: &[VersionSummary], after: AfterVersion) -> usize {
-    let named = versions.iter().position(|version| match after {
-        AfterVersion::Null => version.null,
-        AfterVersion::Id(id) => version.id == id && !version.null,
-    });
-    match (named, after) {
-        (Some(at), _) => at + 1,
-        (None, AfterVersion::Id(id)) => versions.iter().take_while(|version| version.id >= id).count(),
-        (None, AfterVersion::Null) => versions.len(),
-    }
 }

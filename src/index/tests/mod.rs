@@ -1,3 +1,4 @@
+mod model;
 mod uploads;
 mod versions;
 

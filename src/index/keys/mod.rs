@@ -1,0 +1,319 @@
+//! The keys of a bucket and their versions, newest first: entries of a tree, one for each version.
+//!
+//! Under a key, entries descend by *rank*. A version that is put gets its id for a rank, or, where the newest one has that
+//! rank or a higher one, the next above. So no rank is below the id: a version need not be looked for behind the rank that
+//! is its id.
+
+mod leaf;
+mod record;
+mod tree;
+mod vocabulary;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::format::{VersionId, VersionRecord, VersionSummary};
+use crate::index::trusted;
+use leaf::At;
+use record::Head;
+pub(super) use record::Source;
+use tree::{Change, Scan, Tree, TreeBuilder};
+use vocabulary::Vocabulary;
+
+/// Who passes over the versions of a key searches for the next one when there are more.
+const VERSIONS_PASSED_MAX: usize = 64;
+
+/// Versions by key. A clone is a snapshot and costs nothing.
+#[derive(Clone, Default)]
+pub(super) struct Keys {
+    tree: Tree,
+    words: Arc<Vocabulary>,
+}
+
+/// There is no rank above the newest one of the key.
+pub(super) struct NoRank;
+
+impl Keys {
+    /// How many versions there are.
+    pub(super) fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes a version the newest of its key. Gives back what gives way to it: the version with its id and, if it is a null
+    /// version, the one that was.
+    pub(super) fn put(&mut self, key: &[u8], record: &VersionRecord) -> Result<Vec<VersionRecord>, NoRank> {
+        let (id, null) = (record.id, record.null);
+        let mut newest = None;
+        let mut out = Vec::new();
+        for version in self.versions(key) {
+            newest.get_or_insert(version.rank);
+            let head = version.head();
+            if head.id == id || null && head.null() {
+                out.push((version.rank, version.record()));
+            }
+            let null_found = out.iter().any(|(_, record)| record.null);
+            if version.rank <= id.0 && (!null || null_found) {
+                break;
+            }
+        }
+        let rank = match newest {
+            Some(newest) => id.0.max(newest.checked_add(1).ok_or(NoRank)?),
+            None => id.0,
+        };
+        let gone = self.write(key, rank, record, out.first().map(|(rank, _)| *rank));
+        out.iter().skip(usize::from(gone)).for_each(|(rank, _)| self.take_out(key, *rank));
+        Ok(out.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// Takes a version out, if it is there, and gives it back.
+    pub(super) fn remove(&mut self, key: &[u8], id: VersionId) -> Option<VersionRecord> {
+        let (rank, record) = self.locate(key, id)?;
+        self.take_out(key, rank);
+        Some(record)
+    }
+
+    /// Replaces the version that has the same id, if it is there, and gives it back.
+    pub(super) fn amend(&mut self, key: &[u8], record: &VersionRecord) -> Option<VersionRecord> {
+        let (rank, old) = self.locate(key, record.id)?;
+        self.write(key, rank, record, None);
+        Some(old)
+    }
+
+    /// Writes an entry. Whether the one that goes went with it; where not, it is still to be taken out.
+    fn write(&mut self, key: &[u8], rank: u64, record: &VersionRecord, goes: Option<u64>) -> bool {
+        let (mut on_disk, mut value) = (Vec::with_capacity(128), Vec::with_capacity(64));
+        record.encode(&mut on_disk);
+        trusted(Source::read(&on_disk)).encode(rank, &mut self.words, &mut value);
+        self.tree.change(&Change { key, goes, comes: Some((rank, &value)) })
+    }
+
+    fn take_out(&mut self, key: &[u8], rank: u64) {
+        self.tree.change(&Change { key, goes: Some(rank), comes: None });
+    }
+
+    /// A version of a key, wherever it stands.
+    pub(super) fn locate(&self, key: &[u8], id: VersionId) -> Option<(u64, VersionRecord)> {
+        self.version_of(key, id).map(|version| (version.rank, version.record()))
+    }
+
+    fn version_of<'k>(&'k self, key: &'k [u8], id: VersionId) -> Option<Version<'k>> {
+        let is_it = |version: &Version<'_>| version.head().id == id;
+        let there = self.versions_from(At { key, rank: id.0 }).next().filter(is_it);
+        there.or_else(|| self.versions(key).take_while(|version| version.rank > id.0).find(is_it))
+    }
+
+    /// The rank of the newest version of a key.
+    pub(super) fn newest_rank(&self, key: &[u8]) -> Option<u64> {
+        self.versions(key).next().map(|version| version.rank)
+    }
+
+    /// The rank of the version that has this id and is no null version.
+    pub(super) fn rank_of(&self, key: &[u8], id: VersionId) -> Option<u64> {
+        self.version_of(key, id).filter(|version| !version.head().null()).map(|version| version.rank)
+    }
+
+    /// The rank of the null version of a key.
+    pub(super) fn rank_of_null(&self, key: &[u8]) -> Option<u64> {
+        self.versions(key).find(|version| version.head().null()).map(|version| version.rank)
+    }
+
+    /// The versions of a key, newest first.
+    pub(super) fn versions<'k>(&'k self, key: &'k [u8]) -> Versions<'k> {
+        self.versions_from(At::first_of(key))
+    }
+
+    fn versions_from<'k>(&'k self, at: At<'k>) -> Versions<'k> {
+        let mut scan = self.scan();
+        scan.seek_version(at.key, at.rank);
+        Versions { scan, key: at.key }
+    }
+
+    /// A scan that stands nowhere yet.
+    pub(super) fn scan(&self) -> KeyScan<'_> {
+        KeyScan { scan: self.tree.scan(), words: &self.words }
+    }
+}
+
+/// A version where it stands.
+#[derive(Clone, Copy)]
+pub(super) struct Version<'k> {
+    rank: u64,
+    value: &'k [u8],
+    words: &'k Vocabulary,
+}
+
+impl Version<'_> {
+    fn head(&self) -> Head {
+        Head::of(self.value, self.rank)
+    }
+
+    pub(super) fn is_delete_marker(&self) -> bool {
+        record::is_delete_marker(self.value)
+    }
+
+    pub(super) fn summary(&self) -> VersionSummary {
+        record::summary(self.value, self.rank)
+    }
+
+    pub(super) fn record(&self) -> VersionRecord {
+        record::decode(self.value, self.rank, self.words)
+    }
+}
+
+/// Goes through the versions of one key.
+pub(super) struct Versions<'k> {
+    scan: KeyScan<'k>,
+    key: &'k [u8],
+}
+
+impl<'k> Iterator for Versions<'k> {
+    type Item = Version<'k>;
+
+    fn next(&mut self) -> Option<Version<'k>> {
+        let there = self.scan.next() && self.scan.key() == self.key;
+        there.then(|| self.scan.version())
+    }
+}
+
+/// Goes through all versions of all keys.
+pub(super) struct KeyScan<'k> {
+    scan: Scan<'k>,
+    words: &'k Vocabulary,
+}
+
+impl<'k> KeyScan<'k> {
+    /// Goes before the newest version of the first key that is not before `key`.
+    pub(super) fn seek_key(&mut self, key: &[u8]) {
+        self.scan.seek(At::first_of(key));
+    }
+
+    /// Goes behind all versions of `key`.
+    pub(super) fn seek_behind(&mut self, key: &[u8]) {
+        let mut next = key.to_vec();
+        next.push(0);
+        self.seek_key(&next);
+    }
+
+    /// Goes before the newest version of `key` whose rank is `rank` or below.
+    pub(super) fn seek_version(&mut self, key: &[u8], rank: u64) {
+        self.scan.seek(At { key, rank });
+    }
+
+    /// Goes to the next version; `false` when there is none.
+    pub(super) fn next(&mut self) -> bool {
+        self.scan.next()
+    }
+
+    /// Goes to the newest version of the next key; `false` when there is none.
+    pub(super) fn next_key(&mut self) -> bool {
+        let mut passed = 0;
+        while self.scan.next() {
+            if !self.scan.is_same_key() {
+                return true;
+            }
+            passed += 1;
+            if passed == VERSIONS_PASSED_MAX {
+                let key = self.key().to_vec();
+                self.seek_behind(&key);
+            }
+        }
+        false
+    }
+
+    /// Whether the version before this one was one of the same key.
+    pub(super) fn is_same_key(&self) -> bool {
+        self.scan.is_same_key()
+    }
+
+    pub(super) fn rank(&self) -> u64 {
+        self.scan.at().rank
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        self.scan.key()
+    }
+
+    pub(super) fn version(&self) -> Version<'k> {
+        Version { rank: self.rank(), value: self.scan.value(), words: self.words }
+    }
+}
+
+/// Takes the versions of keys in order, the oldest of a key first, as a checkpoint lists them.
+#[derive(Default)]
+pub(super) struct KeysBuilder {
+    tree: TreeBuilder,
+    words: Arc<Vocabulary>,
+    /// The key whose versions are being taken.
+    key: Vec<u8>,
+    /// Their values, one behind the other.
+    values: Vec<u8>,
+    /// The rank of each, and where its value ends.
+    versions: Vec<(u64, usize)>,
+    /// Whether a null version is among them.
+    null: bool,
+}
+
+impl KeysBuilder {
+    /// Takes a version. `false` where it does not come in order or would take the place of another: it has not been taken,
+    /// and is for [`Keys::put`].
+    pub(super) fn push(&mut self, key: &[u8], version: &Source<'_>) -> bool {
+        match key.cmp(&self.key) {
+            Ordering::Less => return false,
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                self.flush();
+                self.key.clear();
+                self.key.extend_from_slice(key);
+            }
+        }
+        let Some(rank) = self.next_rank(&version.summary) else {
+            return false;
+        };
+        version.encode(rank, &mut self.words, &mut self.values);
+        self.versions.push((rank, self.values.len()));
+        self.null |= version.summary.null;
+        true
+    }
+
+    /// The rank of the next version of the key; `None` where another would give way to it.
+    fn next_rank(&self, version: &VersionSummary) -> Option<u64> {
+        let id = version.id.0;
+        let Some((newest, _)) = self.versions.last() else {
+            return Some(id);
+        };
+        if version.null && self.null || *newest >= id && self.holds(version.id) {
+            return None;
+        }
+        Some(id.max(newest.checked_add(1)?))
+    }
+
+    /// Whether a version of the key has this id.
+    fn holds(&self, id: VersionId) -> bool {
+        (0..self.versions.len()).any(|nth| Head::of(self.value(nth), self.versions[nth].0).id == id)
+    }
+
+    fn value(&self, nth: usize) -> &[u8] {
+        let start = nth.checked_sub(1).map_or(0, |before| self.versions[before].1);
+        &self.values[start..self.versions[nth].1]
+    }
+
+    fn flush(&mut self) {
+        for nth in (0..self.versions.len()).rev() {
+            let start = nth.checked_sub(1).map_or(0, |before| self.versions[before].1);
+            let (rank, end) = self.versions[nth];
+            self.tree.push(At { key: &self.key, rank }, &self.values[start..end]);
+        }
+        self.null = false;
+        self.versions.clear();
+        self.values.clear();
+    }
+
+    pub(super) fn finish(mut self) -> Keys {
+        self.flush();
+        Keys { tree: self.tree.finish(), words: self.words }
+    }
+}

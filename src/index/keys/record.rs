@@ -1,0 +1,294 @@
+//! Versions as leaves hold them. Nothing of this reaches the disk.
+//!
+//! A varint with flags; the id, unless it is the rank; then, of a plain version: the distance from its id to the time of
+//! modification, size, ETag, extent, attributes (their number, then the code of each in the vocabulary, or 0 and the
+//! attribute) and checksum; of any other its record as it stands on disk.
+
+use std::sync::Arc;
+
+use crate::base::Timestamp;
+use crate::format::{
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Decoder, ETag, Encode, ExtentRef,
+    PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
+};
+use crate::index::keys::vocabulary::Vocabulary;
+use crate::index::trusted;
+
+const NULL: u64 = 1;
+const DELETE_MARKER: u64 = 1 << 1;
+/// One extent, all of it, as long as the version.
+const EXTENT: u64 = 1 << 2;
+const ATTRIBUTES: u64 = 1 << 3;
+const CHECKSUM: u64 = 1 << 4;
+const ETAG_SHIFT: u32 = 5;
+/// The id is not the rank, and follows. From here on flags take a second byte.
+const OTHER_ID: u64 = 1 << 7;
+/// The record follows as it stands on disk.
+const AS_ON_DISK: u64 = 1 << 8;
+
+/// Marks a checksum of the full object whose length is that of its algorithm.
+const USUAL: u8 = 0x80;
+
+/// The flags and the id of a version: enough to tell it from others.
+#[derive(Clone, Copy)]
+pub(super) struct Head {
+    flags: u64,
+    pub(super) id: VersionId,
+}
+
+impl Head {
+    fn read(from: &mut Decoder<'_>, rank: u64) -> Decoded<Self> {
+        let flags = from.varint()?;
+        let id = if flags & OTHER_ID != 0 { from.u64()? } else { rank };
+        Ok(Self { flags, id: VersionId(id) })
+    }
+
+    pub(super) fn of(value: &[u8], rank: u64) -> Self {
+        trusted(Self::read(&mut Decoder::new(value), rank))
+    }
+
+    pub(super) fn null(self) -> bool {
+        self.flags & NULL != 0
+    }
+
+    fn delete_marker(self) -> bool {
+        self.flags & DELETE_MARKER != 0
+    }
+}
+
+/// Whether a version is a delete marker; the first byte tells.
+pub(super) fn is_delete_marker(value: &[u8]) -> bool {
+    u64::from(value[0]) & DELETE_MARKER != 0
+}
+
+/// A version record on its way into a leaf, checked.
+pub(in crate::index) struct Source<'a> {
+    pub(in crate::index) summary: VersionSummary,
+    form: Form<'a>,
+}
+
+enum Form<'a> {
+    Plain(PlainVersion<'a>),
+    AsOnDisk(&'a [u8], Vec<ExtentRef>),
+}
+
+impl<'a> Source<'a> {
+    /// Reads a record as it stands on disk.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub(in crate::index) fn read(on_disk: &'a [u8]) -> Decoded<Self> {
+        if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
+            return Ok(Self { summary: plain.summary, form: Form::Plain(plain) });
+        }
+        let mut from = Decoder::new(on_disk);
+        let record = VersionRecord::decode(&mut from)?;
+        from.finish()?;
+        Ok(Self { summary: record.summary(), form: Form::AsOnDisk(on_disk, record.extents) })
+    }
+
+    pub(in crate::index) fn extents(&self) -> &[ExtentRef] {
+        match &self.form {
+            Form::Plain(plain) => plain.extent.as_slice(),
+            Form::AsOnDisk(_, extents) => extents,
+        }
+    }
+
+    /// Appends the encoding for the place that `rank` gives it.
+    pub(super) fn encode(&self, rank: u64, words: &mut Arc<Vocabulary>, out: &mut Vec<u8>) {
+        let other_id = self.summary.id.0 != rank;
+        out.put_varint(self.flags() | if other_id { OTHER_ID } else { 0 });
+        if other_id {
+            out.put_u64(self.summary.id.0);
+        }
+        match &self.form {
+            Form::Plain(plain) => encode_plain(plain, words, out),
+            Form::AsOnDisk(on_disk, _) => out.extend_from_slice(on_disk),
+        }
+    }
+
+    fn flags(&self) -> u64 {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let summary = &self.summary;
+        let form = match &self.form {
+            Form::Plain(plain) => {
+                flag(plain.extent.is_some(), EXTENT)
+                    | flag(!plain.attributes.is_empty(), ATTRIBUTES)
+                    | flag(plain.checksum.is_some(), CHECKSUM)
+                    | etag_kind(&summary.etag) << ETAG_SHIFT
+            }
+            Form::AsOnDisk(..) => AS_ON_DISK,
+        };
+        flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER) | form
+    }
+}
+
+fn is_plain(version: &PlainVersion<'_>) -> bool {
+    match &version.extent {
+        None => true,
+        Some(extent) => {
+            extent.skip == 0
+                && extent.take == extent.payload_len
+                && u64::from(extent.take) == version.summary.size
+        }
+    }
+}
+
+fn encode_plain(version: &PlainVersion<'_>, words: &mut Arc<Vocabulary>, out: &mut Vec<u8>) {
+    let summary = &version.summary;
+    let later = summary.modified.as_millis().wrapping_sub(summary.id.0 / 1000) as i64;
+    out.put_varint((later << 1 ^ later >> 63) as u64);
+    out.put_varint(summary.size);
+    match &summary.etag {
+        ETag::None => {}
+        ETag::Md5(md5) => out.extend_from_slice(md5),
+        ETag::Multipart { md5, parts } => {
+            out.extend_from_slice(md5);
+            out.put_varint((*parts).into());
+        }
+        ETag::Crc(crc) => out.put_u32(*crc),
+    }
+    if let Some(extent) = &version.extent {
+        out.put_varint(extent.segment << 1 | u64::from(extent.shared));
+        out.put_varint(extent.offset / UNIT_BYTES);
+        out.put_u32(extent.check);
+    }
+    if !version.attributes.is_empty() {
+        out.put_varint(version.attributes.len() as u64);
+        for (pair, name) in version.attributes.iter() {
+            let code = Vocabulary::code(words, pair, name);
+            out.put_u8(code);
+            if code == 0 {
+                out.extend_from_slice(pair);
+            }
+        }
+    }
+    if let Some(checksum) = version.checksum {
+        encode_checksum(checksum, out);
+    }
+}
+
+fn etag_kind(etag: &ETag) -> u64 {
+    match etag {
+        ETag::None => 0,
+        ETag::Md5(_) => 1,
+        ETag::Multipart { .. } => 2,
+        ETag::Crc(_) => 3,
+    }
+}
+
+fn usual_len(algorithm: ChecksumAlgorithm) -> usize {
+    match algorithm {
+        ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => 4,
+        ChecksumAlgorithm::Crc64Nvme => 8,
+        ChecksumAlgorithm::Sha1 => 20,
+        ChecksumAlgorithm::Sha256 => 32,
+    }
+}
+
+/// On disk a checksum is its algorithm, its type, the number of parts, a length, and the value.
+fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
+    let algorithm = trusted(ChecksumAlgorithm::from_number(on_disk[0]));
+    let usual = [0, 0, usual_len(algorithm) as u8];
+    if on_disk[1..4] == usual {
+        out.put_u8(on_disk[0] | USUAL);
+        out.extend_from_slice(&on_disk[4..]);
+    } else {
+        out.extend_from_slice(on_disk);
+    }
+}
+
+/// What listings need of a version.
+pub(super) fn summary(value: &[u8], rank: u64) -> VersionSummary {
+    let mut from = Decoder::new(value);
+    trusted(Head::read(&mut from, rank).and_then(|head| decode_summary(head, &mut from)))
+}
+
+/// The whole version.
+pub(super) fn decode(value: &[u8], rank: u64, words: &Vocabulary) -> VersionRecord {
+    trusted(decode_record(&mut Decoder::new(value), rank, words))
+}
+
+fn decode_summary(head: Head, from: &mut Decoder<'_>) -> Decoded<VersionSummary> {
+    if head.flags & AS_ON_DISK != 0 {
+        return VersionSummary::decode(from.rest());
+    }
+    let later = from.varint()?;
+    let later = (later >> 1) ^ (later & 1).wrapping_neg();
+    Ok(VersionSummary {
+        id: head.id,
+        null: head.null(),
+        delete_marker: head.delete_marker(),
+        modified: Timestamp::from_millis((head.id.0 / 1000).wrapping_add(later)),
+        size: from.varint()?,
+        etag: match head.flags >> ETAG_SHIFT & 3 {
+            0 => ETag::None,
+            1 => ETag::Md5(from.array()?),
+            2 => ETag::Multipart { md5: from.array()?, parts: from.varint()? as u32 },
+            _ => ETag::Crc(from.u32()?),
+        },
+    })
+}
+
+fn decode_record<'a>(from: &mut Decoder<'a>, rank: u64, words: &'a Vocabulary) -> Decoded<VersionRecord> {
+    let head = Head::read(from, rank)?;
+    if head.flags & AS_ON_DISK != 0 {
+        return VersionRecord::decode(from);
+    }
+    let summary = decode_summary(head, from)?;
+    Ok(VersionRecord {
+        id: summary.id,
+        null: summary.null,
+        delete_marker: summary.delete_marker,
+        modified: summary.modified,
+        size: summary.size,
+        etag: summary.etag,
+        extents: if head.flags & EXTENT != 0 { vec![decode_extent(from, summary.size)?] } else { Vec::new() },
+        attributes: if head.flags & ATTRIBUTES != 0 {
+            decode_attributes(from, words)?
+        } else {
+            Attributes::new()
+        },
+        checksums: if head.flags & CHECKSUM != 0 { vec![decode_checksum(from)?] } else { Vec::new() },
+        tags: Vec::new(),
+        upload: None,
+    })
+}
+
+fn decode_extent(from: &mut Decoder<'_>, size: u64) -> Decoded<ExtentRef> {
+    let segment = from.varint()?;
+    let len = size as u32;
+    Ok(ExtentRef {
+        segment: segment >> 1,
+        offset: from.varint()? * UNIT_BYTES,
+        payload_len: len,
+        check: from.u32()?,
+        skip: 0,
+        take: len,
+        shared: segment & 1 != 0,
+    })
+}
+
+fn decode_attributes<'a>(from: &mut Decoder<'a>, words: &'a Vocabulary) -> Decoded<Attributes> {
+    let mut attributes = Attributes::new();
+    for _ in 0..from.varint()? {
+        let code = from.u8()?;
+        let mut word = Decoder::new(if code == 0 { from.rest() } else { words.word(code) });
+        attributes.push(word.string()?, word.string()?);
+        if code == 0 {
+            *from = word;
+        }
+    }
+    Ok(attributes)
+}
+
+fn decode_checksum(from: &mut Decoder<'_>) -> Decoded<Checksum> {
+    let first = from.u8()?;
+    let algorithm = ChecksumAlgorithm::from_number(first & !USUAL)?;
+    if first & USUAL == 0 {
+        let kind = ChecksumType::from_number(from.u8()?)?;
+        return Ok(Checksum { algorithm, kind, parts: from.varint()? as u32, value: from.bytes()?.to_vec() });
+    }
+    let value = from.take(usual_len(algorithm))?.to_vec();
+    Ok(Checksum { algorithm, kind: ChecksumType::FullObject, parts: 0, value })
+}

@@ -1,0 +1,611 @@
+//! A copy-on-write tree of leaves. A clone is a snapshot: it costs nothing, and nothing that is done to the other one
+//! shows in it. A change copies the nodes on its way down that a snapshot still holds, and writes one leaf anew.
+
+use std::sync::Arc;
+
+use crate::index::keys::leaf::{
+    At, BYTES_MAX, ENTRIES_MAX, Leaf, LeafBuilder, LeafScan, RUN, rewritten_run_max, shared_len,
+};
+
+/// Children of a node. Copying a node touches each of them.
+const CHILDREN_MAX: usize = 32;
+/// Neighbours that together have no more than this share of what one may have become one, when one of them has less than
+/// a third of that.
+const MERGED_SHARE: (usize, usize) = (3, 4);
+
+/// Entries in order.
+#[derive(Clone, Default)]
+pub(super) struct Tree {
+    root: Option<Child>,
+    len: u64,
+}
+
+#[derive(Clone)]
+enum Child {
+    Leaf(Leaf),
+    Node(Arc<Node>),
+}
+
+/// Children of one kind, and a separator between each two: no entry to its left is at or behind it, none to its right
+/// before it.
+#[derive(Clone, Default)]
+struct Node {
+    separators: Separators,
+    children: Vec<Child>,
+}
+
+/// Places, packed.
+#[derive(Clone, Default)]
+struct Separators {
+    keys: Vec<u8>,
+    /// The rank of each, and where its key ends.
+    places: Vec<(u64, u32)>,
+}
+
+/// A place that owns its key.
+#[derive(Clone)]
+struct Separator {
+    key: Vec<u8>,
+    rank: u64,
+}
+
+/// What a change leaves behind it to the right of a child that became too large.
+struct Split {
+    separator: Separator,
+    right: Child,
+}
+
+/// A change of one leaf: under one key, one entry goes, one comes, or both.
+pub(super) struct Change<'c> {
+    pub(super) key: &'c [u8],
+    /// The rank of the entry that goes.
+    pub(super) goes: Option<u64>,
+    /// The rank and the value of the one that comes, in place of one of the same rank.
+    pub(super) comes: Option<(u64, &'c [u8])>,
+}
+
+impl Tree {
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Makes a change. Whether the entry that goes was found; where it stands in another leaf than the one that comes, it
+    /// is not, and needs a change of its own.
+    pub(super) fn change(&mut self, change: &Change<'_>) -> bool {
+        let mut edit = Edit { change, builder: LeafBuilder::default(), gone: false, replaced: false };
+        match &mut self.root {
+            None => self.root = edit.first_leaf().map(Child::Leaf),
+            Some(root) => {
+                if let Some(split) = edit.apply(root) {
+                    let left = root.clone();
+                    *root = Child::Node(Arc::new(Node::of_two(left, split)));
+                }
+            }
+        }
+        self.shrink_root();
+        self.len += u64::from(change.comes.is_some());
+        self.len -= u64::from(edit.gone) + u64::from(edit.replaced);
+        edit.gone
+    }
+
+    fn shrink_root(&mut self) {
+        while let Some(Child::Node(node)) = &self.root {
+            if node.children.len() > 1 {
+                return;
+            }
+            self.root = node.children.first().cloned();
+        }
+        self.root.take_if(|root| root.is_empty());
+    }
+
+    /// A scan that stands nowhere yet.
+    pub(super) fn scan(&self) -> Scan<'_> {
+        Scan { tree: self, path: Vec::new(), leaf: LeafScan::nowhere() }
+    }
+}
+
+impl Child {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Leaf(leaf) => leaf.len() == 0,
+            Self::Node(node) => node.children.is_empty(),
+        }
+    }
+
+    /// How full it is, of 1,000.
+    fn fill(&self) -> usize {
+        match self {
+            Self::Leaf(leaf) => (leaf.len() * 1000 / ENTRIES_MAX).max(leaf.byte_len() * 1000 / BYTES_MAX),
+            Self::Node(node) => node.children.len() * 1000 / CHILDREN_MAX,
+        }
+    }
+}
+
+/// A change under way.
+struct Edit<'e> {
+    change: &'e Change<'e>,
+    builder: LeafBuilder,
+    gone: bool,
+    replaced: bool,
+}
+
+impl Edit<'_> {
+    /// Where the leaf is: where the entry that comes belongs, or else the one that goes.
+    fn at(&self) -> At<'_> {
+        let rank = self.change.comes.map(|(rank, _)| rank).or(self.change.goes);
+        At { key: self.change.key, rank: rank.expect("a change changes something") }
+    }
+
+    fn first_leaf(&mut self) -> Option<Leaf> {
+        let (rank, value) = self.change.comes?;
+        self.builder.push(At { key: self.change.key, rank }, value, RUN);
+        Some(self.builder.finish())
+    }
+
+    fn apply(&mut self, child: &mut Child) -> Option<Split> {
+        match child {
+            Child::Leaf(leaf) => {
+                let (left, split) = self.rewrite(leaf);
+                *leaf = left;
+                split
+            }
+            Child::Node(node) => {
+                let node = Arc::make_mut(node);
+                let at = node.separators.count_up_to(self.at());
+                match self.apply(&mut node.children[at]) {
+                    Some(split) => node.insert_behind(at, split),
+                    None => node.settle(at),
+                }
+                node.split()
+            }
+        }
+    }
+
+    /// The leaf as it is to be, in two where it would be too large.
+    fn rewrite(&mut self, leaf: &Leaf) -> (Leaf, Option<Split>) {
+        let run = leaf.run_of(self.at());
+        self.builder.copy_runs(leaf, 0..run);
+        self.rewrite_run(leaf, run);
+        self.builder.copy_runs(leaf, run + 1..leaf.runs());
+        split_leaf(self.builder.finish())
+    }
+
+    /// Writes the one run that changes.
+    fn rewrite_run(&mut self, leaf: &Leaf, run: usize) {
+        let key = self.change.key;
+        let mut comes = self.change.comes.map(|(rank, value)| (At { key, rank }, value));
+        let run_max = rewritten_run_max(leaf.run_len(run) + usize::from(comes.is_some()));
+        let mut scan = leaf.scan(run..run + 1);
+        while scan.next() {
+            let at = scan.at();
+            let mut goes = at.key == key && self.change.goes == Some(at.rank);
+            self.gone |= goes;
+            if let Some((place, value)) = comes.take_if(|(place, _)| *place <= at) {
+                self.builder.push(place, value, run_max);
+                self.replaced = place == at;
+                goes |= self.replaced;
+            }
+            if !goes {
+                self.builder.push(at, scan.value(), run_max);
+            }
+        }
+        if let Some((place, value)) = comes {
+            self.builder.push(place, value, run_max);
+        }
+    }
+}
+
+/// Cuts a leaf that is too large in two, between the two runs next to its middle.
+fn split_leaf(leaf: Leaf) -> (Leaf, Option<Split>) {
+    let large = leaf.len() > ENTRIES_MAX || leaf.byte_len() > BYTES_MAX;
+    let middle = |run: &usize| leaf.run_start(*run).abs_diff(leaf.byte_len() / 2);
+    let Some(cut) = (1..leaf.runs()).min_by_key(middle).filter(|_| large) else {
+        return (leaf, None);
+    };
+    let mut last = leaf.scan(cut - 1..cut);
+    while last.next() {}
+    let separator = Separator::between(last.at(), leaf.run_at(cut));
+    let mut builder = LeafBuilder::default();
+    let mut part = |runs| {
+        builder.copy_runs(&leaf, runs);
+        builder.finish()
+    };
+    let (left, right) = (part(0..cut), part(cut..leaf.runs()));
+    (left, Some(Split { separator, right: Child::Leaf(right) }))
+}
+
+impl Node {
+    fn of_two(left: Child, split: Split) -> Self {
+        let mut node = Self { separators: Separators::default(), children: vec![left] };
+        node.insert_behind(0, split);
+        node
+    }
+
+    fn insert_behind(&mut self, at: usize, split: Split) {
+        self.separators.insert(at, &split.separator);
+        self.children.insert(at + 1, split.right);
+    }
+
+    /// The right half, where it has too many children.
+    fn split(&mut self) -> Option<Split> {
+        if self.children.len() <= CHILDREN_MAX {
+            return None;
+        }
+        let middle = self.children.len() / 2;
+        let children = self.children.split_off(middle);
+        let separators = self.separators.split_off(middle);
+        let separator = self.separators.pop();
+        Some(Split { separator, right: Child::Node(Arc::new(Self { separators, children })) })
+    }
+
+    /// Drops a child that has become empty, and joins one that has become small with a neighbour.
+    fn settle(&mut self, at: usize) {
+        if self.children[at].is_empty() {
+            self.children.remove(at);
+            if !self.separators.places.is_empty() {
+                self.separators.remove(at.saturating_sub(1));
+            }
+            return;
+        }
+        let fits =
+            |a: usize, b: usize| a.min(b) * 4 <= 1000 && (a + b) * MERGED_SHARE.1 <= 1000 * MERGED_SHARE.0;
+        let fill = self.children[at].fill();
+        if fill * 4 > 1000 {
+            return;
+        }
+        let left = [at.checked_sub(1), Some(at)].into_iter().flatten();
+        let mut pairs = left.filter(|left| left + 1 < self.children.len());
+        if let Some(left) =
+            pairs.find(|left| fits(self.children[*left].fill(), self.children[left + 1].fill()))
+        {
+            self.join(left);
+        }
+    }
+
+    /// Makes one of a child and the one to its right.
+    fn join(&mut self, left: usize) {
+        let separator = self.separators.get(left);
+        let joined = match (&self.children[left], &self.children[left + 1]) {
+            (Child::Leaf(a), Child::Leaf(b)) => Child::Leaf(join_leaves(a, b)),
+            (Child::Node(a), Child::Node(b)) => Child::Node(Arc::new(a.joined(separator, b))),
+            _ => unreachable!("the children of a node are of one kind"),
+        };
+        self.children[left] = joined;
+        self.children.remove(left + 1);
+        self.separators.remove(left);
+    }
+
+    fn joined(&self, separator: At<'_>, right: &Self) -> Self {
+        let mut node = self.clone();
+        node.separators.push(separator);
+        (0..right.separators.places.len()).for_each(|at| node.separators.push(right.separators.get(at)));
+        node.children.extend(right.children.iter().cloned());
+        node
+    }
+}
+
+fn join_leaves(a: &Leaf, b: &Leaf) -> Leaf {
+    let mut builder = LeafBuilder::default();
+    builder.copy_runs(a, 0..a.runs());
+    builder.copy_runs(b, 0..b.runs());
+    builder.finish()
+}
+
+impl Separator {
+    /// The shortest place behind `left` and not behind `right`.
+    fn between(left: At<'_>, right: At<'_>) -> Self {
+        if left.key == right.key {
+            return Self { key: right.key.to_vec(), rank: right.rank };
+        }
+        let key = right.key[..=shared_len(left.key, right.key)].to_vec();
+        Self { key, rank: u64::MAX }
+    }
+
+    fn at(&self) -> At<'_> {
+        At { key: &self.key, rank: self.rank }
+    }
+}
+
+impl Separators {
+    fn get(&self, nth: usize) -> At<'_> {
+        let (rank, end) = self.places[nth];
+        At { key: &self.keys[self.start(nth)..end as usize], rank }
+    }
+
+    fn start(&self, nth: usize) -> usize {
+        nth.checked_sub(1).map_or(0, |before| self.places[before].1 as usize)
+    }
+
+    /// How many stand at `at` or before it: the child that `at` belongs to.
+    fn count_up_to(&self, at: At<'_>) -> usize {
+        let (mut low, mut high) = (0, self.places.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle) <= at {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    fn push(&mut self, separator: At<'_>) {
+        self.keys.extend_from_slice(separator.key);
+        let end = u32::try_from(self.keys.len()).expect("a few keys have less than 4 GiB");
+        self.places.push((separator.rank, end));
+    }
+
+    fn insert(&mut self, nth: usize, separator: &Separator) {
+        let tail = self.split_off(nth);
+        self.push(separator.at());
+        (0..tail.places.len()).for_each(|at| self.push(tail.get(at)));
+    }
+
+    fn remove(&mut self, nth: usize) {
+        let tail = self.split_off(nth);
+        (1..tail.places.len()).for_each(|at| self.push(tail.get(at)));
+    }
+
+    fn pop(&mut self) -> Separator {
+        let last = self.places.len() - 1;
+        let At { key, rank } = self.get(last);
+        let separator = Separator { key: key.to_vec(), rank };
+        self.split_off(last);
+        separator
+    }
+
+    /// Those from the `nth` on.
+    fn split_off(&mut self, nth: usize) -> Self {
+        let start = self.start(nth);
+        let places =
+            self.places.split_off(nth).iter().map(|(rank, end)| (*rank, end - start as u32)).collect();
+        Self { keys: self.keys.split_off(start), places }
+    }
+}
+
+/// Reads entries in order.
+pub(super) struct Scan<'t> {
+    tree: &'t Tree,
+    /// The nodes above the leaf, from the root, and which child of each comes next.
+    path: Vec<(&'t Node, usize)>,
+    leaf: LeafScan<'t>,
+}
+
+impl<'t> Scan<'t> {
+    /// Goes before the first entry at or behind `at`.
+    pub(super) fn seek(&mut self, at: At<'_>) {
+        self.path.clear();
+        let Some(root) = &self.tree.root else {
+            return;
+        };
+        let mut child = root;
+        loop {
+            match child {
+                Child::Leaf(leaf) => return self.leaf.seek(leaf, at),
+                Child::Node(node) => {
+                    let nth = node.separators.count_up_to(at);
+                    self.path.push((node, nth + 1));
+                    child = &node.children[nth];
+                }
+            }
+        }
+    }
+
+    /// Goes to the next entry; `false` when there is none.
+    pub(super) fn next(&mut self) -> bool {
+        while !self.leaf.next() {
+            if !self.enter_next_leaf() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn enter_next_leaf(&mut self) -> bool {
+        while let Some((node, nth)) = self.path.last_mut() {
+            let Some(child) = node.children.get(*nth) else {
+                self.path.pop();
+                continue;
+            };
+            *nth += 1;
+            match child {
+                Child::Node(node) => self.path.push((node, 0)),
+                Child::Leaf(leaf) => {
+                    self.leaf.enter(leaf);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether the last step, and the one before it, went to entries of one key.
+    pub(super) fn is_same_key(&self) -> bool {
+        self.leaf.is_same_key()
+    }
+
+    /// Where it stands: at the entry that the last step went to.
+    pub(super) fn at(&self) -> At<'_> {
+        self.leaf.at()
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        self.leaf.at().key
+    }
+
+    /// What the entry holds.
+    pub(super) fn value(&self) -> &'t [u8] {
+        self.leaf.value()
+    }
+}
+
+/// Makes a tree of entries that come in order: full leaves, full nodes, nothing written twice.
+#[derive(Default)]
+pub(super) struct TreeBuilder {
+    leaf: LeafBuilder,
+    /// What stands before the leaf being filled.
+    separator: Option<Separator>,
+    /// Nodes being filled, the lowest first, each with what stands before it.
+    open: Vec<(Option<Separator>, Node)>,
+    len: u64,
+}
+
+impl TreeBuilder {
+    /// The last entry.
+    pub(super) fn last(&self) -> Option<At<'_>> {
+        (self.len > 0).then(|| self.leaf.last())
+    }
+
+    pub(super) fn push(&mut self, at: At<'_>, value: &[u8]) {
+        debug_assert!(self.last().is_none_or(|last| last < at), "entries come in order");
+        let full = self.leaf.len() >= ENTRIES_MAX || self.leaf.byte_len() + value.len() > BYTES_MAX;
+        if full && self.leaf.len() > 0 {
+            let next = Separator::between(self.leaf.last(), at);
+            let leaf = self.leaf.finish();
+            let before = self.separator.replace(next);
+            self.push_child(0, before, Child::Leaf(leaf));
+        }
+        self.leaf.push(at, value, RUN);
+        self.len += 1;
+    }
+
+    fn push_child(&mut self, level: usize, before: Option<Separator>, child: Child) {
+        if self.open.len() == level {
+            self.open.push((None, Node::default()));
+        }
+        if self.open[level].1.children.len() == CHILDREN_MAX {
+            let (separator, full) = std::mem::take(&mut self.open[level]);
+            self.push_child(level + 1, separator, Child::Node(Arc::new(full)));
+        }
+        let (first, node) = &mut self.open[level];
+        match before {
+            Some(separator) if !node.children.is_empty() => node.separators.push(separator.at()),
+            before => *first = before,
+        }
+        node.children.push(child);
+    }
+
+    pub(super) fn finish(mut self) -> Tree {
+        let mut root = None;
+        if self.leaf.len() > 0 {
+            root = Some((self.separator.take(), Child::Leaf(self.leaf.finish())));
+        }
+        let mut level = 0;
+        while let Some((before, child)) = root.take_if(|_| level < self.open.len()) {
+            self.push_child(level, before, child);
+            let (separator, node) = std::mem::take(&mut self.open[level]);
+            root = Some((separator, Child::Node(Arc::new(node))));
+            level += 1;
+        }
+        let mut tree = Tree { root: root.map(|(_, child)| child), len: self.len };
+        tree.shrink_root();
+        tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a tree is made of.
+    #[derive(Default)]
+    struct Shape {
+        leaves: usize,
+        entries: u64,
+        largest_leaf: usize,
+    }
+
+    /// Looks at all of a tree: each child holds what its separators promise, and all children of a node are as deep.
+    fn shape(tree: &Tree) -> Shape {
+        let mut shape = Shape::default();
+        if let Some(root) = &tree.root {
+            look(root, None, None, &mut shape);
+        }
+        assert_eq!(shape.entries, tree.len());
+        shape
+    }
+
+    fn look(child: &Child, from: Option<At<'_>>, to: Option<At<'_>>, shape: &mut Shape) -> usize {
+        match child {
+            Child::Leaf(leaf) => {
+                shape.leaves += 1;
+                shape.largest_leaf = shape.largest_leaf.max(leaf.byte_len());
+                let mut scan = leaf.scan(0..leaf.runs());
+                while scan.next() {
+                    shape.entries += 1;
+                    assert!(from.is_none_or(|from| from <= scan.at()) && to.is_none_or(|to| scan.at() < to));
+                }
+                1
+            }
+            Child::Node(node) => {
+                assert_eq!(node.separators.places.len() + 1, node.children.len());
+                assert!(node.children.len() <= CHILDREN_MAX);
+                let bound =
+                    |nth: usize| (nth < node.separators.places.len()).then(|| node.separators.get(nth));
+                let depths: Vec<_> = node
+                    .children
+                    .iter()
+                    .enumerate()
+                    .map(|(nth, child)| {
+                        let left = nth.checked_sub(1).and_then(bound);
+                        look(child, left.or(from), bound(nth).or(to), shape)
+                    })
+                    .collect();
+                assert!(depths.iter().all(|depth| *depth == depths[0]));
+                depths[0] + 1
+            }
+        }
+    }
+
+    fn key(nth: usize) -> Vec<u8> {
+        format!("some/directory/{:07}", nth * 7919 % 100_003).into_bytes()
+    }
+
+    fn put(tree: &mut Tree, nth: usize, value: &[u8]) {
+        tree.change(&Change { key: &key(nth), goes: None, comes: Some((1, value)) });
+    }
+
+    fn delete(tree: &mut Tree, nth: usize) -> bool {
+        tree.change(&Change { key: &key(nth), goes: Some(1), comes: None })
+    }
+
+    #[test]
+    fn a_tree_gives_back_its_leaves_as_it_shrinks() {
+        let mut tree = Tree::default();
+        (0..5_000).for_each(|nth| put(&mut tree, nth, b"value"));
+        let full = shape(&tree);
+        let snapshot = tree.clone();
+        (0..5_000).filter(|nth| nth % 50 != 0).for_each(|nth| assert!(delete(&mut tree, nth)));
+        let rest = shape(&tree);
+        assert_eq!((full.entries, rest.entries), (5_000, 100));
+        assert!(full.leaves <= 5_000 / 30 && rest.leaves <= 15, "{} and {} leaves", full.leaves, rest.leaves);
+        (0..5_000).filter(|nth| nth % 50 == 0).for_each(|nth| assert!(delete(&mut tree, nth)));
+        assert!(tree.root.is_none() && !delete(&mut tree, 0));
+        assert_eq!(shape(&snapshot).entries, 5_000);
+    }
+
+    #[test]
+    fn large_values_lie_in_leaves_of_their_own() {
+        let mut tree = Tree::default();
+        let large = vec![7; 50_000];
+        (0..2_000).for_each(|nth| put(&mut tree, nth, if nth % 100 == 7 { &large } else { b"value" }));
+        // The neighbours that come later stay apart from it.
+        (2_000..3_000).for_each(|nth| put(&mut tree, nth, b"value"));
+        let shape = shape(&tree);
+        assert_eq!(shape.entries, 3_000);
+        assert!(shape.largest_leaf < 50_000 + BYTES_MAX, "{} bytes", shape.largest_leaf);
+    }
+
+    #[test]
+    fn what_is_built_in_order_is_full() {
+        let mut builder = TreeBuilder::default();
+        for nth in 0..10_000u64 {
+            let key = format!("{:07}", nth / 3).into_bytes();
+            builder.push(At { key: &key, rank: 100 - nth % 3 }, b"value");
+        }
+        let built = shape(&builder.finish());
+        assert_eq!((built.entries, built.leaves), (10_000, 10_000usize.div_ceil(ENTRIES_MAX)));
+        assert_eq!(shape(&TreeBuilder::default().finish()).leaves, 0);
+    }
+}

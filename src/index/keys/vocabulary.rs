@@ -1,0 +1,73 @@
+//! Attributes that many versions have in common, such as a content type: each stands here once and costs a version a
+//! byte.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Attributes that say little about a single object. Others, the names and times of files among them, would fill the
+/// table with what is used once.
+const COMMON: [&[u8]; 4] = [b"content-type", b"cache-control", b"content-encoding", b"content-language"];
+/// The code 0 stands for an attribute that is not here.
+const CODES_MAX: usize = u8::MAX as usize;
+/// Longer ones are not taken in.
+const LEN_MAX: usize = 128;
+
+/// Encoded names and values, by code. It only grows, so that what was encoded with it stays readable.
+#[derive(Clone, Default)]
+pub(super) struct Vocabulary {
+    words: Vec<Arc<[u8]>>,
+    codes: HashMap<Arc<[u8]>, u8>,
+}
+
+impl Vocabulary {
+    /// The code of an attribute, which is taken in if it may be; 0 for one that is not here.
+    pub(super) fn code(this: &mut Arc<Self>, pair: &[u8], name: &[u8]) -> u8 {
+        if !COMMON.contains(&name) || pair.len() > LEN_MAX {
+            return 0;
+        }
+        match this.codes.get(pair) {
+            Some(code) => *code,
+            None if this.words.len() < CODES_MAX => Arc::make_mut(this).add(pair),
+            None => 0,
+        }
+    }
+
+    fn add(&mut self, pair: &[u8]) -> u8 {
+        let word: Arc<[u8]> = pair.into();
+        self.words.push(word.clone());
+        let code = u8::try_from(self.words.len()).expect("there are no more codes than fit a byte");
+        self.codes.insert(word, code);
+        code
+    }
+
+    /// The attribute of that code, which is not 0.
+    pub(super) fn word(&self, code: u8) -> &[u8] {
+        &self.words[usize::from(code) - 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_attributes_get_a_code_and_keep_it() {
+        let mut words = Arc::new(Vocabulary::default());
+        let before = words.clone();
+        let code = Vocabulary::code(&mut words, b"a", b"content-type");
+        assert_eq!((code, words.word(code)), (1, &b"a"[..]));
+        assert_eq!(Vocabulary::code(&mut words, b"b", b"cache-control"), 2);
+        assert_eq!(Vocabulary::code(&mut words, b"a", b"content-type"), 1);
+        assert!(before.words.is_empty(), "a snapshot does not change");
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_taken_in() {
+        let mut words = Arc::new(Vocabulary::default());
+        assert_eq!(Vocabulary::code(&mut words, b"a", b"meta-mtime"), 0);
+        assert_eq!(Vocabulary::code(&mut words, &[b'a'; LEN_MAX + 1], b"content-type"), 0);
+        let codes: Vec<_> =
+            (0..300u32).map(|at| Vocabulary::code(&mut words, &at.to_le_bytes(), b"content-type")).collect();
+        assert_eq!((codes[0], codes[254], codes[255]), (1, 255, 0));
+    }
+}

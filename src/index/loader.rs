@@ -1,0 +1,95 @@
+//! Building an index of a checkpoint, which lists keys in order: leaves are filled one behind the other, and records are
+//! taken over without being built.
+
+use thiserror::Error;
+
+use crate::format::{DecodeError, RawEntry, RawVersionPut};
+use crate::index::keys::{KeysBuilder, Source};
+use crate::index::{ApplyError, Index};
+
+/// Why an entry of a checkpoint cannot be true.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// What it says.
+    #[error("{0}")]
+    Apply(#[from] ApplyError),
+    /// Its bytes.
+    #[error("{0}")]
+    Decode(#[from] DecodeError),
+}
+
+/// Takes the entries of a checkpoint, one behind the other. The index is the same that [`Index::apply`] would make of them,
+/// in whatever order they come.
+#[derive(Default)]
+pub struct Loader {
+    index: Index,
+    /// The bucket whose keys are being taken.
+    filling: Option<(u64, KeysBuilder)>,
+}
+
+impl Loader {
+    /// Takes an entry.
+    ///
+    /// # Errors
+    /// When it is malformed, or cannot be true.
+    pub fn take(&mut self, entry: &RawEntry<'_>) -> Result<(), LoadError> {
+        if let Some(put) = entry.version_put()? {
+            return self.take_version(&put);
+        }
+        self.close();
+        match entry.decode()? {
+            Some(entry) => Ok(self.index.apply(&entry)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The index of all that has been taken.
+    pub fn finish(mut self) -> Index {
+        self.close();
+        self.index
+    }
+
+    fn take_version(&mut self, put: &RawVersionPut<'_>) -> Result<(), LoadError> {
+        let version = Source::read(put.record)?;
+        let summary = &version.summary;
+        if !self.is_open(put.bucket)? {
+            return self.apply(put);
+        }
+        let len: u64 = version.extents().iter().map(|extent| u64::from(extent.take)).sum();
+        if len != summary.size {
+            return Err(ApplyError::Incomplete(summary.id).into());
+        }
+        let (_, keys) = self.filling.as_mut().expect("the bucket is open");
+        if !keys.push(put.key, &version) {
+            return self.apply(put);
+        }
+        self.index.liveness.add(version.extents());
+        self.index.versions += 1;
+        self.index.raise_last_stamp(summary.id.0);
+        Ok(())
+    }
+
+    /// Opens a bucket for filling; `false` when there is something in it already.
+    fn is_open(&mut self, bucket: u64) -> Result<bool, ApplyError> {
+        if self.filling.as_ref().is_some_and(|(open, _)| *open == bucket) {
+            return Ok(true);
+        }
+        self.close();
+        let empty = self.index.bucket_mut(bucket)?.keys.is_empty();
+        self.filling = empty.then(|| (bucket, KeysBuilder::default()));
+        Ok(empty)
+    }
+
+    /// The way of an entry that does not come in order.
+    fn apply(&mut self, put: &RawVersionPut<'_>) -> Result<(), LoadError> {
+        self.close();
+        Ok(self.index.apply(&put.decode()?)?)
+    }
+
+    fn close(&mut self) {
+        if let Some((bucket, keys)) = self.filling.take() {
+            let bucket = self.index.bucket_mut(bucket).expect("no bucket goes while it is filled");
+            bucket.keys = keys.finish();
+        }
+    }
+}
