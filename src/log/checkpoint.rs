@@ -1,16 +1,23 @@
 //! Checkpoints (data-format.md, section 8): the sum of entries as a file.
 
+use std::thread;
+
+use crossbeam_channel::{Sender, bounded};
+
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
 use crate::format::{
-    CheckpointEnd, Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId, checkpoint_path,
+    CheckpointEnd, DecodeError, Entry, FileHeader, FileKind, GroupHeader, GroupKind, RawEntry, StoreId,
+    checkpoint_path,
 };
 use crate::fs::{File, Fs};
-use crate::log::groups::{GroupFile, GroupReader, Next};
+use crate::log::groups::{GroupFile, GroupReader, RawGroup, in_body};
 use crate::log::{Damage, LogError, create_file, open_file};
 
 /// A group of a checkpoint is written when its entries have reached this size.
 const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
+/// Groups that are read ahead of the one that is looked at.
+const READ_AHEAD: usize = 4;
 
 /// Takes the entries of a checkpoint.
 pub struct CheckpointWriter<'a> {
@@ -34,11 +41,13 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, entry: &Entry) {
-        match entry {
-            Entry::BucketPut(_) => self.buckets += 1,
-            Entry::VersionPut { .. } => self.versions += 1,
-            _ => {}
-        }
+        self.buckets += u64::from(matches!(entry, Entry::BucketPut(_)));
+        self.versions += u64::from(matches!(entry, Entry::VersionPut { .. }));
+    }
+
+    fn add_raw(&mut self, entry: &RawEntry<'_>) {
+        self.buckets += u64::from(entry.is_bucket_put());
+        self.versions += u64::from(entry.is_version_put());
     }
 
     fn of(end: &CheckpointEnd) -> Self {
@@ -128,7 +137,7 @@ impl<'a> CheckpointWriter<'a> {
 }
 
 /// Receives the entries of a checkpoint, in order; an error says why one cannot be true.
-type Visit<'v> = dyn FnMut(Entry) -> Result<(), String> + 'v;
+type Visit<'v> = dyn FnMut(&RawEntry<'_>) -> Result<(), String> + 'v;
 
 /// Reads the checkpoint that covers the groups up to `covered`. What `visit` was given counts only when this succeeds.
 ///
@@ -144,32 +153,65 @@ pub fn read_checkpoint(
     read_groups(file.as_ref(), &checkpoint_path(covered), store, visit)
 }
 
+/// One thread reads and checks the CRCs while this one looks at the entries.
 fn read_groups(
     file: &dyn File,
     path: &str,
     store: StoreId,
     visit: &mut Visit<'_>,
 ) -> Result<CheckpointEnd, LogError> {
-    let mut reader = GroupReader {
+    let reader = GroupReader {
         groups: GroupFile { file, len: file.len()?, kind: GroupKind::Checkpoint, store },
         position: PAGE_BYTES,
         sequence: 1,
         previous_crc: 0,
     };
-    let mut counts = Counts::default();
-    loop {
-        let (group, at) = match reader.next()? {
-            Next::Good(group, at) => (group, at),
-            Next::Bad(why) => return Err(Damage::new(path, reader.position, why).into()),
-        };
-        for entry in group.entries {
-            if let Entry::CheckpointEnd(end) = entry {
-                return check_end(end, counts).map_err(|why| Damage::new(path, at, why).into());
+    thread::scope(|scope| {
+        let (outbox, groups) = bounded(READ_AHEAD);
+        scope.spawn(move || read_ahead(reader, path, &outbox));
+        let mut counts = Counts::default();
+        for group in groups {
+            let (group, at) = group?;
+            let end = read_group(&group, &mut counts, visit);
+            if let Some(end) = end.map_err(|why| Damage::new(path, at, why))? {
+                return Ok(end);
             }
-            counts.add(&entry);
-            visit(entry).map_err(|why| Damage::new(path, at, why))?;
+        }
+        unreachable!("reading ahead ends with an error or when nobody takes its groups")
+    })
+}
+
+type ReadGroup = Result<(RawGroup, u64), LogError>;
+
+/// Reads until a group is bad, or nobody wants more.
+fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup>) {
+    loop {
+        let read = reader
+            .next_raw()
+            .and_then(|read| read.map_err(|why| Damage::new(path, reader.position, why).into()));
+        let failed = read.is_err();
+        if outbox.send(read).is_err() || failed {
+            return;
         }
     }
+}
+
+/// Looks at the entries of a group; gives the end of the checkpoint where it stands in it.
+fn read_group(
+    group: &RawGroup,
+    counts: &mut Counts,
+    visit: &mut Visit<'_>,
+) -> Result<Option<CheckpointEnd>, String> {
+    let bad = |error: DecodeError| in_body(group.sequence(), error);
+    for entry in group.group.raw_entries(&group.body) {
+        let entry = entry.map_err(bad)?;
+        if let Some(end) = entry.checkpoint_end().map_err(bad)? {
+            return check_end(end, *counts).map(Some);
+        }
+        counts.add_raw(&entry);
+        visit(&entry)?;
+    }
+    Ok(None)
 }
 
 fn check_end(end: CheckpointEnd, found: Counts) -> Result<CheckpointEnd, String> {

@@ -1,5 +1,7 @@
 //! Reading groups, of the log or of a checkpoint alike.
 
+use std::fmt::Display;
+
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{Group, GroupHeader, GroupKind, StoreId, UncheckedGroup};
 use crate::fs::File;
@@ -13,32 +15,62 @@ pub(crate) struct GroupFile<'a> {
     pub(crate) store: StoreId,
 }
 
+/// A group whose body has passed its CRC, while its entries have not been looked at.
+pub(crate) struct RawGroup {
+    pub(crate) group: UncheckedGroup,
+    pub(crate) body: Vec<u8>,
+}
+
+impl RawGroup {
+    pub(crate) fn sequence(&self) -> u64 {
+        self.group.header().sequence
+    }
+
+    /// The group, or why its entries cannot be read.
+    fn decode(self) -> Result<Group, String> {
+        let sequence = self.sequence();
+        self.group.check(&self.body).map_err(|error| in_body(sequence, error))
+    }
+}
+
+/// What is said of an error in the body of a group.
+pub(crate) fn in_body(sequence: u64, error: impl Display) -> String {
+    format!("body of group {sequence}: {error}")
+}
+
 impl GroupFile<'_> {
     /// The group at `position` with its length in bytes, if a good one stands there, else why not. Whether it fits
     /// those around it is not looked at.
     pub(crate) fn read(&self, position: u64) -> Result<Result<(Group, u64), String>, LogError> {
+        let raw = self.read_raw(position)?;
+        Ok(raw.and_then(|(raw, len)| Ok((raw.decode()?, len))))
+    }
+
+    /// As [`GroupFile::read`], without looking at the entries.
+    pub(crate) fn read_raw(&self, position: u64) -> Result<Result<(RawGroup, u64), String>, LogError> {
         let mut page = [0; PAGE_BYTES as usize];
         if position + PAGE_BYTES > self.len {
             return Ok(Err("the file ends here".into()));
         }
         self.file.read_exact_at(&mut page, position)?;
-        let unchecked = match UncheckedGroup::decode(self.kind, &self.store, &page) {
-            Ok(unchecked) => unchecked,
+        let group = match UncheckedGroup::decode(self.kind, &self.store, &page) {
+            Ok(group) => group,
             Err(error) => return Ok(Err(format!("group header: {error}"))),
         };
-        let (sequence, len) = (unchecked.header().sequence, unchecked.group_len());
+        let (sequence, len) = (group.header().sequence, group.group_len());
         if position + len > self.len {
             return Ok(Err(format!("the file ends within group {sequence}")));
         }
-        let checked = match page.get(GroupHeader::BYTES..GroupHeader::BYTES + unchecked.body_len()) {
-            Some(body) => unchecked.check(body),
+        let body = match page.get(GroupHeader::BYTES..GroupHeader::BYTES + group.body_len()) {
+            Some(body) => body.to_vec(),
             None => {
-                let mut body = vec![0; unchecked.body_len()];
+                let mut body = vec![0; group.body_len()];
                 self.file.read_exact_at(&mut body, position + GroupHeader::BYTES as u64)?;
-                unchecked.check(&body)
+                body
             }
         };
-        Ok(checked.map(|group| (group, len)).map_err(|error| format!("body of group {sequence}: {error}")))
+        let checked = group.check_body(&body).map_err(|error| in_body(sequence, error));
+        Ok(checked.map(|()| (RawGroup { group, body }, len)))
     }
 }
 
@@ -68,14 +100,31 @@ impl GroupReader<'_> {
             Ok(read) => read,
             Err(why) => return Ok(Next::Bad(why)),
         };
-        if let Some(why) = self.misfit(&group.header) {
-            return Ok(Next::Bad(why));
+        Ok(match self.go_behind(&group.header, group.crc, len) {
+            Ok(at) => Next::Good(group, at),
+            Err(why) => Next::Bad(why),
+        })
+    }
+
+    /// As [`GroupReader::next`], without looking at the entries: the group and where it starts, or why there is none.
+    pub(crate) fn next_raw(&mut self) -> Result<Result<(RawGroup, u64), String>, LogError> {
+        let read = self.groups.read_raw(self.position)?;
+        Ok(read.and_then(|(raw, len)| {
+            let at = self.go_behind(raw.group.header(), raw.group.crc(), len)?;
+            Ok((raw, at))
+        }))
+    }
+
+    /// Goes on behind a group that fits, and says where it starts; or why it does not fit.
+    fn go_behind(&mut self, header: &GroupHeader, crc: u32, len: u64) -> Result<u64, String> {
+        if let Some(why) = self.misfit(header) {
+            return Err(why);
         }
         let at = self.position;
         self.position += len;
         self.sequence += 1;
-        self.previous_crc = group.crc;
-        Ok(Next::Good(group, at))
+        self.previous_crc = crc;
+        Ok(at)
     }
 
     fn misfit(&self, header: &GroupHeader) -> Option<String> {

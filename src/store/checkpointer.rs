@@ -6,15 +6,15 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::Receiver;
 
-use crate::format::{CheckpointEnd, FileKind, checkpoint_path, log_path};
-use crate::index::Cursor;
+use crate::format::{FileKind, checkpoint_path, log_path};
+use crate::index::{Cursor, Index};
 use crate::log::{CheckpointWriter, LogError, list_numbers};
 use crate::store::StoreError;
-use crate::store::shared::Shared;
+use crate::store::shared::{Published, Shared};
 
 /// Checkpoints that are kept.
 pub(super) const GENERATIONS: usize = 2;
-/// Keys that are copied out of the index while it is locked against the committer.
+/// Keys that are copied out of the index at a time.
 const KEYS_AT_ONCE: usize = 256;
 
 /// Starts the thread that writes a checkpoint for each request; requests that pile up are one.
@@ -49,32 +49,33 @@ pub(super) fn due_after(shared: &Shared) -> u64 {
 pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
     let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
     shared.check_writable()?;
-    let covered = shared.sequence();
+    // The stamps are asked last: those of all that is published have been given by then.
+    let Published { index, sequence: covered, .. } = shared.published();
+    let last_stamp = shared.stamps.last();
     let existing = good_checkpoints(shared).map_err(|error| shared.failed(error))?;
     if existing.last().copied().unwrap_or(0) >= covered {
         return Ok(());
     }
     let fs = shared.fs.as_ref();
     let len = CheckpointWriter::write(fs, shared.store, shared.clock.now(), covered, &mut |writer| {
-        feed(shared, writer)
+        feed(&index, writer)?;
+        Ok(writer.end(covered, last_stamp))
     })
     .map_err(|error| shared.write_failed(error))?;
     shared.checkpoint_len.store(len, Ordering::Relaxed);
     remove_superfluous(shared).map_err(|error| shared.write_failed(error))
 }
 
-/// Puts in the whole index, a few keys at a time, while commits go on.
-fn feed(shared: &Shared, writer: &mut CheckpointWriter<'_>) -> Result<CheckpointEnd, LogError> {
+/// Puts in the whole index, a few keys at a time. Commits go on: what they publish does not show in it.
+fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError> {
     let mut cursor = Cursor::Start;
     loop {
-        let entries = shared.index().walk(&mut cursor, KEYS_AT_ONCE);
+        let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
         if entries.is_empty() {
-            break;
+            return Ok(());
         }
         entries.iter().try_for_each(|entry| writer.put(entry))?;
     }
-    // Asked last: no entry put in is of a later group.
-    Ok(writer.end(shared.sequence(), shared.stamps.last()))
 }
 
 /// The sequences that checkpoints cover, ascending, but for those that the start found damaged.

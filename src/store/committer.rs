@@ -10,10 +10,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, PACK_MAX_BYTES};
 use crate::format::{Entry, Pack};
 use crate::fs::File;
+use crate::index::Index;
 use crate::log::{Journal, Lane, LogError, Place};
 use crate::store::mutation::{Mutation, Reply};
 use crate::store::plan::{Answer, Plan, Planner};
-use crate::store::shared::Shared;
+use crate::store::shared::{Published, Shared};
 use crate::store::{StoreError, Trouble, checkpointer};
 
 /// A group is closed before its entries could become longer than this; a single mutation may still be, up to what a group
@@ -305,20 +306,21 @@ impl Run {
         Ok(Some(pack))
     }
 
+    /// Applies the entries to a copy of the index, which costs nothing, and shows that.
     fn publish(&mut self, entries: &[Entry], pack_segment: Option<u64>) -> Result<(), StoreError> {
-        let mut index = self.shared.index_mut();
+        let mut index = Index::clone(&self.shared.index());
         for entry in entries {
             if let Err(error) = index.apply(entry) {
-                drop(index);
                 let why = format!("a durable entry does not fit the index: {error}");
                 self.shared.latch(Trouble::Contradiction, why.clone());
                 return Err(StoreError::ReadOnly(why));
             }
         }
-        // Before the index can be seen: a checkpoint must not hold entries of a group that it does not know of.
-        self.shared.set_sequence(self.journal.next_sequence() - 1);
-        self.shared.set_doubtful_segment(pack_segment);
-        drop(index);
+        self.shared.publish(Published {
+            index: Arc::new(index),
+            sequence: self.journal.next_sequence() - 1,
+            doubtful_segment: pack_segment.unwrap_or(0),
+        });
         self.marked = entries.is_empty();
         Ok(())
     }

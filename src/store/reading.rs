@@ -2,9 +2,9 @@
 //! opened and when the tools look at it. Nothing is written here.
 
 use crate::base::digest::Crc32;
-use crate::format::{Entry, FileKind, Group, Pack, StoreId, log_path, segment_path};
+use crate::format::{FileKind, Group, Pack, RawEntry, StoreId, log_path, segment_path};
 use crate::fs::{File, Fs};
-use crate::index::{ApplyError, Index};
+use crate::index::{ApplyError, Index, Loader};
 use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
 
 /// The id of the store, from the newest file of its log that has a good header; `None` when there is no store.
@@ -59,9 +59,10 @@ impl<'a> Reading<'a> {
 
     /// Reads the checkpoint that covers the groups up to `covered`.
     pub(super) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
-        let mut index = Index::new();
-        let mut visit = |entry: Entry| index.apply(&entry).map_err(|error| error.to_string());
+        let mut loader = Loader::default();
+        let mut visit = |entry: &RawEntry<'_>| loader.take(entry).map_err(|error| error.to_string());
         let end = read_checkpoint(fs, store, covered, &mut visit)?;
+        let mut index = loader.finish();
         index.raise_last_stamp(end.last_stamp);
         let start = Start { covered, through: end.through.max(covered) };
         Ok(Self { fs, segments: fs, store, index, start })

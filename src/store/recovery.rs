@@ -10,7 +10,7 @@ use crate::fs::{Fs, Lock};
 use crate::index::Index;
 use crate::log::{Damage, Journal, LogError, Segments, Sizes, Tail, list_numbers, remove_unfinished};
 use crate::store::reading::{Reading, settle, store_id};
-use crate::store::shared::Shared;
+use crate::store::shared::{Published, Shared};
 use crate::store::{OpenError, Options, Trouble};
 
 /// A store that has been read.
@@ -96,7 +96,8 @@ impl Recovery {
             reading.index,
             tail.sequence - 1,
         );
-        shared.set_doubtful_segment(tail.doubtful_segment);
+        let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
+        shared.publish(Published { doubtful_segment, ..shared.published() });
         damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
         let journal = match fatal.first() {
             Some(damage) => {
@@ -158,7 +159,10 @@ fn mark(shared: &Shared, journal: &mut Journal) -> Result<(), LogError> {
     };
     journal.file().sync_data()?;
     journal.is_durable(&written);
-    shared.set_sequence(journal.next_sequence() - 1);
-    shared.set_doubtful_segment(None);
+    shared.publish(Published {
+        sequence: journal.next_sequence() - 1,
+        doubtful_segment: 0,
+        ..shared.published()
+    });
     Ok(())
 }

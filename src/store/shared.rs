@@ -1,7 +1,7 @@
 //! What readers, writers and the committer share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, RwLock};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -15,6 +15,19 @@ use crate::store::{Health, Options, StoreError, Trouble};
 
 /// Places of damage that are remembered; more are only logged.
 const DAMAGE_KEPT_MAX: usize = 100;
+const NO_PANIC: &str = "nobody panics while holding it";
+
+/// What everybody sees, exactly: the sum of the groups up to a sequence. It is replaced, never changed, so that whoever has
+/// taken it may look at it for as long as it takes, and nobody waits for anybody.
+#[derive(Clone)]
+pub(super) struct Published {
+    pub(super) index: Arc<Index>,
+    /// The sequence of the last group in the index.
+    pub(super) sequence: u64,
+    /// The segment of the last group's pack; 0 for none. Until another group follows, recovery asks for the bytes of that pack
+    /// to tell whether the group counts, dead or not.
+    pub(super) doubtful_segment: u64,
+}
 
 pub(super) struct Shared {
     pub(super) fs: Arc<dyn Fs>,
@@ -23,12 +36,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) segments: Segments,
     pub(super) stamps: Stamps,
-    index: RwLock<Index>,
-    /// The sequence of the last group in the index.
-    sequence: AtomicU64,
-    /// The segment of the last group's pack; 0 for none. Until another group follows, recovery asks for the bytes of that pack
-    /// to tell whether the group counts, dead or not.
-    doubtful_segment: AtomicU64,
+    published: RwLock<Published>,
     read_only: Mutex<Option<(Trouble, String)>>,
     damage: Mutex<Vec<Damage>>,
     torn_groups: AtomicU64,
@@ -67,9 +75,7 @@ impl Shared {
             options,
             segments,
             stamps,
-            index: RwLock::new(index),
-            sequence: AtomicU64::new(sequence),
-            doubtful_segment: AtomicU64::new(0),
+            published: RwLock::new(Published { index: Arc::new(index), sequence, doubtful_segment: 0 }),
             read_only: Mutex::default(),
             damage: Mutex::default(),
             torn_groups: AtomicU64::new(0),
@@ -80,35 +86,26 @@ impl Shared {
         }
     }
 
-    /// The index as last published.
-    pub(super) fn index(&self) -> RwLockReadGuard<'_, Index> {
-        self.index.read().expect("the committer does not panic while it publishes")
+    /// The index as last published. What is published later does not show in it.
+    pub(super) fn index(&self) -> Arc<Index> {
+        self.published().index
     }
 
-    /// For the committer alone.
-    pub(super) fn index_mut(&self) -> RwLockWriteGuard<'_, Index> {
-        self.index.write().expect("the committer does not panic while it publishes")
+    /// The index as last published, with what is true of it.
+    pub(super) fn published(&self) -> Published {
+        self.published.read().expect(NO_PANIC).clone()
     }
 
-    pub(super) fn sequence(&self) -> u64 {
-        self.sequence.load(Ordering::Acquire)
-    }
-
-    pub(super) fn set_sequence(&self, sequence: u64) {
-        self.sequence.store(sequence, Ordering::Release);
-    }
-
-    pub(super) fn doubtful_segment(&self) -> u64 {
-        self.doubtful_segment.load(Ordering::Acquire)
-    }
-
-    pub(super) fn set_doubtful_segment(&self, segment: Option<u64>) {
-        self.doubtful_segment.store(segment.unwrap_or(0), Ordering::Release);
+    /// For the committer alone: shows everybody what is true from now on.
+    pub(super) fn publish(&self, next: Published) {
+        let last = std::mem::replace(&mut *self.published.write().expect(NO_PANIC), next);
+        // What nobody else holds of it is given back when the lock is free again.
+        drop(last);
     }
 
     /// Fails when the store takes no writes.
     pub(super) fn check_writable(&self) -> Result<(), StoreError> {
-        match self.read_only.lock().expect("nobody panics while holding it").as_ref() {
+        match self.read_only.lock().expect(NO_PANIC).as_ref() {
             Some((_, why)) => Err(StoreError::ReadOnly(why.clone())),
             None => Ok(()),
         }
@@ -118,12 +115,12 @@ impl Shared {
     /// nothing (data-format.md, section 1, point 5).
     pub(super) fn latch(&self, trouble: Trouble, why: String) {
         log::error!("the store takes no more writes: {why}; {trouble}");
-        self.read_only.lock().expect("nobody panics while holding it").get_or_insert((trouble, why));
+        self.read_only.lock().expect(NO_PANIC).get_or_insert((trouble, why));
     }
 
     /// Remembers damage.
     pub(super) fn report(&self, damage: &Damage) {
-        let mut known = self.damage.lock().expect("nobody panics while holding it");
+        let mut known = self.damage.lock().expect(NO_PANIC);
         if known.contains(damage) {
             return;
         }
@@ -135,7 +132,7 @@ impl Shared {
 
     /// Whether damage to this file is remembered.
     pub(super) fn is_damaged(&self, file: &str) -> bool {
-        self.damage.lock().expect("nobody panics while holding it").iter().any(|damage| damage.file == file)
+        self.damage.lock().expect(NO_PANIC).iter().any(|damage| damage.file == file)
     }
 
     /// Turns an error of the log into one of the store, and remembers damage.
@@ -171,15 +168,14 @@ impl Shared {
     }
 
     pub(super) fn health(&self) -> Health {
-        let index = self.index();
-        let (trouble, read_only) =
-            self.read_only.lock().expect("nobody panics while holding it").clone().unzip();
+        let Published { index, sequence, .. } = self.published();
+        let (trouble, read_only) = self.read_only.lock().expect(NO_PANIC).clone().unzip();
         Health {
             read_only,
             trouble,
-            damage: self.damage.lock().expect("nobody panics while holding it").clone(),
+            damage: self.damage.lock().expect(NO_PANIC).clone(),
             torn_groups: self.torn_groups.load(Ordering::Relaxed),
-            sequence: self.sequence(),
+            sequence,
             buckets: index.bucket_count(),
             versions: index.version_count(),
             live_bytes: index.liveness().iter().map(|(_, bytes)| bytes).sum(),

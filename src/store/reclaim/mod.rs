@@ -45,7 +45,7 @@ use crossbeam_channel::Receiver;
 use crate::base::limits::MOVE_BELOW_LIVE_PERCENT;
 use crate::format::{Entry, ExtentRef, FileKind};
 use crate::log::{Lane, LogError};
-use crate::store::shared::Shared;
+use crate::store::shared::{Published, Shared};
 use crate::store::{Store, StoreError};
 use moves::Moves;
 use survey::Survey;
@@ -205,9 +205,8 @@ impl Run<'_> {
     fn remove_dead(&mut self) -> Result<(), StoreError> {
         let settled = self.shared.segments.settled();
         let dead: Vec<u64> = {
-            let index = self.shared.index();
-            let doubtful = self.shared.doubtful_segment();
-            let is_dead = |id: &u64| index.liveness().of(*id) == 0 && *id != doubtful;
+            let Published { index, doubtful_segment, .. } = self.shared.published();
+            let is_dead = |id: &u64| index.liveness().of(*id) == 0 && *id != doubtful_segment;
             settled.into_iter().filter(is_dead).collect()
         };
         let before = self.done.segments;
