@@ -20,6 +20,7 @@ mod permissions;
 mod presigned;
 mod put;
 mod ranges;
+mod rules;
 mod socket;
 mod tagging;
 mod versioning;
