@@ -374,3 +374,27 @@ fn the_engine_tiny_http_serves_and_warns_where_strangers_may_reach_it() {
         assert_eq!((status, said.contains("no time-outs and no limit")), (Some(0), warned), "{said}");
     }
 }
+
+#[test]
+fn a_certificate_needs_its_key_and_the_engine_that_can_use_it() {
+    let dir = TempDir::new().unwrap();
+    let pem = |name: &str| format!("{}/tests/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (certificate, key) = (pem("one.pem"), pem("one.key"));
+    for (arguments, status, problem) in [
+        (vec!["--tls-cert", &certificate], 2, "set both, or neither"),
+        (vec!["--tls-key", &key], 2, "set both, or neither"),
+        (
+            vec!["--tls-cert", &certificate, "--tls-key", &key, "--http-engine", "tiny_http"],
+            2,
+            "only --http-engine direct",
+        ),
+        (vec!["--tls-cert", &certificate, "--tls-key", &pem("two.key")], 1, "two.key"),
+        (vec!["--tls-cert", &pem("absent"), "--tls-key", &key], 1, "cannot read"),
+        (vec!["--tls-cert", &key, "--tls-key", &key], 1, "no certificate"),
+    ] {
+        let output = finish(on_a_free_port(dir.path()).args(&arguments));
+        let said = stderr_of(&output);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(said.contains(problem), "{arguments:?}: {said}");
+    }
+}

@@ -8,3 +8,4 @@ mod limits;
 mod responses;
 mod stopping;
 mod tiny;
+mod tls;

@@ -28,18 +28,18 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
 }
 
 /// Goes on from [`keys`] with how to use them.
-pub(crate) fn first_steps(address: SocketAddr) {
+pub(crate) fn first_steps(scheme: &str, address: SocketAddr) {
     eprintln!(
-        "  export AWS_ENDPOINT_URL=http://{}\n\nPaste these lines into another terminal, and then, for example:\n\n  \
+        "  export AWS_ENDPOINT_URL={scheme}://{}\n\nPaste these lines into another terminal, and then, for example:\n\n  \
          aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n",
         reachable(address)
     );
 }
 
 /// The one line on standard output.
-pub(crate) fn listening(address: SocketAddr) {
+pub(crate) fn listening(scheme: &str, address: SocketAddr) {
     // Nobody may be reading it any more, which is no reason not to serve.
-    let _ = writeln!(stdout(), "listening on http://{address}").and_then(|()| stdout().flush());
+    let _ = writeln!(stdout(), "listening on {scheme}://{address}").and_then(|()| stdout().flush());
 }
 
 /// An address that a client on this host can connect to.

@@ -9,6 +9,7 @@ mod open_files;
 mod options;
 mod serve;
 mod signals;
+mod tls_files;
 mod user;
 mod users_file;
 mod users_text;
@@ -43,7 +44,7 @@ Environment:
 
 Signals:
   SIGTERM, SIGINT  finish what runs, then exit
-  SIGHUP           read the users file again; a broken one is reported and changes nothing
+  SIGHUP           read the users file, the certificate and its key again; what is broken is reported and changes nothing
 
 Exit status:
   0  ended by a signal
@@ -105,6 +106,7 @@ fn without_server_options(command: clap::Command) -> clap::Command {
 pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 2]) -> Result<(), Failure> {
     let file = line.config.map_or_else(|| Ok(Options::default()), |path| Options::read(&path))?;
     let settings = Settings::from(line.options.or(file));
+    settings.check()?;
     logging::start(settings.log_level);
     match line.command.unwrap_or_default() {
         Command::Serve => {

@@ -17,6 +17,7 @@ use siltstone::s3::Dialect;
 
 use super::Failure;
 use super::logging::LogLevel;
+use super::tls_files::TlsFiles;
 
 /// What was set in one place. The same list serves flags, environment and file, so that none of them lacks an entry.
 #[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
@@ -61,6 +62,14 @@ pub(crate) struct Options {
     /// What serves HTTP: direct, or tiny_http for use behind a proxy alone [default: direct]
     #[arg(long, value_name = "NAME", env = "SILTSTONE_HTTP_ENGINE", global = true)]
     http_engine: Option<EngineFlag>,
+
+    /// Serve HTTPS with the certificates of this file, in PEM: the server's first [default: none]
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_TLS_CERT", global = true)]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM [default: none]
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_TLS_KEY", global = true)]
+    tls_key: Option<PathBuf>,
 
     /// Threads that answer requests [default: 32]
     #[arg(long, value_name = "N", env = "SILTSTONE_WORKERS", global = true)]
@@ -158,6 +167,8 @@ pub(crate) struct Settings {
     pub(crate) metrics: bool,
     pub(crate) entity_tags: EntityTags,
     pub(crate) http_engine: EngineName,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
     pub(crate) workers: usize,
     pub(crate) queue_len: usize,
     pub(crate) connections_max: usize,
@@ -197,6 +208,8 @@ impl Options {
             metrics: self.metrics.or(other.metrics),
             etag: self.etag.or(other.etag),
             http_engine: self.http_engine.or(other.http_engine),
+            tls_cert: self.tls_cert.or(other.tls_cert),
+            tls_key: self.tls_key.or(other.tls_key),
             workers: self.workers.or(other.workers),
             queue: self.queue.or(other.queue),
             max_connections: self.max_connections.or(other.max_connections),
@@ -231,6 +244,8 @@ impl From<Options> for Settings {
             metrics: set.metrics.unwrap_or(true),
             entity_tags: set.etag.map_or(EntityTags::Md5, ETagName::entity_tags),
             http_engine: set.http_engine.map_or(EngineName::Direct, EngineFlag::engine),
+            tls_cert: set.tls_cert,
+            tls_key: set.tls_key,
             workers: count(set.workers, limits::WORKERS_DEFAULT),
             queue_len: count(set.queue, limits::QUEUE_LEN_DEFAULT),
             connections_max: count(set.max_connections, limits::CONNECTIONS_MAX_DEFAULT),
@@ -242,6 +257,27 @@ impl From<Options> for Settings {
             reclaim_rate: set.reclaim_rate.map_or(limits::RECLAIM_RATE_BYTES_PER_SEC, |Size(bytes)| bytes),
             log_level: set.log_level.unwrap_or(LogLevel::Info),
         }
+    }
+}
+
+impl Settings {
+    /// Whether the settings can hold together.
+    ///
+    /// # Errors
+    /// Names those that cannot.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.http_engine == EngineName::TinyHttp && self.tls_files()?.is_some() {
+            return Err(Failure::usage("--tls-cert: only --http-engine direct can serve HTTPS"));
+        }
+        self.tls_files().map(drop)
+    }
+
+    /// Where certificate and key are; `None` for plain HTTP.
+    ///
+    /// # Errors
+    /// One is set without the other.
+    pub(crate) fn tls_files(&self) -> Result<Option<TlsFiles>, Failure> {
+        TlsFiles::named(self.tls_cert.clone(), self.tls_key.clone())
     }
 }
 
@@ -387,7 +423,7 @@ mod tests {
     }
 
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
-        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
+        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nlog_level = 'off'";
 

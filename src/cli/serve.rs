@@ -6,7 +6,7 @@ use log::{error, info, warn};
 use siltstone::auth::Authenticator;
 use siltstone::base::{Clock, OsEntropy, SystemClock};
 use siltstone::fs::OsFs;
-use siltstone::http::{Config, EngineName, Outcome, Server};
+use siltstone::http::{Config, EngineName, Outcome, Server, Tls};
 use siltstone::ops::{Context, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{self, Service};
@@ -18,6 +18,7 @@ use super::housekeeping::Housekeeping;
 use super::open_files::connections_that_fit;
 use super::options::Settings;
 use super::signals::Signals;
+use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 
 /// Serves until a signal ends it.
@@ -35,16 +36,25 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
     let service = service(settings, Arc::clone(&store), Arc::clone(&authenticator), Arc::clone(&clock));
     warn_of_engine(settings);
-    let server = Server::bind(config(settings), clock, Arc::new(service))
+    let tls_files = settings.tls_files()?;
+    let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(Failure::start)?.map(Arc::new);
+    let server = Server::bind(Config { tls: tls.clone(), ..config(settings) }, clock, Arc::new(service))
         .map_err(|e| Failure::start(format!("cannot listen on {}: {e}", settings.listen)))?;
     let stop = server.handle();
-    let signals = Signals::watch(move || stop.shutdown(), move || reload(&users_file, &authenticator))?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let reload = move || {
+        reload_users(&users_file, &authenticator);
+        if let (Some(files), Some(tls)) = (&tls_files, &tls) {
+            reload_tls(files, tls);
+        }
+    };
+    let signals = Signals::watch(move || stop.shutdown(), reload)?;
     let address = server.local_addr();
     if made_up.is_some() {
-        announce::first_steps(address);
+        announce::first_steps(scheme, address);
     }
     let housekeeping = Housekeeping::start(Arc::clone(&store), settings.reclaim_rate)?;
-    announce::listening(address);
+    announce::listening(scheme, address);
     let outcome = server.run();
     signals.end();
     housekeeping.end();
@@ -118,13 +128,21 @@ fn warn_of_engine(settings: &Settings) {
 }
 
 /// Goes by the users file as it is now, or by the users as they were where it is broken.
-fn reload(users_file: &UsersFile, authenticator: &Authenticator) {
+fn reload_users(users_file: &UsersFile, authenticator: &Authenticator) {
     match users_file.read() {
         Ok(users) => {
             authenticator.replace(users);
             info!("the users file was read again");
         }
         Err(problem) => error!("the users stay as they were: {problem}"),
+    }
+}
+
+/// Shows clients to come the certificate as it is now, or as it was where it is broken.
+fn reload_tls(files: &TlsFiles, tls: &Tls) {
+    match files.read_into(tls) {
+        Ok(()) => info!("the certificate and its key were read again"),
+        Err(problem) => error!("the certificate stays as it was: {problem}"),
     }
 }
 

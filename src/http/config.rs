@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::Tls;
 use crate::base::limits;
 
 /// Which engine serves.
@@ -22,6 +24,8 @@ pub enum EngineName {
 pub struct Config {
     /// Which engine it is.
     pub engine: EngineName,
+    /// What clients are shown, where connections are to be encrypted. Only the engine `Direct` can do that.
+    pub tls: Option<Arc<Tls>>,
     /// Where to listen; port 0 lets the system choose one.
     pub listen: SocketAddr,
     /// Threads that handle requests, so also requests handled at a time.
@@ -58,6 +62,7 @@ impl Config {
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             engine: EngineName::default(),
+            tls: None,
             listen,
             workers: limits::WORKERS_DEFAULT,
             queue_len: limits::QUEUE_LEN_DEFAULT,
@@ -85,6 +90,7 @@ impl Config {
         let linger_max = Duration::from_millis(limits::LINGER_MAX_MILLIS);
         let head_bytes = limits::CHUNK_LINE_MAX_BYTES + 1..=limits::HEAD_MAX_BYTES_CEILING;
         let bounds = [
+            ("tls", self.tls.is_none() || self.engine == EngineName::Direct),
             ("workers", (1..=limits::WORKERS_CEILING).contains(&self.workers)),
             ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),
             ("connections_max", (1..=limits::CONNECTIONS_MAX_CEILING).contains(&self.connections_max)),

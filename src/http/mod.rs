@@ -16,6 +16,7 @@ mod request;
 mod response;
 mod target;
 mod tiny;
+mod tls;
 
 use std::fmt::Debug;
 use std::io;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 pub use config::{Config, EngineName};
 #[cfg(fuzzing)]
 pub use direct::fuzzing;
+pub use tls::Tls;
 
 use crate::base::Clock;
 use crate::s3::Handler;

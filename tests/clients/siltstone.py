@@ -35,10 +35,11 @@ def clean_environment(home, **more):
 class Server:
     """A server process on a data directory of its own. `url` is valid once it has started."""
 
-    def __init__(self, data_dir, *arguments, wrapper=()):
+    def __init__(self, data_dir, *arguments, wrapper=(), scheme="http"):
         self.data_dir = Path(data_dir)
         self.arguments = list(arguments)
         self.wrapper = list(wrapper)
+        self.scheme = scheme
         self.log = self.data_dir.with_name(self.data_dir.name + ".stderr")
         self.port = 0
         self.process = None
@@ -55,7 +56,7 @@ class Server:
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
             )
         line = self.process.stdout.readline()
-        found = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
+        found = re.fullmatch(rf"listening on {self.scheme}://127\.0\.0\.1:(\d+)\n", line)
         assert found, f"instead of its address the server said {line!r}; its log: {self.log.read_text()}"
         self.port = int(found.group(1))
         return self
@@ -77,7 +78,7 @@ class Server:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def settings(self, access_key=ACCESS_KEY, secret_key=SECRET_KEY, region=REGION):
         """What a client needs to know, and nothing else: all else is the client's default."""
@@ -88,8 +89,8 @@ class Server:
             "aws_secret_access_key": secret_key,
         }
 
-    def client(self, config=None, **settings):
-        return boto3.session.Session().client("s3", config=config, **self.settings(**settings))
+    def client(self, config=None, verify=None, **settings):
+        return boto3.session.Session().client("s3", config=config, verify=verify, **self.settings(**settings))
 
     def resource(self, **settings):
         return boto3.session.Session().resource("s3", **self.settings(**settings))

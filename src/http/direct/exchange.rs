@@ -125,7 +125,7 @@ impl Exchange {
             query: head.query,
             headers: head.headers,
             body,
-            secure: false,
+            secure: connection.stream.is_encrypted(),
             peer: Some(connection.peer),
         });
         let is_read = unread.settle();

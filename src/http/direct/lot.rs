@@ -11,6 +11,8 @@ use crate::base::limits;
 /// What a connection is open for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
+    /// A client with which the encryption has still to be agreed on.
+    Handshake,
     /// Requests.
     Requests,
     /// Its last response is out; that many more bytes are received and thrown away, so that the client, which may
@@ -35,6 +37,12 @@ pub(super) struct Connection {
     /// How many of them are known to hold no whole head.
     pub(super) searched: usize,
     watched_before: bool,
+}
+
+impl Connection {
+    fn is_draining(&self) -> bool {
+        matches!(self.purpose, Purpose::Draining(_))
+    }
 }
 
 /// An open connection as it goes from hand to hand: whoever holds it has it, and passing it on costs a pointer.
@@ -97,11 +105,12 @@ impl Lot {
     pub(super) fn admit(self: &Arc<Self>, stream: Stream, peer: SocketAddr, deadline: Instant) -> Held {
         let stream = Arc::new(stream);
         let token = self.lock().occupy(Arc::clone(&stream));
+        let purpose = if stream.is_encrypted() { Purpose::Handshake } else { Purpose::Requests };
         Box::new(Connection {
             place: Place { lot: Arc::clone(self), token },
             stream,
             peer,
-            purpose: Purpose::Requests,
+            purpose,
             deadline,
             pending: Vec::new(),
             searched: 0,
@@ -111,10 +120,11 @@ impl Lot {
 
     /// Lets a connection wait until `watch` comes true, when `take` gets it, or until its deadline, when `expired`
     /// does. It is closed instead where the system cannot watch it, or where it waits for requests and the lot is
-    /// closed for those.
+    /// closed for those. What the encryption has received already makes every watch come true at once.
     pub(super) fn park(&self, mut connection: Held, watch: Watch) {
         let token = connection.place.token;
         let stream = Arc::clone(&connection.stream);
+        let watch = if stream.has_waiting() { Watch::Anything } else { watch };
         let known = std::mem::replace(&mut connection.watched_before, true);
         // It is put in its place before it is watched: the event may come at once. Should it be taken and closed in
         // between, the socket lives on in `stream` until it has been watched in vain.
@@ -159,7 +169,7 @@ impl Lot {
     pub(super) fn close(&self) -> Vec<Held> {
         let mut slots = self.lock();
         slots.closed = true;
-        let waits = |c: &mut Held| c.purpose == Purpose::Requests;
+        let waits = |c: &mut Held| !c.is_draining();
         slots.list.iter_mut().filter_map(|slot| slot.parked.take_if(waits)).collect()
     }
 
@@ -224,7 +234,7 @@ impl Slots {
 
     /// Parks a connection, or gives it back where it may not wait.
     fn put(&mut self, connection: Held) -> Option<Held> {
-        if self.closed && connection.purpose == Purpose::Requests {
+        if self.closed && !connection.is_draining() {
             return Some(connection);
         }
         match self.slot(connection.place.token) {
@@ -262,7 +272,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, peer) = listener.accept().unwrap();
         let time = Duration::from_millis(10);
-        let connection = lot.admit(Stream::new(socket, time, time).unwrap(), peer, Instant::now());
+        let connection = lot.admit(Stream::new(socket, None, time, time).unwrap(), peer, Instant::now());
         let token = connection.place.token;
         (connection, token, client)
     }

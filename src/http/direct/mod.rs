@@ -20,9 +20,10 @@
 //! | body | reading what comes behind a head |
 //! | head, chunked | HTTP as bytes: no socket, no clock |
 //! | lot | the open connections |
-//! | wire, stream, readiness, pace, inbox | sockets, patience and buffers |
+//! | wire, stream, session, readiness, pace, inbox | sockets, encryption, patience and buffers |
 //!
-//! Only `stream` touches a connected socket and only `readiness` knows epoll: encryption and other systems come in there.
+//! Only `stream` touches a connected socket, only `session` what encrypts it, and only `readiness` knows epoll. A handshake is
+//! the work of the workers, step by step as the client comes along, so that no client keeps one waiting with it.
 
 mod acceptor;
 mod body;
@@ -36,6 +37,7 @@ mod lot;
 mod pace;
 mod poller;
 mod readiness;
+mod session;
 mod shared;
 mod stream;
 mod wire;

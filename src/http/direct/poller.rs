@@ -142,11 +142,15 @@ impl Poller {
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr, now: Instant) {
         self.accepted += 1;
         let Shared { config, lot, .. } = &*self.shared;
-        let Ok(stream) = Stream::new(socket, config.linger, config.write_patience) else {
+        let Ok(tls) = config.tls.as_ref().map(|tls| tls.accept()).transpose() else {
+            return;
+        };
+        let patience = if tls.is_some() { config.head_deadline } else { config.idle_deadline };
+        let Ok(stream) = Stream::new(socket, tls, config.linger, config.write_patience) else {
             return;
         };
         let is_full = lot.census().serving >= config.connections_max;
-        let connection = lot.admit(stream, peer, now + config.idle_deadline);
+        let connection = lot.admit(stream, peer, now + patience);
         if is_full {
             self.turn_away(connection, Reason::Overload);
         } else {
@@ -161,6 +165,8 @@ impl Poller {
         };
         match connection.purpose {
             Purpose::Draining(left) => self.drain(connection, left),
+            // It takes a signature and more: work for a worker.
+            Purpose::Handshake => self.enqueue(connection),
             // A worker has given back bytes that it had no time to look at.
             Purpose::Requests if connection.searched < connection.pending.len() => {
                 self.judge_head(connection);

@@ -1,21 +1,30 @@
-//! One connection as the rest of the engine sees it: bytes in, bytes out, each call with a known longest wait. The
-//! time-outs are set once, when the connection comes; no call changes the socket.
+//! One connection as the rest of the engine sees it: clear bytes in, clear bytes out, each call with a known longest wait.
+//! The time-outs are set once, when the connection comes; no call changes the socket.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
+use rustls::ServerConnection;
+
+use super::session::Session;
 
 /// The longest wait for room to write, after which the sender looks at its patience.
 const SEND_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// A connected socket.
+/// A connected socket, encrypted or not.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: TcpStream,
+    /// Never contended: whoever has the connection is the only one that reads or writes.
+    session: Option<Mutex<Session>>,
+    /// The client is not to take the end for an orderly one.
+    is_cut: AtomicBool,
 }
 
 impl Stream {
@@ -23,11 +32,35 @@ impl Stream {
     ///
     /// # Errors
     /// Whatever the system says to the options; the connection is of no use then.
-    pub(super) fn new(socket: TcpStream, receive_wait: Duration, patience: Duration) -> io::Result<Self> {
+    pub(super) fn new(
+        socket: TcpStream,
+        tls: Option<ServerConnection>,
+        receive_wait: Duration,
+        patience: Duration,
+    ) -> io::Result<Self> {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(receive_wait))?;
         socket.set_write_timeout(Some(SEND_WAIT_MAX.min(patience)))?;
-        Ok(Self { socket })
+        let session = tls.map(|tls| Mutex::new(Session::new(tls)));
+        Ok(Self { socket, session, is_cut: AtomicBool::new(false) })
+    }
+
+    /// Whether it is encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Goes on agreeing with the client on the encryption, without waiting.
+    ///
+    /// # Errors
+    /// `WouldBlock` while the client has to say more; anything else ends the connection.
+    pub(super) fn agree(&self) -> io::Result<()> {
+        self.session().map_or(Ok(()), |mut session| session.agree(AtOnce(&self.socket)))
+    }
+
+    /// Whether bytes have been received that the system knows nothing of.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.session().is_some_and(|session| session.has_waiting())
     }
 
     /// Receives what has arrived, without waiting; 0 is the end.
@@ -35,8 +68,10 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when nothing has arrived.
     pub(super) fn receive_now(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let received = retry(|| Ok(rustix::net::recv(&self.socket, &mut *buf, RecvFlags::DONTWAIT)?))?;
-        Ok(received.0)
+        match self.session() {
+            Some(mut session) => session.read(AtOnce(&self.socket), buf),
+            None => AtOnce(&self.socket).read(buf),
+        }
     }
 
     /// Receives what arrives first, waiting for a short time; 0 is the end.
@@ -44,22 +79,39 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when nothing came in that time.
     pub(super) fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
-        retry(|| (&self.socket).read(buf))
+        match self.session() {
+            Some(mut session) => session.read(InTime(&self.socket), buf),
+            None => InTime(&self.socket).read(buf),
+        }
     }
 
     /// Waits until there is something to receive or the connection has ended, for `at_most` that long.
     pub(super) fn wait_readable(&self, at_most: Duration) {
-        let timeout = Timespec::try_from(at_most).ok();
-        // An error means the same as a wake-up for nothing: the caller receives and sees.
-        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref());
+        if !self.has_waiting() {
+            let timeout = Timespec::try_from(at_most).ok();
+            // An error means the same as a wake-up for nothing: the caller receives and sees.
+            let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref());
+        }
     }
 
-    /// Sends the first bytes of `slices`, waiting for room for a short time, and says how many.
+    /// Sends the first bytes of `slices`, waiting for room for a short time, and says how many. Some of them may be on
+    /// their way only after `flush`.
     ///
     /// # Errors
     /// `WouldBlock` when no byte could be sent in that time.
     pub(super) fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        retry(|| (&self.socket).write_vectored(slices))
+        match self.session() {
+            Some(mut session) => session.write(InTime(&self.socket), slices),
+            None => InTime(&self.socket).write_vectored(slices),
+        }
+    }
+
+    /// Sends what `send` has kept back, waiting for room for a short time.
+    ///
+    /// # Errors
+    /// `WouldBlock` when not all of it could be sent in that time.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        self.session().map_or(Ok(()), |mut session| session.flush(InTime(&self.socket)))
     }
 
     /// Sends the first bytes of `bytes`, without waiting, and says how many.
@@ -67,31 +119,101 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when there is no room at all.
     pub(super) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        retry(|| Ok(rustix::net::send(&self.socket, bytes, flags)?))
+        match self.session() {
+            Some(session) if !session.is_agreed() => Err(io::ErrorKind::NotConnected.into()),
+            Some(mut session) => {
+                let count = session.write(AtOnce(&self.socket), &[IoSlice::new(bytes)])?;
+                session.flush(AtOnce(&self.socket)).map(|()| count)
+            }
+            None => AtOnce(&self.socket).write(bytes),
+        }
     }
 
     /// Tells the peer that nothing more will be sent.
     pub(super) fn finish(&self) {
+        if let Some(mut session) = self.session() {
+            session.finish(AtOnce(&self.socket));
+        }
         // It fails only where the connection has gone already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
     /// Ends the connection under whoever uses it, from any thread.
     pub(super) fn kill(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     /// Makes the close that follows a reset, which no client can take for the end of a response.
     pub(super) fn reset_on_close(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
         // Where it fails the connection is gone, or a plain close says nearly the same.
         let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+    }
+
+    fn session(&self) -> Option<MutexGuard<'_, Session>> {
+        // What a panic has left half done shows as an error of the encryption.
+        self.session.as_ref().map(|session| session.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(session) = &mut self.session
+            && !self.is_cut.load(Ordering::Relaxed)
+        {
+            session.get_mut().unwrap_or_else(PoisonError::into_inner).finish(AtOnce(&self.socket));
+        }
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// A socket that waits for as long as its time-outs say.
+struct InTime<'s>(&'s TcpStream);
+
+impl Read for InTime<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        retry(|| self.0.read(buf))
+    }
+}
+
+impl Write for InTime<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        retry(|| self.0.write(bytes))
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        retry(|| self.0.write_vectored(slices))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket that waits for nothing.
+struct AtOnce<'s>(&'s TcpStream);
+
+impl Read for AtOnce<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let received = retry(|| Ok(rustix::net::recv(self.0, &mut *buf, RecvFlags::DONTWAIT)?))?;
+        Ok(received.0)
+    }
+}
+
+impl Write for AtOnce<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        retry(|| Ok(rustix::net::send(self.0, bytes, flags)?))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -54,5 +54,10 @@ pub(super) fn transmit<const N: usize>(
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
-    Ok(())
+    loop {
+        match pace.waiting(|| stream.flush()) {
+            Err(error) if is_wait(&error) && !pace.left().is_zero() => {}
+            outcome => return outcome,
+        }
+    }
 }

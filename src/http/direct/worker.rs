@@ -7,7 +7,7 @@ use crossbeam_channel::Receiver;
 
 use super::exchange::{After, Exchange};
 use super::head;
-use super::lot::{Connection, Held};
+use super::lot::{Connection, Held, Purpose};
 use super::readiness::Watch;
 use super::shared::Shared;
 use super::stream::is_wait;
@@ -60,6 +60,10 @@ impl Worker {
 
     /// Answers the request that has come on a connection, and those that follow while nobody else needs the worker.
     fn serve(&mut self, mut connection: Held) -> u64 {
+        if connection.purpose == Purpose::Handshake {
+            self.agree(connection);
+            return 0;
+        }
         self.exchange.inbox.load(&std::mem::take(&mut connection.pending));
         let mut answered = 0;
         loop {
@@ -85,6 +89,20 @@ impl Worker {
                     return answered;
                 }
             }
+        }
+    }
+
+    /// Goes on with a handshake as far as the client has come, and lets the connection wait for the rest. The deadline is
+    /// that of the whole handshake.
+    fn agree(&self, mut connection: Held) {
+        match connection.stream.agree() {
+            Ok(()) => {
+                connection.purpose = Purpose::Requests;
+                connection.deadline = self.shared.deadline_in(self.shared.config.idle_deadline);
+                self.shared.lot.park(connection, Watch::Readable);
+            }
+            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
+            Err(error) => ::log::debug!("no encryption with {}: {error}", connection.peer),
         }
     }
 

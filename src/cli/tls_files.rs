@@ -1,0 +1,73 @@
+//! The files of the server's certificate and its key.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use log::warn;
+use siltstone::http::Tls;
+
+use super::Failure;
+
+/// Where certificate and key are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    certificates: PathBuf,
+    key: PathBuf,
+}
+
+impl TlsFiles {
+    /// The files that were named; `None` where none was.
+    ///
+    /// # Errors
+    /// One was named without the other.
+    pub(crate) fn named(
+        certificates: Option<PathBuf>,
+        key: Option<PathBuf>,
+    ) -> Result<Option<Self>, Failure> {
+        match (certificates, key) {
+            (None, None) => Ok(None),
+            (Some(certificates), Some(key)) => Ok(Some(Self { certificates, key })),
+            _ => Err(Failure::usage("--tls-cert and --tls-key: set both, or neither")),
+        }
+    }
+
+    /// The identity that the files hold now. Warns of a key that others may read.
+    ///
+    /// # Errors
+    /// In words for the operator.
+    pub(crate) fn read(&self) -> Result<Tls, String> {
+        let (certificates, key) = self.texts()?;
+        Tls::new(&certificates, &key).map_err(|problem| self.named_in(&problem))
+    }
+
+    /// Has `tls` show the identity that the files hold now.
+    ///
+    /// # Errors
+    /// In words for the operator; `tls` stays as it was.
+    pub(crate) fn read_into(&self, tls: &Tls) -> Result<(), String> {
+        let (certificates, key) = self.texts()?;
+        tls.replace(&certificates, &key).map_err(|problem| self.named_in(&problem))
+    }
+
+    fn texts(&self) -> Result<(Vec<u8>, Vec<u8>), String> {
+        let texts = (read(&self.certificates)?, read(&self.key)?);
+        warn_if_open(&self.key);
+        Ok(texts)
+    }
+
+    fn named_in(&self, problem: &str) -> String {
+        format!("in {} and {}: {problem}", self.certificates.display(), self.key.display())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
+fn warn_if_open(key: &Path) {
+    let mode = fs::metadata(key).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        warn!("{} may be read by others (mode {mode:o}); a private key should have mode 600", key.display());
+    }
+}
