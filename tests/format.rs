@@ -13,12 +13,13 @@ use siltstone::format::{
     Versioning,
 };
 use siltstone::fs::{Fs, OsFs};
+use siltstone::store::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
-    Checksum, ChecksumAlgorithm, ChecksumType, Commit, CopySource, Deletion, ETag, ListQuery, NewUpload,
-    Options, Selector, Store, VersionsItem, WriteCondition,
+    Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopySource, Deletion, ETag, ListQuery,
+    NewUpload, Options, Selector, Store, UploadsItem, VersionsItem, WriteCondition,
 };
 
-/// Set to make the fixtures anew, which only a new version of the format calls for.
+/// Names a fixture to be made anew, which only a new one calls for: what is there was written by its time.
 const WRITE_FIXTURES: &str = "SILTSTONE_WRITE_FIXTURES";
 
 fn root() -> &'static Path {
@@ -297,20 +298,82 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-fn fixture() -> PathBuf {
-    let dir = root().join("tests/fixtures/format/v1-mixed");
-    if std::env::var_os(WRITE_FIXTURES).is_some() {
+/// A store with records that say where the bytes of copies and of completed uploads are.
+fn make_records(dir: &Path) {
+    let store = open(dir);
+    store.create_bucket("plain", "camera").unwrap();
+    put(&store, "plain", "large", &pattern(1, 200_000), commit(&pattern(1, 200_000)));
+    store.copy(source(&store, 70_000..140_000), "plain", "slice", commit(b"slice")).unwrap();
+    let new = NewUpload {
+        initiator: "camera".into(),
+        checksum: None,
+        attributes: commit(b"").attributes,
+        tags: vec![("colour".into(), "grün".into())],
+    };
+    let upload = store.create_upload("plain", "film", new.clone()).unwrap().id;
+    let mut part = store.part_writer("plain", "film", upload, 1, Some(100_000)).unwrap();
+    part.write(&pattern(2, 100_000)).unwrap();
+    part.commit(Md5::of(&pattern(2, 100_000)), None).unwrap();
+    let (range, place) = (source(&store, 1..90_001), ("plain", "film"));
+    store.copy_part(range, place, (upload, 2), Md5::of(&pattern(1, 200_000)[1..90_001]), None).unwrap();
+    let parts = store.upload("plain", "film", upload).unwrap().parts;
+    store.complete_upload("plain", "film", Completion { upload, parts, commit: commit(b"film") }).unwrap();
+    let upload = store.create_upload("plain", "trailer", new).unwrap().id;
+    let mut part = store.part_writer("plain", "trailer", upload, 7, None).unwrap();
+    part.write(b"a small part").unwrap();
+    part.commit(Md5::of(b"a small part"), None).unwrap();
+    store.close();
+}
+
+fn source(store: &Store, range: std::ops::Range<u64>) -> CopySource {
+    let found = store.find("plain", "large", Selector::Current).unwrap();
+    CopySource { bucket: found.bucket.id, key: "large".into(), version: found.version, range }
+}
+
+fn fixture(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+    let dir = root().join("tests/fixtures/format").join(name);
+    if std::env::var_os(WRITE_FIXTURES).is_some_and(|wanted| wanted == name) {
         let _ = fs::remove_dir_all(&dir);
-        make_mixed(&dir);
+        make(&dir);
         fs::remove_file(dir.join("LOCK")).unwrap();
     }
     dir
 }
 
 #[test]
+fn a_store_with_records_still_opens_and_its_log_can_be_rebuilt() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_tree(&fixture("v1-records", make_records), dir.path());
+    check_records(&open(dir.path()));
+    fs::remove_dir_all(dir.path().join("meta")).unwrap();
+    let options = RebuildOptions { replace: false, owner: "nobody".into() };
+    let clock = ManualClock::new(Timestamp::from_millis(1));
+    let report = rebuild(&OsFs::new(dir.path()), &clock, &options, &mut |_| {}).unwrap();
+    assert!(report.is_whole(), "{report:#?}");
+    check_records(&open(dir.path()));
+}
+
+fn check_records(store: &Store) {
+    assert_eq!(store.health().damage, []);
+    assert_eq!(store.bucket("plain").unwrap().owner, "camera");
+    assert!(get(store, "plain", "slice") == pattern(1, 200_000)[70_000..140_000]);
+    let film = [&pattern(2, 100_000)[..], &pattern(1, 200_000)[1..90_001]].concat();
+    assert!(get(store, "plain", "film") == film);
+    let made = store.find("plain", "film", Selector::Current).unwrap().version.upload.unwrap();
+    assert_eq!(made.parts.iter().map(|part| part.size).collect::<Vec<_>>(), [100_000, 90_000]);
+    let query = ListQuery { limit: 100, ..ListQuery::default() };
+    let [UploadsItem::Upload { key, upload }] = &store.list_uploads("plain", &query, None).unwrap().items[..]
+    else {
+        panic!("one upload is in progress");
+    };
+    assert_eq!((key.as_str(), upload.tags[0].1.as_str()), ("trailer", "grün"));
+    assert_eq!(store.upload("plain", key, upload.id).unwrap().parts[0].number, 7);
+}
+
+#[test]
 fn a_store_of_version_1_still_opens_and_says_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    copy_tree(&fixture(), dir.path());
+    copy_tree(&fixture("v1-mixed", make_mixed), dir.path());
     let store = open(dir.path());
     let health = store.health();
     assert_eq!((health.damage, health.read_only, health.torn_groups), (vec![], None, 0));

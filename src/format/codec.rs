@@ -27,9 +27,27 @@ pub enum DecodeError {
     /// A field has a value that it must not have.
     #[error("{0} has a value that is not allowed")]
     Value(&'static str),
+    /// A format version of the future, or of no time.
+    #[error("it has format version {0}, and this siltstone reads version 1 alone: use a newer siltstone")]
+    Version(u32),
+    /// Critical features that this version does not know.
+    #[error("it needs the features with {}, which this siltstone does not know: use a newer siltstone", bits(.0))]
+    Features(u64),
     /// Made by a later version, in a way that this one must not disregard.
     #[error("{0} is unknown to this version: use a newer siltstone")]
     Unknown(&'static str),
+}
+
+impl DecodeError {
+    /// Whether the bytes are whole, but say what only a newer siltstone knows. They are not to be taken for damaged.
+    pub fn is_newer(self) -> bool {
+        matches!(self, Self::Version(_) | Self::Features(_) | Self::Unknown(_))
+    }
+}
+
+fn bits(set: &u64) -> String {
+    let bits: Vec<_> = (0..64).filter(|bit| set & 1 << bit != 0).map(|bit| format!("bit {bit}")).collect();
+    bits.join(", ")
 }
 
 /// The result of decoding.

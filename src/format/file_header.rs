@@ -111,7 +111,7 @@ impl FileHeader {
     /// Reads the first page of a file.
     ///
     /// # Errors
-    /// `Unknown` for a version or a critical feature from the future; otherwise what is damaged.
+    /// `Version` and `Features` for what is from the future; otherwise what is damaged.
     pub fn decode(page: &[u8]) -> Decoded<Self> {
         if page.len() < HEADER_BYTES {
             return Err(DecodeError::Short);
@@ -120,13 +120,16 @@ impl FileHeader {
         if CRC.u32(page) != Crc32::of(&page[..CRC.offset]) {
             return Err(DecodeError::Crc("header"));
         }
-        if VERSION.u32(page) != VERSION_NUMBER || HEADER_LEN.u32(page) != HEADER_BYTES as u32 {
-            return Err(DecodeError::Unknown("the format version"));
+        if VERSION.u32(page) != VERSION_NUMBER {
+            return Err(DecodeError::Version(VERSION.u32(page)));
         }
-        if CRITICAL.u64(page) & !CRITICAL_KNOWN != 0 {
-            return Err(DecodeError::Unknown("a critical feature"));
+        if HEADER_LEN.u32(page) != HEADER_BYTES as u32 {
+            return Err(DecodeError::Value("the header length"));
         }
-        Ok(header)
+        match CRITICAL.u64(page) & !CRITICAL_KNOWN {
+            0 => Ok(header),
+            unknown => Err(DecodeError::Features(unknown)),
+        }
     }
 
     /// What a damaged header still seems to say: nothing of it is certain. `None` when it does not even say what kind of
@@ -192,9 +195,11 @@ mod tests {
 
     #[test]
     fn the_future_is_refused_and_what_may_be_ignored_is() {
-        let refused = |page: &[u8]| matches!(FileHeader::decode(page), Err(DecodeError::Unknown(_)));
-        assert!(refused(&with_field(VERSION, &2u32.to_le_bytes())));
-        assert!(refused(&with_field(CRITICAL, &1u64.to_le_bytes())));
+        let decode = |field, bytes: &[u8]| FileHeader::decode(&with_field(field, bytes));
+        assert_eq!(decode(VERSION, &2u32.to_le_bytes()), Err(DecodeError::Version(2)));
+        let features = DecodeError::Features(1 | 1 << 40);
+        assert_eq!(decode(CRITICAL, &(1u64 | 1 << 40).to_le_bytes()), Err(features));
+        assert!(features.to_string().starts_with("it needs the features with bit 0, bit 40, which"));
         assert_eq!(FileHeader::decode(&with_field(IGNORABLE, &[0xff; 8])), Ok(header()));
         assert_eq!(FileHeader::decode(&with_field(RESERVED, &[1; 4024])), Ok(header()));
     }

@@ -11,6 +11,7 @@ use crate::format::{
     checkpoint_path,
 };
 use crate::fs::{File, Fs};
+use crate::log::files::newer;
 use crate::log::groups::{GroupFile, GroupReader, RawGroup, in_body};
 use crate::log::{Damage, LogError, create_file, open_file};
 
@@ -172,8 +173,7 @@ fn read_groups(
         let mut counts = Counts::default();
         for group in groups {
             let (group, at) = group?;
-            let end = read_group(&group, &mut counts, visit);
-            if let Some(end) = end.map_err(|why| Damage::new(path, at, why))? {
+            if let Some(end) = read_group(&group, (path, at), &mut counts, visit)? {
                 return Ok(end);
             }
         }
@@ -199,17 +199,22 @@ fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup
 /// Looks at the entries of a group; gives the end of the checkpoint where it stands in it.
 fn read_group(
     group: &RawGroup,
+    (path, at): (&str, u64),
     counts: &mut Counts,
     visit: &mut Visit<'_>,
-) -> Result<Option<CheckpointEnd>, String> {
-    let bad = |error: DecodeError| in_body(group.sequence(), error);
+) -> Result<Option<CheckpointEnd>, LogError> {
+    let damage = |why: String| LogError::from(Damage::new(path, at, why));
+    let bad = |error: DecodeError| match in_body(group.sequence(), error) {
+        why if error.is_newer() => newer(path, why),
+        why => damage(why),
+    };
     for entry in group.group.raw_entries(&group.body) {
         let entry = entry.map_err(bad)?;
         if let Some(end) = entry.checkpoint_end().map_err(bad)? {
-            return check_end(end, *counts).map(Some);
+            return check_end(end, *counts).map(Some).map_err(damage);
         }
         counts.add_raw(&entry);
-        visit(&entry)?;
+        visit(&entry).map_err(damage)?;
     }
     Ok(None)
 }

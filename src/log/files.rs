@@ -1,5 +1,6 @@
 //! Making and opening the files of a store (data-format.md, sections 2 and 3).
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ pub fn create_file(
 /// Opens a file and checks its header against its name and, where it is known, the store.
 ///
 /// # Errors
-/// [`LogError::Damaged`] when the header is not what the name says.
+/// [`LogError::Damaged`] when the header is not what the name says; [`LogError::Io`] of the kind `Unsupported` when it is that of
+/// a newer siltstone.
 pub fn open_file(
     fs: &dyn Fs,
     kind: FileKind,
@@ -55,7 +57,10 @@ pub fn open_file(
         }
         other => other?,
     }
-    let header = FileHeader::decode(&page).map_err(|e| Damage::new(&path, 0, format!("file header: {e}")))?;
+    let header = FileHeader::decode(&page).map_err(|error| match error.is_newer() {
+        true => newer(&path, error),
+        false => Damage::new(&path, 0, format!("file header: {error}")).into(),
+    })?;
     if header.kind != kind || header.number != number {
         return Err(Damage::new(
             path,
@@ -68,6 +73,11 @@ pub fn open_file(
         return Err(Damage::new(path, 0, "the file belongs to another store").into());
     }
     Ok((file, header))
+}
+
+/// What only a newer siltstone can read. It is no damage: nothing may be done that takes the file for lost.
+pub(super) fn newer(path: &str, why: impl fmt::Display) -> LogError {
+    LogError::Io(io::Error::new(io::ErrorKind::Unsupported, format!("{path}: {why}")))
 }
 
 /// The header of any file that still has a good one: what the store's id is when the file that should tell it is damaged.

@@ -27,9 +27,10 @@ impl RawGroup {
     }
 
     /// The group, or why its entries cannot be read.
-    fn decode(self) -> Result<Group, String> {
+    fn decode(self) -> Result<Group, NoGroup> {
         let sequence = self.sequence();
-        self.group.check(&self.body).map_err(|error| in_body(sequence, error))
+        let decoded = self.group.check(&self.body);
+        decoded.map_err(|error| NoGroup { why: in_body(sequence, error), newer: error.is_newer() })
     }
 }
 
@@ -41,8 +42,8 @@ pub(crate) fn in_body(sequence: u64, error: impl Display) -> String {
 impl GroupFile<'_> {
     /// The group at `position` with its length in bytes, if a good one stands there, else why not. Whether it fits
     /// those around it is not looked at.
-    pub(crate) fn read(&self, position: u64) -> Result<Result<(Group, u64), String>, LogError> {
-        let raw = self.read_raw(position)?;
+    pub(crate) fn read(&self, position: u64) -> Result<Result<(Group, u64), NoGroup>, LogError> {
+        let raw = self.read_raw(position)?.map_err(|why| NoGroup { why, newer: false });
         Ok(raw.and_then(|(raw, len)| Ok((raw.decode()?, len))))
     }
 
@@ -74,12 +75,21 @@ impl GroupFile<'_> {
     }
 }
 
+/// Why no group could be read.
+pub(crate) struct NoGroup {
+    pub(crate) why: String,
+    /// The group is whole, and says what only a newer siltstone knows.
+    pub(crate) newer: bool,
+}
+
 /// What stands where the next group is expected.
 pub(crate) enum Next {
     /// The group, which fits the one before it, and where it starts.
     Good(Group, u64),
     /// No group, and why not.
     Bad(String),
+    /// A group that only a newer siltstone can read, and why.
+    Newer(String),
 }
 
 /// A position in a chain of groups.
@@ -98,7 +108,8 @@ impl GroupReader<'_> {
     pub(crate) fn next(&mut self) -> Result<Next, LogError> {
         let (group, len) = match self.groups.read(self.position)? {
             Ok(read) => read,
-            Err(why) => return Ok(Next::Bad(why)),
+            Err(NoGroup { why, newer: true }) => return Ok(Next::Newer(why)),
+            Err(NoGroup { why, .. }) => return Ok(Next::Bad(why)),
         };
         Ok(match self.go_behind(&group.header, group.crc, len) {
             Ok(at) => Next::Good(group, at),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, Group, GroupKind, Pack, StoreId, UncheckedGroup, log_path};
 use crate::fs::{File, Fs};
+use crate::log::files::newer;
 use crate::log::groups::{GroupFile, GroupReader, Next};
 use crate::log::{Damage, LogError, list_numbers, open_file};
 
@@ -232,6 +233,7 @@ impl Walk<'_, '_> {
         loop {
             match reader.next()? {
                 Next::Bad(why) => return Ok(Stop { position: reader.position, why, damage: None }),
+                Next::Newer(why) => return Err(newer(&log.path, why)),
                 Next::Good(group, at) => {
                     if let Err(damage) = self.take(Held { group, path: log.path.clone(), at }) {
                         return Ok(Stop { position: at, why: String::new(), damage: Some(damage) });

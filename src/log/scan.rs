@@ -8,7 +8,7 @@ use crate::format::{
     DecodeError, ExtentHeader, Footer, Group, GroupKind, StoreId, UNIT_BYTES, UncheckedGroup, unit_ceil,
 };
 use crate::fs::File;
-use crate::log::groups::GroupFile;
+use crate::log::groups::{GroupFile, NoGroup};
 use crate::log::{LogError, Segment};
 
 /// So much of a segment is read at once.
@@ -69,7 +69,7 @@ impl<'a> GroupScan<'a> {
                 self.position += len;
                 Found::Record(group)
             }
-            Err(why) => Found::Unread { len: self.pass_over()?, why, damaged: true },
+            Err(NoGroup { why, .. }) => Found::Unread { len: self.pass_over()?, why, damaged: true },
         };
         Ok(Some((at, found)))
     }

@@ -105,7 +105,7 @@ fn check(file: &dyn File, store: StoreId, end: u64) -> Result<(), LogError> {
     let groups = GroupFile { file, len: file.len()?, kind: GroupKind::Log, store };
     let mut reader = GroupReader { groups, position: PAGE_BYTES, sequence: 1, previous_crc: 0 };
     while reader.sequence < end {
-        if let Next::Bad(why) = reader.next()? {
+        if let Next::Bad(why) | Next::Newer(why) = reader.next()? {
             let what = format!("what was written cannot be read back: {why}");
             return Err(Damage::new(log_path(1), reader.position, what).into());
         }

@@ -11,6 +11,7 @@ mod lost_files;
 mod lost_segments;
 mod model;
 mod moving;
+mod newer;
 mod parts;
 mod random;
 mod reading;
