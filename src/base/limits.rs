@@ -154,6 +154,17 @@ pub const GROUP_BODY_MAX_BYTES: u64 = 16 * MIB;
 /// A file of the metadata log is closed when it has reached this size.
 pub const LOG_FILE_MAX_BYTES: u64 = 64 * MIB;
 
+/// The scrub begins a pass so long after the last one has ended.
+pub const SCRUB_EVERY_SECS: u64 = 7 * 24 * 60 * 60;
+/// While it goes on, it keeps where it is so often.
+pub const SCRUB_SAVE_EVERY_SECS: u64 = 60;
+/// How much of the disk it reads in a second: little enough for an SD card to serve clients meanwhile.
+pub const SCRUB_RATE_BYTES_PER_SEC: u64 = 4 * MIB;
+/// Bad extents that are listed until they are gone; more are counted and logged.
+pub const SCRUB_BAD_EXTENTS_MAX: usize = 100;
+/// The file in which it keeps them.
+pub const SCRUB_FILE_MAX_BYTES: u64 = MIB;
+
 const _: () = {
     assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES));
     assert!(EXTENT_PAYLOAD_MAX_BYTES.is_multiple_of(BLOCK_BYTES));

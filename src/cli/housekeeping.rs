@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use log::{error, info};
-use siltstone::store::{Reclaimed, Store, StoreError};
+use siltstone::base::limits::MIB;
+use siltstone::store::{Reclaimed, Scrubbed, Store, StoreError};
 
 use super::Failure;
 
@@ -14,9 +15,12 @@ use super::Failure;
 const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);
 /// How often there is a look for room to be won back. Without anything to do it costs a glance at each segment.
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Between two pieces of that work, so that commits and reads come first.
+/// Between two pieces of work, so that commits and reads come first.
 const REST_MIN: Duration = Duration::from_millis(20);
+/// How often there is a look whether a scrub is due. The first one waits as long, so that a start is not slowed down.
+const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
+/// What a scrub reads in one step, in bytes: the end of the server waits no longer than for that.
+const SCRUB_STEP_BYTES: u64 = 4 * MIB;
 
 /// The thread that keeps house until it is told to end.
 pub(crate) struct Housekeeping {
@@ -25,13 +29,15 @@ pub(crate) struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Begins at once: what has become due while the server was down is not put off.
+    /// Begins at once: what has become due while the server was down is not put off. `scrub_rate` is in bytes a second; 0
+    /// is no scrub.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(store: Arc<Store>, reclaim_rate: u64) -> Result<Self, Failure> {
+    pub(crate) fn start(store: Arc<Store>, reclaim_rate: u64, scrub_rate: u64) -> Result<Self, Failure> {
         let (stop, stopped) = bounded(0);
-        let run = move || House { room_wanted: store.room_wanted(), store, stopped, reclaim_rate }.keep();
+        let room_wanted = store.room_wanted();
+        let run = move || House { room_wanted, store, stopped, reclaim_rate, scrub_rate }.keep();
         let thread = thread::Builder::new().name("housekeeping".into()).spawn(run);
         let thread = thread.map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { stop, thread })
@@ -53,21 +59,47 @@ struct House {
     room_wanted: Receiver<()>,
     /// Bytes a second.
     reclaim_rate: u64,
+    /// Bytes a second that may be read to check what is stored; 0: none.
+    scrub_rate: u64,
 }
 
 impl House {
     fn keep(&self) {
-        let mut uploads_due = Instant::now();
+        let start = Instant::now();
+        let (mut uploads_due, mut reclaim_due, mut scrub_due) = (start, start, start + SCRUB_INTERVAL);
         loop {
             if Instant::now() >= uploads_due {
                 self.give_up_stale_uploads();
                 uploads_due = Instant::now() + UPLOADS_INTERVAL;
             }
-            let pause = self.reclaim();
+            if Instant::now() >= reclaim_due {
+                reclaim_due = Instant::now() + self.reclaim();
+            }
+            if Instant::now() >= scrub_due {
+                scrub_due = Instant::now() + self.scrub();
+            }
+            let pause = uploads_due.min(reclaim_due).min(scrub_due).saturating_duration_since(Instant::now());
             select! {
                 recv(self.stopped) -> _ => return,
-                recv(self.room_wanted) -> _ => {}
+                recv(self.room_wanted) -> _ => reclaim_due = Instant::now(),
                 default(pause) => {}
+            }
+        }
+    }
+
+    /// Takes a step of the scrub, and says how long the next one waits, so that the rate holds.
+    fn scrub(&self) -> Duration {
+        if self.scrub_rate == 0 {
+            return SCRUB_INTERVAL;
+        }
+        match self.store.scrub(SCRUB_STEP_BYTES) {
+            Ok(Scrubbed { more: true, bytes, .. }) => {
+                Duration::from_secs_f64(bytes as f64 / self.scrub_rate as f64).max(REST_MIN)
+            }
+            Ok(_) => SCRUB_INTERVAL,
+            Err(problem) => {
+                error!("what is stored is not checked for damage: {problem}");
+                SCRUB_INTERVAL
             }
         }
     }

@@ -107,6 +107,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_RECLAIM_RATE", global = true)]
     reclaim_rate: Option<Size>,
 
+    /// Bytes a second that may be read to check what is stored for damage; 0 for none [default: 4MiB]
+    #[arg(long, value_name = "SIZE", env = "SILTSTONE_SCRUB_RATE", global = true)]
+    scrub_rate: Option<Rate>,
+
     /// Least weight of what is logged on standard error [default: info]
     #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
     log_level: Option<LogLevel>,
@@ -152,6 +156,11 @@ struct Period(Duration);
 #[serde(try_from = "String")]
 struct Size(u64);
 
+/// Bytes a second, or `0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Rate(u64);
+
 /// What holds in the end: every option with its value.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settings {
@@ -178,6 +187,8 @@ pub(crate) struct Settings {
     pub(crate) abort_uploads_after: Option<Duration>,
     pub(crate) segment_max_bytes: u64,
     pub(crate) reclaim_rate: u64,
+    /// Bytes a second; 0: none.
+    pub(crate) scrub_rate: u64,
     pub(crate) log_level: LogLevel,
 }
 
@@ -219,6 +230,7 @@ impl Options {
             abort_uploads_after: self.abort_uploads_after.or(other.abort_uploads_after),
             segment_size: self.segment_size.or(other.segment_size),
             reclaim_rate: self.reclaim_rate.or(other.reclaim_rate),
+            scrub_rate: self.scrub_rate.or(other.scrub_rate),
             log_level: self.log_level.or(other.log_level),
         }
     }
@@ -255,6 +267,7 @@ impl From<Options> for Settings {
             abort_uploads_after: set.abort_uploads_after.map(|Period(time)| time),
             segment_max_bytes: set.segment_size.map_or(limits::SEGMENT_MAX_BYTES, |Size(bytes)| bytes),
             reclaim_rate: set.reclaim_rate.map_or(limits::RECLAIM_RATE_BYTES_PER_SEC, |Size(bytes)| bytes),
+            scrub_rate: set.scrub_rate.map_or(limits::SCRUB_RATE_BYTES_PER_SEC, |Rate(bytes)| bytes),
             log_level: set.log_level.unwrap_or(LogLevel::Info),
         }
     }
@@ -334,6 +347,22 @@ impl FromStr for Period {
             Ok(time) => Ok(Self(time)),
             Err(e) => Err(format!("{e} (write 30s or 2m)")),
         }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "0" { Ok(Self(0)) } else { text.parse().map(|Size(bytes)| Self(bytes)) }
+    }
+}
+
+impl TryFrom<String> for Rate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
     }
 }
 
@@ -425,7 +454,8 @@ mod tests {
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
         dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
-        abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nlog_level = 'off'";
+        abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\n\
+        log_level = 'off'";
 
     #[test]
     fn every_option_can_stand_in_the_file_and_falls_back() {

@@ -11,6 +11,7 @@ mod footer;
 mod group;
 mod layout;
 mod names;
+mod scrub;
 mod upload;
 mod version;
 
@@ -23,7 +24,8 @@ pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
 pub use layout::Field;
-pub use names::{LOCK, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use names::{LOCK, SCRUB, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use scrub::{BadExtent, ExtentOwner, OwnerKind, SCRUB_LAYOUT, ScrubPosition, ScrubState};
 pub use upload::{PartRecord, UploadRecord};
 pub use version::{
     AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, EncodedPairs,

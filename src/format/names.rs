@@ -5,6 +5,9 @@ use crate::format::FileKind;
 /// The file that the process which uses the directory holds locked.
 pub const LOCK: &str = "LOCK";
 
+/// The file that tells how far the scrub has got.
+pub const SCRUB: &str = "meta/scrub";
+
 const UNFINISHED: &str = ".new";
 
 impl FileKind {

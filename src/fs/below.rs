@@ -36,6 +36,10 @@ impl Fs for Below<'_> {
         self.fs.open_read(&self.at(path))
     }
 
+    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.fs.open_in_passing(&self.at(path))
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         self.fs.list(&self.at(dir))
     }
@@ -85,7 +89,9 @@ mod tests {
         below.link("e/b", "c").unwrap();
         below.sync_dir("").unwrap();
         drop(below.lock("LOCK").unwrap());
-        assert!(below.open("c").is_ok() && below.open_read("e/b").is_ok());
+        assert!(
+            below.open("c").is_ok() && below.open_read("e/b").is_ok() && below.open_in_passing("e/b").is_ok()
+        );
         below.remove("c").unwrap();
         assert_eq!((fs.list("").unwrap(), fs.list("d").unwrap()), (vec![], vec!["LOCK".to_owned()]));
         assert_eq!(below.list("e").unwrap(), ["b"]);

@@ -73,6 +73,13 @@ pub trait Fs: Send + Sync {
     /// `NotFound` when there is none.
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>>;
 
+    /// As [`Fs::open_read`], for reading much of it once: what is read takes the place of nothing that others read often. As far
+    /// as the system can tell and be told, pages that were not cached before are not cached afterwards.
+    ///
+    /// # Errors
+    /// As of [`Fs::open_read`].
+    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>>;
+
     /// The names of the regular files in a directory, sorted. A directory that does not exist has none.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
 
@@ -130,13 +137,6 @@ pub trait File: Send + Sync {
     /// # Errors
     /// `UnexpectedEof` when the file ends before.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-
-    /// As [`File::read_exact_at`], but what is read takes the place of nothing that others read often: as far as the system
-    /// can tell and be told, bytes that were not cached before are not cached afterwards.
-    ///
-    /// # Errors
-    /// As of [`File::read_exact_at`].
-    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset`, beyond the end where need be. Durable after [`File::sync_data`]; before it
     /// any subset of the sectors written may be on disk, in any order.

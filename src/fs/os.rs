@@ -11,6 +11,8 @@ use fs2::FileExt as _;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use crate::base::limits::PAGE_BYTES;
+
 use super::{File, Fs, Lock, Space, Usage, check_one_directory, is_inside, split};
 
 /// Only the owner reads what the store holds: it has no other guard against the users of its host.
@@ -59,7 +61,7 @@ impl OsFs {
     fn open_with(&self, path: &str, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
         let path = self.at(path);
         let file = options.open(&path).map_err(|e| naming(&path, &e))?;
-        Ok(Arc::new(OsFile { file, path }))
+        Ok(Arc::new(OsFile { file, path, in_passing: false }))
     }
 }
 
@@ -74,6 +76,14 @@ impl Fs for OsFs {
 
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
         self.open_with(path, OpenOptions::new().read(true))
+    }
+
+    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        let path = self.at(path);
+        let file = StdFile::open(&path).map_err(|e| naming(&path, &e))?;
+        // Nothing is read ahead then, which would stay in the cache.
+        fadvise(&file, 0, None, Advice::Random).map_err(|errno| naming(&path, &errno.into()))?;
+        Ok(Arc::new(OsFile { file, path, in_passing: true }))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -139,6 +149,8 @@ impl Lock for OsLock {}
 struct OsFile {
     file: StdFile,
     path: PathBuf,
+    /// Whether what is read is not to be cached.
+    in_passing: bool,
 }
 
 impl File for OsFile {
@@ -147,18 +159,12 @@ impl File for OsFile {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset).map_err(|e| naming(&self.path, &e))
-    }
-
-    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let cached = self.read_cached(buf, offset);
-        if cached == buf.len() {
-            return Ok(());
-        }
-        self.read_exact_at(&mut buf[cached..], offset + cached as u64)?;
-        let rest = NonZeroU64::new((buf.len() - cached) as u64);
-        fadvise(&self.file, offset + cached as u64, rest, Advice::DontNeed)
-            .map_err(|errno| naming(&self.path, &errno.into()))
+        let read = if self.in_passing {
+            self.read_in_passing(buf, offset)
+        } else {
+            self.file.read_exact_at(buf, offset)
+        };
+        read.map_err(|e| naming(&self.path, &e))
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -200,6 +206,20 @@ impl File for OsFile {
 }
 
 impl OsFile {
+    /// Reads, and has the pages forgotten again that were read from the disk for it.
+    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let cached = self.read_cached(buf, offset);
+        if cached == buf.len() {
+            return Ok(());
+        }
+        let from = offset + cached as u64;
+        self.file.read_exact_at(&mut buf[cached..], from)?;
+        // The system forgets whole pages alone.
+        let start = from - from % PAGE_BYTES;
+        let end = (offset + buf.len() as u64).next_multiple_of(PAGE_BYTES);
+        Ok(fadvise(&self.file, start, NonZeroU64::new(end - start), Advice::DontNeed)?)
+    }
+
     /// Reads as many of the first bytes as need no disk. Where the system cannot tell, none do.
     fn read_cached(&self, buf: &mut [u8], offset: u64) -> usize {
         let mut done = 0;
@@ -358,19 +378,23 @@ mod tests {
     fn what_is_read_in_passing_is_not_cached_where_it_was_not_before() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-        let file = OsFile { file, path };
-        file.write_all_at(&[7; 100_000], 0).unwrap();
+        std::fs::write(&path, [7; 300_000]).unwrap();
+        let file = StdFile::open(&path).unwrap();
+        fadvise(&file, 0, None, Advice::Random).unwrap();
+        let file = OsFile { file, path, in_passing: true };
+        let cached = |at| file.read_cached(&mut [0], at) == 1;
         let mut bytes = vec![0; 100_000];
-        file.read_in_passing(&mut bytes, 0).unwrap();
-        let kept = file.read_cached(&mut bytes, 0);
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        let kept = cached(0);
         file.sync_data().unwrap();
         file.evict().unwrap();
         // Some file systems live in memory, and some cannot tell what is cached.
-        if kept == 100_000 && file.read_cached(&mut bytes, 0) == 0 {
+        if kept && !cached(5_000) {
             bytes.fill(0);
-            file.read_in_passing(&mut bytes, 0).unwrap();
-            assert!(bytes == [7; 100_000] && file.read_cached(&mut bytes, 0) == 0);
+            file.read_exact_at(&mut bytes, 5_000).unwrap();
+            assert!(bytes == [7; 100_000]);
+            let left: Vec<_> = (0..300_000).step_by(1_000).filter(|at| cached(*at)).collect();
+            assert_eq!(left, []);
         }
     }
 

@@ -29,6 +29,10 @@ impl Fs for ReadOnly<'_> {
         self.0.open_read(path)
     }
 
+    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.0.open_in_passing(path)
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         self.0.list(dir)
     }

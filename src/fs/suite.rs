@@ -42,7 +42,7 @@ for_both! {
     a_rename_stays_in_its_directory
     a_link_is_another_name_of_the_same_file
     a_link_takes_no_other_name_and_needs_a_file
-    a_read_in_passing_reads_the_same
+    what_is_opened_in_passing_reads_the_same
     a_removed_file_stays_readable_where_open
     a_lock_is_exclusive_until_dropped
     a_lock_makes_its_file_and_leaves_one_alone
@@ -237,19 +237,22 @@ fn a_link_takes_no_other_name_and_needs_a_file(fs: &dyn Fs) {
     assert_eq!(read_path(fs, "b"), b"kept");
 }
 
-fn a_read_in_passing_reads_the_same(fs: &dyn Fs) {
+fn what_is_opened_in_passing_reads_the_same(fs: &dyn Fs) {
+    assert_eq!(kind(fs.open_in_passing("a")), ErrorKind::NotFound);
     let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
     let file = write(fs, "a", &bytes);
     file.sync_data().unwrap();
+    let passing = fs.open_in_passing("a").unwrap();
     for evicted in [false, true, false] {
         if evicted {
             file.evict().unwrap();
         }
         let mut part = vec![0; 150_000];
-        file.read_in_passing(&mut part, 1021).unwrap();
+        passing.read_exact_at(&mut part, 1021).unwrap();
         assert_eq!(part, bytes[1021..151_021]);
     }
-    assert_eq!(kind(file.read_in_passing(&mut [0; 5], 199_996)), ErrorKind::UnexpectedEof);
+    assert_eq!(kind(passing.read_exact_at(&mut [0; 5], 199_996)), ErrorKind::UnexpectedEof);
+    assert!(passing.write_all_at(b"x", 0).is_err());
 }
 
 fn a_removed_file_stays_readable_where_open(fs: &dyn Fs) {

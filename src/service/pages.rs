@@ -2,6 +2,7 @@
 //! belongs to the store's users or to its disk.
 
 use super::Service;
+use crate::base::Timestamp;
 use crate::s3::{ErrorCode, Method, Response, ResponseBody, S3Error};
 
 impl Service {
@@ -33,6 +34,8 @@ impl Service {
 
     fn exposition(&self) -> Response {
         let health = self.context.health();
+        let scrub = health.scrub;
+        let finished = scrub.finished.map_or(0, Timestamp::as_secs);
         let mut page = self.metrics.exposition();
         for (name, help, value) in [
             ("store_read_only", "Whether the store takes no writes.", u64::from(health.read_only.is_some())),
@@ -41,6 +44,12 @@ impl Service {
             ("store_versions", "Versions of objects, delete markers included.", health.versions),
             ("store_live_bytes", "Bytes of extents that versions refer to.", health.live_bytes),
             ("store_segments", "Data segments.", health.segments),
+            ("scrub_bad_extents", "Extents found bad by the scrub and still referred to.", scrub.bad),
+            (
+                "scrub_finished_seconds",
+                "When the last pass ended, in seconds since 1970; 0: never.",
+                finished,
+            ),
         ] {
             page += &family(name, help, "gauge", value);
         }
@@ -48,6 +57,8 @@ impl Service {
             ("store_reclaimed_segments_total", "Data segments taken away.", health.reclaimed_segments),
             ("store_reclaimed_bytes_total", "Bytes given back to the file system.", health.reclaimed_bytes),
             ("store_moved_bytes_total", "Bytes moved so that segments could go.", health.moved_bytes),
+            ("scrub_extents_total", "Extents checked by the scrub.", scrub.extents),
+            ("scrub_bytes_total", "Bytes checked by the scrub.", scrub.bytes),
         ] {
             page += &family(name, help, "counter", value);
         }

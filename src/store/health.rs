@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::base::Timestamp;
 use crate::format::FileKind;
 use crate::log::Damage;
 
@@ -52,6 +53,19 @@ impl fmt::Display for Trouble {
     }
 }
 
+/// What the scrub knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScrubHealth {
+    /// Extents that were checked since the store was opened.
+    pub extents: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Extents that were found to be bad, now or earlier, and that versions or parts still refer to.
+    pub bad: u64,
+    /// When the last pass ended.
+    pub finished: Option<Timestamp>,
+}
+
 /// A store's state at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
@@ -61,6 +75,8 @@ pub struct Health {
     pub trouble: Option<Trouble>,
     /// Damage found since the store was opened, each place once.
     pub damage: Vec<Damage>,
+    /// What the scrub has done and found. What it found is among `damage`, too.
+    pub scrub: ScrubHealth,
     /// Groups that recovery dropped because a crash had left them unfinished: 0 or 1.
     pub torn_groups: u64,
     /// The sequence of the last group that is durable.

@@ -8,6 +8,7 @@ pub mod backup;
 mod checkpointer;
 mod committer;
 mod error;
+mod extents;
 mod health;
 mod mutation;
 mod options;
@@ -17,6 +18,7 @@ mod reading;
 pub mod rebuild;
 mod reclaim;
 mod recovery;
+mod scrub;
 mod shared;
 mod sources;
 mod stale;
@@ -46,6 +48,7 @@ pub use options::Options;
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
+pub use scrub::Scrubbed;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 
@@ -56,6 +59,7 @@ use crate::log::Pins;
 use committer::Committer;
 use mutation::{BucketChange, Mutation, Put, PutPart, UploadChange};
 use reclaim::Reclaimer;
+use scrub::Scrubber;
 use shared::Shared;
 
 /// A version of an object, and the bucket that it is in. As long as it is kept, the bytes can be read, whatever becomes of the
@@ -168,6 +172,7 @@ pub struct Store {
     shared: Arc<Shared>,
     committer: Committer,
     reclaimer: Mutex<Reclaimer>,
+    scrubber: Scrubber,
     _lock: Box<dyn Lock>,
 }
 
@@ -187,12 +192,14 @@ impl Store {
         let recovered = recovery::open(fs, clock, entropy, options)?;
         let shared = recovered.shared;
         let committer = Committer::start(shared.clone(), recovered.journal)?;
-        Ok(Self { shared, committer, reclaimer: Mutex::default(), _lock: lock })
+        let scrubber = Scrubber::open(&shared);
+        Ok(Self { shared, committer, reclaimer: Mutex::default(), scrubber, _lock: lock })
     }
 
     /// Finishes what was submitted, writes a checkpoint and stops. What is called afterwards fails with
     /// [`StoreError::Closed`], reads excepted.
     pub fn close(&self) {
+        self.scrubber.close(&self.shared);
         self.committer.close();
     }
 
@@ -577,7 +584,9 @@ impl Store {
 
     /// How the store is.
     pub fn health(&self) -> Health {
-        self.shared.health()
+        let mut health = self.shared.health();
+        self.scrubber.tell(&self.shared, &mut health);
+        health
     }
 }
 

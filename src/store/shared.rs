@@ -10,6 +10,7 @@ use crate::format::StoreId;
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments};
+use crate::store::health::ScrubHealth;
 use crate::store::stamps::Stamps;
 use crate::store::{Health, Options, StoreError, Trouble};
 
@@ -174,6 +175,7 @@ impl Shared {
             read_only,
             trouble,
             damage: self.damage.lock().expect(NO_PANIC).clone(),
+            scrub: ScrubHealth::default(),
             torn_groups: self.torn_groups.load(Ordering::Relaxed),
             sequence,
             buckets: index.bucket_count(),

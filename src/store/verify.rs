@@ -17,7 +17,7 @@ use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
 use crate::store::checkpointer::GENERATIONS;
 use crate::store::reading::{Reading, store_id};
-use crate::store::{OpenError, recovery};
+use crate::store::{OpenError, recovery, scrub};
 use objects::Objects;
 
 /// Keys that are taken out of the index at once.
@@ -111,6 +111,7 @@ impl Verifier<'_> {
         let whole = self.replay(&mut reading)?;
         reading.missing_segments().map_err(could_not_look)?.into_iter().for_each(|d| self.report.find(d));
         self.check_objects(&reading.index);
+        self.check_scrub(&reading.index)?;
         self.account(&reading.index, whole);
         let expected = whole.then(|| fingerprint(&reading.index));
         drop(reading);
@@ -188,6 +189,30 @@ impl Verifier<'_> {
         }
     }
 
+    /// What the scrub found bad and is still referred to was found here, too, or it can be read again.
+    fn check_scrub(&mut self, index: &Index) -> Result<(), VerifyError> {
+        let state = match scrub::load(self.fs, &self.store) {
+            Err(LogError::Damaged(damage)) => {
+                self.report.find(damage);
+                return Ok(());
+            }
+            loaded => loaded.map_err(could_not_look)?.unwrap_or_default(),
+        };
+        for bad in state.bad.iter().filter(|bad| scrub::is_wanted(index, bad)) {
+            let Damage { file, offset, what } = scrub::damage_of(bad);
+            if !self
+                .report
+                .findings
+                .iter()
+                .any(|finding| finding.damage.file == file && finding.damage.offset == offset)
+            {
+                let what = format!("the scrub found on {}: {what}; now it is as it was written", bad.found);
+                self.report.note(Note { kind: NoteKind::Recorded, file, offset, what });
+            }
+        }
+        Ok(())
+    }
+
     /// How much of each segment is wanted. Where part of the index is lost, nobody can say which segments are not.
     fn account(&mut self, index: &Index, whole: bool) {
         self.report.counts.buckets = index.bucket_count();
@@ -248,7 +273,7 @@ fn fingerprint(index: &Index) -> u32 {
 }
 
 /// What cannot be read is as good as damaged.
-fn as_damage(error: LogError, file: &str, offset: u64) -> Damage {
+pub(super) fn as_damage(error: LogError, file: &str, offset: u64) -> Damage {
     match error {
         LogError::Damaged(damage) => damage,
         LogError::DiskFull(error) | LogError::Io(error) => {

@@ -39,6 +39,8 @@ fn metrics_count_requests_bytes_and_what_the_store_holds() {
         "siltstone_store_versions 1",
         "siltstone_store_read_only 0",
         "siltstone_store_reclaimed_segments_total 0",
+        "siltstone_scrub_bad_extents 0",
+        "siltstone_scrub_extents_total 0",
     ] {
         assert!(metrics.text().lines().any(|l| l == line), "{line} is missing from\n{}", metrics.text());
     }

@@ -234,6 +234,10 @@ impl Fs for SimFs {
         self.opened(path, false, |disk| disk.find(path))
     }
 
+    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.open_read(path)
+    }
+
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         self.with(dir, |disk| Ok(disk.list(dir)))
     }
@@ -308,10 +312,6 @@ impl File for SimFile {
             image.read(buf, offset);
             Ok(())
         })
-    }
-
-    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.read_exact_at(buf, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

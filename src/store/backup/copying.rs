@@ -39,7 +39,7 @@ impl Copying<'_> {
             if part == 0 {
                 break;
             }
-            from.read_in_passing(&mut buffer[..part], len)?;
+            from.read_exact_at(&mut buffer[..part], len)?;
             crc.update(&buffer[..part]);
             write(file.as_ref(), &buffer[..part], len, what)?;
             len += part as u64;
@@ -51,7 +51,8 @@ impl Copying<'_> {
         }
         file.sync_data()?;
         file.evict()?;
-        if crc_of(file.as_ref(), len, &mut buffer)? == crc.value() {
+        let written = self.to.open_in_passing(path)?;
+        if crc_of(written.as_ref(), len, &mut buffer)? == crc.value() {
             return Ok(len);
         }
         Err(io::Error::other(format!("{path}: what is read back is not what was written")))
@@ -74,7 +75,7 @@ fn crc_of(file: &dyn File, len: u64, buffer: &mut [u8]) -> io::Result<u32> {
     let (mut crc, mut at) = (Crc32::new(), 0);
     while at < len {
         let part = (buffer.len() as u64).min(len - at) as usize;
-        file.read_in_passing(&mut buffer[..part], at)?;
+        file.read_exact_at(&mut buffer[..part], at)?;
         crc.update(&buffer[..part]);
         at += part as u64;
     }

@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
     fn open_metadata(&self) -> Result<Vec<Opened>, BackupError> {
         for _ in 0..ATTEMPTS_MAX {
             let names = self.metadata_names()?;
-            let open = |path: &String| Ok((path.clone(), self.guarded.open_read(path)?));
+            let open = |path: &String| Ok((path.clone(), self.guarded.open_in_passing(path)?));
             match names.iter().map(open).collect::<io::Result<Vec<_>>>() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => {
@@ -272,7 +272,7 @@ impl<'a> Run<'a> {
     }
 
     fn copy_users(&mut self) -> Result<(), BackupError> {
-        let users = self.guarded.open_read(USERS)?;
+        let users = self.guarded.open_in_passing(USERS)?;
         self.copying(Step::Metadata, 0).copy(users.as_ref(), USERS, Copied::Whole)?;
         Ok(())
     }

@@ -66,7 +66,7 @@ impl<'a> Pins<'a> {
 
     fn pin(&mut self, id: u64) -> Result<Pin, BackupError> {
         let path = segment_path(id);
-        let file = self.source.fs.open_read(&path)?;
+        let file = self.source.fs.open_in_passing(&path)?;
         match (self.source.link)(&path, &format!("{}/{}", self.slot.dir(), slot_pin(id))) {
             Ok(()) => return Ok(Pin::InSlot),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error.into()),
@@ -104,8 +104,8 @@ impl<'a> Pins<'a> {
     pub(super) fn open(&self, id: u64) -> io::Result<Arc<dyn File>> {
         match self.pins.get(&id).expect("only what is pinned is opened") {
             Pin::Open(file) => Ok(file.clone()),
-            Pin::InSource => self.source.fs.open_read(&source_pin(id)),
-            Pin::InSlot => self.to.open_read(&slot_pin(id)),
+            Pin::InSource => self.source.fs.open_in_passing(&source_pin(id)),
+            Pin::InSlot => self.to.open_in_passing(&slot_pin(id)),
         }
     }
 

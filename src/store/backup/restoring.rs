@@ -68,7 +68,7 @@ fn copy_all(
     }
     let mut total = 0;
     for (_, path) in &paths {
-        total += from.open_read(path)?.len()?;
+        total += from.open_in_passing(path)?.len()?;
     }
     let free_bytes = target.space()?.free_bytes;
     if total > free_bytes {
@@ -79,7 +79,7 @@ fn copy_all(
     for (dir, path) in paths {
         let what = if path.ends_with(FileKind::Segment.suffix()) { Copied::Sparse } else { Copied::Whole };
         let aside = unfinished(&path);
-        files.add(copying.copy(from.open_read(&path)?.as_ref(), &aside, what)?);
+        files.add(copying.copy(from.open_in_passing(&path)?.as_ref(), &aside, what)?);
         target.rename(&aside, &path)?;
         target.sync_dir(dir)?;
     }

@@ -1,6 +1,7 @@
 //! Backups of a store in use, and the way back. Source and target are different disks here; that files are linked where
 //! they can be is held from outside, in `tests/tools/backup.rs`.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -24,7 +25,20 @@ fn small() -> Options {
 }
 
 fn try_backup(from: &SimFs, to: &SimFs, options: BackupOptions) -> Result<BackupReport, BackupError> {
-    let elsewhere = |_: &str, _: &str| Err(io::ErrorKind::CrossesDevices.into());
+    backup_while(from, to, options, &|| ())
+}
+
+/// Makes a backup; before each segment is pinned, `meanwhile` is done.
+fn backup_while(
+    from: &SimFs,
+    to: &SimFs,
+    options: BackupOptions,
+    meanwhile: &dyn Fn(),
+) -> Result<BackupReport, BackupError> {
+    let elsewhere = |_: &str, _: &str| {
+        meanwhile();
+        Err(io::ErrorKind::CrossesDevices.into())
+    };
     let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
     backup(&Source { fs: from, link: &elsewhere }, to, &clock, options, &mut |_| {})
 }
@@ -127,15 +141,16 @@ fn a_segment_that_has_the_id_of_another_one_is_not_taken_for_it() {
     assert_eq!(restored(&target), Model::of(&store));
 }
 
-/// One client overwrites ten keys in turn with ever higher numbers, and deletes one now and then.
+/// One client overwrites ten keys in turn with ever higher numbers, and the room of what is gone is won back.
 fn write_numbers(store: &Store, acknowledged: &AtomicU64, stop: &AtomicBool) {
-    for number in 1.. {
+    for number in 1_u64.. {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let len = if number % 3 == 0 { 70_000 } else { 500 };
+        let len = if number.is_multiple_of(3) { 70_000 } else { 500 };
         put(store, "b", &format!("key{}", number % 10), &numbered(number, len)).unwrap();
         acknowledged.store(number, Ordering::Relaxed);
+        store.reclaim().unwrap();
     }
 }
 
@@ -186,6 +201,45 @@ fn check_moment(store: &Store, acknowledged: u64) {
 }
 
 #[test]
+fn what_gives_back_its_room_before_its_segment_is_pinned_is_not_in_the_backup() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let version = store.find("b", "large1", Selector::Current).unwrap().version;
+    let first = Cell::new(true);
+    let verify = BackupOptions { verify: true, ..BackupOptions::default() };
+    let made = backup_while(&fs, &target, verify, &|| {
+        if first.replace(false) {
+            delete(&store, "b", "large1", Selector::Id(version.id)).unwrap();
+            let extent = version.extents[0];
+            fs.overwrite(&segment_path(extent.segment), extent.offset, &[0; 80_000]).unwrap();
+        }
+    });
+    assert!(made.is_ok(), "{made:?}");
+    assert_eq!(restored(&target), Model::of(&store));
+}
+
+#[test]
+fn segments_that_are_made_while_others_are_pinned_are_pinned_too() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = filled(&fs);
+    let calls = Cell::new(0);
+    back_up_while_writing(&fs, &target, &store, &calls);
+    assert!(calls.get() > 8, "{calls:?}");
+    assert_eq!(restored(&target), Model::of(&store));
+}
+
+/// Three times another segment is filled while a backup is made.
+fn back_up_while_writing(fs: &SimFs, target: &SimFs, store: &Store, calls: &Cell<u64>) {
+    let write = || {
+        calls.set(calls.get() + 1);
+        if calls.get() < 12 && calls.get().is_multiple_of(4) {
+            (0..3).for_each(|n| assert!(put(store, "b", &format!("new{n}"), &bytes(n, 80_000)).is_ok()));
+        }
+    };
+    backup_while(fs, target, BackupOptions::default(), &write).unwrap();
+}
+
+#[test]
 fn a_crash_at_any_step_leaves_the_former_backup_or_the_new_one() {
     let fs = SimFs::new();
     let store = filled(&fs);
@@ -195,7 +249,7 @@ fn a_crash_at_any_step_leaves_the_former_backup_or_the_new_one() {
     fill(&store, 100);
     let new = Model::of(&store);
     let mut seen = [0, 0];
-    for stop in 1.. {
+    for stop in 1_u64.. {
         let target = first.crash(CrashPolicy::KeepAll);
         target.stop_at(stop);
         let ended = try_backup(&fs, &target, BackupOptions::default()).is_ok();
@@ -204,7 +258,7 @@ fn a_crash_at_any_step_leaves_the_former_backup_or_the_new_one() {
         let found = restored(&after);
         seen[usize::from(found == new)] += 1;
         assert!(found == old || found == new, "power lost at operation {stop}");
-        if stop % 7 == 0 {
+        if stop.is_multiple_of(7) {
             back_up(&fs, &after);
             assert_eq!(restored(&after), new, "after operation {stop}");
         }
@@ -336,7 +390,7 @@ fn what_a_crash_leaves_of_a_restoration_is_not_taken_for_the_store() {
     let store = filled(&fs);
     let whole = Model::of(&store);
     back_up(&fs, &target);
-    for stop in 1.. {
+    for stop in 1_u64.. {
         let to = SimFs::new();
         to.stop_at(stop);
         let ended = restore(&target, &to, &mut |_| {}).is_ok();

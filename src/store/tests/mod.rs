@@ -18,6 +18,7 @@ mod reading;
 mod rebuild;
 mod reclaim;
 mod script;
+mod scrub;
 mod stale;
 mod steps;
 mod undelete;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::format::{Entry, ExtentHeader, ExtentRef, StoreId, segment_path};
+use crate::format::{Entry, ExtentRef, StoreId, segment_path};
 use crate::fs::Fs;
-use crate::log::{Damage, LogError, Segment};
-use crate::store::text;
+use crate::log::{Damage, Segment};
 use crate::store::verify::{Finding, Owner, Progress, Report, Step, Which, as_damage};
+use crate::store::{extents, text};
 
 /// Checks extents and puts into the report what it finds.
 pub(super) struct Objects<'a> {
@@ -100,15 +100,18 @@ impl<'a> Objects<'a> {
     fn check_extent(&mut self, owned: &Owned<'_>) -> Vec<Damage> {
         let ExtentRef { segment: id, offset, payload_len, .. } = owned.extent;
         let damage = match self.open(id) {
-            Ok(segment) => self.check_in(&segment, owned),
+            Ok(segment) => {
+                let owner = (self.bucket.id, owned.key);
+                let errors = extents::check(&segment, &self.store, &owned.extent, owner);
+                errors.into_iter().map(|error| as_damage(error, &segment.path(), offset)).collect()
+            }
             Err(why) => {
                 vec![Damage::new(segment_path(id), offset, format!("the segment cannot be used: {why}"))]
             }
         };
-        let payload_len = u64::from(payload_len);
         self.report.counts.extents += 1;
-        self.report.counts.payload_bytes += payload_len;
-        self.done += ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len);
+        self.report.counts.payload_bytes += u64::from(payload_len);
+        self.done += extents::len(&owned.extent);
         (self.progress)(Progress { step: Step::Objects, done: self.done, total: self.total });
         damage
     }
@@ -122,50 +125,4 @@ impl<'a> Objects<'a> {
         let (_, opened) = self.segment.as_ref().expect("it was opened where it was not");
         opened.clone()
     }
-
-    /// Header with descriptor, and payload, each for itself: the payload can be read while the header is damaged.
-    fn check_in(&self, segment: &Arc<Segment>, owned: &Owned<'_>) -> Vec<Damage> {
-        let header = segment.extent(&self.store, owned.extent.offset);
-        let header = header.and_then(|header| expect_reference(segment, header, &owned.extent));
-        let named = header.and_then(|header| self.check_descriptor(segment, &header, owned));
-        let checks = [named, segment.check_payload(&owned.extent)];
-        let errors = checks.into_iter().filter_map(Result::err);
-        errors.map(|error| as_damage(error, &segment.path(), owned.extent.offset)).collect()
-    }
-
-    /// A shared extent names the first of those that it belongs to, which may be gone.
-    fn check_descriptor(
-        &self,
-        segment: &Segment,
-        header: &ExtentHeader,
-        owned: &Owned<'_>,
-    ) -> Result<(), LogError> {
-        let descriptor = segment.descriptor(header)?;
-        let fits = (descriptor.bucket, descriptor.key.as_slice()) == (self.bucket.id, owned.key);
-        if fits || owned.extent.shared {
-            return Ok(());
-        }
-        let what = format!(
-            "the extent names key {:?} of bucket {} ({:016x})",
-            text(descriptor.key),
-            descriptor.bucket_name,
-            descriptor.bucket
-        );
-        Err(segment.damage(header.offset + header.descriptor_at(), what).into())
-    }
-}
-
-fn expect_reference(
-    segment: &Segment,
-    header: ExtentHeader,
-    extent: &ExtentRef,
-) -> Result<ExtentHeader, LogError> {
-    if (header.payload_len, header.check) == (extent.payload_len, extent.check) {
-        return Ok(header);
-    }
-    let what = format!(
-        "the extent has {} bytes with check {:08x}, and the version refers to {} with {:08x}",
-        header.payload_len, header.check, extent.payload_len, extent.check
-    );
-    Err(segment.damage(header.offset, what).into())
 }

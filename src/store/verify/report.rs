@@ -86,6 +86,8 @@ pub enum NoteKind {
     Superfluous,
     /// There was no lock to be taken.
     NotLocked,
+    /// The scrub found something bad that is good now.
+    Recorded,
 }
 
 /// How a segment is used.
@@ -237,6 +239,7 @@ impl NoteKind {
             Self::Unreferenced => "unreferenced",
             Self::Superfluous => "superfluous",
             Self::NotLocked => "not-locked",
+            Self::Recorded => "recorded",
         }
     }
 }

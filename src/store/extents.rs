@@ -1,0 +1,62 @@
+//! Checking extents against the records that refer to them.
+
+use std::sync::Arc;
+
+use crate::format::{ExtentHeader, ExtentRef, StoreId};
+use crate::log::{LogError, Segment};
+use crate::store::text;
+
+/// Checks header with descriptor, and payload, each for itself: the payload can be read while the header is damaged. The
+/// extent belongs to that key of the bucket with that id.
+pub(super) fn check(
+    segment: &Arc<Segment>,
+    store: &StoreId,
+    extent: &ExtentRef,
+    (bucket, key): (u64, &[u8]),
+) -> Vec<LogError> {
+    let header = segment.extent(store, extent.offset);
+    let header = header.and_then(|header| expect_reference(segment, header, extent));
+    let named = header.and_then(|header| check_descriptor(segment, &header, extent, (bucket, key)));
+    [named, segment.check_payload(extent)].into_iter().filter_map(Result::err).collect()
+}
+
+/// Bytes of an extent that are checked.
+pub(super) fn len(extent: &ExtentRef) -> u64 {
+    let payload_len = u64::from(extent.payload_len);
+    ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len)
+}
+
+/// A shared extent names the first of those that it belongs to, which may be gone.
+fn check_descriptor(
+    segment: &Segment,
+    header: &ExtentHeader,
+    extent: &ExtentRef,
+    owner: (u64, &[u8]),
+) -> Result<(), LogError> {
+    let descriptor = segment.descriptor(header)?;
+    if (descriptor.bucket, descriptor.key.as_slice()) == owner || extent.shared {
+        return Ok(());
+    }
+    let what = format!(
+        "the extent names key {:?} of bucket {} ({:016x})",
+        text(descriptor.key),
+        descriptor.bucket_name,
+        descriptor.bucket
+    );
+    Err(segment.damage(header.offset + header.descriptor_at(), what).into())
+}
+
+fn expect_reference(
+    segment: &Segment,
+    header: ExtentHeader,
+    extent: &ExtentRef,
+) -> Result<ExtentHeader, LogError> {
+    if (header.payload_len, header.check) == (extent.payload_len, extent.check) {
+        return Ok(header);
+    }
+    let what = format!(
+        "the extent has {} bytes with check {:08x}, and the version refers to {} with {:08x}",
+        header.payload_len, header.check, extent.payload_len, extent.check
+    );
+    Err(segment.damage(header.offset, what).into())
+}

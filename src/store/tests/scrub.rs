@@ -1,0 +1,330 @@
+use std::time::Duration;
+
+use super::*;
+use crate::base::Clock;
+use crate::base::limits::SCRUB_BAD_EXTENTS_MAX;
+use crate::format::{ExtentRef, SCRUB, segment_path};
+use crate::fs::Fs;
+use crate::fs::sim::CrashPolicy;
+use crate::store::verify::NoteKind;
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+/// More than all that the tests store.
+const ALL: u64 = 1 << 30;
+
+struct Scrubbing {
+    fs: SimFs,
+    clock: Arc<ManualClock>,
+    store: Option<Store>,
+}
+
+impl Scrubbing {
+    /// A store with small and large objects, versions, and a part of an upload.
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+        let mut this = Self { fs: SimFs::new(), clock, store: None };
+        this.reopen();
+        let store = this.store();
+        store.create_bucket("b", "admin").unwrap();
+        for key in 0..10 {
+            put(store, "b", &format!("small{key}"), &bytes(key, 5_000)).unwrap();
+        }
+        put(store, "b", "large", &bytes(1, 300_000)).unwrap();
+        let new = NewUpload {
+            initiator: "admin".into(),
+            checksum: None,
+            attributes: Attributes::new(),
+            tags: vec![],
+        };
+        let upload = store.create_upload("b", "film", new).unwrap().id;
+        let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
+        part.write(&bytes(9, 70_000)).unwrap();
+        part.commit([0; 16], None).unwrap();
+        this
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is open")
+    }
+
+    fn reopen(&mut self) {
+        self.store = None;
+        let (fs, clock) = (Arc::new(self.fs.clone()), self.clock.clone());
+        self.store = Some(Store::open(fs, clock, &SeededEntropy::new(1), options()).unwrap());
+    }
+
+    fn scrub(&self, budget: u64) -> Scrubbed {
+        self.store().scrub(budget).unwrap()
+    }
+
+    /// Goes through a whole pass, and gives what was checked and found.
+    fn pass(&self) -> (u64, u64) {
+        let done = self.scrub(ALL);
+        assert!(!done.more);
+        (done.extents, done.bad)
+    }
+
+    fn extent(&self, key: &str) -> ExtentRef {
+        self.store().find("b", key, Selector::Current).unwrap().version.extents[0]
+    }
+
+    /// Flips a bit in the bytes of an object, and says in which file and block.
+    fn damage(&self, key: &str) -> Damage {
+        let ExtentRef { segment, offset, .. } = self.extent(key);
+        self.fs.damage(&segment_path(segment), offset + 64 + 100, 1).unwrap();
+        Damage::new(segment_path(segment), offset + 64, "")
+    }
+
+    /// Files and offsets of the damage that health tells of.
+    fn told(&self) -> Vec<(String, u64)> {
+        self.store().health().damage.into_iter().map(|damage| (damage.file, damage.offset)).collect()
+    }
+}
+
+#[test]
+fn a_pass_checks_every_extent_once_and_rests_for_a_week() {
+    let scrubbing = Scrubbing::new();
+    assert_eq!(scrubbing.pass(), (10 + 2 + 2, 0));
+    let health = scrubbing.store().health();
+    assert_eq!((health.scrub.extents, health.scrub.bad), (14, 0));
+    assert!(health.scrub.bytes > 10 * 5_000 + 370_000);
+    assert_eq!(health.scrub.finished, Some(scrubbing.clock.now()));
+    scrubbing.clock.advance(WEEK - Duration::from_secs(1));
+    assert_eq!(scrubbing.scrub(ALL), Scrubbed::default());
+    scrubbing.clock.advance(Duration::from_secs(1));
+    assert_eq!(scrubbing.pass(), (14, 0));
+}
+
+#[test]
+fn a_budget_limits_what_a_call_reads_and_calls_add_up_to_a_pass() {
+    let scrubbing = Scrubbing::new();
+    let (mut extents, mut calls) = (0, 1);
+    loop {
+        let done = scrubbing.scrub(10_000);
+        extents += done.extents;
+        if !done.more {
+            break;
+        }
+        assert!(done.bytes >= 10_000 && done.extents <= 3, "{done:?}");
+        calls += 1;
+    }
+    assert_eq!(extents, 14);
+    assert!(calls > 6, "{calls}");
+}
+
+#[test]
+fn a_flipped_bit_is_found_told_and_kept_over_a_restart_without_an_orderly_end() {
+    let mut scrubbing = Scrubbing::new();
+    let damage = scrubbing.damage("small3");
+    assert_eq!(scrubbing.pass(), (14, 1));
+    assert_eq!(scrubbing.told(), [(damage.file.clone(), damage.offset)]);
+    assert!(matches!(get(scrubbing.store(), "b", "small3"), Err(StoreError::Corrupt(_))));
+    assert!(get(scrubbing.store(), "b", "small4").is_ok() && scrubbing.store().health().read_only.is_none());
+    scrubbing.store = None;
+    scrubbing.fs = scrubbing.fs.crash(CrashPolicy::DropAll);
+    scrubbing.reopen();
+    assert_eq!(scrubbing.told(), [(damage.file, damage.offset)]);
+    assert_eq!(scrubbing.store().health().scrub.bad, 1);
+}
+
+#[test]
+fn a_finding_goes_with_its_object() {
+    for overwrite in [false, true] {
+        let mut scrubbing = Scrubbing::new();
+        scrubbing.damage("small3");
+        scrubbing.damage("large");
+        assert_eq!(scrubbing.pass().1, 2);
+        if overwrite {
+            put(scrubbing.store(), "b", "small3", b"new").unwrap();
+        } else {
+            delete(scrubbing.store(), "b", "small3", Selector::Current).unwrap();
+        }
+        assert_eq!(scrubbing.store().health().scrub.bad, 1);
+        assert_eq!(scrubbing.told().len(), 1);
+        // It is gone from the file, too.
+        scrubbing.scrub(1);
+        scrubbing.reopen();
+        assert_eq!(scrubbing.store().scrubber.known(), 1);
+    }
+}
+
+#[test]
+fn a_part_of_an_upload_is_checked_and_its_finding_goes_with_the_upload() {
+    let scrubbing = Scrubbing::new();
+    let store = scrubbing.store();
+    let page = store.list_uploads("b", &ListQuery { limit: 1, ..ListQuery::default() }, None).unwrap();
+    let UploadsItem::Upload { key, upload } = &page.items[0] else { panic!("{page:?}") };
+    let extent = store.upload("b", key, upload.id).unwrap().parts[0].extents[0];
+    scrubbing.fs.damage(&segment_path(extent.segment), extent.offset + 200, 1).unwrap();
+    assert_eq!(scrubbing.pass(), (14, 1));
+    assert_eq!(store.health().scrub.bad, 1);
+    store.abort_upload("b", key, upload.id).unwrap();
+    assert_eq!(store.health().scrub.bad, 0);
+}
+
+#[test]
+fn what_can_be_read_again_is_bad_no_longer() {
+    let scrubbing = Scrubbing::new();
+    scrubbing.damage("small3");
+    assert_eq!(scrubbing.pass(), (14, 1));
+    scrubbing.damage("small3");
+    scrubbing.clock.advance(WEEK);
+    assert_eq!(scrubbing.pass(), (14, 0));
+    assert_eq!(scrubbing.told(), []);
+}
+
+#[test]
+fn a_pass_goes_on_where_it_was_after_a_restart() {
+    let mut scrubbing = Scrubbing::new();
+    let first = scrubbing.scrub(320_000).extents;
+    assert!(first > 2 && first < 14);
+    scrubbing.store().close();
+    scrubbing.reopen();
+    assert_eq!(scrubbing.pass(), (14 - first, 0));
+    // Without an orderly end it goes on where it was a minute before, at the most.
+    scrubbing.clock.advance(WEEK);
+    let first = scrubbing.scrub(50_000).extents;
+    scrubbing.clock.advance(Duration::from_secs(60));
+    let second = scrubbing.scrub(50_000).extents;
+    let third = scrubbing.scrub(1).extents;
+    scrubbing.reopen();
+    assert_eq!(scrubbing.pass(), (14 - first - second, 0));
+    assert!(third == 1 && first + second < 14);
+}
+
+#[test]
+fn a_pass_goes_on_within_an_object() {
+    let mut scrubbing = Scrubbing::new();
+    // The large object is the first of its bucket, and has two extents.
+    assert_eq!(scrubbing.scrub(1).extents, 1);
+    scrubbing.store().close();
+    scrubbing.reopen();
+    assert_eq!(scrubbing.scrub(1).bytes, 4096);
+    assert_eq!(scrubbing.pass(), (12, 0));
+}
+
+#[test]
+fn a_state_that_is_lost_or_damaged_begins_the_pass_anew_and_is_told() {
+    let mut scrubbing = Scrubbing::new();
+    scrubbing.scrub(100_000);
+    scrubbing.store().close();
+    scrubbing.fs.damage(SCRUB, 20, 1).unwrap();
+    scrubbing.reopen();
+    assert_eq!(scrubbing.told(), [(SCRUB.to_owned(), 0)]);
+    assert!(scrubbing.store().health().read_only.is_none());
+    assert_eq!(scrubbing.pass(), (14, 0));
+    scrubbing.store = None;
+    scrubbing.fs.damage(SCRUB, 20, 1).unwrap();
+    let report = verify(&scrubbing.fs, &mut |_| {}).unwrap();
+    assert_eq!(report.findings.iter().map(|f| f.damage.file.as_str()).collect::<Vec<_>>(), [SCRUB]);
+    scrubbing.fs.remove(SCRUB).unwrap();
+    scrubbing.reopen();
+    assert_eq!(scrubbing.told(), []);
+    assert_eq!(scrubbing.pass(), (14, 0));
+}
+
+#[test]
+fn verify_tells_what_was_recorded_and_is_good_now() {
+    let mut scrubbing = Scrubbing::new();
+    scrubbing.damage("small3");
+    scrubbing.damage("small4");
+    assert_eq!(scrubbing.pass().1, 2);
+    scrubbing.damage("small4");
+    scrubbing.store = None;
+    let report = verify(&scrubbing.fs, &mut |_| {}).unwrap();
+    assert_eq!(report.findings.len(), 1);
+    assert_eq!(report.findings[0].owner.as_ref().unwrap().key, "small3");
+    let recorded: Vec<_> = report.notes.iter().filter(|note| note.kind == NoteKind::Recorded).collect();
+    assert_eq!(recorded.len(), 1);
+    assert!(recorded[0].what.contains("the scrub found on 2023-11-14"), "{}", recorded[0].what);
+}
+
+#[test]
+fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
+    let scrubbing = Scrubbing::new();
+    let store = scrubbing.store();
+    let found = store.find("b", "large", Selector::Current).unwrap();
+    for key in ["copy1", "copy2"] {
+        let version = store.find("b", "large", Selector::Current).unwrap().version;
+        let source = CopySource { bucket: found.bucket.id, key: "large".into(), version, range: 0..300_000 };
+        store.copy(source, "b", key, commit_of(b"")).unwrap();
+    }
+    let (extents, bad) = scrubbing.pass();
+    assert_eq!((extents, bad), (14 + 2, 0), "each copy has one extent of its own");
+    scrubbing.damage("large");
+    scrubbing.clock.advance(WEEK);
+    assert_eq!(scrubbing.pass().1, 3);
+    delete(store, "b", "large", Selector::Current).unwrap();
+    assert_eq!(store.health().scrub.bad, 2);
+}
+
+#[test]
+fn more_bad_extents_than_are_listed_are_counted() {
+    let scrubbing = Scrubbing::new();
+    for key in 0..SCRUB_BAD_EXTENTS_MAX + 5 {
+        put(scrubbing.store(), "b", &format!("bad{key}"), &bytes(1, 200)).unwrap();
+        scrubbing.damage(&format!("bad{key}"));
+    }
+    assert_eq!(scrubbing.pass().1, SCRUB_BAD_EXTENTS_MAX as u64 + 5);
+    assert_eq!(scrubbing.store().health().scrub.bad, SCRUB_BAD_EXTENTS_MAX as u64 + 5);
+    assert_eq!(scrubbing.told().len(), SCRUB_BAD_EXTENTS_MAX);
+}
+
+#[test]
+fn what_died_and_gave_back_its_room_before_it_was_read_is_no_finding() {
+    let scrubbing = Scrubbing::new();
+    let extents = scrubbing.store().find("b", "large", Selector::Current).unwrap().version.extents;
+    // The pass has come to the first extent of the object, and knows of the second.
+    assert_eq!(scrubbing.scrub(1).extents, 1);
+    delete(scrubbing.store(), "b", "large", Selector::Current).unwrap();
+    scrubbing.fs.overwrite(&segment_path(extents[1].segment), extents[1].offset, &[0; 64]).unwrap();
+    assert_eq!(scrubbing.pass(), (13, 0));
+    assert_eq!(scrubbing.told(), []);
+}
+
+#[test]
+fn what_is_deleted_and_taken_away_under_a_pass_is_no_finding() {
+    let scrubbing = Scrubbing::new();
+    let options = Options { segment_max_bytes: 100_000, ..options() };
+    let store = open_with(&scrubbing.fs.crash(CrashPolicy::KeepAll), options).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..60_u64 {
+                put(&store, "b", &format!("key{}", round % 7), &bytes(round, 60_000)).unwrap();
+                delete(&store, "b", &format!("key{}", (round + 3) % 7), Selector::Current).unwrap();
+                store.reclaim().unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            store.scrub(30_000).unwrap();
+        }
+    });
+    let health = store.health();
+    assert_eq!((health.scrub.bad, health.damage), (0, vec![]));
+    assert!(health.scrub.extents > 0 && health.reclaimed_segments > 0);
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_scrubbed_and_nothing_is_written() {
+    let mut scrubbing = Scrubbing::new();
+    scrubbing.damage("small3");
+    let missing = scrubbing.extent("large").segment;
+    scrubbing.store = None;
+    scrubbing.fs.remove(&segment_path(missing)).unwrap();
+    scrubbing.reopen();
+    assert!(scrubbing.store().health().read_only.is_some());
+    let files = scrubbing.fs.files();
+    let (_, bad) = scrubbing.pass();
+    assert!(bad > 1, "{bad}");
+    assert_eq!(scrubbing.fs.files(), files);
+}
+
+#[test]
+fn a_full_disk_does_not_end_the_pass() {
+    let scrubbing = Scrubbing::new();
+    scrubbing.damage("small3");
+    scrubbing.fs.set_capacity(0);
+    assert_eq!(scrubbing.pass(), (14, 1));
+    assert_eq!(scrubbing.store().health().scrub.bad, 1);
+    assert!(scrubbing.store().health().read_only.is_none());
+}
