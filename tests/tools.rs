@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod compact;
 mod dump;
 mod rebuild;
 mod undelete;

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod compact;
 mod describe;
 mod dump;
 mod outcome;
@@ -103,6 +104,9 @@ enum Command {
     /// Make the metadata log anew from the segments
     #[command(after_help = rebuild::HELP)]
     Rebuild(rebuild::Arguments),
+    /// Make the data directory as small as it can be
+    #[command(after_help = compact::HELP)]
+    Compact(compact::Arguments),
     /// Print what is in files of the format, also in damaged ones
     #[command(after_help = DUMP_HELP)]
     Dump {
@@ -122,6 +126,7 @@ fn main() -> ExitCode {
         Command::Undelete(arguments) => undelete::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, line.json, &mut out),
         Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };
     let done = done.and_then(|outcome| out.flush().map(|()| outcome).map_err(Failure::Output));

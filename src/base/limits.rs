@@ -135,6 +135,8 @@ pub const SEGMENTS_OPEN_MAX: usize = 64;
 /// What lives in a segment is moved when it would fill no more than so many hundredths of it: then the segments take up
 /// at most twice what lives in them.
 pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;
+/// The same while nobody uses the store.
+pub const COMPACT_BELOW_LIVE_PERCENT: u64 = 90;
 /// Segments that are emptied together, in one walk over the index.
 pub const MOVED_AT_ONCE_MAX_SEGMENTS: usize = 256;
 /// What is moved before it is committed, but for the last extent of it.

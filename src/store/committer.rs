@@ -25,6 +25,8 @@ const QUEUE_LEN: usize = 4 * GROUP_MUTATIONS_MAX;
 
 enum Command {
     Commit(Mutation),
+    /// Write an empty group, also where the last one was one.
+    Mark(Reply<()>),
     Close,
 }
 
@@ -50,6 +52,13 @@ impl Committer {
     pub(super) fn submit<T>(&self, mutation: impl FnOnce(Reply<T>) -> Mutation) -> Result<T, StoreError> {
         let (reply, answer) = bounded(1);
         self.queue.send(Command::Commit(mutation(reply))).map_err(|_| StoreError::Closed)?;
+        answer.recv().map_err(|_| StoreError::Closed)?
+    }
+
+    /// Has a group written that changes nothing, and waits until it is durable.
+    pub(super) fn mark(&self) -> Result<(), StoreError> {
+        let (reply, answer) = bounded(1);
+        self.queue.send(Command::Mark(reply)).map_err(|_| StoreError::Closed)?;
         answer.recv().map_err(|_| StoreError::Closed)?
     }
 
@@ -88,9 +97,14 @@ fn join(thread: JoinHandle<()>) {
 }
 
 fn refuse_all(shared: &Shared, commands: &Receiver<Command>) {
-    while let Ok(Command::Commit(mutation)) = commands.recv() {
-        let error = shared.check_writable().err().unwrap_or(StoreError::Closed);
-        mutation.fail(error);
+    let error = || shared.check_writable().err().unwrap_or(StoreError::Closed);
+    while let Ok(command) = commands.recv() {
+        match command {
+            Command::Commit(mutation) => mutation.fail(error()),
+            // Whoever asked may have gone away: then nobody is told.
+            Command::Mark(reply) => drop(reply.send(Err(error()))),
+            Command::Close => return,
+        }
     }
 }
 
@@ -183,12 +197,15 @@ impl Run {
             let Some(first) = carried.take().or_else(|| self.wait()) else {
                 break false;
             };
-            let Command::Commit(first) = first else {
-                break true;
-            };
-            let (batch, next) = self.collect(first);
-            carried = next;
-            self.commit(batch);
+            match first {
+                Command::Close => break true,
+                Command::Mark(reply) => drop(reply.send(self.mark())),
+                Command::Commit(first) => {
+                    let (batch, next) = self.collect(first);
+                    carried = next;
+                    self.commit(batch);
+                }
+            }
         };
         self.stop(closed);
     }
@@ -199,7 +216,8 @@ impl Run {
             match self.commands.recv_timeout(after) {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => self.mark(),
+                // A full disk will have room another time; all else has been reported and latched.
+                Err(RecvTimeoutError::Timeout) => drop(self.mark()),
             }
         }
         self.commands.recv().ok()
@@ -212,7 +230,7 @@ impl Run {
         while next.is_none() {
             next = match self.commands.try_recv() {
                 Ok(Command::Commit(mutation)) => batch.add(mutation).map(Command::Commit),
-                Ok(Command::Close) => Some(Command::Close),
+                Ok(other) => Some(other),
                 Err(_) => break,
             };
         }
@@ -326,13 +344,10 @@ impl Run {
     }
 
     /// Writes a group that says that the last one is durable.
-    fn mark(&mut self) {
-        let plan = Plan::default();
-        if self.shared.check_writable().is_ok() {
-            // A full disk will have room another time; all else has been reported and latched.
-            let _ = self.write(plan, None);
-        }
+    fn mark(&mut self) -> Result<(), StoreError> {
         self.marked = true;
+        self.shared.check_writable()?;
+        self.write(Plan::default(), None)
     }
 
     fn sync_failed(&self, error: &io::Error) -> StoreError {

@@ -7,6 +7,7 @@
 pub mod backup;
 mod checkpointer;
 mod committer;
+pub mod compact;
 mod error;
 mod extents;
 mod health;
@@ -38,6 +39,7 @@ pub use crate::format::{
 pub use crate::index::Upload;
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
+pub use compact::compact;
 pub use error::{OpenError, StoreError};
 pub use health::{Health, Trouble};
 pub use mutation::{

@@ -36,13 +36,13 @@
 mod moves;
 mod survey;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Receiver;
 
-use crate::base::limits::MOVE_BELOW_LIVE_PERCENT;
+use crate::base::limits::{COMPACT_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT};
 use crate::format::{Entry, ExtentRef, FileKind};
 use crate::log::{Lane, LogError};
 use crate::store::shared::{Published, Shared};
@@ -78,11 +78,15 @@ pub struct Reclaimed {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Policy {
     /// Those that would shrink to so many hundredths of their length, or less.
-    pub(super) live_percent_max: u64,
+    live_percent_max: u64,
+    /// Whether no dead segment may stay, not even the newest.
+    thorough: bool,
 }
 
 impl Policy {
-    const ONLINE: Self = Self { live_percent_max: MOVE_BELOW_LIVE_PERCENT };
+    const ONLINE: Self = Self { live_percent_max: MOVE_BELOW_LIVE_PERCENT, thorough: false };
+    /// While nobody uses the store.
+    pub(super) const OFFLINE: Self = Self { live_percent_max: COMPACT_BELOW_LIVE_PERCENT, thorough: true };
 }
 
 /// What is known from call to call.
@@ -93,6 +97,8 @@ pub(super) struct Reclaimer {
     lens: BTreeMap<u64, u64>,
     /// Segments that are left alone until less is alive in them.
     judged: BTreeMap<u64, Judged>,
+    /// Segments that extents were moved to, and which are as dense as can be when the lane has left them.
+    filled: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -219,10 +225,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The newest segment stays; where it is dead and room is short, another one takes its place.
+    /// The newest segment stays; where it is dead and its room is wanted, another one takes its place.
     fn let_the_newest_go(&self, dead: &[u64]) {
         let newest = self.shared.segments.ids().last().copied();
-        if self.done.urgent && newest.is_some_and(|newest| dead.contains(&newest)) {
+        let replaceable = self.done.urgent || self.policy.thorough;
+        if replaceable && newest.is_some_and(|newest| dead.contains(&newest)) {
             // Without room for it the next call may succeed, when the others have gone.
             let _ = self.shared.segments.roll(Lane::Move).map_err(|error| self.shared.write_failed(error));
         }
@@ -234,6 +241,7 @@ impl Run<'_> {
         match usage.and_then(|usage| Ok(segments.remove(id)?.then_some(usage))) {
             Ok(None) => {}
             Ok(Some(usage)) => {
+                self.reclaimer.filled.remove(&id);
                 self.done.segments += 1;
                 // Other names keep the bytes.
                 self.done.bytes += if usage.links > 1 { 0 } else { usage.allocated_bytes };

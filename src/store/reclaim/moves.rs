@@ -170,6 +170,7 @@ impl Run<'_> {
         let moving = Box::new(Moving { owners, fresh: copied.spots.clone(), shared });
         self.store.committer.submit(|reply| Mutation::Move(moving, reply))?;
         self.done.moved_bytes += copied.bytes;
+        self.reclaimer.filled.extend(copied.places.iter().map(|place| place.segment.id));
         for spot in now_shared {
             if let Some(moved) = copied.spots.get(&spot).filter(|_| moves.shared.len() < SHARED_KEPT_MAX) {
                 moves.shared.insert(spot, *moved);

@@ -66,6 +66,9 @@ impl Run<'_> {
         };
         self.reclaimer.judged.retain(|id, _| live.contains_key(id));
         self.reclaimer.lens.retain(|id, _| live.contains_key(id));
+        for id in live.keys().filter(|id| self.reclaimer.filled.remove(id)) {
+            self.reclaimer.judged.insert(*id, Judged::Dense(live[id]));
+        }
         let size = self.shared.options.segment_max_bytes;
         let mut small: BTreeSet<u64> =
             live.keys().copied().filter(|id| self.len(*id).is_some_and(|len| len * 4 < size)).collect();

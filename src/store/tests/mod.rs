@@ -2,6 +2,7 @@
 
 mod backup;
 mod basics;
+mod compact;
 mod concurrent;
 mod crashes;
 mod damage;

@@ -1,0 +1,86 @@
+use serde_json::Value;
+use siltstone::format::segment_path;
+
+use super::*;
+
+/// A data directory in which most is dead, by a store with small segments.
+fn sparse() -> (TempDir, Vec<(String, Vec<u8>)>) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { segment_max_bytes: 1 << 20, keep_free_bytes: 0, ..Options::default() };
+    let disk = Arc::new(OsFs::new(dir.path()));
+    let store = Store::open(disk, Arc::new(SystemClock), &OsEntropy, options).unwrap();
+    store.create_bucket("photos", "admin").unwrap();
+    let mut kept = vec![];
+    for at in 0..60_u64 {
+        let (key, mut bytes) = (format!("{at}"), vec![0; if at % 2 == 0 { 300_000 } else { 3_000 }]);
+        SeededEntropy::new(at).fill(&mut bytes);
+        put(&store, &key, &bytes);
+        if at % 5 == 0 {
+            kept.push((key, bytes));
+        } else {
+            let deletion = Deletion { key, which: Selector::Current, if_match: None };
+            store.delete("photos", vec![deletion]).unwrap();
+        }
+    }
+    store.close();
+    (dir, kept)
+}
+
+fn compact(dir: &Path, args: &[&str]) -> Output {
+    run(&[&["--data-dir", dir.to_str().unwrap()], args].concat())
+}
+
+#[test]
+fn a_data_directory_is_made_small_and_found_to_be_healthy() {
+    let (dir, kept) = sparse();
+    let output = compact(dir.path(), &["--json", "compact", "--segment-size", "1MiB"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let number = |when: &str, what: &str| done[when][what].as_u64().unwrap();
+    let live = done["live_bytes"].as_u64().unwrap();
+    assert!(number("before", "data_bytes") > 3 * live, "{done:#}");
+    assert!(number("after", "data_bytes") * 2 <= live * 3, "{done:#}");
+    assert_eq!(done["finished"], true);
+    let output = compact(dir.path(), &["verify"]);
+    assert_eq!(status(&output), 0, "{}", stdout(&output));
+    let store = open(dir.path());
+    for (key, bytes) in kept {
+        let found = store.find("photos", &key, Selector::Current).unwrap();
+        let (mut read, mut done) = (vec![0; bytes.len()], 0);
+        let mut reader = store.read(&found, 0..found.version.size).unwrap();
+        while done < read.len() {
+            done += reader.read(&mut read[done..]).unwrap();
+        }
+        assert_eq!(read, bytes);
+    }
+}
+
+#[test]
+fn what_is_damaged_is_told_and_a_store_in_use_is_left_alone() {
+    let (dir, _) = sparse();
+    let store = open(dir.path());
+    let extent = store.find("photos", "10", Selector::Current).unwrap().version.extents[0];
+    let output = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"))
+        .args(["--data-dir", dir.path().to_str().unwrap(), "compact"])
+        .output()
+        .unwrap();
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("another process uses"), "{}", stderr(&output));
+    drop(store);
+    let path = dir.path().join(segment_path(extent.segment));
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[extent.offset as usize + 100_000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let output = compact(dir.path(), &["compact", "--segment-size", "1MiB"]);
+    assert_eq!(status(&output), 1, "{}", stderr(&output));
+    assert!(stdout(&output).contains(&format!("finding: {}", segment_path(extent.segment))));
+}
+
+#[test]
+fn where_there_is_no_store_none_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = compact(dir.path(), &["compact"]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("there is no store in it"), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

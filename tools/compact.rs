@@ -1,0 +1,109 @@
+//! The command `compact`.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytesize::ByteSize;
+use clap::Args;
+use serde_json::{Value, json};
+use siltstone::base::limits::MIB;
+use siltstone::base::{OsEntropy, SystemClock};
+use siltstone::fs::{Fs, OsFs};
+use siltstone::log::Damage;
+use siltstone::store;
+use siltstone::store::compact::{CompactProgress, Compacted, Footprint};
+
+use crate::outcome::{Failure, Outcome};
+use crate::progress::Meter;
+use crate::show;
+
+pub(crate) const HELP: &str = "\
+All that lives is moved together into segments that hold nothing else, dead bytes go, and a new checkpoint takes the place of
+the log. A running server does the same by itself, but lets a segment go half empty before it acts. The server must be
+stopped.
+
+It may be interrupted at any time, by Ctrl-C, kill -9 or a power cut: nothing is lost, since each step is one that the server
+takes beside its clients, and the next attempt goes on with what is left. Beside the store itself there must be room for
+one more segment and one more checkpoint; it is refused at the beginning when there is not.
+
+Examples:
+  siltstone-tools compact
+      Compact ./siltstone-data.
+  siltstone-tools --data-dir /srv/objects compact && siltstone-tools --data-dir /srv/objects verify
+  siltstone-tools --data-dir /srv/objects --json compact | jq '.before.data_bytes - .after.data_bytes'
+
+Exit status:
+  0  the store is as small as it can be
+  1  something is damaged, and stays where it is: each finding names file, offset, and what was expected
+  2  not done or not finished: interrupted, no store there, no room, a server has it open, or wrong arguments";
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Size at which a segment is followed by another, as the server was told
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    segment_size: ByteSize,
+}
+
+/// Makes a store as small as it can be.
+pub(crate) fn run(
+    data_dir: &Path,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let refused = |error: &dyn std::fmt::Display| Failure::look(data_dir.display(), error);
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).map_err(|error| refused(&error))?;
+    }
+    let mut meter = Meter::start(json);
+    let mut go_on = |CompactProgress { moved_bytes, total_bytes }| {
+        meter.update("moving what lives", moved_bytes.min(total_bytes), total_bytes);
+        !stop.load(Ordering::Relaxed)
+    };
+    let (fs, clock): (Arc<dyn Fs>, _) = (Arc::new(OsFs::new(data_dir)), Arc::new(SystemClock));
+    let segment_max_bytes = arguments.segment_size.as_u64().max(MIB);
+    let done = store::compact(&fs, clock, &OsEntropy, segment_max_bytes, &mut go_on);
+    meter.finish();
+    let done = done.map_err(|error| refused(&error))?;
+    if json {
+        show::json(out, &describe(&done))?;
+    } else {
+        write_text(&done, out)?;
+    }
+    Ok(match (done.stopped, done.damage.is_empty()) {
+        (true, _) => Outcome::CouldNotLook,
+        (false, false) => Outcome::Findings,
+        (false, true) => Outcome::Well,
+    })
+}
+
+fn write_text(done: &Compacted, out: &mut dyn Write) -> io::Result<()> {
+    done.damage.iter().try_for_each(|damage| writeln!(out, "finding: {damage}"))?;
+    for (when, Footprint { segments, data_bytes, metadata_bytes }) in
+        [("before", done.before), ("after", done.after)]
+    {
+        writeln!(out, "{when}: {data_bytes} bytes in {segments} segments, {metadata_bytes} of metadata")?;
+    }
+    writeln!(out, "live: {} bytes, {} of them moved", done.live_bytes, done.moved_bytes)?;
+    if done.stopped {
+        writeln!(out, "interrupted: nothing is lost, and the next attempt goes on from here")?;
+    }
+    Ok(())
+}
+
+fn describe(done: &Compacted) -> Value {
+    let footprint = |Footprint { segments, data_bytes, metadata_bytes }: Footprint| json!({ "segments": segments, "data_bytes": data_bytes, "metadata_bytes": metadata_bytes });
+    let finding =
+        |Damage { file, offset, what }: &Damage| json!({ "file": file, "offset": offset, "what": what });
+    json!({
+        "findings": done.damage.iter().map(finding).collect::<Value>(),
+        "before": footprint(done.before),
+        "after": footprint(done.after),
+        "live_bytes": done.live_bytes,
+        "moved_bytes": done.moved_bytes,
+        "finished": !done.stopped,
+    })
+}
