@@ -6,6 +6,7 @@ mod framing;
 pub(crate) mod harness;
 mod limits;
 mod responses;
+mod slow;
 mod stopping;
 mod tiny;
 mod tls;

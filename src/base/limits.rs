@@ -109,6 +109,11 @@ pub const RESPONSE_BUFFER_BYTES: usize = 256 * KIB as usize;
 pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
 /// How long that rest may keep the response waiting.
 pub const UNREAD_BODY_PATIENCE_MILLIS: u64 = 100;
+/// A body of at most this size is small: a worker of any duty may wait for it, and the largest is on the way in no time. What
+/// is larger, or of unknown length, is bulk, in either direction.
+pub const QUICK_BODY_MAX_BYTES: u64 = 256 * KIB;
+/// How many times faster the patience with a slow peer is used up while others wait for a worker.
+pub const PRESSED_FACTOR: u32 = 16;
 /// What a client may still send after the last response of its connection, so that it comes to read that response.
 pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
 /// How long it may take for that.

@@ -126,7 +126,7 @@ fn clients_that_do_not_end_are_ended_when_the_time_is_over() {
     let mut taker = server.client();
     taker.get("/endless").answer_without_body();
     let mut giver = server.client();
-    giver.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc");
+    giver.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc");
     assert_eq!(server.client().get("/endless").answer_without_body().status, 200);
     let outcome = server.stop();
     assert!(outcome.connections_cut >= 2, "{outcome:?}");

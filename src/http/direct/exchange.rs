@@ -6,20 +6,22 @@ use std::sync::Arc;
 use super::body::RequestBody;
 use super::head;
 use super::inbox::Inbox;
+use super::lanes::Duty;
 use super::lot::Connection;
 use super::pace::Pace;
 use super::shared::Shared;
 use super::stream::Stream;
 use super::wire::transmit;
+use crate::base::limits::QUICK_BODY_MAX_BYTES;
 use crate::http::fields::{BodyFraming, refused};
 use crate::http::guarded::guarded;
 use crate::http::outbox::{Failure, Manner, Outbox, Recipient};
 use crate::http::request::Head;
 use crate::http::response::{Asked, Framing};
-use crate::s3::{Body, ErrorCode, Method, Request, Response, S3Error};
+use crate::s3::{Body, ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
 /// What becomes of a connection after an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum After {
     /// It waits for the next request.
     KeepOpen,
@@ -29,6 +31,34 @@ pub(super) enum After {
     Drain,
     /// The client must see that its response is not whole.
     Cut,
+    /// Its response is bulk, and the worker is reserved for what is not: another has to send it.
+    Defer(Box<Outgoing>),
+}
+
+/// A response that is ready to be sent.
+pub(super) struct Outgoing {
+    response: Response,
+    asked: Asked,
+    /// It is the last of its connection.
+    close: bool,
+    /// The client has sent all that it will send.
+    is_said: bool,
+}
+
+impl std::fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outgoing").field("status", &self.response.status).finish_non_exhaustive()
+    }
+}
+
+impl Outgoing {
+    /// Whether nobody can say how long sending it will take.
+    fn is_bulk(&self) -> bool {
+        let is_stream = matches!(self.response.body, ResponseBody::Stream { .. });
+        is_stream
+            && !self.asked.head_only
+            && self.response.body.len().is_none_or(|len| len > QUICK_BODY_MAX_BYTES)
+    }
 }
 
 /// What a worker needs to turn requests into responses, used again for each.
@@ -40,6 +70,7 @@ pub(super) struct Exchange {
     /// Whether the response to the current request has begun to go out.
     begun: bool,
     asked: Asked,
+    duty: Duty,
 }
 
 /// The client that a response goes to.
@@ -60,9 +91,9 @@ impl Recipient for Peer<'_> {
 
 impl Exchange {
     /// Empty buffers.
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, duty: Duty) -> Self {
         let inbox = Inbox::new(shared.config.head_max_bytes);
-        Self { shared, inbox, outbox: Outbox::default(), begun: false, asked: Asked::default() }
+        Self { shared, inbox, outbox: Outbox::default(), begun: false, asked: Asked::default(), duty }
     }
 
     /// Answers the request whose head is in the inbox. Whatever panics on the way answers 500 if the response has not
@@ -70,9 +101,19 @@ impl Exchange {
     pub(super) fn run(&mut self, connection: &Connection) -> After {
         self.begun = false;
         self.asked = Asked::default();
-        if let Some(after) = guarded(|| self.answer(connection)) {
-            return after;
-        }
+        let after = guarded(|| self.answer(connection));
+        after.unwrap_or_else(|| self.after_panic(connection))
+    }
+
+    /// Sends a response that another worker has left to this one.
+    pub(super) fn resume(&mut self, connection: &Connection, outgoing: Outgoing) -> After {
+        self.begun = false;
+        self.asked = outgoing.asked;
+        let after = guarded(|| self.deliver(connection, outgoing));
+        after.unwrap_or_else(|| self.after_panic(connection))
+    }
+
+    fn after_panic(&mut self, connection: &Connection) -> After {
         if self.begun {
             return After::Cut;
         }
@@ -97,18 +138,28 @@ impl Exchange {
         let keep_alive = head.keep_alive;
         let (response, is_read) = self.call_handler(connection, head);
         let close = response.close || !keep_alive || !is_read || self.shared.is_stopping();
-        match self.send(connection, response, close) {
+        let is_said = is_read && !keep_alive && self.inbox.is_empty();
+        let outgoing = Outgoing { response, asked: self.asked, close, is_said };
+        match self.duty {
+            Duty::Reserved if outgoing.is_bulk() => After::Defer(Box::new(outgoing)),
+            _ => self.deliver(connection, outgoing),
+        }
+    }
+
+    fn deliver(&mut self, connection: &Connection, outgoing: Outgoing) -> After {
+        match self.send(connection, outgoing.response, outgoing.close) {
             // A client that wanted the connection closed sends nothing more.
-            After::Drain if is_read && !keep_alive && self.inbox.is_empty() => After::Close,
+            After::Drain if outgoing.is_said => After::Close,
             after => after,
         }
     }
 
     /// The response, and whether the request has been read to its end.
     fn call_handler(&mut self, connection: &Connection, head: Head) -> (Response, bool) {
-        let Self { shared, inbox, .. } = self;
-        let pace =
-            Pace::new(&*shared.clock, shared.config.read_patience, shared.config.rate_min_bytes_per_sec);
+        let Self { shared, inbox, duty, .. } = self;
+        let pressed = || shared.lanes.is_waited_for(*duty);
+        let (patience, rate) = (shared.config.read_patience, shared.config.rate_min_bytes_per_sec);
+        let pace = Pace::new(&*shared.clock, patience, rate, &pressed);
         let mut unread = RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, pace);
         let body = match head.body {
             BodyFraming::Absent => Body::none(),
@@ -139,11 +190,12 @@ impl Exchange {
     }
 
     fn send(&mut self, connection: &Connection, response: Response, close: bool) -> After {
-        let Self { shared, outbox, begun, asked, .. } = self;
+        let Self { shared, outbox, begun, asked, duty, .. } = self;
         let framing = Framing::of(&response, *asked);
         let manner = Manner { asked: *asked, framing, close: close || framing == Framing::UntilClose };
-        let pace =
-            Pace::new(&*shared.clock, shared.config.write_patience, shared.config.rate_min_bytes_per_sec);
+        let pressed = || shared.lanes.is_waited_for(*duty);
+        let (patience, rate) = (shared.config.write_patience, shared.config.rate_min_bytes_per_sec);
+        let pace = Pace::new(&*shared.clock, patience, rate, &pressed);
         let mut to = Peer { stream: &connection.stream, pace, begun };
         match outbox.send(&mut to, response, manner, shared.clock.now()) {
             Ok(()) if manner.close => After::Drain,

@@ -29,6 +29,41 @@ pub(super) fn has_arrived(bytes: &[u8], searched: usize) -> bool {
     false
 }
 
+/// What kind of work a request will be, as far as its head tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// It can be answered with what is there. So can what is no acceptable head.
+    Quick,
+    /// It has a body that has not all come and is small: so many bytes hold head and body.
+    Awaited(usize),
+    /// It has a body of which nobody can say how long it will take.
+    Bulk,
+}
+
+/// What the whole head at the start of `bytes` lets expect, where a connection keeps `room` bytes without a worker.
+pub(super) fn outlook(bytes: &[u8], room: usize) -> Outlook {
+    let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
+    let mut raw = httparse::Request::new(&mut []);
+    let Ok(httparse::Status::Complete(len)) = raw.parse_with_uninit_headers(bytes, &mut lines) else {
+        return Outlook::Quick;
+    };
+    let line = |name: &str| raw.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
+    if line("transfer-encoding").is_some() {
+        return Outlook::Bulk;
+    }
+    let length = line("content-length").and_then(|line| std::str::from_utf8(line.value).ok()?.parse().ok());
+    match length {
+        None | Some(0) => Outlook::Quick,
+        Some(length) if length > limits::QUICK_BODY_MAX_BYTES => Outlook::Bulk,
+        // A client that waits to be asked sends nothing before a worker asks it.
+        Some(_) if line("expect").is_some() => Outlook::Quick,
+        Some(length) => match len + length as usize {
+            all if all <= bytes.len() || all > room => Outlook::Quick,
+            all => Outlook::Awaited(all),
+        },
+    }
+}
+
 /// Reads the head at the start of `bytes`; `None` while its end is missing.
 ///
 /// # Errors

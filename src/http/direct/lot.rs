@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use super::exchange::Outgoing;
 use super::readiness::{Readiness, Token, Watch};
 use super::stream::Stream;
 use crate::base::limits;
@@ -36,6 +37,10 @@ pub(super) struct Connection {
     pub(super) pending: Vec<u8>,
     /// How many of them are known to hold no whole head.
     pub(super) searched: usize,
+    /// How many there must be before a worker is needed, where the head says so; else 0.
+    pub(super) wanted: usize,
+    /// A response that is ready and waits for a worker to send it.
+    pub(super) outgoing: Option<Box<Outgoing>>,
     watched_before: bool,
 }
 
@@ -114,6 +119,8 @@ impl Lot {
             deadline,
             pending: Vec::new(),
             searched: 0,
+            wanted: 0,
+            outgoing: None,
             watched_before: false,
         })
     }

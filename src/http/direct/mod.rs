@@ -4,7 +4,7 @@
 //! without a limit, and no client can hold anything but its own connection.
 //!
 //! ```text
-//!   accept -> poller: reads heads without waiting -> queue -> worker: body, handler, response
+//!   accept -> poller: reads heads without waiting -> lanes -> worker: body, handler, response
 //!                ^                                              |        |
 //!                |        lot: connections that wait            |        +-> lingers for the next request
 //!                +----------------------------------------------+            while other workers are free
@@ -20,6 +20,7 @@
 //! | body | reading what comes behind a head |
 //! | head, chunked | HTTP as bytes: no socket, no clock |
 //! | lot | the open connections |
+//! | lanes | the queues between: some workers never wait for large bodies |
 //! | wire, stream, session, readiness, pace, inbox | sockets, encryption, patience and buffers |
 //!
 //! Only `stream` touches a connected socket, only `session` what encrypts it, and only `readiness` knows epoll. A handshake is
@@ -33,6 +34,7 @@ mod exchange;
 pub mod fuzzing;
 mod head;
 mod inbox;
+mod lanes;
 mod lot;
 mod pace;
 mod poller;
@@ -53,7 +55,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 
 use self::acceptor::Acceptor;
-use self::lot::{Held, Lot};
+use self::lanes::{Duty, Lanes};
+use self::lot::Lot;
 use self::poller::Poller;
 use self::readiness::Readiness;
 use self::shared::Shared;
@@ -104,6 +107,7 @@ impl Server {
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         let readiness = Arc::new(Readiness::new()?);
+        let queue_len = config.queue_len;
         let shared = Shared {
             config,
             clock,
@@ -111,6 +115,7 @@ impl Server {
             lot: Lot::new(Arc::clone(&readiness)),
             readiness,
             stopping: Arc::new(AtomicBool::new(false)),
+            lanes: Lanes::new(queue_len),
             idle_workers: AtomicUsize::new(0),
         };
         Ok(Self { listener, address, shared: Arc::new(shared) })
@@ -131,11 +136,9 @@ impl Engine for Server {
     /// and a worker that does not come back even so is left behind.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
         let shared = self.shared;
-        let (queue, requests) = bounded(shared.config.queue_len);
         let acceptor = Acceptor::new(self.listener, Arc::clone(&shared.readiness))?;
-        let mut crew = Crew::start(&shared, &requests)?;
-        drop(requests);
-        let mut poller = Poller::new(Arc::clone(&shared), acceptor, queue);
+        let mut crew = Crew::start(&shared)?;
+        let mut poller = Poller::new(Arc::clone(&shared), acceptor);
         let accepted = poller.serve();
         let outcome = accepted.and_then(|accepted| stop(&shared, &mut poller, &mut crew, accepted));
         shared.lot.clear();
@@ -168,11 +171,11 @@ struct Crew {
 }
 
 impl Crew {
-    /// Starts the workers. They end when nothing can come into the queue any more.
-    fn start(shared: &Arc<Shared>, requests: &Receiver<Held>) -> io::Result<Self> {
+    /// Starts the workers. They end when nothing can come into the queues any more.
+    fn start(shared: &Arc<Shared>) -> io::Result<Self> {
         let (done, news) = bounded(shared.config.workers);
-        for number in 0..shared.config.workers {
-            let worker = Worker::new(Arc::clone(shared), requests.clone());
+        for (number, duty) in Duty::of_crew(shared.config.workers).enumerate() {
+            let worker = Worker::new(Arc::clone(shared), duty);
             let done = done.clone();
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
                 // There is room for the news of every worker; without a server nobody waits for it.

@@ -6,10 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, TrySendError};
-
 use super::acceptor::Acceptor;
-use super::head;
+use super::head::{self, Outlook};
 use super::lot::{Held, Purpose};
 use super::readiness::{Event, Token, Watch};
 use super::shared::Shared;
@@ -22,6 +20,9 @@ use crate::s3::{ErrorCode, S3Error};
 /// The bounds of the time between two looks at the deadlines.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// How long a small body may take to follow its head before it counts as bulk.
+const PROMPT: Duration = Duration::from_millis(200);
 
 /// How often the end of the last connections is looked for while the engine stops.
 const STOP_LOOK: Duration = Duration::from_millis(5);
@@ -40,15 +41,11 @@ enum Reason {
     Error(S3Error),
 }
 
-/// The way to the workers.
-pub(super) type Queue = Sender<Held>;
-
 /// The poller of one engine.
 pub(super) struct Poller {
     shared: Arc<Shared>,
-    /// Both are there until the order to stop.
+    /// It is there until the order to stop.
     acceptor: Option<Acceptor>,
-    queue: Option<Queue>,
     scratch: Vec<u8>,
     date: DateLine,
     next_look: Instant,
@@ -57,11 +54,11 @@ pub(super) struct Poller {
 
 impl Poller {
     /// A poller that has not begun.
-    pub(super) fn new(shared: Arc<Shared>, acceptor: Acceptor, queue: Queue) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, acceptor: Acceptor) -> Self {
         let scratch = vec![0; SCRATCH_BYTES.max(shared.config.head_max_bytes)];
         let next_look = shared.clock.instant();
-        let (acceptor, queue) = (Some(acceptor), Some(queue));
-        Self { shared, acceptor, queue, scratch, date: DateLine::default(), next_look, accepted: 0 }
+        let acceptor = Some(acceptor);
+        Self { shared, acceptor, scratch, date: DateLine::default(), next_look, accepted: 0 }
     }
 
     /// Serves until the order to stop; then accepts nothing more, turns away whoever waits, and lets the workers end
@@ -77,7 +74,7 @@ impl Poller {
             outcome = self.turn(&mut events, timeout);
         }
         self.acceptor = None;
-        self.queue = None;
+        self.shared.lanes.close();
         for connection in self.shared.lot.close() {
             if !connection.pending.is_empty() {
                 self.turn_away(connection, Reason::Overload);
@@ -166,9 +163,9 @@ impl Poller {
         match connection.purpose {
             Purpose::Draining(left) => self.drain(connection, left),
             // It takes a signature and more: work for a worker.
-            Purpose::Handshake => self.enqueue(connection),
+            Purpose::Handshake => self.enqueue(connection, false),
             // A worker has given back bytes that it had no time to look at.
-            Purpose::Requests if connection.searched < connection.pending.len() => {
+            Purpose::Requests if connection.wanted == 0 && connection.searched < connection.pending.len() => {
                 self.judge_head(connection);
             }
             Purpose::Requests => self.read_head(connection),
@@ -178,6 +175,8 @@ impl Poller {
     fn read_head(&mut self, mut connection: Held) {
         let room = self.shared.config.head_max_bytes - connection.pending.len();
         match connection.stream.receive_now(&mut self.scratch[..room]) {
+            // A worker tells the client that its body is not whole.
+            Ok(0) if connection.wanted > 0 => self.enqueue(connection, true),
             Ok(0) => {}
             Ok(count) => {
                 if connection.pending.is_empty() {
@@ -187,15 +186,27 @@ impl Poller {
                 self.judge_head(connection);
             }
             Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
+            Err(_) if connection.wanted > 0 => self.enqueue(connection, true),
             Err(_) => {}
         }
     }
 
-    /// Hands a head to the workers if it is whole; waits for the rest, or gives it up, if it is not.
+    /// Hands a head to the workers if it is whole, and with it a body that is small; waits for the rest, or gives it up, if it
+    /// is not.
     fn judge_head(&mut self, mut connection: Held) {
         let received = connection.pending.len();
-        if head::has_arrived(&connection.pending, connection.searched) {
-            self.enqueue(connection);
+        if connection.wanted > 0 {
+            self.await_body(connection);
+        } else if head::has_arrived(&connection.pending, connection.searched) {
+            match head::outlook(&connection.pending, self.shared.config.head_max_bytes) {
+                Outlook::Quick => self.enqueue(connection, false),
+                Outlook::Bulk => self.enqueue(connection, true),
+                Outlook::Awaited(wanted) => {
+                    connection.wanted = wanted;
+                    connection.deadline = self.shared.deadline_in(PROMPT);
+                    self.await_body(connection);
+                }
+            }
         } else if received >= self.shared.config.head_max_bytes {
             self.turn_away(connection, Reason::Error(head::too_large()));
         } else {
@@ -204,12 +215,18 @@ impl Poller {
         }
     }
 
-    fn enqueue(&mut self, connection: Held) {
-        let refused = match &self.queue {
-            Some(queue) => queue.try_send(connection).err().map(TrySendError::into_inner),
-            None => Some(connection),
-        };
-        if let Some(connection) = refused {
+    /// No worker waits for a body that a head's room can hold, as long as it comes promptly.
+    fn await_body(&mut self, connection: Held) {
+        if connection.pending.len() >= connection.wanted {
+            self.enqueue(connection, false);
+        } else {
+            self.shared.lot.park(connection, Watch::Readable);
+        }
+    }
+
+    fn enqueue(&mut self, mut connection: Held, bulk: bool) {
+        connection.wanted = 0;
+        if let Err(connection) = self.shared.lanes.push(connection, bulk) {
             self.turn_away(connection, Reason::Overload);
         }
     }
@@ -234,7 +251,9 @@ impl Poller {
         let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
         self.next_look = now + (shortest / 4).clamp(LOOK_MIN, LOOK_MAX);
         for connection in lot.expired(now) {
-            if !connection.pending.is_empty() {
+            if connection.wanted > 0 {
+                self.enqueue(connection, true);
+            } else if !connection.pending.is_empty() {
                 self.turn_away(connection, Reason::Error(S3Error::new(ErrorCode::RequestTimeout)));
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::lanes::Lanes;
 use super::lot::Lot;
 use super::readiness::Readiness;
 use crate::base::Clock;
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     pub(super) readiness: Arc<Readiness>,
     /// Set once, by the order to stop.
     pub(super) stopping: Arc<AtomicBool>,
+    /// The two queues, as the workers see them.
+    pub(super) lanes: Lanes,
     /// Workers that wait for a request from the queue.
     pub(super) idle_workers: AtomicUsize,
 }

@@ -15,7 +15,7 @@ use rustls::ServerConnection;
 use super::session::Session;
 
 /// The longest wait for room to write, after which the sender looks at its patience.
-const SEND_WAIT_MAX: Duration = Duration::from_secs(1);
+const SEND_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// A connected socket, encrypted or not.
 #[derive(Debug)]

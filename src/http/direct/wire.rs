@@ -21,8 +21,8 @@ pub(super) fn receive(stream: &Stream, buf: &mut [u8], pace: &mut Pace<'_>) -> R
             Err(error) if !is_wait(&error) => return Err(S3Error::new(ErrorCode::IncompleteBody)),
             Err(_) if pace.left().is_zero() => return Err(S3Error::new(ErrorCode::RequestTimeout)),
             Err(_) => {
-                let left = pace.left();
-                pace.waiting(|| stream.wait_readable(left));
+                let slice = pace.slice();
+                pace.waiting(|| stream.wait_readable(slice));
             }
         }
     }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crossbeam_channel::Receiver;
-
 use super::exchange::{After, Exchange};
-use super::head;
+use super::head::{self, Outlook};
+use super::lanes::Duty;
 use super::lot::{Connection, Held, Purpose};
 use super::readiness::Watch;
 use super::shared::Shared;
@@ -18,7 +17,7 @@ const PIECES_MAX: usize = 8;
 /// A worker of one engine.
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    queue: Receiver<Held>,
+    duty: Duty,
     exchange: Exchange,
 }
 
@@ -33,13 +32,13 @@ enum Next {
 }
 
 impl Worker {
-    /// A worker that takes its requests from `queue`.
-    pub(super) fn new(shared: Arc<Shared>, queue: Receiver<Held>) -> Self {
-        let exchange = Exchange::new(Arc::clone(&shared));
-        Self { shared, queue, exchange }
+    /// A worker with that duty.
+    pub(super) fn new(shared: Arc<Shared>, duty: Duty) -> Self {
+        let exchange = Exchange::new(Arc::clone(&shared), duty);
+        Self { shared, duty, exchange }
     }
 
-    /// Works until nothing can come into the queue any more. Says how many requests it has answered.
+    /// Works until nothing can come into the queues any more. Says how many requests it has answered.
     pub(super) fn work(mut self) -> u64 {
         let mut answered = 0;
         while let Some(connection) = self.next_connection() {
@@ -49,11 +48,11 @@ impl Worker {
     }
 
     fn next_connection(&self) -> Option<Held> {
-        if let Ok(connection) = self.queue.try_recv() {
+        if let Some(connection) = self.shared.lanes.try_next(self.duty) {
             return Some(connection);
         }
         self.shared.idle_workers.fetch_add(1, Ordering::Relaxed);
-        let connection = self.queue.recv().ok();
+        let connection = self.shared.lanes.next(self.duty);
         self.shared.idle_workers.fetch_sub(1, Ordering::Relaxed);
         connection
     }
@@ -67,9 +66,24 @@ impl Worker {
         self.exchange.inbox.load(&std::mem::take(&mut connection.pending));
         let mut answered = 0;
         loop {
-            let after = self.exchange.run(&connection);
+            let after = match connection.outgoing.take() {
+                Some(outgoing) => self.exchange.resume(&connection, *outgoing),
+                None => self.exchange.run(&connection),
+            };
+            if let After::Defer(outgoing) = after {
+                connection.outgoing = Some(outgoing);
+                connection.pending = self.exchange.inbox.filled().to_vec();
+                match self.shared.lanes.push(connection, true) {
+                    Ok(()) => return answered,
+                    // Better by the wrong worker than not at all.
+                    Err(refused) => connection = refused,
+                }
+                connection.pending = Vec::new();
+                continue;
+            }
             answered += 1;
             match after {
+                After::Defer(_) => {}
                 After::KeepOpen => match self.next_request(&connection) {
                     Next::Here => {}
                     Next::Wait(watch) => {
@@ -109,9 +123,9 @@ impl Worker {
     /// Looks for the next request of a connection. Others have precedence: with requests in the queue, or with no
     /// other worker free for those to come, it does not wait.
     fn next_request(&mut self, connection: &Connection) -> Next {
-        let others_wait = !self.queue.is_empty();
+        let others_wait = self.shared.lanes.is_waited_for(self.duty);
         match self.has_request() {
-            true if others_wait => return Next::Wait(Watch::Anything),
+            true if others_wait || !self.suits() => return Next::Wait(Watch::Anything),
             true => return Next::Here,
             false => {}
         }
@@ -130,7 +144,7 @@ impl Worker {
                 Err(_) => return Next::Never,
             }
             if self.has_request() {
-                return Next::Here;
+                return if self.suits() { Next::Here } else { Next::Wait(Watch::Anything) };
             }
         }
         Next::Wait(Watch::Readable)
@@ -140,6 +154,15 @@ impl Worker {
     fn has_request(&self) -> bool {
         let inbox = &self.exchange.inbox;
         inbox.is_full() || head::has_arrived(inbox.filled(), 0)
+    }
+
+    /// Whether the request in the inbox is one for this worker, and needs no more of the client before it is begun.
+    fn suits(&self) -> bool {
+        match head::outlook(self.exchange.inbox.filled(), self.shared.config.head_max_bytes) {
+            Outlook::Quick => true,
+            Outlook::Bulk => self.duty == Duty::Any,
+            Outlook::Awaited(_) => false,
+        }
     }
 
     fn give_back(&self, mut connection: Held, watch: Watch) {

@@ -1,0 +1,108 @@
+//! Clients that take their time, and those beside them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use siltstone::http::Config;
+use siltstone::s3::{BodySource, Request, Response, ResponseBody};
+
+use crate::http::harness::{Client, MANY_DESCRIPTORS, Running, alone, read_all, settings, start_with, text};
+
+struct Endless;
+
+impl BodySource for Endless {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        Ok(buf.len())
+    }
+}
+
+/// Large bodies in both directions, and small answers.
+fn serve(config: Config) -> Running {
+    start_with(config, |mut request: Request<'_>| match &*request.path {
+        "/large" => Response::new(200)
+            .with_body(ResponseBody::Stream { length: Some(1 << 30), source: Box::new(Endless) }),
+        _ => match read_all(&mut request) {
+            Ok(body) => text(200, &body.len().to_string()),
+            Err(error) => text(error.status(), error.code.as_str()),
+        },
+    })
+}
+
+/// How many small requests, half of them with a body, one client gets answered in that time.
+fn rate(server: &Running, time: Duration) -> u32 {
+    let (mut client, mut count) = (server.client(), 0);
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        assert_eq!(client.ask("/small").status, 200);
+        client.send("PUT /small HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n").send("hello");
+        assert_eq!(client.answer().text(), "5");
+        count += 2;
+    }
+    count
+}
+
+#[test]
+fn a_thousand_slow_readers_and_writers_leave_others_at_least_half_their_rate() {
+    alone(
+        "http::slow::a_thousand_slow_readers_and_writers_leave_others_at_least_half_their_rate",
+        MANY_DESCRIPTORS,
+        || {
+            let server = serve(Config { workers: 8, queue_len: 4096, ..settings() });
+            let time = Duration::from_secs(2);
+            let before = rate(&server, time);
+            let mut slow: Vec<Client> = (0..1500).map(|_| server.client()).collect();
+            for (number, client) in slow.iter_mut().enumerate() {
+                match number % 3 {
+                    0 => client.get("/large"),
+                    1 => client.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\nabc"),
+                    _ => client.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\nabc"),
+                };
+            }
+            // The host may be busy with something else for a while; slow clients stay.
+            let during: Vec<_> =
+                (0..3).map(|_| rate(&server, time)).take_while(|during| during * 2 < before).collect();
+            assert!(during.len() < 3, "{before} before, {during:?} beside slow clients");
+        },
+    );
+}
+
+#[test]
+fn slow_clients_give_way_sooner_while_others_wait_for_the_worker() {
+    let server = serve(Config { workers: 1, ..settings() });
+    let stalled = Arc::new(AtomicBool::new(true));
+    let mut reader = server.client();
+    reader.get("/large").take(100);
+    let mut writer = server.client();
+    writer.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\nabc");
+    let waiting = {
+        let (stalled, mut client) = (Arc::clone(&stalled), server.client());
+        thread::spawn(move || {
+            let answer = client.ask("/small");
+            stalled.store(false, Ordering::SeqCst);
+            answer.status
+        })
+    };
+    // The patience of the settings would be fifty seconds for the two; what is waited for here comes sixteen times sooner.
+    let begun = Instant::now();
+    assert_eq!(waiting.join().unwrap(), 200);
+    assert!(begun.elapsed() < (settings().read_patience + settings().write_patience) / 2);
+    assert_eq!(writer.answer().text(), "RequestTimeout");
+    drop(reader);
+}
+
+#[test]
+fn a_small_body_may_come_late_and_a_large_response_by_another_worker() {
+    let server = serve(Config { workers: 4, ..settings() });
+    let mut client = server.client();
+    client.send("PUT /late HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe");
+    thread::sleep(Duration::from_millis(1500));
+    client.send("llo");
+    assert_eq!(client.answer().text(), "5");
+    for _ in 0..20 {
+        let mut client = server.client();
+        client.get("/large").take(3_000_000);
+    }
+    assert_eq!(client.ask("/small").status, 200);
+}
