@@ -9,7 +9,9 @@ use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
 use crate::s3::range::ByteRange;
-use crate::s3::{BodySource, Call, ErrorCode, RequestId, Response, ResponseBody, S3Error, metadata};
+use crate::s3::{
+    BodySource, Call, ErrorCode, Operation, RequestId, Response, ResponseBody, S3Error, metadata,
+};
 use crate::store::{AssembledPart, Checksum, Found, ObjectReader, VersionRecord};
 
 /// A body of at most this size is read, and so verified, before the answer begins.
@@ -46,17 +48,25 @@ fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Respon
     let etag = version.etag.to_string();
     check_conditions(version, call)?;
     let piece = piece(version, &etag, call)?;
-    let mut response = Response::new(if piece.is_some() { 206 } else { 200 })
+    let bytes = piece.as_ref().map_or(0..version.size, |piece| piece.bytes.clone());
+    let announced = piece.filter(|_| !is_head_of_range(call));
+    let mut response = Response::new(if announced.is_some() { 206 } else { 200 })
         .header("Accept-Ranges", "bytes")
         .header("Last-Modified", version.modified.to_http_date())
         .header("ETag", etag);
     response = version_id::tell(response, found);
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
     response = tagging::counted(response, version, proof, call);
-    match piece {
-        Some(piece) => Ok((piece.announce(response, version, call), piece.bytes)),
-        None => Ok((with_checksums(response, &version.checksums, call), 0..version.size)),
-    }
+    response = match announced {
+        Some(piece) => piece.announce(response, version, call),
+        None => with_checksums(response, &version.checksums, call),
+    };
+    Ok((response, bytes))
+}
+
+/// A range that a HEAD asks for changes nothing but the length that is told (S3 API reference, HeadObject, "Range").
+fn is_head_of_range(call: &Call<'_>) -> bool {
+    call.operation == Operation::HeadObject && !call.query.has("partNumber")
 }
 
 /// Whether the conditions of the read hold.
