@@ -84,8 +84,9 @@ impl Wanted {
     fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
         let condition = new_object::condition(call)?;
         let size = call.p("mp-object-size").map(|text| {
+            let name = format!("{}mp-object-size", call.dialect.header_prefix());
             let message = "The size of the object is a number of bytes.";
-            text.parse().map_err(|_| S3Error::invalid_argument("mp-object-size", text, message))
+            text.parse().map_err(|_| S3Error::invalid_argument(&name, text, message))
         });
         Ok(Self { condition, size: size.transpose()?, claimed: Claimed::from_headers(call)? })
     }

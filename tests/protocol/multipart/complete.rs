@@ -134,6 +134,26 @@ fn the_first_of_several_faults_is_named() {
 }
 
 #[test]
+fn a_refused_completion_leaves_the_upload_as_it_was() {
+    let server = Server::new();
+    let id = server.begin(&[]);
+    let tag = server.put_part(&id, 1, b"x");
+    let second = server.put_part(&id, 2, b"y");
+    let target = format!("/b/k?uploadId={id}");
+    let before = server.get(&target).all("ETag");
+    server.request("POST", &target).body(b"junk").send().is_error(400, "MalformedXML");
+    server.complete(&id, &[(2, &second), (1, &tag)]).is_error(400, "InvalidPartOrder");
+    server.complete(&id, &[(1, &second)]).is_error(400, "InvalidPart");
+    server.complete(&id, &[(1, &tag), (2, &second)]).is_error(400, "EntityTooSmall");
+    let false_checksum = server.completion(&id, &[(1, &tag)]).header("p-checksum-crc32", "AAAAAA==");
+    false_checksum.send().is_error(400, "BadDigest");
+    server.completion(&id, &[(1, &tag)]).header("If-Match", "x").send().is_error(404, "NoSuchKey");
+    assert_eq!((server.get(&target).all("ETag"), before.len()), (before, 2));
+    server.get("/b/k").is_error(404, "NoSuchKey");
+    assert_eq!(server.complete(&id, &[(1, &tag)]).status, 200);
+}
+
+#[test]
 fn a_form_is_no_list() {
     let server = Server::new();
     let id = server.begin(&[]);
@@ -153,7 +173,10 @@ fn the_size_of_the_object_is_verified_where_it_is_told() {
     let tag = server.put_part(&id, 1, b"1234");
     let sized = |size: &str| server.completion(&id, &[(1, &tag)]).header("p-mp-object-size", size).send();
     sized("5").is_error(400, "InvalidRequest");
-    sized("four").is_error(400, "InvalidArgument");
+    let four = sized("four");
+    four.is_error(400, "InvalidArgument");
+    let name = format!("{}mp-object-size", usual_dialect().header_prefix());
+    assert_eq!((four.one("ArgumentName"), four.one("ArgumentValue").as_deref()), (Some(name), Some("four")));
     assert_eq!(sized("4").status, 200);
 }
 
