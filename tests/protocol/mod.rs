@@ -12,6 +12,7 @@ mod errors;
 mod failures;
 mod get;
 mod harness;
+mod headers;
 mod hostile;
 mod list;
 mod multipart;

@@ -244,3 +244,24 @@ fn a_marker_within_a_group_shows_the_group_while_something_is_left_in_it() {
     assert_eq!(after("d/", &two), [""; 0]);
     assert_eq!(after("d/0", ""), ["d/"]);
 }
+
+#[test]
+fn a_page_holds_a_thousand_versions_and_no_more() {
+    let server = Server::new();
+    server.set_versioning("Enabled");
+    for at in 0..1001 {
+        let deletion = siltstone::store::Deletion {
+            key: format!("{:04}", at / 2),
+            which: siltstone::store::Selector::Current,
+            if_match: None,
+        };
+        server.store.delete("b", vec![deletion]).unwrap();
+    }
+    for query in ["", "&max-keys=1000", "&max-keys=2000"] {
+        let page = server.get(&format!("/b?versions{query}"));
+        assert_eq!((entries(&page).len(), page.one("IsTruncated").as_deref()), (1000, Some("true")));
+        assert_eq!(page.one("NextKeyMarker").as_deref(), Some("0499"));
+        assert_eq!(page.one("NextVersionIdMarker"), page.all("VersionId").last().cloned());
+    }
+    assert_eq!(all_pages(&server, "", 1000).len(), 1001);
+}

@@ -232,3 +232,55 @@ fn a_page_has_from_one_to_a_thousand_uploads() {
     assert_eq!(server.get("/b?uploads&max-uploads=1001").one("MaxUploads").as_deref(), Some("1000"));
     assert_eq!(server.get("/b?uploads&max-uploads=1").one("MaxUploads").as_deref(), Some("1"));
 }
+
+#[test]
+fn a_page_of_uploads_or_parts_holds_a_thousand_and_no_more() {
+    let server = Server::new();
+    let new = siltstone::store::NewUpload {
+        initiator: "owner".to_owned(),
+        checksum: None,
+        attributes: siltstone::store::Attributes::new(),
+        tags: vec![],
+    };
+    let ids: Vec<_> =
+        (0..1001).map(|_| server.store.create_upload("b", "k", new.clone()).unwrap().id).collect();
+    for number in 1..=1001 {
+        let mut part = server.store.part_writer("b", "k", ids[0], number, None).unwrap();
+        part.write(b"x").unwrap();
+        part.commit(Md5::of(b"x"), None).unwrap();
+    }
+    for query in ["", "&max-uploads=1000", "&max-uploads=2000"] {
+        let page = server.get(&format!("/b?uploads{query}"));
+        assert_eq!((page.all("Upload").len(), page.one("IsTruncated").as_deref()), (1000, Some("true")));
+        let (key, id) = (page.one("NextKeyMarker").unwrap(), page.one("NextUploadIdMarker").unwrap());
+        let rest = server.get(&format!("/b?uploads&key-marker={key}&upload-id-marker={id}"));
+        assert_eq!(rest.all("UploadId"), [ids[1000].to_string()]);
+        assert_eq!(rest.one("IsTruncated").as_deref(), Some("false"));
+        assert_eq!((rest.one("KeyMarker"), rest.one("UploadIdMarker")), (Some(key), Some(id)));
+    }
+    for query in ["", "&max-parts=1000", "&max-parts=2000"] {
+        let page = server.get(&format!("/b/k?uploadId={}{query}", ids[0]));
+        assert_eq!((page.all("Part").len(), page.one("IsTruncated").as_deref()), (1000, Some("true")));
+        assert_eq!(page.one("NextPartNumberMarker").as_deref(), Some("1000"));
+        let rest = server.get(&format!("/b/k?uploadId={}&part-number-marker=1000", ids[0]));
+        assert_eq!(rest.all("PartNumber"), ["1001"]);
+    }
+}
+
+#[test]
+fn every_listing_encodes_all_names_where_that_is_asked_for() {
+    let server = Server::new();
+    begin_all(&server, &["d%20e/1", "d%20e/2", "f%2Bg", "f%2Bg"]);
+    let page =
+        server.get("/b?uploads&encoding-type=url&delimiter=%20&key-marker=c%20d&max-uploads=1&prefix=d");
+    for (name, text) in
+        [("EncodingType", "url"), ("Delimiter", "%20"), ("KeyMarker", "c%20d"), ("Prefix", "d")]
+    {
+        assert_eq!(page.one(name).as_deref(), Some(text), "{name}");
+    }
+    assert_eq!(texts(&page, "CommonPrefixes", "Prefix"), ["d%20"]);
+    let page = server.get("/b?uploads&encoding-type=url&max-uploads=1&prefix=f%2B");
+    assert_eq!((page.all("Key"), page.all("NextKeyMarker")), (vec!["f%2Bg".into()], vec!["f%2Bg".into()]));
+    assert_eq!(page.one("Prefix").as_deref(), Some("f%2B"));
+    assert_eq!(server.get("/b?uploads&prefix=f%2B").all("Key"), ["f+g", "f+g"]);
+}

@@ -52,6 +52,35 @@ fn what_can_be_refused_is_refused_before_the_body_is_read() {
 }
 
 #[test]
+fn an_algorithm_that_is_announced_for_a_part_comes_with_a_matching_header() {
+    let server = Server::new();
+    let crc = crc32(b"x");
+    for dialect in Dialect::ALL {
+        let id = server.begin_as(dialect, &[]);
+        let put = |lines: &[(&str, &str)]| {
+            let asked = server.part(&id, 1, b"x").dialect(dialect);
+            with_headers(asked.header("p-sdk-checksum-algorithm", "CRC32"), lines).send()
+        };
+        put(&[]).is_error(400, "InvalidRequest");
+        put(&[("p-checksum-algorithm", "SHA256")]).is_error(400, "InvalidRequest");
+        put(&[("p-checksum-sha1", "AAAA")]).is_error(400, "InvalidRequest");
+        assert_eq!(put(&[("p-checksum-algorithm", "CRC32")]).status, 200);
+        for lines in [
+            &[("p-checksum-crc32", crc.as_str())][..],
+            &[("p-checksum-crc32", &crc), ("p-checksum-algorithm", "CRC32")],
+        ] {
+            let put = put(lines);
+            assert_eq!((put.status, put.header("p-checksum-crc32")), (200, Some(crc.as_str())));
+        }
+        put(&[("p-checksum-crc32", "AAAAAA=="), ("p-checksum-algorithm", "CRC32")])
+            .is_error(400, "BadDigest");
+        let trailing = server.part(&id, 1, b"").dialect(dialect).with_trailer(b"x", "p-checksum-crc32", &crc);
+        let put = trailing.header("p-sdk-checksum-algorithm", "CRC32").send();
+        assert_eq!((put.status, put.header("p-checksum-crc32")), (200, Some(crc.as_str())));
+    }
+}
+
+#[test]
 fn a_part_of_another_algorithm_than_the_uploads_is_refused() {
     let server = Server::new();
     for dialect in Dialect::ALL {
