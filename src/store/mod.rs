@@ -252,29 +252,18 @@ impl Store {
     /// [`StoreError::NoSuchVersion`] when another is, whether or not the key has any.
     pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<Found, StoreError> {
         loop {
-            let (bucket, version) = self.look_up(bucket, key, which)?;
+            let index = self.shared.index();
+            let (bucket, version) = look_up(&index, bucket, key, which)?;
             let pins = self.shared.segments.pin(&version.extents);
-            let still = |found: &VersionRecord| found.extents == version.extents;
-            let now = |index: &Index| index.find(bucket.id, key.as_bytes(), |found| found.id == version.id);
+            let now = self.shared.index();
+            let still = || {
+                let found = now.version(bucket.id, key.as_bytes(), version.id);
+                found.is_some_and(|found| found.extents == version.extents)
+            };
             // What was moved or deleted before it was pinned may be gone already.
-            if version.extents.is_empty() || now(&self.shared.index()).is_some_and(|found| still(&found)) {
-                return Ok(Found { bucket, version, pins });
+            if version.extents.is_empty() || Arc::ptr_eq(&index, &now) || still() {
+                return Ok(Found { bucket: bucket.clone(), version, pins });
             }
-        }
-    }
-
-    fn look_up(
-        &self,
-        bucket: &str,
-        key: &str,
-        which: Selector,
-    ) -> Result<(BucketInfo, VersionRecord), StoreError> {
-        let index = self.shared.index();
-        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-        match index.find(bucket.id, key.as_bytes(), |version| which.accepts(version)) {
-            Some(version) => Ok((bucket.clone(), version)),
-            None if which == Selector::Current => Err(StoreError::NoSuchKey),
-            None => Err(StoreError::NoSuchVersion),
         }
     }
 
@@ -589,6 +578,25 @@ impl Store {
         let mut health = self.shared.health();
         self.scrubber.tell(&self.shared, &mut health);
         health
+    }
+}
+
+fn look_up<'i>(
+    index: &'i Index,
+    bucket: &str,
+    key: &str,
+    which: Selector,
+) -> Result<(&'i BucketInfo, VersionRecord), StoreError> {
+    let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+    let key = key.as_bytes();
+    let found = match which {
+        Selector::Id(id) => index.version(bucket.id, key, id).filter(|version| !version.null),
+        _ => index.find(bucket.id, key, |version| which.accepts(version)),
+    };
+    match found {
+        Some(version) => Ok((bucket, version)),
+        None if which == Selector::Current => Err(StoreError::NoSuchKey),
+        None => Err(StoreError::NoSuchVersion),
     }
 }
 

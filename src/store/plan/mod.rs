@@ -1,11 +1,11 @@
 //! Deciding what a group does: each mutation against the index and what the mutations before it in the same group
 //! have changed. Nothing is written here.
 
+mod changes;
 mod moves;
 mod objects;
 mod uploads;
 
-use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
 
 use crate::base::Timestamp;
@@ -16,8 +16,9 @@ use crate::format::{
 use crate::index::Index;
 use crate::log::PackBuilder;
 use crate::store::mutation::{BucketChange, Content, CopySource, Mutation, Reply, Stored};
+use crate::store::plan::changes::Changes;
 use crate::store::stamps::Stamps;
-use crate::store::{StoreError, WriteCondition};
+use crate::store::{Selector, StoreError, WriteCondition};
 
 /// Sends an answer once it is known whether the group is durable.
 pub(super) type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -78,8 +79,8 @@ pub(super) struct Planner<'a> {
     now: Timestamp,
     /// Whether there is room for packed extents.
     room: bool,
-    /// The versions of the keys that this group has changed, newest first.
-    changed: HashMap<(u64, Vec<u8>), Vec<VersionSummary>>,
+    /// The keys that this group has changed.
+    changed: HashMap<(u64, Vec<u8>), Changes>,
     /// Versions that this group has amended.
     amended: HashMap<VersionId, VersionRecord>,
     /// Uploads that this group has completed or aborted.
@@ -225,11 +226,12 @@ impl<'a> Planner<'a> {
         Ok(slices(&version.extents, &source.range))
     }
 
-    /// A version that is there when the mutations so far have been made.
-    fn version(&mut self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        self.versions(bucket, key).iter().find(|version| version.id == id)?;
+    /// A version that is there when the mutations so far have been made, and was before this group.
+    fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
         let amended = self.amended.get(&id).cloned();
-        amended.or_else(|| self.index.find(bucket, key, |version| version.id == id))
+        let version = amended.or_else(|| self.index.version(bucket, key, id))?;
+        let kept = self.changes(bucket, key).is_none_or(|changes| changes.keeps(&version.summary()));
+        kept.then_some(version)
     }
 
     fn amend(&mut self, bucket: u64, key: Vec<u8>, record: VersionRecord) {
@@ -252,18 +254,36 @@ impl<'a> Planner<'a> {
     }
 
     fn put_version(&mut self, bucket: u64, key: Vec<u8>, record: VersionRecord) {
-        let versions = self.versions(bucket, &key);
-        versions.retain(|old| !(record.null && old.null));
-        versions.insert(0, record.summary());
+        self.changes_mut(bucket, &key).add(record.summary());
         self.plan.entries.push(Entry::VersionPut { bucket, key, record });
     }
 
-    /// The versions of a key as they are when the mutations so far have been made.
-    fn versions(&mut self, bucket: u64, key: &[u8]) -> &mut Vec<VersionSummary> {
-        match self.changed.entry((bucket, key.to_vec())) {
-            Slot::Occupied(known) => known.into_mut(),
-            Slot::Vacant(unknown) => unknown.insert(self.index.summaries(bucket, key).collect()),
-        }
+    /// The version that is meant, as things are when the mutations so far have been made.
+    fn find(&self, bucket: u64, key: &[u8], which: Selector) -> Option<VersionSummary> {
+        let changes = self.changes(bucket, key);
+        let mut added = changes.into_iter().flat_map(Changes::added);
+        added.find(|version| which.accepts(version)).or_else(|| {
+            let is_it = |version: &VersionSummary| {
+                which.accepts(version) && changes.is_none_or(|changes| changes.keeps(version))
+            };
+            match which {
+                Selector::Id(id) => self.index.version(bucket, key, id).map(|it| it.summary()).filter(is_it),
+                _ => self.index.summaries(bucket, key).find(is_it),
+            }
+        })
+    }
+
+    fn newest(&self, bucket: u64, key: &[u8]) -> Option<VersionSummary> {
+        self.find(bucket, key, Selector::Current)
+    }
+
+    fn changes(&self, bucket: u64, key: &[u8]) -> Option<&Changes> {
+        // Most groups ask for a key before they have changed any.
+        if self.changed.is_empty() { None } else { self.changed.get(&(bucket, key.to_vec())) }
+    }
+
+    fn changes_mut(&mut self, bucket: u64, key: &[u8]) -> &mut Changes {
+        self.changed.entry((bucket, key.to_vec())).or_default()
     }
 }
 

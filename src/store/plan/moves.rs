@@ -17,7 +17,7 @@ impl Planner<'_> {
         let (bucket, key) = (owner.bucket, owner.key.clone());
         match owner.kind {
             OwnerKind::Version(id) => {
-                let mut record = self.index.find(bucket, &key, |version| version.id == id)?;
+                let mut record = self.index.version(bucket, &key, id)?;
                 self.redirect(&mut record.extents, moving).then_some(Entry::VersionAmend {
                     bucket,
                     key,

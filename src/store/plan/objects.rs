@@ -11,7 +11,7 @@ impl Planner<'_> {
     pub(super) fn put(&mut self, put: Put) -> Result<Written, StoreError> {
         let bucket = self.same_bucket(&put.bucket)?;
         let key = put.key.into_bytes();
-        let newest = self.versions(bucket.id, &key).first().copied();
+        let newest = self.newest(bucket.id, &key);
         check(&put.commit.condition, newest.as_ref())?;
         let null = bucket.versioning != Versioning::Enabled;
         // Ids rise from version to version of a key, so that segments alone tell which is the newest.
@@ -37,7 +37,7 @@ impl Planner<'_> {
     fn delete_one(&mut self, bucket: &BucketRecord, deletion: Deletion) -> Result<Deleted, StoreError> {
         let Deletion { key, which, if_match } = deletion;
         let key = key.into_bytes();
-        let found = self.versions(bucket.id, &key).iter().find(|version| which.accepts(version)).copied();
+        let found = self.find(bucket.id, &key, which);
         if let Some(etag) = if_match {
             check(&WriteCondition::IfMatch(etag), found.as_ref())?;
         }
@@ -48,7 +48,7 @@ impl Planner<'_> {
             Selector::Id(id) => Some(VersionRef::Id(id)),
         };
         if let Some(version) = found {
-            self.versions(bucket.id, &key).retain(|old| old.id != version.id);
+            self.changes_mut(bucket.id, &key).remove(version.id);
             self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version: version.id });
         }
         let delete_marker = named.is_some() && found.is_some_and(|version| version.delete_marker);

@@ -73,7 +73,7 @@ impl Planner<'_> {
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.upload(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
         let parts = chosen(&there, &completion.parts)?;
-        check(&completion.commit.condition, self.versions(bucket.id, &key).first())?;
+        check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         if !self.room {
             return Err(StoreError::DiskFull);
         }

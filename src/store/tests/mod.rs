@@ -10,6 +10,7 @@ mod faults;
 mod full_disk;
 mod lost_files;
 mod lost_segments;
+mod many_versions;
 mod model;
 mod moving;
 mod newer;
