@@ -233,6 +233,11 @@ pub(super) struct LeafBuilder {
 }
 
 impl LeafBuilder {
+    /// Makes room for a leaf of so many bytes.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes + 2 * RUN_BYTES + COUNTS_BYTES);
+    }
+
     /// How many entries there are.
     pub(super) fn len(&self) -> usize {
         self.len

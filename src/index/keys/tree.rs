@@ -8,7 +8,7 @@ use crate::index::keys::leaf::{
 };
 
 /// Children of a node. Copying a node touches each of them.
-const CHILDREN_MAX: usize = 32;
+const CHILDREN_MAX: usize = 16;
 /// Neighbours that together have no more than this share of what one may have become one, when one of them has less than
 /// a third of that.
 const MERGED_SHARE: (usize, usize) = (3, 4);
@@ -164,6 +164,8 @@ impl Edit<'_> {
     /// The leaf as it is to be, in two where it would be too large.
     fn rewrite(&mut self, leaf: &Leaf) -> (Leaf, Option<Split>) {
         let run = leaf.run_of(self.at());
+        let added = self.change.comes.map_or(0, |(_, value)| 2 * self.change.key.len() + value.len());
+        self.builder.reserve(leaf.byte_len() + added);
         self.builder.copy_runs(leaf, 0..run);
         self.rewrite_run(leaf, run);
         self.builder.copy_runs(leaf, run + 1..leaf.runs());
