@@ -1,5 +1,6 @@
 //! Floor 7: the command line, the configuration file, the first start and the life of the process.
 
+mod access_log;
 mod announce;
 mod failure;
 mod housekeeping;
@@ -44,7 +45,8 @@ Environment:
 
 Signals:
   SIGTERM, SIGINT  finish what runs, then exit
-  SIGHUP           read the users file, the certificate and its key again; what is broken is reported and changes nothing
+  SIGHUP           read the users file, the certificate and its key again, and open the access log anew; what is broken is
+                   reported and changes nothing
 
 Exit status:
   0  ended by a signal

@@ -17,6 +17,7 @@ use siltstone::ops::EntityTags;
 use siltstone::s3::Dialect;
 
 use super::Failure;
+use super::access_log::LineFormat;
 use super::logging::LogLevel;
 use super::tls_files::TlsFiles;
 
@@ -112,6 +113,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_SCRUB_RATE", global = true)]
     scrub_rate: Option<Rate>,
 
+    /// Write a line for each request to this file, - for standard error; else they are among the log [default: none]
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_ACCESS_LOG", global = true)]
+    access_log: Option<PathBuf>,
+
+    /// How a line of the access log is written: json, or common as web servers do [default: json]
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_ACCESS_LOG_FORMAT", global = true)]
+    access_log_format: Option<LineFormat>,
+
     /// Least weight of what is logged on standard error [default: info]
     #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
     log_level: Option<LogLevel>,
@@ -190,6 +199,8 @@ pub(crate) struct Settings {
     pub(crate) reclaim_rate: u64,
     /// Bytes a second; 0: none.
     pub(crate) scrub_rate: u64,
+    pub(crate) access_log: Option<PathBuf>,
+    pub(crate) access_log_format: LineFormat,
     pub(crate) log_level: LogLevel,
 }
 
@@ -232,6 +243,8 @@ impl Options {
             segment_size: self.segment_size.or(other.segment_size),
             reclaim_rate: self.reclaim_rate.or(other.reclaim_rate),
             scrub_rate: self.scrub_rate.or(other.scrub_rate),
+            access_log: self.access_log.or(other.access_log),
+            access_log_format: self.access_log_format.or(other.access_log_format),
             log_level: self.log_level.or(other.log_level),
         }
     }
@@ -269,6 +282,8 @@ impl From<Options> for Settings {
             segment_max_bytes: set.segment_size.map_or(limits::SEGMENT_MAX_BYTES, |Size(bytes)| bytes),
             reclaim_rate: set.reclaim_rate.map_or(limits::RECLAIM_RATE_BYTES_PER_SEC, |Size(bytes)| bytes),
             scrub_rate: set.scrub_rate.map_or(limits::SCRUB_RATE_BYTES_PER_SEC, |Rate(bytes)| bytes),
+            access_log: set.access_log,
+            access_log_format: set.access_log_format.unwrap_or(LineFormat::Json),
             log_level: set.log_level.unwrap_or(LogLevel::Info),
         }
     }
@@ -446,7 +461,7 @@ mod tests {
         dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\n\
-        log_level = 'off'";
+        access_log = '-'\naccess_log_format = 'common'\nlog_level = 'off'";
 
     #[test]
     fn every_option_can_stand_in_the_file_and_falls_back() {

@@ -13,6 +13,7 @@ use siltstone::service::{self, Service};
 use siltstone::store::{self, Store};
 
 use super::Failure;
+use super::access_log::AccessFile;
 use super::announce;
 use super::housekeeping::Housekeeping;
 use super::open_files::connections_that_fit;
@@ -35,6 +36,13 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     let users = users_file.read().map_err(Failure::start)?;
     let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
     let service = service(settings, Arc::clone(&store), Arc::clone(&authenticator), Arc::clone(&clock));
+    let access_log =
+        settings.access_log.as_deref().map(|path| AccessFile::open(path, settings.access_log_format));
+    let access_log = access_log.transpose().map_err(Failure::start)?.map(Arc::new);
+    let service = match &access_log {
+        Some(log) => service.with_access_log(log.clone()),
+        None => service,
+    };
     warn_of_engine(settings);
     let tls_files = settings.tls_files()?;
     let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(Failure::start)?.map(Arc::new);
@@ -47,6 +55,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
         if let (Some(files), Some(tls)) = (&tls_files, &tls) {
             reload_tls(files, tls);
         }
+        access_log.iter().for_each(|log| log.reopen());
     };
     let signals = Signals::watch(move || stop.shutdown(), reload)?;
     let address = server.local_addr();

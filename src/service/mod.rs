@@ -18,7 +18,8 @@ use crate::s3::{
     Call, Dialect, ErrorCode, Handler, Method, Operation, Query, Request, RequestId, Response, S3Error,
     Target, VendorHeaders,
 };
-use access_log::{Counted, Entry};
+pub use access_log::{AccessLog, AccessRecord, redacted};
+use access_log::{Counted, Entry, ToLog};
 use metrics::Metrics;
 
 /// What an operator may choose about answers.
@@ -40,6 +41,7 @@ pub struct Service {
     entropy: Arc<dyn Entropy>,
     settings: Settings,
     metrics: Metrics,
+    access_log: Arc<dyn AccessLog>,
 }
 
 impl Handler for Service {
@@ -48,7 +50,7 @@ impl Handler for Service {
         let mut entry = Entry::begin(&request, RequestId::new(&*self.entropy), self.clock.now());
         entry.dialect = self.settings.default_dialect;
         let outcome = self.answer(request, &mut entry, &received);
-        self.conclude(outcome, &entry, &received)
+        self.conclude(outcome, &mut entry, &received)
     }
 
     fn overloaded(&self) -> Response {
@@ -58,7 +60,7 @@ impl Handler for Service {
     fn refused(&self, error: S3Error) -> Response {
         let mut entry = Entry::without_request(RequestId::new(&*self.entropy), self.clock.now());
         entry.dialect = self.settings.default_dialect;
-        self.conclude(Err(error), &entry, &AtomicU64::new(0))
+        self.conclude(Err(error), &mut entry, &AtomicU64::new(0))
     }
 }
 
@@ -71,7 +73,21 @@ impl Service {
         entropy: Arc<dyn Entropy>,
         settings: Settings,
     ) -> Self {
-        Self { context, authenticator, clock, entropy, settings, metrics: Metrics::default() }
+        Self {
+            context,
+            authenticator,
+            clock,
+            entropy,
+            settings,
+            metrics: Metrics::default(),
+            access_log: Arc::new(ToLog),
+        }
+    }
+
+    /// The same service, which has `log` take note of every request; else the log of the process does.
+    #[must_use]
+    pub fn with_access_log(self, log: Arc<dyn AccessLog>) -> Self {
+        Self { access_log: log, ..self }
     }
 
     /// From the head of a request to what it comes to; what is learnt on the way goes into `entry`.
@@ -135,11 +151,17 @@ impl Service {
     }
 
     /// Renders, counts and logs.
-    fn conclude(&self, outcome: Result<Response, S3Error>, entry: &Entry, received: &AtomicU64) -> Response {
+    fn conclude(
+        &self,
+        outcome: Result<Response, S3Error>,
+        entry: &mut Entry,
+        received: &AtomicU64,
+    ) -> Response {
+        entry.error = outcome.as_ref().err().map(|error| error.code.as_str());
         let head = entry.method == Method::Head.as_str();
         let frame = Frame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
         let response = render(outcome, frame);
-        entry.conclude(&response, received, &self.metrics, self.clock.now());
+        entry.conclude(&response, received, &self.metrics, &*self.access_log, self.clock.now());
         response
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 
-use crossbeam_channel::{Receiver, Sender, bounded, never, select};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select};
 
 use super::lot::Held;
 
@@ -48,7 +48,9 @@ impl Lanes {
     pub(super) fn push(&self, connection: Held, bulk: bool) -> Result<(), Held> {
         let senders = self.senders.lock().expect("nobody panics who holds the senders");
         match &*senders {
-            Some(senders) => senders[usize::from(bulk)].try_send(connection).map_err(|e| e.into_inner()),
+            Some(senders) => {
+                senders[usize::from(bulk)].try_send(connection).map_err(TrySendError::into_inner)
+            }
             None => Err(connection),
         }
     }

@@ -1,0 +1,186 @@
+//! The access log: a line for each request, in a file of its own.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write, stderr};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use clap::ValueEnum;
+use log::{info, warn};
+use serde::Deserialize;
+use serde_json::json;
+use siltstone::service::{AccessLog, AccessRecord};
+
+/// How a line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LineFormat {
+    /// One JSON object.
+    Json,
+    /// The common log format of web servers.
+    Common,
+}
+
+/// A file of lines, or standard error.
+pub(crate) struct AccessFile {
+    /// `None` for standard error.
+    path: Option<PathBuf>,
+    file: Mutex<Option<File>>,
+    format: LineFormat,
+    /// The last line could not be written. Told once, not for each.
+    failing: AtomicBool,
+}
+
+impl AccessFile {
+    /// Appends to the file at `path`, which is made where it is missing; `-` is standard error.
+    ///
+    /// # Errors
+    /// In words for the operator.
+    pub(crate) fn open(path: &Path, format: LineFormat) -> Result<Self, String> {
+        let path = (path != Path::new("-")).then(|| path.to_owned());
+        let file = path.as_deref().map(append_to).transpose()?;
+        Ok(Self { path, file: Mutex::new(file), format, failing: AtomicBool::new(false) })
+    }
+
+    /// Goes on in the file that has its name now, after the old one has been renamed; in the old one where that fails.
+    pub(crate) fn reopen(&self) {
+        let Some(path) = &self.path else { return };
+        match append_to(path) {
+            Ok(file) => {
+                *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+                info!("the access log was opened again");
+            }
+            Err(problem) => warn!("the access log goes on in the old file: {problem}"),
+        }
+    }
+
+    /// One call for a line, so that lines stay whole whoever else writes.
+    fn write(&self, line: &str) -> io::Result<()> {
+        match &mut *self.file.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => file.write_all(line.as_bytes()),
+            None => stderr().lock().write_all(line.as_bytes()),
+        }
+    }
+}
+
+impl AccessLog for AccessFile {
+    fn note(&self, record: &AccessRecord<'_>) {
+        let written = self.write(&match self.format {
+            LineFormat::Json => json_line(record),
+            LineFormat::Common => common_line(record),
+        });
+        let failed_before = self.failing.swap(written.is_err(), Ordering::Relaxed);
+        if let (Err(error), false) = (written, failed_before) {
+            warn!("lines are missing from the access log: {error}");
+        }
+    }
+}
+
+fn append_to(path: &Path) -> Result<File, String> {
+    let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
+    opened.map_err(|e| format!("cannot open the access log {}: {e}", path.display()))
+}
+
+fn json_line(record: &AccessRecord<'_>) -> String {
+    let line = json!({
+        "time": record.time.to_iso8601(),
+        "id": record.id,
+        "peer": record.peer.map(|peer| peer.to_string()),
+        "secure": record.secure,
+        "user": record.user,
+        "operation": record.operation,
+        "method": record.method,
+        "path": record.path,
+        "query": record.query,
+        "status": record.status,
+        "error": record.error,
+        "received": record.received,
+        "sent": record.sent,
+        "ms": u64::try_from(record.took.as_millis()).unwrap_or(u64::MAX),
+        "agent": record.agent,
+    });
+    format!("{line}\n")
+}
+
+/// `host - user [time] "request" status bytes`.
+fn common_line(record: &AccessRecord<'_>) -> String {
+    let host = record.peer.map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string());
+    let user = record.user.map_or_else(|| "-".to_owned(), word);
+    let query = if record.query.is_empty() { String::new() } else { format!("?{}", word(record.query)) };
+    let request = match record.method {
+        "" => "-".to_owned(),
+        method => format!("{} {}{query} HTTP/1.1", word(method), word(record.path)),
+    };
+    let sent = if record.sent == 0 { "-".to_owned() } else { record.sent.to_string() };
+    let time = common_time(&record.time.to_http_date());
+    format!("{host} - {user} [{time}] \"{request}\" {} {sent}\n", record.status)
+}
+
+/// Text that cannot be taken for the end of its field.
+fn word(text: &str) -> String {
+    let harmless = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '[' | ']');
+    text.chars().map(|c| if harmless(c) { c } else { '_' }).collect()
+}
+
+/// `24/May/2013:00:00:00 +0000` of `Fri, 24 May 2013 00:00:00 GMT`.
+fn common_time(http_date: &str) -> String {
+    let words: Vec<_> = http_date.split(' ').collect();
+    match words[..] {
+        [_, day, month, year, time, _] => format!("{day}/{month}/{year}:{time} +0000"),
+        _ => http_date.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use siltstone::base::Timestamp;
+
+    use super::*;
+
+    fn record<'r>(path: &'r str, query: &'r str) -> AccessRecord<'r> {
+        AccessRecord {
+            time: Timestamp::from_millis(1_369_353_600_250),
+            id: "ID",
+            peer: Some("10.0.0.1:5".parse().unwrap()),
+            user: Some("a\nb"),
+            operation: "GetObject",
+            method: "GET",
+            path,
+            query,
+            status: 404,
+            error: Some("NoSuchKey"),
+            received: 0,
+            sent: 321,
+            took: Duration::from_millis(7),
+            secure: true,
+            agent: "agent\"",
+        }
+    }
+
+    #[test]
+    fn a_line_of_json_can_be_read_back() {
+        let line = json_line(&record("/b/\"k\"", "versionId=null"));
+        assert_eq!(line.matches('\n').count(), 1);
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&read["path"], &read["user"], &read["ms"]),
+            (&json!("/b/\"k\""), &json!("a\nb"), &json!(7))
+        );
+        assert_eq!(
+            (&read["time"], &read["error"]),
+            (&json!("2013-05-24T00:00:00.250Z"), &json!("NoSuchKey"))
+        );
+    }
+
+    #[test]
+    fn a_common_line_has_its_fields_whatever_is_in_them() {
+        assert_eq!(
+            common_line(&record("/b/\"k]", "x=y")),
+            "10.0.0.1 - a_b [24/May/2013:00:00:00 +0000] \"GET /b/_k_?x=y HTTP/1.1\" 404 321\n"
+        );
+    }
+}
