@@ -146,6 +146,8 @@ pub const COMPACT_BELOW_LIVE_PERCENT: u64 = 90;
 pub const MOVED_AT_ONCE_MAX_SEGMENTS: usize = 256;
 /// What is moved before it is committed, but for the last extent of it.
 pub const MOVE_BATCH_BYTES: u64 = 4 * MIB;
+/// Dead bytes side by side in a sealed segment are given back to the file system as a hole when they are so many.
+pub const HOLE_MIN_BYTES: u64 = MIB;
 /// What is moved in a second so that room is won back, in bytes, where none is short.
 pub const RECLAIM_RATE_BYTES_PER_SEC: u64 = 32 * MIB;
 /// Payload of one extent.

@@ -30,9 +30,20 @@
 //! descriptors in the segment would not do: they tell who put an extent, not who has copied it since, and a
 //! damaged one would hide what lives.
 //!
+//! # How holes come into a segment in which much lives
+//!
+//! 8. Of a sealed segment it is worked out, in one snapshot of the index, where a megabyte or more lies in one piece that no
+//!    record refers to. The snapshot is taken when nobody writes to the segment any more, as in steps 1 and 2.
+//! 9. Such a segment is left alone when its file has another name. Whoever copies the store beside us, as `backup` does, gives
+//!    each segment a further name and reads the metadata after that: a hole may hold only what was dead in a durable
+//!    group before it was seen that there is one name. Seen earlier than the snapshot, the name would prove nothing.
+//! 10. It is left alone, too, while somebody reads from it. Whoever comes later refers to nothing that was dead in the snapshot.
+//! 11. The holes are punched, and the file is synced, which nothing depends on: any part of what is dead may come back.
+//!
 //! A store that takes no writes is left as it is: where the log is damaged, what looks dead may be what the lost groups
 //! refer to.
 
+mod holes;
 mod moves;
 mod survey;
 
@@ -47,6 +58,7 @@ use crate::format::{Entry, ExtentRef, FileKind};
 use crate::log::{Lane, LogError};
 use crate::store::shared::{Published, Shared};
 use crate::store::{Store, StoreError};
+use holes::Holes;
 use moves::Moves;
 use survey::Survey;
 
@@ -97,6 +109,8 @@ pub(super) struct Reclaimer {
     lens: BTreeMap<u64, u64>,
     /// Segments that are left alone until less is alive in them.
     judged: BTreeMap<u64, Judged>,
+    /// Segments into which holes have been punched, as far as there was a place for one, and how much was alive then, in bytes.
+    punched: BTreeMap<u64, u64>,
     /// Segments that extents were moved to, and which are as dense as can be when the lane has left them.
     filled: BTreeSet<u64>,
 }
@@ -108,6 +122,8 @@ enum Phase {
     /// Finding out what moving would bring.
     Survey(Survey),
     Move(Moves),
+    /// Finding out where holes can be.
+    Holes(Holes),
 }
 
 /// Why a segment is left alone, and how much was alive in it then, in bytes.
@@ -183,6 +199,7 @@ impl Run<'_> {
             Phase::Idle => self.begin(),
             Phase::Survey(survey) => self.look_on(survey),
             Phase::Move(moves) => self.move_on(moves)?,
+            Phase::Holes(holes) => self.look_for_holes(holes)?,
         };
         self.done.more |= !matches!(phase, Phase::Idle);
         self.reclaimer.phase = phase;

@@ -66,6 +66,7 @@ impl Run<'_> {
         };
         self.reclaimer.judged.retain(|id, _| live.contains_key(id));
         self.reclaimer.lens.retain(|id, _| live.contains_key(id));
+        self.reclaimer.punched.retain(|id, _| live.contains_key(id));
         for id in live.keys().filter(|id| self.reclaimer.filled.remove(id)) {
             self.reclaimer.judged.insert(*id, Judged::Dense(live[id]));
         }
@@ -80,11 +81,12 @@ impl Run<'_> {
             small.contains(id) || (self.may_shrink(**id, **live) && !self.is_judged(**id, **live))
         });
         let dense: BTreeMap<u64, u64> = candidates.map(|(id, _)| (*id, 0)).collect();
-        if dense.is_empty() {
-            Phase::Idle
-        } else {
-            Phase::Survey(Survey { dense, small, shared: HashSet::new(), cursor: Cursor::Start })
+        // Holes take no room for copies.
+        let holes = if self.done.urgent || dense.is_empty() { self.begin_holes() } else { Phase::Idle };
+        if dense.is_empty() || !matches!(holes, Phase::Idle) {
+            return holes;
         }
+        Phase::Survey(Survey { dense, small, shared: HashSet::new(), cursor: Cursor::Start })
     }
 
     pub(super) fn look_on(&mut self, mut survey: Survey) -> Phase {
@@ -121,7 +123,7 @@ impl Run<'_> {
             let index = self.shared.index();
             chosen.map(|(id, _)| (id, index.liveness().of(id))).collect()
         };
-        if victims.is_empty() { Phase::Idle } else { Phase::Move(Moves::new(victims)) }
+        if victims.is_empty() { self.begin_holes() } else { Phase::Move(Moves::new(victims)) }
     }
 
     /// A first glance, which takes nothing off the disk for segments that are full and mostly alive.
@@ -136,7 +138,7 @@ impl Run<'_> {
     }
 
     /// One that cannot be opened is not asked for.
-    fn len(&mut self, id: u64) -> Option<u64> {
+    pub(super) fn len(&mut self, id: u64) -> Option<u64> {
         if let Some(len) = self.reclaimer.lens.get(&id) {
             return Some(*len);
         }

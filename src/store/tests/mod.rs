@@ -2,12 +2,14 @@
 
 mod backup;
 mod basics;
+mod churn;
 mod compact;
 mod concurrent;
 mod crashes;
 mod damage;
 mod faults;
 mod full_disk;
+mod holes;
 mod lost_files;
 mod lost_segments;
 mod many_versions;
