@@ -54,7 +54,12 @@ impl<'a> Reading<'a> {
                 read => return read,
             }
         }
-        Ok(Self { fs, segments: fs, store, index: Index::new(), start: Start::default() })
+        Ok(Self::from_start(fs, store))
+    }
+
+    /// A store of which nothing has been read.
+    pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
+        Self { fs, segments: fs, store, index: Index::new(), start: Start::default() }
     }
 
     /// Reads the checkpoint that covers the groups up to `covered`.

@@ -1,6 +1,7 @@
 //! Looking at all of a store without changing a byte of it: every file, every group behind a checkpoint that is kept, every
 //! extent of every version and of every part of an upload.
 
+mod account;
 mod objects;
 mod report;
 
@@ -76,8 +77,7 @@ fn lock(fs: &dyn Fs, report: &mut Report) -> Result<Option<Box<dyn Lock>>, Verif
 fn identify(fs: &dyn Fs, report: &mut Report) -> Result<Option<StoreId>, VerifyError> {
     match store_id(fs) {
         Ok(id) => return Ok(id),
-        Err(LogError::Damaged(damage)) => report.find(damage),
-        Err(error) => return Err(could_not_look(error)),
+        Err(error) => report.find(unless_newer(error, FileKind::Log.dir())?),
     }
     if let Some(header) = any_header(fs)? {
         return Ok(Some(header.store));
@@ -99,14 +99,12 @@ struct Verifier<'a> {
     progress: &'a mut dyn FnMut(Progress),
 }
 
-impl Verifier<'_> {
+impl<'a> Verifier<'a> {
     /// One index is held at a time: the older checkpoint is compared by its fingerprint.
     fn run(&mut self) -> Result<(), VerifyError> {
         self.check_files()?;
         self.step(Step::Metadata);
-        let mut damage = Vec::new();
-        let mut reading = Reading::from_newest(self.fs, self.store, &mut damage).map_err(could_not_look)?;
-        damage.into_iter().for_each(|damage| self.report.find(damage));
+        let mut reading = self.newest()?;
         let covered = reading.start.covered;
         let whole = self.replay(&mut reading)?;
         reading.missing_segments().map_err(could_not_look)?.into_iter().for_each(|d| self.report.find(d));
@@ -155,15 +153,25 @@ impl Verifier<'_> {
         }
     }
 
+    /// What the newest checkpoint that can be read holds; nothing where there is none.
+    fn newest(&mut self) -> Result<Reading<'a>, VerifyError> {
+        for covered in list_numbers(self.fs, FileKind::Checkpoint)?.into_iter().rev() {
+            match Reading::from_checkpoint(self.fs, self.store, covered) {
+                Ok(reading) => return Ok(reading),
+                Err(error) => self.report.find(unless_newer(error, &FileKind::Checkpoint.path(covered))?),
+            }
+        }
+        Ok(Reading::from_start(self.fs, self.store))
+    }
+
     /// Reads the log behind a checkpoint. Whether all of the index is known then.
     fn replay(&mut self, reading: &mut Reading<'_>) -> Result<bool, VerifyError> {
         let tail = match reading.replay() {
             Ok(tail) => tail,
-            Err(LogError::Damaged(damage)) => {
-                self.report.find(damage);
+            Err(error) => {
+                self.report.find(unless_newer(error, FileKind::Log.dir())?);
                 return Ok(false);
             }
-            Err(error) => return Err(could_not_look(error)),
         };
         if let Some(torn) = tail.torn {
             let what =
@@ -187,6 +195,7 @@ impl Verifier<'_> {
             }
             objects.check(&entries);
         }
+        objects.settle(index.liveness());
     }
 
     /// What the scrub found bad and is still referred to was found here, too, or it can be read again.
@@ -279,6 +288,14 @@ pub(super) fn as_damage(error: LogError, file: &str, offset: u64) -> Damage {
         LogError::DiskFull(error) | LogError::Io(error) => {
             Damage::new(file, offset, format!("it cannot be read: {error}"))
         }
+    }
+}
+
+/// What is wrong with the store; what only a newer siltstone can read is not.
+fn unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyError> {
+    match error {
+        LogError::Io(error) if error.kind() == io::ErrorKind::Unsupported => Err(VerifyError::Io(error)),
+        error => Ok(as_damage(error, file, 0)),
     }
 }
 

@@ -1,12 +1,16 @@
 //! What looking at a store finds, and what it must not take for damage. That every kind of damage is found is held from
 //! outside, in `tests/tools.rs`.
 
+use super::random::segments_of;
 use super::*;
 use crate::base::limits::PAGE_BYTES;
-use crate::format::{Entry, FileKind, LOCK, checkpoint_path, log_path, segment_path, unfinished};
+use crate::format::{
+    Entry, FileHeader, FileKind, GroupHeader, GroupKind, LOCK, UncheckedGroup, checkpoint_path, log_path,
+    segment_path, unfinished,
+};
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::fs::{Fs, ReadOnly};
-use crate::log::Journal;
+use crate::log::{Journal, LogError, Segment, write_log};
 use crate::store::reading::{Reading, store_id};
 use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError, Which};
 
@@ -275,4 +279,117 @@ fn progress_goes_through_all_steps_and_reaches_its_end() {
 
 fn list(fs: &SimFs, kind: FileKind) -> Vec<u64> {
     crate::log::list_numbers(fs, kind).unwrap()
+}
+
+/// Which bytes of a file mean something: those of headers, of groups without their padding, of extents that are wanted.
+fn meaningful(fs: &SimFs, path: &str, live: &[(u64, u64)]) -> Vec<Range<u64>> {
+    let bytes = fs.contents(path).unwrap();
+    let store = FileHeader::decode(&bytes).unwrap().store;
+    let (file, first) = (fs.open_read(path).unwrap(), 0..PAGE_BYTES);
+    let mut regions = vec![first];
+    let kind = FileHeader::decode(&bytes).unwrap().kind;
+    if kind == FileKind::Segment {
+        let segment = Segment { id: FileHeader::decode(&bytes).unwrap().number, file };
+        for (id, offset) in live.iter().filter(|(id, _)| *id == segment.id) {
+            let header = segment.extent(&store, *offset).unwrap();
+            assert_eq!((header.segment, header.offset), (*id, *offset));
+            regions.push(*offset..offset + header.extent_len());
+        }
+        regions.extend(segment.footer(&store).unwrap().map(|footer| footer.offset..bytes.len() as u64));
+        return regions;
+    }
+    let kind = if kind == FileKind::Log { GroupKind::Log } else { GroupKind::Checkpoint };
+    let mut at = PAGE_BYTES;
+    while let Some(Ok(group)) =
+        bytes.get(at as usize..).map(|rest| UncheckedGroup::decode(kind, &store, rest))
+    {
+        regions.push(at..at + GroupHeader::BYTES as u64 + group.body_len() as u64);
+        at += group.group_len();
+    }
+    regions
+}
+
+#[test]
+fn every_byte_that_means_something_is_missed_when_it_changes_and_no_other() {
+    let fs = SimFs::new();
+    let options = Options { segment_max_bytes: 200_000, log_file_max_bytes: 16_384, ..options() };
+    let store = open_with(&fs, options).unwrap();
+    store.create_bucket("photos", "admin").unwrap();
+    put(&store, "photos", "gone", &bytes(1, 3_000)).unwrap();
+    store.checkpoint().unwrap();
+    put(&store, "photos", "small", b"abc").unwrap();
+    for seed in 2..4 {
+        put(&store, "photos", "large", &bytes(seed, 66_000)).unwrap();
+    }
+    delete(&store, "photos", "gone", Selector::Current).unwrap();
+    store.close();
+    let extents = ["small", "large"]
+        .map(|key| store.find("photos", key, Selector::Current).unwrap().version.extents)
+        .concat();
+    let live: Vec<_> = extents.iter().map(|extent| (extent.segment, extent.offset)).collect();
+    drop(store);
+    nothing_found(&fs);
+    let mut flips = (0, 0);
+    for (path, len) in fs.files().into_iter().filter(|(path, _)| path.contains('/')) {
+        let regions = meaningful(&fs, &path, &live);
+        let inside = |at: &u64| regions.iter().any(|region| region.contains(at));
+        // The payload of the large object is taken in larger steps.
+        let step = |at: u64| if inside(&at) && !inside(&(at + 40_000)) { 7 } else { 211 };
+        let mut at = seed() % 7;
+        while at < len {
+            fs.damage(&path, at, 1 << (at % 8)).unwrap();
+            let findings = look(&fs).findings;
+            let found = findings.iter().any(|finding| finding.damage.file == path);
+            assert_eq!(found, inside(&at), "{path} at {at}: {findings:#?}");
+            if inside(&at) {
+                flips.0 += 1;
+            } else {
+                flips.1 += 1;
+            }
+            fs.damage(&path, at, 1 << (at % 8)).unwrap();
+            at += step(at);
+        }
+    }
+    println!("flips that mattered {}, that did not {}", flips.0, flips.1);
+    assert!(flips.0 > 1_000 && flips.1 > 100, "{flips:?}");
+    nothing_found(&fs);
+}
+
+/// Makes a log that says this of the segments of a store.
+fn with_log(fs: &SimFs, entries: &[Entry]) -> SimFs {
+    let copy = segments_of(fs);
+    copy.create_dir("meta").unwrap();
+    let store = store_id(fs).unwrap().unwrap();
+    let mut feed = |put: &mut dyn FnMut(&Entry) -> Result<(), LogError>| entries.iter().try_for_each(put);
+    write_log(&copy, store, Timestamp::from_millis(1), &mut feed, || Ok(())).unwrap();
+    copy
+}
+
+#[test]
+fn an_extent_that_belongs_to_two_who_do_not_share_it_is_found() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("photos", "admin").unwrap();
+    put(&store, "photos", "k", b"abc").unwrap();
+    let (bucket, record) = (store.bucket("photos").unwrap(), find_record(&store, "k"));
+    drop(store);
+    let version = |id, shared| {
+        let mut record = VersionRecord { id: VersionId(id), null: false, ..record.clone() };
+        record.extents.iter_mut().for_each(|extent| extent.shared = shared);
+        Entry::VersionPut { bucket: bucket.id, key: b"k".to_vec(), record }
+    };
+    let look = |one, two| {
+        let entries = [Entry::BucketPut(bucket.clone()), version(5, one), version(6, two)];
+        look(&with_log(&fs, &entries)).findings
+    };
+    assert_eq!(look(true, true), []);
+    for (one, two) in [(false, false), (false, true)] {
+        let found = look(one, two);
+        let here = found.iter().find(|finding| finding.damage.what.contains("not all of them say")).unwrap();
+        assert_eq!(here.damage.offset, record.extents[0].offset);
+    }
+}
+
+fn find_record(store: &Store, key: &str) -> VersionRecord {
+    store.find("photos", key, Selector::Current).unwrap().version
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::format::{Entry, ExtentRef, StoreId, segment_path};
 use crate::fs::Fs;
+use crate::index::Liveness;
 use crate::log::{Damage, Segment};
+use crate::store::verify::account::Account;
 use crate::store::verify::{Finding, Owner, Progress, Report, Step, Which, as_damage};
 use crate::store::{extents, text};
 
@@ -23,6 +25,7 @@ pub(super) struct Objects<'a> {
     segment: Option<(u64, Result<Arc<Segment>, String>)>,
     /// What was found in the extents that several share: each is read once, and found to be damaged for each of them.
     shared: HashMap<ExtentRef, Vec<Damage>>,
+    account: Account,
 }
 
 #[derive(Default)]
@@ -56,6 +59,7 @@ impl<'a> Objects<'a> {
             bucket: Bucket::default(),
             segment: None,
             shared: HashMap::new(),
+            account: Account::default(),
         }
     }
 
@@ -82,7 +86,13 @@ impl<'a> Objects<'a> {
         extents.iter().for_each(|owned| self.check_owned(owned));
     }
 
+    /// Compares all that was referred to with what the index counts as live.
+    pub(super) fn settle(self, liveness: &Liveness) {
+        self.account.settle(liveness).into_iter().for_each(|damage| self.report.find(damage));
+    }
+
     fn check_owned(&mut self, owned: &Owned<'_>) {
+        self.account.add(&owned.extent);
         let whole = ExtentRef { skip: 0, take: owned.extent.payload_len, ..owned.extent };
         let damage = match self.shared.get(&whole) {
             Some(known) => known.clone(),

@@ -1,0 +1,59 @@
+//! The account of live bytes: what versions and parts refer to, added up anew, and compared with what the index counts.
+
+use std::collections::BTreeMap;
+
+use crate::format::{ExtentHeader, ExtentRef, segment_path};
+use crate::index::Liveness;
+use crate::log::Damage;
+
+/// All extents that are referred to.
+#[derive(Default)]
+pub(super) struct Account(Vec<Place>);
+
+/// Header, payload and block table of an extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    segment: u64,
+    offset: u64,
+    len: u64,
+    shared: bool,
+}
+
+impl Account {
+    pub(super) fn add(&mut self, extent: &ExtentRef) {
+        let ExtentRef { segment, offset, shared, .. } = *extent;
+        let payload_len = u64::from(extent.payload_len);
+        let len = ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len);
+        self.0.push(Place { segment, offset, len, shared });
+    }
+
+    /// Extents that belong to several who do not say so, or lie over each other, and segments of which the index counts
+    /// something else as live.
+    pub(super) fn settle(mut self, liveness: &Liveness) -> Vec<Damage> {
+        self.0.sort_unstable();
+        self.0.dedup_by(|again, place| place.shared && again == place);
+        let mut damage: Vec<_> = self.0.windows(2).filter_map(|pair| conflict(pair[0], pair[1])).collect();
+        let mut live: BTreeMap<u64, (u64, u64)> =
+            liveness.iter().map(|(id, bytes)| (id, (bytes, 0))).collect();
+        self.0.iter().for_each(|place| live.entry(place.segment).or_default().1 += place.len);
+        let differs = |(id, (counted, found)): (u64, (u64, u64))| {
+            let what = format!("{found} bytes of it are referred to, and {counted} are counted as live");
+            (counted != found).then(|| Damage::new(segment_path(id), 0, what))
+        };
+        damage.extend(live.into_iter().filter_map(differs));
+        damage
+    }
+}
+
+fn conflict(one: Place, next: Place) -> Option<Damage> {
+    if one.segment != next.segment || one.offset + one.len <= next.offset {
+        return None;
+    }
+    let what = match one.offset == next.offset && one.len == next.len {
+        true => {
+            "several versions or parts refer to the extent, and not all of them say that it is shared".into()
+        }
+        false => format!("the extent reaches into the one at offset {}", next.offset),
+    };
+    Some(Damage::new(segment_path(one.segment), one.offset, what))
+}
