@@ -9,6 +9,7 @@ mod outcome;
 mod progress;
 mod rebuild;
 mod show;
+mod stats;
 mod undelete;
 mod verify;
 
@@ -101,6 +102,9 @@ enum Command {
     /// Put a load on a running S3 server and say what it does under it
     #[command(after_help = bench::HELP)]
     Bench(bench::Arguments),
+    /// Tell what is stored and what space it takes up, also while a server uses it
+    #[command(after_help = stats::HELP)]
+    Stats(stats::Arguments),
     /// Make the metadata log anew from the segments
     #[command(after_help = rebuild::HELP)]
     Rebuild(rebuild::Arguments),
@@ -125,6 +129,7 @@ fn main() -> ExitCode {
         Command::Restore { from } => backup::restore(&line.data_dir, &from, line.json, &mut out),
         Command::Undelete(arguments) => undelete::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, line.json, &mut out),
+        Command::Stats(arguments) => stats::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),

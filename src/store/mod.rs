@@ -24,6 +24,7 @@ mod shared;
 mod sources;
 mod stale;
 mod stamps;
+pub mod stats;
 pub mod undelete;
 pub mod verify;
 mod writer;
@@ -51,6 +52,7 @@ pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
 pub use scrub::Scrubbed;
+pub use stats::stats;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 

@@ -1,0 +1,195 @@
+//! What a store holds and what that costs, told without changing a byte of it, and also while a server uses it.
+
+mod tally;
+
+use std::io;
+
+pub use tally::{Age, BucketTotal, Count, KeySize, SizeClass, Tally};
+
+use thiserror::Error;
+
+use crate::base::{Clock, Timestamp};
+use crate::format::{FileKind, StoreId};
+use crate::fs::{Fs, ReadOnly};
+use crate::index::{Cursor, Index};
+use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
+use crate::store::reading::{Reading, store_id};
+
+/// Keys that are taken out of the index at once.
+const KEYS_AT_ONCE: usize = 4096;
+/// So often a store is read again when a server has changed it meanwhile.
+const ATTEMPTS_MAX: usize = 5;
+
+/// All that is told.
+#[derive(Debug, Clone)]
+pub struct Stats {
+    /// The sequence of the last group that was read.
+    pub sequence: u64,
+    /// Buckets.
+    pub buckets: u64,
+    /// What is in them.
+    pub tally: Tally,
+    /// The segments, by id.
+    pub segments: Vec<SegmentStats>,
+    /// The files of the log: how many, their bytes, and what they take up on the disk.
+    pub log: FileStats,
+    /// The checkpoints likewise.
+    pub checkpoints: FileStats,
+    /// When the newest checkpoint was made.
+    pub newest_checkpoint: Option<Timestamp>,
+    /// Groups behind the newest checkpoint: what a start reads beside it.
+    pub groups_behind: u64,
+    /// What keeps this from being all.
+    pub damage: Vec<Damage>,
+}
+
+/// A segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentStats {
+    /// Its id.
+    pub id: u64,
+    /// Bytes from its start to its end.
+    pub len: u64,
+    /// Bytes that it takes up on the disk: without holes, with room set aside.
+    pub on_disk: u64,
+    /// Bytes of extents that versions and parts refer to.
+    pub live: u64,
+    /// Whether it is sealed.
+    pub sealed: bool,
+}
+
+/// Files of a kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileStats {
+    /// How many.
+    pub files: u64,
+    /// Bytes from start to end.
+    pub len: u64,
+    /// Bytes that they take up on the disk.
+    pub on_disk: u64,
+}
+
+/// Why nothing can be told.
+#[derive(Debug, Error)]
+pub enum StatsError {
+    /// There is no store.
+    #[error("there is no store in it: no segment, no log and no checkpoint")]
+    NotAStore,
+    /// The metadata cannot be read at all.
+    #[error("{0}: look at the store with verify")]
+    Damaged(Damage),
+    /// The disk failed.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+impl From<LogError> for StatsError {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Damaged(damage) => Self::Damaged(damage),
+            LogError::DiskFull(error) | LogError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+impl From<io::Error> for StatsError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Stats {
+    /// Bytes of extents that are wanted.
+    pub fn live_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.live).sum()
+    }
+
+    /// Bytes that all files take up on the disk.
+    pub fn on_disk(&self) -> u64 {
+        let segments: u64 = self.segments.iter().map(|segment| segment.on_disk).sum();
+        segments + self.log.on_disk + self.checkpoints.on_disk
+    }
+
+    /// How many bytes of disk a live byte costs; none where there is no live byte.
+    pub fn amplification(&self) -> Option<f64> {
+        let live = self.live_bytes();
+        (live > 0).then(|| self.on_disk() as f64 / live as f64)
+    }
+}
+
+/// Reads the metadata of the store in `fs`, of which the `top` largest keys and buckets are named. A server may use the store:
+/// then this is what it held at some moment. Nothing is written, and nothing is locked.
+///
+/// # Errors
+/// When there is no store, or nothing of its metadata can be read.
+pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsError> {
+    let guarded = ReadOnly::new(fs);
+    if any_header(&guarded)?.is_none() {
+        return Err(StatsError::NotAStore);
+    }
+    let mut attempt = 1;
+    loop {
+        // While a server writes, the end of the log may look damaged, and files may go: then it is another one a moment later.
+        match read(&guarded, clock.now(), top) {
+            Ok(stats) if stats.damage.is_empty() || attempt == ATTEMPTS_MAX => return Ok(stats),
+            Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
+            _ => attempt += 1,
+        }
+    }
+}
+
+fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
+    let store = store_id(fs)?.ok_or(StatsError::NotAStore)?;
+    let mut damage = Vec::new();
+    let mut reading = Reading::from_newest(fs, store, &mut damage)?;
+    let covered = reading.start.covered;
+    let tail = reading.replay()?;
+    damage.extend(tail.damage);
+    damage.extend(reading.missing_segments()?);
+    let index = reading.index;
+    let newest_checkpoint = match covered {
+        0 => None,
+        covered => Some(open_file(fs, FileKind::Checkpoint, covered, Some(store))?.1.created),
+    };
+    let mut tally = Tally::new(now, top);
+    let mut cursor = Cursor::Start;
+    loop {
+        let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
+        if entries.is_empty() {
+            break;
+        }
+        tally.take(&entries);
+    }
+    Ok(Stats {
+        sequence: tail.sequence - 1,
+        buckets: index.bucket_count(),
+        tally: tally.finish(),
+        segments: segments(fs, store, &index)?,
+        log: files(fs, FileKind::Log)?,
+        checkpoints: files(fs, FileKind::Checkpoint)?,
+        newest_checkpoint,
+        groups_behind: tail.sequence - 1 - covered.min(tail.sequence - 1),
+        damage,
+    })
+}
+
+fn segments(fs: &dyn Fs, store: StoreId, index: &Index) -> Result<Vec<SegmentStats>, StatsError> {
+    let segment = |id| {
+        let segment = Segment::open(fs, store, id)?;
+        let sealed = !matches!(segment.footer(&store), Ok(None));
+        let (len, on_disk) = (segment.file.len()?, segment.file.usage()?.allocated_bytes);
+        Ok(SegmentStats { id, len, on_disk, live: index.liveness().of(id), sealed })
+    };
+    list_numbers(fs, FileKind::Segment)?.into_iter().map(segment).collect()
+}
+
+fn files(fs: &dyn Fs, kind: FileKind) -> Result<FileStats, StatsError> {
+    let mut stats = FileStats::default();
+    for number in list_numbers(fs, kind)? {
+        let file = fs.open_read(&kind.path(number))?;
+        stats.files += 1;
+        stats.len += file.len()?;
+        stats.on_disk += file.usage()?.allocated_bytes;
+    }
+    Ok(stats)
+}

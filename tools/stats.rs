@@ -1,0 +1,157 @@
+//! The command `stats`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
+use siltstone::base::SystemClock;
+use siltstone::format::FileKind;
+use siltstone::fs::OsFs;
+use siltstone::store;
+use siltstone::store::stats::{
+    Age, BucketTotal, Count, FileStats, KeySize, SegmentStats, SizeClass, Stats, Tally,
+};
+
+use crate::outcome::{Failure, Outcome};
+use crate::show;
+
+pub(crate) const HELP: &str = "\
+Reads the metadata and tells how many objects, versions, delete markers and uploads there are, of which sizes and ages, and what they
+take up on the disk: live and dead bytes by segment, bytes of disk for each live byte, the log and its checkpoints. Nothing is
+written or locked: beside a running server this is what it held a moment ago.
+
+Examples:
+  siltstone-tools stats
+  siltstone-tools --data-dir /srv/objects stats --top 50
+      With the 50 largest buckets and keys.
+  siltstone-tools --data-dir /srv/objects --json stats | jq .space.amplification
+
+Exit status:
+  0  this is all
+  1  something is damaged, so that this may not be all
+  2  could not look: no store there, or wrong arguments";
+
+/// What may be asked for.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// How many of the largest buckets and keys to name
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+/// Tells what a store holds and what that costs.
+pub(crate) fn run(
+    data_dir: &Path,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let stats = store::stats(&OsFs::new(data_dir), &SystemClock, arguments.top);
+    let stats = stats.map_err(|error| Failure::look(data_dir.display(), error))?;
+    if json { show::json(out, &describe(&stats)) } else { write_text(&stats, out) }?;
+    Ok(if stats.damage.is_empty() { Outcome::Well } else { Outcome::Findings })
+}
+
+fn write_text(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
+    let Tally { objects, noncurrent, delete_markers, uploads, parts, .. } = &stats.tally;
+    stats.damage.iter().try_for_each(|damage| writeln!(out, "damage: {damage}"))?;
+    writeln!(out, "buckets: {}", stats.buckets)?;
+    writeln!(out, "objects: {} with {} bytes", objects.count, objects.bytes)?;
+    writeln!(out, "older versions: {} with {} bytes", noncurrent.count, noncurrent.bytes)?;
+    writeln!(out, "delete markers: {delete_markers}")?;
+    writeln!(out, "uploads in progress: {uploads} with {} parts of {} bytes", parts.count, parts.bytes)?;
+    for SizeClass { up_to, of } in stats.tally.sizes.iter().filter(|class| class.of.count > 0) {
+        let bound = up_to.map_or("larger".into(), |up_to| format!("up to {up_to} bytes"));
+        writeln!(out, "size {bound}: {} objects, {} bytes", of.count, of.bytes)?;
+    }
+    for Age { up_to_secs, of } in stats.tally.ages.iter().filter(|class| class.of.count > 0) {
+        let bound = up_to_secs.map_or("more".into(), |secs| format!("up to {} hours", secs / 3600));
+        writeln!(out, "age {bound}: {} objects, {} bytes", of.count, of.bytes)?;
+    }
+    for BucketTotal { bytes, versions, name } in &stats.tally.largest_buckets {
+        writeln!(out, "bucket {name}: {bytes} bytes in {versions} versions")?;
+    }
+    for KeySize { bytes, bucket, key } in &stats.tally.largest_keys {
+        writeln!(out, "key {key:?} of bucket {bucket}: {bytes} bytes")?;
+    }
+    write_space(stats, out)
+}
+
+fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
+    for SegmentStats { id, len, on_disk, live, sealed } in &stats.segments {
+        let state = if *sealed { "sealed" } else { "in use" };
+        writeln!(
+            out,
+            "{}: {live} live of {len} bytes, {on_disk} on disk, {state}",
+            FileKind::Segment.path(*id)
+        )?;
+    }
+    for (name, FileStats { files, len, on_disk }) in [("log", stats.log), ("checkpoints", stats.checkpoints)]
+    {
+        writeln!(out, "{name}: {files} files with {len} bytes, {on_disk} on disk")?;
+    }
+    match stats.newest_checkpoint {
+        Some(made) => writeln!(out, "newest checkpoint: of {made}, {} groups ago", stats.groups_behind)?,
+        None => writeln!(out, "newest checkpoint: none, {} groups in the log", stats.groups_behind)?,
+    }
+    let cost = stats.amplification().map_or("none".into(), |cost| format!("{cost:.2}"));
+    writeln!(
+        out,
+        "space: {} live bytes, {} on disk, bytes of disk for each live byte {cost}",
+        stats.live_bytes(),
+        stats.on_disk()
+    )
+}
+
+fn describe(stats: &Stats) -> Value {
+    let tally = &stats.tally;
+    json!({
+        "sequence": stats.sequence,
+        "buckets": stats.buckets,
+        "objects": count(tally.objects),
+        "noncurrent": count(tally.noncurrent),
+        "delete_markers": tally.delete_markers,
+        "uploads": tally.uploads,
+        "parts": count(tally.parts),
+        "sizes": tally.sizes.iter().map(|class| json!({ "up_to": class.up_to, "of": count(class.of) })).collect::<Value>(),
+        "ages": tally.ages.iter().map(|class| json!({ "up_to_secs": class.up_to_secs, "of": count(class.of) })).collect::<Value>(),
+        "largest_buckets": tally.largest_buckets.iter().map(bucket).collect::<Value>(),
+        "largest_keys": tally.largest_keys.iter().map(key).collect::<Value>(),
+        "space": {
+            "live": stats.live_bytes(),
+            "on_disk": stats.on_disk(),
+            "amplification": stats.amplification(),
+        },
+        "segments": stats.segments.iter().map(segment).collect::<Value>(),
+        "log": files(stats.log),
+        "checkpoints": files(stats.checkpoints),
+        "newest_checkpoint": stats.newest_checkpoint.map(|made| made.to_string()),
+        "groups_behind": stats.groups_behind,
+        "damage": stats.damage.iter().map(show::damage).collect::<Value>(),
+    })
+}
+
+fn count(of: Count) -> Value {
+    json!({ "count": of.count, "bytes": of.bytes })
+}
+
+fn bucket(total: &BucketTotal) -> Value {
+    let BucketTotal { bytes, versions, name } = total;
+    json!({ "name": name, "bytes": bytes, "versions": versions })
+}
+
+fn key(size: &KeySize) -> Value {
+    let KeySize { bytes, bucket, key } = size;
+    json!({ "bucket": bucket, "key": key, "bytes": bytes })
+}
+
+fn segment(stats: &SegmentStats) -> Value {
+    let SegmentStats { id, len, on_disk, live, sealed } = stats;
+    json!({ "file": FileKind::Segment.path(*id), "len": len, "on_disk": on_disk, "live": live, "sealed": sealed })
+}
+
+fn files(stats: FileStats) -> Value {
+    let FileStats { files, len, on_disk } = stats;
+    json!({ "files": files, "len": len, "on_disk": on_disk })
+}
