@@ -6,7 +6,7 @@ use super::report::BackupError;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{BackupCurrent, BackupSlot, FileKind, LOCK, unfinished};
 use crate::fs::{Below, File, Fs, Lock};
-use crate::log::{Damage, LogError, Segment};
+use crate::log::{Damage, Segment};
 
 /// A longer file does not name a slot.
 const CURRENT_LEN_MAX: u64 = 1024;
@@ -138,8 +138,13 @@ fn read_current(target: &dyn Fs) -> Result<Option<BackupCurrent>, BackupError> {
     };
     let mut bytes = vec![0; file.len()?.min(CURRENT_LEN_MAX) as usize];
     file.read_exact_at(&mut bytes, 0)?;
-    let damaged = |error| LogError::from(Damage::new(path, 0, format!("the name of the slot: {error}")));
-    Ok(Some(BackupCurrent::decode(&bytes).map_err(damaged)?))
+    match BackupCurrent::decode(&bytes) {
+        Ok(current) => Ok(Some(current)),
+        Err(error) if error.is_newer() => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, format!("{path}: {error}")).into())
+        }
+        Err(error) => Err(Damage::new(path, 0, format!("the name of the slot: {error}")).into()),
+    }
 }
 
 /// Whether a file is a copy of a segment that is sealed: its length, header and footer are the same. An id may be given anew

@@ -354,6 +354,12 @@ fn a_damaged_backup_is_told() {
     target.damage(&format!("{slot}/{}", segment_path(extent.segment)), extent.offset + 100, 1).unwrap();
     let (report, _) = try_restore(&target).unwrap();
     assert_eq!(report.findings.len(), 1);
+    // A newer version of the line is no damage.
+    target.overwrite(BackupCurrent::PATH, 17, b"2").unwrap();
+    assert!(
+        matches!(try_restore(&target), Err(BackupError::Io(error)) if error.to_string().contains("newer"))
+    );
+    target.overwrite(BackupCurrent::PATH, 17, b"1").unwrap();
     target.damage(BackupCurrent::PATH, 30, 1).unwrap();
     assert!(matches!(try_restore(&target), Err(BackupError::Damaged(_))));
     assert!(matches!(try_backup(&fs, &target, BackupOptions::default()), Err(BackupError::Damaged(_))));
