@@ -71,6 +71,10 @@ fn segments_are_printed_extent_by_extent_with_what_they_are() {
             keys.push(extent["descriptor"]["key"].as_str().unwrap().to_owned());
         }
     }
+    let records = dump(&fixture, &segment_path(fixture.small.segment)).1;
+    let small = &of_kind(&records, "extent")[0]["descriptor"];
+    assert_eq!((small["purpose"].as_str(), small["owner"].as_str()), (Some("object record"), Some("admin")));
+    assert_eq!((&small["sources"], small["record"]["size"].as_u64()), (&Value::from(vec![0; 0]), Some(11)));
     keys.sort_unstable();
     let mut expected = vec!["film"];
     expected.extend(["large"; 10]);
