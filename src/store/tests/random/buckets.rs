@@ -1,6 +1,6 @@
 //! Steps that make, change, empty and delete buckets.
 
-use super::steps::{Run, agreed};
+use super::steps::Run;
 use super::world::{Bucket, Object};
 use super::*;
 
@@ -12,7 +12,7 @@ impl Run {
             Err(_) => Ok(()),
         };
         let owner = *self.draw.of(&["admin", "other"]);
-        let Some(info) = agreed(self.store().create_bucket(name, owner), expected) else {
+        let Some(info) = self.agreed(self.store().create_bucket(name, owner), expected) else {
             return;
         };
         self.fresh(info.id);
@@ -31,7 +31,7 @@ impl Run {
             true => Ok(()),
             false => Err(StoreError::BucketNotEmpty),
         });
-        if agreed(self.store().delete_bucket(name), expected).is_some() {
+        if self.agreed(self.store().delete_bucket(name), expected).is_some() {
             let bucket = self.world.buckets.remove(name).expect("it was found");
             let ended = bucket.uploads.into_keys().map(|(key, id)| (name.to_owned(), key, id));
             self.ended.extend(ended);
@@ -41,7 +41,7 @@ impl Run {
     pub(super) fn set_versioning(&mut self, name: &str, versioning: Versioning) {
         println!("{name} becomes {versioning:?}");
         let expected = self.world.bucket(name).map(|_| ());
-        if agreed(self.store().set_versioning(name, versioning), expected).is_some() {
+        if self.agreed(self.store().set_versioning(name, versioning), expected).is_some() {
             self.world.bucket_mut(name).info.versioning = versioning;
         }
     }

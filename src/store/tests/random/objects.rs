@@ -1,6 +1,6 @@
 //! Steps that put, copy, tag and delete objects.
 
-use super::steps::{Known, Run, agreed};
+use super::steps::{Known, Run};
 use super::world::Object;
 use super::*;
 
@@ -70,7 +70,7 @@ impl Run {
         let commit = self.commit(&bytes, condition);
         println!("put {bucket}/{key}, {} bytes, {:?}", bytes.len(), commit.condition);
         let answered = self.write_object(bucket, key, &bytes, commit.clone());
-        if let Some(written) = agreed(answered, expected) {
+        if let Some(written) = self.written(answered, expected) {
             self.was_put(bucket, key, commit, bytes, written, None);
         }
     }
@@ -147,7 +147,8 @@ impl Run {
         let answered = self.store().delete(bucket, deletions.to_vec());
         let expected = self.world.bucket(bucket).map(|_| ());
         let now = self.clock.now();
-        for (deletion, answered) in deletions.iter().zip(agreed(answered, expected).unwrap_or_default()) {
+        for (deletion, answered) in deletions.iter().zip(self.agreed(answered, expected).unwrap_or_default())
+        {
             let expected = self.world.bucket_mut(bucket).delete(deletion, now, &answered);
             assert_eq!(answered, expected, "{deletion:?}");
             if let (Selector::Current, Ok(Deleted { version: Some(VersionRef::Id(id)), .. })) =
@@ -210,7 +211,7 @@ impl Run {
         let made = source.version.upload.clone().filter(|_| whole);
         let parts = made.map(|made| Assembly { upload: UploadId::NONE, ..made });
         let answered = self.store().copy(source, bucket, key, commit.clone());
-        if let Some(written) = agreed(answered, expected) {
+        if let Some(written) = self.written(answered, expected) {
             self.was_put(bucket, key, commit, bytes, written, parts);
         }
     }
@@ -222,7 +223,7 @@ impl Run {
         println!("copy {from}, which is gone, to {bucket}/{key}");
         let source = CopySource { bucket: id, key: from, range: 0..version.size, version };
         let expected = self.world.bucket(bucket).and(Err(StoreError::NoSuchVersion));
-        agreed(self.store().copy(source, bucket, key, commit_of(b"")), expected);
+        self.written(self.store().copy(source, bucket, key, commit_of(b"")), expected);
     }
 
     pub(super) fn set_tags(&mut self, bucket: &str) {
@@ -233,7 +234,9 @@ impl Run {
         println!("tag {bucket}/{key} {} {tags:?}", object.named());
         let version =
             self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
-        self.store().set_tags(bucket, &key, version, tags.clone()).expect("it is there");
+        if self.agreed(self.store().set_tags(bucket, &key, version, tags.clone()), Ok(())).is_none() {
+            return;
+        }
         let versions = self.world.bucket_mut(bucket).keys.get_mut(&key).expect("it is there");
         let tagged = versions.iter_mut().find(|version| version.record.id == object.record.id);
         tagged.expect("it is there").record.tags = tags;
@@ -253,6 +256,6 @@ impl Run {
         println!("tag {bucket}/{key}, which is gone");
         let there = self.world.bucket(bucket);
         let expected = there.map(|_| ()).and(Err(StoreError::NoSuchVersion));
-        agreed(self.store().set_tags(bucket, &key, version, tags), expected);
+        self.agreed(self.store().set_tags(bucket, &key, version, tags), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! What a log holds that is made from the segments alone: everything that is there, and beside it nothing but what once was.
 
 use super::steps::{Run, bare};
-use super::world::{Bucket, Pending};
+use super::world::{Bucket, Object, Pending};
 use super::*;
 use crate::store::rebuild::{RebuildOptions, Rebuilt};
 use crate::store::verify::{Owner, Which};
@@ -45,7 +45,9 @@ impl Run {
     fn is_there(&self, Owner { bucket, key, which }: &Owner) -> bool {
         let Ok(bucket) = self.world.bucket(bucket) else { return false };
         match which {
-            Which::Version { id, .. } => bucket.versions(key).iter().any(|object| object.record.id == *id),
+            Which::Version { id, .. } => {
+                bucket.versions(key).iter().any(|object| object.record.id == *id && !object.is_of_no_part())
+            }
             Which::Part { upload, number } => {
                 let pending = bucket.uploads.get(&(key.clone(), *upload));
                 pending.is_some_and(|pending| pending.parts.contains_key(number))
@@ -54,7 +56,8 @@ impl Run {
     }
 
     fn check_rebuilt_bucket(&self, store: &Store, name: &str, bucket: &Bucket) {
-        let objects = || bucket.all().filter(|(_, object)| !object.record.delete_marker);
+        let restored = |object: &Object| !object.record.delete_marker && !object.is_of_no_part();
+        let objects = || bucket.all().filter(|(_, object)| restored(object));
         let parts = bucket.uploads.values().any(|pending| !pending.parts.is_empty());
         if objects().next().is_none() && !parts {
             return;

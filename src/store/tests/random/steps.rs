@@ -1,10 +1,12 @@
 //! The steps: each is done to the store and to the world, and what the store answers is what the world expects.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use super::checks::check;
 use super::world::World;
 use super::*;
+use crate::fs::Fs as _;
 
 /// A version as it was once: its bucket's id, its key, its record.
 pub(super) type Known = (u64, String, VersionRecord);
@@ -25,26 +27,25 @@ pub(super) struct Run {
     pub(super) replaced: Vec<(UploadId, PartRecord)>,
     /// The ids of all versions that were ever acknowledged.
     pub(super) acknowledged: HashSet<VersionId>,
+    pub(super) room: Room,
+    /// How much was refused because there was no room.
+    pub(super) refused: Cell<u64>,
+}
+
+/// How much room the disk has, and so what may be refused for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// For everything.
+    Plenty,
+    /// For the log, but not for what objects must leave free.
+    Kept,
+    /// For little or nothing.
+    None,
 }
 
 fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: Options) -> Store {
     Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options)
         .expect("the store opens")
-}
-
-/// What the store answered, where the world expects it to be done.
-pub(super) fn agreed<T: std::fmt::Debug>(
-    answered: Result<T, StoreError>,
-    expected: Result<(), StoreError>,
-) -> Option<T> {
-    match (answered, expected) {
-        (Ok(done), Ok(())) => Some(done),
-        (Err(error), Err(refusal)) => {
-            assert_eq!(error, refusal);
-            None
-        }
-        (answered, expected) => panic!("answered {answered:?}, expected {expected:?}"),
-    }
 }
 
 /// A part as it is compared: without what tells where it lies.
@@ -59,9 +60,22 @@ impl Run {
         let store = Some(open_at(&fs, &clock, options));
         let (draw, world) = (Draw(SeededEntropy::new(seed)), World::default());
         let (known, ended, replaced) = (vec![], vec![], vec![]);
-        let acknowledged = HashSet::new();
-        let mut run =
-            Self { draw, clock, options, fs, store, world, last: 0, known, ended, replaced, acknowledged };
+        let (acknowledged, room, refused) = (HashSet::new(), Room::Plenty, Cell::new(0));
+        let mut run = Self {
+            draw,
+            clock,
+            options,
+            fs,
+            store,
+            world,
+            last: 0,
+            known,
+            ended,
+            replaced,
+            acknowledged,
+            room,
+            refused,
+        };
         for (name, versioning) in BUCKETS {
             run.create_bucket(name);
             run.set_versioning(name, *versioning);
@@ -75,6 +89,41 @@ impl Run {
 
     pub(super) fn check(&self) {
         check(self.store(), &self.world, &self.draw);
+    }
+
+    /// What the store answered, where the world expects it to be done.
+    pub(super) fn agreed<T: std::fmt::Debug>(
+        &self,
+        answered: Result<T, StoreError>,
+        expected: Result<(), StoreError>,
+    ) -> Option<T> {
+        match (answered, expected) {
+            (Err(StoreError::DiskFull), _) if self.room == Room::None => self.count_refused(),
+            (Ok(done), Ok(())) => Some(done),
+            (Err(error), Err(refusal)) => {
+                assert_eq!(error, refusal);
+                None
+            }
+            (answered, expected) => panic!("answered {answered:?}, expected {expected:?}"),
+        }
+    }
+
+    /// The same of what is refused as soon as no more than the room that is kept is left.
+    pub(super) fn written<T: std::fmt::Debug>(
+        &self,
+        answered: Result<T, StoreError>,
+        expected: Result<(), StoreError>,
+    ) -> Option<T> {
+        match answered {
+            Err(StoreError::DiskFull) if self.room == Room::Kept => self.count_refused(),
+            answered => self.agreed(answered, expected),
+        }
+    }
+
+    fn count_refused<T>(&self) -> Option<T> {
+        println!("there is no room");
+        self.refused.set(self.refused.get() + 1);
+        None
     }
 
     /// Ends the store and opens it again; what can be seen is the same, to the last extent.
@@ -110,15 +159,36 @@ impl Run {
             180..185 => self.delete_bucket(bucket),
             185..187 => self.change_versioning(bucket),
             187..189 => self.empty(bucket),
-            189..192 => self.reclaim(),
-            192..195 => self.store().checkpoint().expect("the disk is good"),
+            189..191 => self.reclaim(),
+            191..193 => drop(self.written(self.store().checkpoint(), Ok(()))),
+            193..195 => self.fill_the_disk(),
             _ => self.restart(Restart::drawn(&self.draw)),
         }
     }
 
     fn reclaim(&self) {
         println!("reclaim");
-        reclaim_all(self.store()).expect("the disk is good");
+        self.written(reclaim_all(self.store()), Ok(()));
+    }
+
+    /// Goes on for some steps on a disk that has no room left, or no more than is kept; then there is room again.
+    fn fill_the_disk(&mut self) {
+        if self.room != Room::Plenty {
+            return println!("it is full already");
+        }
+        self.room = *self.draw.of(&[Room::Kept, Room::None]);
+        let kept = if self.room == Room::Kept { self.options.keep_free_bytes } else { 0 };
+        let left = kept + self.draw.below(40_000);
+        println!("{left} bytes are left");
+        let space = self.fs.space().expect("it can be told");
+        self.fs.set_capacity(space.total_bytes - space.free_bytes + left);
+        for _ in 0..1 + self.draw.below(15) {
+            print!("in a narrow place: ");
+            self.step();
+        }
+        self.check();
+        self.fs.set_capacity(space.total_bytes);
+        self.room = Room::Plenty;
     }
 
     /// The clock goes on, stands, and is set back.

@@ -1,6 +1,6 @@
 //! Steps of multipart uploads.
 
-use super::steps::{Run, agreed, bare};
+use super::steps::{Run, bare};
 use super::world::Pending;
 use super::*;
 
@@ -15,7 +15,7 @@ impl Run {
             tags: self.tags(),
         };
         let expected = self.world.bucket(bucket).map(|_| ());
-        let Some(record) = agreed(self.store().create_upload(bucket, key, new.clone()), expected) else {
+        let Some(record) = self.agreed(self.store().create_upload(bucket, key, new.clone()), expected) else {
             return;
         };
         self.fresh(record.id.0);
@@ -52,8 +52,19 @@ impl Run {
     pub(super) fn put_part(&mut self, bucket: &str, key: &str, id: UploadId) {
         let (number, bytes) = (1 + self.draw.below(4) as u32, self.bytes());
         println!("put part {number} of {bucket}/{key} {id}, {} bytes", bytes.len());
-        let answered = self.write_part(bucket, key, id, number, &bytes);
-        self.part_was_put(bucket, key, id, number, bytes, answered);
+        let checksum = self.checksum_of_part(&bytes);
+        let answered = self.write_part(bucket, key, id, number, (&bytes, checksum.clone()));
+        self.part_was_put(bucket, key, id, number, (bytes, checksum), answered);
+    }
+
+    fn checksum_of_part(&self, bytes: &[u8]) -> Option<Checksum> {
+        let kind = ChecksumType::FullObject;
+        let (algorithm, value) = match self.draw.below(3) {
+            0 => return None,
+            1 => (ChecksumAlgorithm::Crc32c, crc32fast::hash(bytes).to_be_bytes().to_vec()),
+            _ => (ChecksumAlgorithm::Sha1, [Md5::of(bytes).as_slice(), b"more"].concat()),
+        };
+        Some(Checksum { algorithm, kind, parts: 0, value })
     }
 
     pub(super) fn write_part(
@@ -62,12 +73,12 @@ impl Run {
         key: &str,
         id: UploadId,
         number: u32,
-        all: &[u8],
+        (all, checksum): (&[u8], Option<Checksum>),
     ) -> Result<PartRecord, StoreError> {
         let announced = self.draw.one_in(2).then_some(all.len() as u64);
         let mut writer = self.store().part_writer(bucket, key, id, number, announced)?;
         all.chunks(90_001).try_for_each(|piece| writer.write(piece))?;
-        writer.commit(Md5::of(all), None)
+        writer.commit(Md5::of(all), checksum)
     }
 
     pub(super) fn copy_part(&mut self, bucket: &str, key: &str, id: UploadId) {
@@ -77,8 +88,9 @@ impl Run {
         let number = 1 + self.draw.below(4) as u32;
         println!("copy {} {:?} to part {number} of {bucket}/{key} {id}", source.key, source.range);
         let md5 = Md5::of(&bytes);
-        let answered = self.store().copy_part(source, (bucket, key), (id, number), md5, None);
-        self.part_was_put(bucket, key, id, number, bytes, answered);
+        let checksum = self.checksum_of_part(&bytes);
+        let answered = self.store().copy_part(source, (bucket, key), (id, number), md5, checksum.clone());
+        self.part_was_put(bucket, key, id, number, (bytes, checksum), answered);
     }
 
     pub(super) fn part_was_put(
@@ -87,18 +99,17 @@ impl Run {
         key: &str,
         id: UploadId,
         number: u32,
-        bytes: Vec<u8>,
+        (bytes, checksum): (Vec<u8>, Option<Checksum>),
         answered: Result<PartRecord, StoreError>,
     ) {
         let expected = self.world.upload(bucket, key, id).map(|_| ());
-        let Some(part) = agreed(answered, expected) else {
+        let Some(part) = self.written(answered, expected) else {
             return;
         };
         self.fresh(part.id);
         let (size, md5, modified) = (bytes.len() as u64, Md5::of(&bytes), self.clock.now());
         let id_of_part = part.id;
-        let expected =
-            PartRecord { number, id: id_of_part, modified, size, md5, extents: vec![], checksum: None };
+        let expected = PartRecord { number, id: id_of_part, modified, size, md5, extents: vec![], checksum };
         assert_eq!(bare(&part), expected);
         let there = self.world.bucket_mut(bucket);
         there.told = Some(there.info.versioning);
@@ -107,16 +118,17 @@ impl Run {
         self.replaced.extend(old.map(|(part, _)| (id, part)));
     }
 
-    /// The parts that are listed are some of those that are there, sometimes with one that is not.
+    /// The parts that are listed are some of those that are there, sometimes with one that is not. An empty list is refused
+    /// before it comes here; what comes here makes an object.
     pub(super) fn complete(&mut self, bucket: &str, key: &str, upload: UploadId) {
         let condition = self.condition(bucket, key);
         let there = self.world.upload(bucket, key, upload).map(|pending| pending.parts.clone());
         let mut chosen: Vec<_> = there.clone().unwrap_or_default().into_values().collect();
-        if self.draw.one_in(3) && chosen.len() > 1 {
-            chosen.remove(self.draw.below(chosen.len() as u64) as usize);
-        }
-        if chosen.is_empty() && there.is_ok() {
-            return println!("nothing to complete of {bucket}/{key} {upload}");
+        match (self.draw.below(12), chosen.len() as u64) {
+            (_, 0) => {}
+            (0, _) => chosen.clear(),
+            (1..5, many) => drop(chosen.remove(self.draw.below(many) as usize)),
+            _ => {}
         }
         let (parts, pieces): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
         let (parts, spoilt) = self.spoil(upload, parts);
@@ -126,9 +138,12 @@ impl Run {
         println!("complete {bucket}/{key} {upload}, {} bytes, {:?}", bytes.len(), commit.condition);
         let completion = Completion { upload, parts: parts.clone(), commit: commit.clone() };
         let answered = self.store().complete_upload(bucket, key, completion);
-        if let Some(written) = agreed(answered, expected) {
-            let assembled =
-                |part: PartRecord| AssembledPart { number: part.number, size: part.size, checksum: None };
+        if let Some(written) = self.written(answered, expected) {
+            let assembled = |part: PartRecord| AssembledPart {
+                number: part.number,
+                size: part.size,
+                checksum: part.checksum,
+            };
             let assembly = Assembly { upload, parts: parts.into_iter().map(assembled).collect() };
             self.was_put(bucket, key, commit, bytes, written, Some(assembly));
             self.upload_ended(bucket, key, upload);
@@ -160,7 +175,7 @@ impl Run {
     pub(super) fn abort(&mut self, bucket: &str, key: &str, id: UploadId) {
         println!("abort {bucket}/{key} {id}");
         let expected = self.world.upload(bucket, key, id).map(|_| ());
-        if agreed(self.store().abort_upload(bucket, key, id), expected).is_some() {
+        if self.agreed(self.store().abort_upload(bucket, key, id), expected).is_some() {
             self.upload_ended(bucket, key, id);
         }
     }

@@ -75,6 +75,12 @@ impl Object {
         Self { record, bytes: Arc::default(), first_tags: vec![] }
     }
 
+    /// Whether it was completed with an empty list, as no client can. A rebuild does not know how to tell it from one whose
+    /// parts were not written down.
+    pub(super) fn is_of_no_part(&self) -> bool {
+        self.record.upload.as_ref().is_some_and(|made| made.parts.is_empty())
+    }
+
     pub(super) fn selector(&self) -> Selector {
         if self.record.null { Selector::Null } else { Selector::Id(self.record.id) }
     }
