@@ -117,7 +117,9 @@ impl<'l> Load<'l> {
                 return seen;
             }
         };
-        while Instant::now() < until && !self.is_stopped() {
+        // However short the time, a client that comes late sends one request.
+        let mut over = false;
+        while !over && !self.is_stopped() {
             let Next::Request(request, expected) = self.next(operation, &body, &random) else { break };
             let begun = Instant::now();
             match connection.exchange_counting(&request) {
@@ -132,6 +134,7 @@ impl<'l> Load<'l> {
                     thread::sleep(Duration::from_millis(100));
                 }
             }
+            over = Instant::now() >= until;
         }
         seen
     }
