@@ -28,8 +28,12 @@ fn identity() -> Arc<Tls> {
     Arc::new(Tls::new(ONE.0, ONE.1).unwrap())
 }
 
-fn encrypted(config: Config, answer: impl Fn(Request<'_>) -> Response + Send + Sync + 'static) -> Running {
-    start_with(Config { tls: Some(identity()), ..config }, answer)
+fn encrypted(
+    mut config: Config,
+    answer: impl Fn(Request<'_>) -> Response + Send + Sync + 'static,
+) -> Running {
+    config.tls = Some(identity());
+    start_with(config, answer)
 }
 
 /// Answers with the length of the body, or with the error of reading it.
