@@ -18,7 +18,7 @@ if ! cmp -s "$here/requirements.txt" "$venv/installed.txt"; then
 fi
 
 if [ -z "${SILTSTONE_BIN:-}" ]; then
-    cargo build --release --locked --manifest-path "$root/Cargo.toml" --bin siltstone
+    cargo build --release --locked --manifest-path "$root/Cargo.toml" --bin siltstone --bin siltstone-tools
     SILTSTONE_BIN=$(cargo metadata --format-version 1 --no-deps --manifest-path "$root/Cargo.toml" |
         "$venv/bin/python" -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/release/siltstone
 fi
