@@ -272,8 +272,7 @@ impl Run<'_> {
     /// Seals what earlier runs have left without a footer.
     fn seal(&mut self) {
         let unsealed = self.shared.segments.unsealed();
-        self.done.more |= unsealed.len() > SEALED_AT_ONCE;
-        for id in unsealed.into_iter().take(SEALED_AT_ONCE) {
+        for id in unsealed.iter().copied().take(SEALED_AT_ONCE) {
             match self.shared.segments.seal_settled(id) {
                 Ok(()) => {}
                 // Another time there may be room.
@@ -285,6 +284,7 @@ impl Run<'_> {
                 }
             }
         }
+        self.done.more |= unsealed.len() > SEALED_AT_ONCE;
     }
 }
 
