@@ -7,8 +7,8 @@ use std::process::Command;
 
 use siltstone::auth::{Action, Users};
 use siltstone::base::limits::{self, GIB, KIB, MIB, TIB};
-use siltstone::s3::Operation;
 use siltstone::s3::operation::{Mark, Row};
+use siltstone::s3::{ErrorCode, Operation};
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -38,36 +38,136 @@ fn size(bytes: u64) -> String {
     }
 }
 
+/// A row: what is limited, to what, and what is answered beyond it.
+type Limit = (&'static str, String, &'static str);
+
+/// Holds a table against the code. Codes are checked to be answered with the status that stands before them.
+fn hold_limits(heading: &str, expected: &[Limit]) {
+    let rows = rows(heading);
+    let expected = expected
+        .iter()
+        .map(|(name, value, beyond)| vec![(*name).to_owned(), value.clone(), (*beyond).to_owned()]);
+    assert_eq!(rows, expected.collect::<Vec<_>>());
+    let answers = rows
+        .iter()
+        .filter_map(|row| row[2].split_once(' ').filter(|(status, _)| status.parse::<u16>().is_ok()));
+    for (status, code) in answers.filter(|(_, code)| !code.contains(' ')) {
+        let known = ErrorCode::ALL.iter().find(|known| known.as_str() == code).expect(code);
+        assert_eq!(known.status().to_string(), status, "{code}");
+    }
+}
+
 #[test]
 fn the_limits_are_those_of_the_code() {
     let bucket =
         format!("{} to {} bytes", limits::BUCKET_NAME_LEN_MIN_BYTES, limits::BUCKET_NAME_LEN_MAX_BYTES);
-    let expected = [
-        ("object key", format!("{} bytes", number(limits::KEY_LEN_MAX_BYTES as u64))),
-        ("bucket name", bucket),
-        ("single put, copy or part", size(limits::PUT_SIZE_MAX_BYTES)),
-        ("part but the last", format!("{} at least", size(limits::PART_SIZE_MIN_BYTES))),
-        ("parts of an object", number(u64::from(limits::PART_NUMBER_MAX))),
-        ("object", size(limits::OBJECT_SIZE_MAX_BYTES)),
-        ("user metadata of an object", size(limits::USER_METADATA_MAX_BYTES as u64)),
-        ("tags of an object", number(limits::TAGS_MAX as u64)),
-        ("keys, versions, uploads or parts on a page of a listing", number(limits::PAGE_LEN_MAX as u64)),
-        ("objects in one DeleteObjects request", number(limits::DELETE_OBJECTS_MAX as u64)),
-        ("XML request body", size(limits::XML_BODY_MAX_BYTES as u64)),
-        ("list of the parts of an upload", size(limits::PART_LIST_MAX_BYTES as u64)),
-        ("request line and headers", size(limits::HEAD_MAX_BYTES as u64)),
-        ("header lines of a request", number(limits::HEADERS_MAX as u64)),
-        (
-            "difference between the clocks of client and server",
-            format!("{} minutes", limits::CLOCK_SKEW_MAX_SECS / 60),
-        ),
-        (
-            "validity of a presigned URL",
-            format!("{} days", limits::PRESIGNED_EXPIRES_MAX_SECS / (24 * 60 * 60)),
-        ),
-    ];
-    let expected: Vec<_> = expected.map(|(name, value)| vec![name.to_owned(), value]).into();
-    assert_eq!(rows("## Limits"), expected);
+    let skew = format!("{} minutes", limits::CLOCK_SKEW_MAX_SECS / 60);
+    let validity = format!("{} days", limits::PRESIGNED_EXPIRES_MAX_SECS / (24 * 60 * 60));
+    let tags = limits::TAGS_MAX.to_string();
+    hold_limits(
+        "## Limits",
+        &[
+            (
+                "object key",
+                format!("{} bytes", number(limits::KEY_LEN_MAX_BYTES as u64)),
+                "400 KeyTooLongError",
+            ),
+            ("bucket name", bucket, "400 InvalidBucketName"),
+            ("single put, copy or part", size(limits::PUT_SIZE_MAX_BYTES), "400 EntityTooLarge"),
+            ("object", size(limits::OBJECT_SIZE_MAX_BYTES), "400 EntityTooLarge"),
+            (
+                "part but the last",
+                format!("{} at least", size(limits::PART_SIZE_MIN_BYTES)),
+                "400 EntityTooSmall",
+            ),
+            ("parts of an object", number(limits::PART_NUMBER_MAX.into()), "400 InvalidArgument"),
+            (
+                "user metadata of an object",
+                size(limits::USER_METADATA_MAX_BYTES as u64),
+                "400 MetadataTooLarge",
+            ),
+            ("tags of an object", tags, "400 BadRequest"),
+            (
+                "keys, versions, uploads or parts on a page of a listing",
+                number(limits::PAGE_LEN_MAX as u64),
+                "1,000 are shown",
+            ),
+            (
+                "objects in one DeleteObjects request",
+                number(limits::DELETE_OBJECTS_MAX as u64),
+                "400 MalformedXML",
+            ),
+            ("XML request body", size(limits::XML_BODY_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
+            (
+                "list of the parts of an upload",
+                size(limits::PART_LIST_MAX_BYTES as u64),
+                "400 MaxMessageLengthExceeded",
+            ),
+            ("signed chunk of a body", size(limits::AWS_CHUNK_MAX_BYTES), "400 InvalidChunkSizeError"),
+            ("difference between the clocks of client and server", skew, "403 RequestTimeTooSkewed"),
+            ("validity of a presigned URL", validity, "400 AuthorizationQueryParametersError"),
+        ],
+    );
+}
+
+#[test]
+fn the_limits_of_connections_are_those_of_the_code() {
+    let head = format!("{} s", limits::HEAD_DEADLINE_DEFAULT_SECS);
+    let rate = format!("{}/s", size(limits::RATE_MIN_DEFAULT_BYTES_PER_SEC));
+    let earning = |secs: u64| format!("{secs} s and what {rate} earns");
+    let unread =
+        format!("{}, {} ms", size(limits::UNREAD_BODY_MAX_BYTES), limits::UNREAD_BODY_PATIENCE_MILLIS);
+    let drained = format!("{}, {} s", size(limits::DRAIN_MAX_BYTES), limits::DRAIN_DEADLINE_DEFAULT_SECS);
+    let flag = |name: &str| format!("`--{name}`");
+    hold_limits(
+        "### Limits of connections",
+        &[
+            (
+                "request line and headers",
+                size(limits::HEAD_MAX_BYTES as u64),
+                "400 RequestHeaderSectionTooLarge",
+            ),
+            (
+                "header lines of a request",
+                number(limits::HEADERS_MAX as u64),
+                "400 RequestHeaderSectionTooLarge",
+            ),
+            ("time for the whole head", head.clone(), "400 RequestTimeout"),
+            ("time for a TLS handshake", head, "no answer"),
+            ("time without a request", flag("idle-timeout"), "no answer"),
+            (
+                "waiting for the bytes of a body",
+                earning(limits::READ_PATIENCE_DEFAULT_SECS),
+                "400 RequestTimeout",
+            ),
+            (
+                "waiting for a client to take the response",
+                earning(limits::WRITE_PATIENCE_DEFAULT_SECS),
+                "the response is cut",
+            ),
+            (
+                "the same while others wait for a worker",
+                format!("{} times less", limits::PRESSED_FACTOR),
+                "as above",
+            ),
+            ("line before a chunk", size(limits::CHUNK_LINE_MAX_BYTES as u64), "400 InvalidRequest"),
+            (
+                "chunk extensions and trailer lines of a body",
+                size(limits::CHUNK_EXTRA_MAX_BYTES as u64),
+                "400 InvalidRequest",
+            ),
+            ("rest of a body read after its refusal", unread, "the connection is closed"),
+            ("what a refused client may go on sending", drained, "the connection is cut"),
+            ("connections", flag("max-connections"), "503 SlowDown"),
+            ("requests that wait for a worker", flag("queue"), "503 SlowDown"),
+            ("requests at a time", flag("workers"), "they wait"),
+            (
+                "bodies that count as small",
+                size(limits::QUICK_BODY_MAX_BYTES),
+                "three quarters of the workers serve them",
+            ),
+        ],
+    );
 }
 
 /// Told in a sentence below the table: they answer that there is no such configuration.

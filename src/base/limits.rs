@@ -112,6 +112,8 @@ pub const UNREAD_BODY_PATIENCE_MILLIS: u64 = 100;
 /// A body of at most this size is small: a worker of any duty may wait for it, and the largest is on the way in no time. What
 /// is larger, or of unknown length, is bulk, in either direction.
 pub const QUICK_BODY_MAX_BYTES: u64 = 256 * KIB;
+/// How long a small body may take to follow its head before it counts as bulk, too.
+pub const PROMPT_BODY_MILLIS: u64 = 200;
 /// How many times faster the patience with a slow peer is used up while others wait for a worker.
 pub const PRESSED_FACTOR: u32 = 16;
 /// What a client may still send after the last response of its connection, so that it comes to read that response.

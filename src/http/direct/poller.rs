@@ -22,7 +22,7 @@ const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// How long a small body may take to follow its head before it counts as bulk.
-const PROMPT: Duration = Duration::from_millis(200);
+const PROMPT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
 
 /// How often the end of the last connections is looked for while the engine stops.
 const STOP_LOOK: Duration = Duration::from_millis(5);
