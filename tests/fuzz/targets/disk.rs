@@ -50,7 +50,7 @@ fn use_up(store: &Store) {
         let _ = store.list_versions(&bucket.name, &query, None);
         let _ = store.list_uploads(&bucket.name, &query, None);
         let Ok(found) = store.find(&bucket.name, "k", Selector::Current) else { continue };
-        let Ok(mut reader) = store.read(&found.version, 0..found.version.size) else { continue };
+        let Ok(mut reader) = store.read(&found, 0..found.version.size) else { continue };
         let mut buffer = vec![0; 4096];
         while reader.read(&mut buffer).is_ok_and(|len| len > 0) {}
     }
