@@ -9,7 +9,7 @@ use siltstone::base::SystemClock;
 use siltstone::fs::OsFs;
 use siltstone::store;
 use siltstone::store::rebuild::{Kept, Lost, PassedOver, RebuildOptions, Rebuilt, Restored};
-use siltstone::store::verify::{Progress, Which};
+use siltstone::store::verify::Progress;
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -119,17 +119,8 @@ fn describe(rebuilt: &Rebuilt) -> Value {
 
 fn describe_lost(lost: &Lost) -> Value {
     let Lost { owner, why, damage } = lost;
-    let mut described = json!({ "bucket": owner.bucket, "key": owner.key });
-    match owner.which {
-        Which::Version { id, null } => {
-            described["version"] = id.to_string().into();
-            described["null"] = null.into();
-        }
-        Which::Part { upload, number } => {
-            described["upload"] = upload.to_string().into();
-            described["part"] = number.into();
-        }
-    }
+    let mut described = json!({});
+    show::owner(owner, &mut described);
     described["why"] = why.as_str().into();
     described["damage"] = damage.as_ref().map_or(Value::Null, show::damage);
     described

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 use siltstone::store::Damage;
+use siltstone::store::verify::{Owner, Which};
 
 /// Writes `value` as one line of JSON.
 pub(crate) fn json(out: &mut dyn Write, value: &Value) -> io::Result<()> {
@@ -14,6 +15,22 @@ pub(crate) fn json(out: &mut dyn Write, value: &Value) -> io::Result<()> {
 pub(crate) fn damage(damage: &Damage) -> Value {
     let Damage { file, offset, what } = damage;
     serde_json::json!({ "file": file, "offset": offset, "what": what })
+}
+
+/// Adds to a description whose bytes it is about.
+pub(crate) fn owner(owner: &Owner, described: &mut Value) {
+    described["bucket"] = owner.bucket.as_str().into();
+    described["key"] = owner.key.as_str().into();
+    match owner.which {
+        Which::Version { id, null } => {
+            described["version"] = id.to_string().into();
+            described["null"] = null.into();
+        }
+        Which::Part { upload, number } => {
+            described["upload"] = upload.to_string().into();
+            described["part"] = number.into();
+        }
+    }
 }
 
 /// Writes `value` under a name: what is simple in it on one line, the rest below, indented.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use siltstone::fs::OsFs;
 use siltstone::store;
-use siltstone::store::verify::{Counts, Finding, Note, Progress, Report, SegmentUse, Which};
+use siltstone::store::verify::{Counts, Finding, Note, Progress, Report, SegmentUse};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -68,20 +68,9 @@ fn describe(report: &Report) -> Value {
 /// A finding for machines.
 pub(crate) fn finding(finding: &Finding) -> Value {
     let Finding { damage, owner } = finding;
-    let mut described = json!({ "file": damage.file, "offset": damage.offset, "what": damage.what });
+    let mut described = show::damage(damage);
     if let Some(owner) = owner {
-        described["bucket"] = owner.bucket.as_str().into();
-        described["key"] = owner.key.as_str().into();
-        match owner.which {
-            Which::Version { id, null } => {
-                described["version"] = id.to_string().into();
-                described["null"] = null.into();
-            }
-            Which::Part { upload, number } => {
-                described["upload"] = upload.to_string().into();
-                described["part"] = number.into();
-            }
-        }
+        show::owner(owner, &mut described);
     }
     described
 }
