@@ -6,6 +6,8 @@
 
 #![allow(missing_docs)]
 
+mod measure;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use siltstone::log::{CheckpointWriter, create_file, list_numbers, open_file};
 use siltstone::store::{
     Attributes, Commit, ETag, ListQuery, Options, PageItem, Selector, Store, WriteCondition,
 };
+
+use measure::median;
 
 /// Keys whose bytes share a segment.
 const KEYS_PER_SEGMENT: u64 = 50_000;
@@ -215,18 +219,6 @@ fn look(index: &Index, keys: u64) {
     println!("page of 1,000 keys, anywhere: {page:.1?}");
     let snapshot = median(|| index.clone());
     println!("snapshot: {snapshot:.0?}");
-}
-
-fn median<T>(mut work: impl FnMut() -> T) -> Duration {
-    let mut times: Vec<_> = (0..1001)
-        .map(|_| {
-            let start = Instant::now();
-            std::hint::black_box(work());
-            start.elapsed()
-        })
-        .collect();
-    times.sort_unstable();
-    times[times.len() / 2]
 }
 
 /// Writes a checkpoint of all keys into the empty store, and the segments that they name, each without its objects.

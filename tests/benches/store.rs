@@ -3,6 +3,8 @@
 
 #![allow(missing_docs)]
 
+mod measure;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +16,8 @@ use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Ver
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Index, Query};
 use siltstone::store::{Attributes, Commit, Options, Selector, Store, WriteCondition};
+
+use measure::median;
 
 const RUN: Duration = Duration::from_secs(3);
 
@@ -179,16 +183,4 @@ fn index_of(keys: u64) -> Index {
         index.apply(&Entry::VersionPut { bucket: 1, key, record }).expect("the bucket is there");
     }
     index
-}
-
-fn median<T>(mut work: impl FnMut() -> T) -> Duration {
-    let mut times: Vec<_> = (0..1001)
-        .map(|_| {
-            let start = Instant::now();
-            std::hint::black_box(work());
-            start.elapsed()
-        })
-        .collect();
-    times.sort_unstable();
-    times[times.len() / 2]
 }
