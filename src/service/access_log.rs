@@ -78,6 +78,10 @@ impl AccessLog for ToLog {
 /// A query without the values of its vendor parameters, among which are signature, credential and token, and of those by
 /// which signature version 2 signs.
 pub fn redacted(query: &str) -> String {
+    // Most requests for objects have none.
+    if query.is_empty() {
+        return String::new();
+    }
     let strike = |pair: &str| {
         let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
         let decoded = percent_encoding::percent_decode_str(name).decode_utf8_lossy().to_ascii_lowercase();
