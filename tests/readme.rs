@@ -103,7 +103,6 @@ fn the_limits_are_those_of_the_code() {
                 size(limits::PART_LIST_MAX_BYTES as u64),
                 "400 MaxMessageLengthExceeded",
             ),
-            ("signed chunk of a body", size(limits::AWS_CHUNK_MAX_BYTES), "400 InvalidChunkSizeError"),
             ("difference between the clocks of client and server", skew, "403 RequestTimeTooSkewed"),
             ("validity of a presigned URL", validity, "400 AuthorizationQueryParametersError"),
         ],

@@ -70,24 +70,25 @@ impl ChunkSigner {
     }
 }
 
-/// Takes the chunks of a body apart. Of a signed chunk it hands out nothing before the signature has been checked.
+/// Takes the chunks of a body apart. Data are handed out as they come, also those of a signed chunk, so that none is held
+/// in memory; its signature is checked before the last of them are, and the end is not seen before all have been.
 pub(super) struct Decoder<'c> {
     input: Input<'c>,
     chunks: Chunks,
     /// Bytes of the chunks whose size line has been read.
     decoded: u64,
     state: State,
-    held: Held,
+    /// What the signature of the current chunk is to be checked against, and as what it was written.
+    hash: Sha256,
+    written: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The size line of a chunk comes next.
     Between,
-    /// This many bytes of an unsigned chunk are yet to come.
+    /// This many bytes of a chunk are yet to come.
     Passing(u64),
-    /// A verified chunk is being handed out.
-    Holding,
     /// All is there and verified.
     End,
 }
@@ -95,7 +96,8 @@ enum State {
 impl<'c> Decoder<'c> {
     /// Decodes what `inner` yields.
     pub(super) fn new(inner: Box<dyn BodyRead + 'c>, chunks: Chunks) -> Self {
-        Self { input: Input::new(inner), chunks, decoded: 0, state: State::Between, held: Held::default() }
+        let (hash, written) = (Sha256::new(), Vec::new());
+        Self { input: Input::new(inner), chunks, decoded: 0, state: State::Between, hash, written }
     }
 
     fn begin_chunk(&mut self) -> Result<(), S3Error> {
@@ -105,20 +107,35 @@ impl<'c> Decoder<'c> {
         if self.decoded > self.chunks.decoded_length {
             return Err(incomplete("The chunks hold more than the decoded length that was announced."));
         }
-        if let Some(signer) = &mut self.chunks.signer {
-            let data = self.held.fill(&mut self.input, size)?;
-            signer.check_chunk(signature, data)?;
-        }
+        self.written = signature.to_vec();
         if size == 0 {
+            self.check_signature()?;
             return self.finish();
         }
-        self.state = if self.chunks.signer.is_some() {
-            self.input.line_end()?;
-            State::Holding
-        } else {
-            State::Passing(size)
-        };
+        self.state = State::Passing(size);
         Ok(())
+    }
+
+    /// Takes the next bytes of a chunk of which `left` are to come.
+    fn pass(&mut self, left: u64, buf: &mut [u8]) -> Result<usize, S3Error> {
+        let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+        let read = self.input.data(&mut buf[..wanted])?;
+        if self.chunks.signer.is_some() {
+            self.hash.update(&buf[..read]);
+        }
+        self.state = State::Passing(left - read as u64);
+        if self.state == State::Passing(0) {
+            self.check_signature()?;
+        }
+        Ok(read)
+    }
+
+    /// Goes on behind the data of a chunk, if chunks are signed.
+    fn check_signature(&mut self) -> Result<(), S3Error> {
+        match &mut self.chunks.signer {
+            Some(signer) => signer.check_chunk(&self.written, std::mem::take(&mut self.hash).finish()),
+            None => Ok(()),
+        }
     }
 
     /// Size and signature of a chunk; an unsigned one has an empty signature.
@@ -131,10 +148,6 @@ impl<'c> Decoder<'c> {
             return if extension.is_empty() { Ok((size, extension)) } else { Err(wrong_size(line)) };
         }
         let signature = extension.strip_prefix(b";chunk-signature=").ok_or_else(|| wrong_size(line))?;
-        if size > limits::AWS_CHUNK_MAX_BYTES {
-            let max = limits::AWS_CHUNK_MAX_BYTES;
-            return Err(wrong_size(digits).message(format!("A signed chunk holds at most {max} bytes.")));
-        }
         Ok((size, signature))
     }
 
@@ -165,16 +178,7 @@ impl BodyRead for Decoder<'_> {
                     self.input.line_end()?;
                     self.state = State::Between;
                 }
-                State::Passing(left) => {
-                    let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-                    let read = self.input.data(&mut buf[..wanted])?;
-                    self.state = State::Passing(left - read as u64);
-                    return Ok(read);
-                }
-                State::Holding => match self.held.give(buf) {
-                    0 => self.state = State::Between,
-                    given => return Ok(given),
-                },
+                State::Passing(left) => return self.pass(left, buf),
                 State::End => return Ok(0),
             }
         }
@@ -208,46 +212,6 @@ fn take_trailers(
     let written = trailers.signature_in(&line).ok_or_else(trailers::malformed)?;
     signer.check_trailers(written.as_bytes(), trailers.signed_text())?;
     input.line_end()
-}
-
-/// One signed chunk, in memory until its signature has been checked.
-#[derive(Default)]
-struct Held {
-    /// Grows with what has come, never with what was announced; kept from chunk to chunk.
-    bytes: Vec<u8>,
-    filled: usize,
-    given: usize,
-}
-
-impl Held {
-    /// What the first bytes of a chunk may take; from there on the buffer doubles.
-    const STEP_BYTES: usize = 64 * limits::KIB as usize;
-
-    /// Reads a chunk of `size` bytes, which is within the limit, and returns its hash.
-    fn fill(&mut self, input: &mut Input<'_>, size: u64) -> Result<[u8; 32], S3Error> {
-        let size = usize::try_from(size).map_err(|_| incomplete("The chunk is too large."))?;
-        (self.filled, self.given) = (0, 0);
-        let mut hash = Sha256::new();
-        while self.filled < size {
-            if self.filled == self.bytes.len() {
-                let room = size.min(self.filled.max(Self::STEP_BYTES / 2) * 2);
-                self.bytes.resize(room, 0);
-            }
-            let end = size.min(self.bytes.len());
-            let read = input.data(&mut self.bytes[self.filled..end])?;
-            hash.update(&self.bytes[self.filled..self.filled + read]);
-            self.filled += read;
-        }
-        Ok(hash.finish())
-    }
-
-    /// Hands out as much as fits; 0 when all has been handed out.
-    fn give(&mut self, buf: &mut [u8]) -> usize {
-        let count = buf.len().min(self.filled - self.given);
-        buf[..count].copy_from_slice(&self.bytes[self.given..self.given + count]);
-        self.given += count;
-        count
-    }
 }
 
 /// The encoded bytes: lines out of a small buffer, data past it.
@@ -354,47 +318,6 @@ fn incomplete(message: &str) -> S3Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Yields `left` bytes, a thousand at a time, and then ends.
-    struct Supply {
-        left: usize,
-    }
-
-    impl BodyRead for Supply {
-        fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
-            let count = self.left.min(buf.len()).min(1000);
-            self.left -= count;
-            Ok(count)
-        }
-    }
-
-    #[test]
-    fn memory_follows_what_has_come_and_not_what_was_announced() {
-        for come in [0, 1, 5_000, 65_536, 65_537, 300_000] {
-            let mut held = Held::default();
-            let error =
-                held.fill(&mut Input::new(Box::new(Supply { left: come })), limits::AWS_CHUNK_MAX_BYTES);
-            assert_eq!(error.unwrap_err().code, ErrorCode::IncompleteBody);
-            assert_eq!(held.filled, come);
-            assert!(
-                held.bytes.capacity() <= 2 * come.max(Held::STEP_BYTES / 2),
-                "{come}: {}",
-                held.bytes.capacity()
-            );
-        }
-    }
-
-    #[test]
-    fn the_buffer_of_one_chunk_serves_the_next() {
-        let (mut held, mut out) = (Held::default(), [0; 70_000]);
-        let mut input = Input::new(Box::new(Supply { left: 200_000 }));
-        for size in [70_000, 3, 0, 70_000] {
-            assert_eq!(held.fill(&mut input, size).unwrap(), Sha256::of(&vec![0; size as usize]));
-            assert_eq!(held.give(&mut out), size as usize);
-            assert_eq!(held.give(&mut out), 0);
-        }
-        assert_eq!(held.bytes.len(), 70_000);
-    }
 
     #[test]
     fn sizes_are_hexadecimal_numbers_of_64_bits() {

@@ -47,9 +47,6 @@ pub const PART_LIST_MAX_BYTES: usize = 3 * MIB as usize;
 pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;
 /// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests: query").
 pub const PRESIGNED_EXPIRES_MAX_SECS: u64 = 604_800;
-/// Largest chunk of an `aws-chunked` body. Clients send 64 KiB to 1 MiB; a signed chunk is held in memory
-/// until its signature has been verified.
-pub const AWS_CHUNK_MAX_BYTES: u64 = 16 * MIB;
 /// The line before a chunk of an `aws-chunked` body, or one trailer line behind the last, without its line end.
 /// A size of 16 digits with a signature takes 97.
 pub const AWS_CHUNK_LINE_MAX_BYTES: usize = 512;
