@@ -53,36 +53,37 @@ impl Method {
 }
 
 /// Header lines in the order they came: names in lower case, values as bytes without surrounding blanks.
-/// One buffer holds them all.
+/// One buffer holds all names, and one all values.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
-    bytes: Vec<u8>,
+    names: String,
+    values: Vec<u8>,
     /// Where each name ends and each value ends; a line starts where the one before it ended.
     ends: Vec<(usize, usize)>,
 }
 
 impl Headers {
-    /// No lines yet, but room for `lines` of them with `bytes` bytes of names and values in all.
+    /// No lines yet, but room for `lines` of them with `bytes` bytes of names, and as many of values, in all.
     pub fn with_capacity(lines: usize, bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(lines) }
+        let (names, values) = (String::with_capacity(bytes), Vec::with_capacity(bytes));
+        Self { names, values, ends: Vec::with_capacity(lines) }
     }
 
     /// Adds a line. `name` is ASCII (the engine has checked that it is a token).
     pub fn push(&mut self, name: &str, value: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(name.as_bytes());
-        self.bytes[start..].make_ascii_lowercase();
-        let name_end = self.bytes.len();
-        self.bytes.extend_from_slice(value.trim_ascii());
-        self.ends.push((name_end, self.bytes.len()));
+        let start = self.names.len();
+        self.names.push_str(name);
+        self.names[start..].make_ascii_lowercase();
+        self.values.extend_from_slice(value.trim_ascii());
+        self.ends.push((self.names.len(), self.values.len()));
     }
 
     /// All lines.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
-        starts.zip(&self.ends).map(|(start, &(name_end, end))| {
-            let name = std::str::from_utf8(&self.bytes[start..name_end]).unwrap_or_default();
-            (name, &self.bytes[name_end..end])
+        let mut start = (0, 0);
+        self.ends.iter().map(move |&end| {
+            let from = std::mem::replace(&mut start, end);
+            (&self.names[from.0..end.0], &self.values[from.1..end.1])
         })
     }
 
