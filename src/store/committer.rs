@@ -50,14 +50,14 @@ impl Committer {
 
     /// Has a mutation made and waits until it is durable.
     pub(super) fn submit<T>(&self, mutation: impl FnOnce(Reply<T>) -> Mutation) -> Result<T, StoreError> {
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = oneshot::channel();
         self.queue.send(Command::Commit(mutation(reply))).map_err(|_| StoreError::Closed)?;
         answer.recv().map_err(|_| StoreError::Closed)?
     }
 
     /// Has a group written that changes nothing, and waits until it is durable.
     pub(super) fn mark(&self) -> Result<(), StoreError> {
-        let (reply, answer) = bounded(1);
+        let (reply, answer) = oneshot::channel();
         self.queue.send(Command::Mark(reply)).map_err(|_| StoreError::Closed)?;
         answer.recv().map_err(|_| StoreError::Closed)?
     }

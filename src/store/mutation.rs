@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use crossbeam_channel::Sender;
-
 use crate::base::Timestamp;
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::format::{
@@ -251,8 +249,8 @@ pub(super) enum UploadChange {
     Abort(UploadId),
 }
 
-/// Where an answer goes.
-pub(super) type Reply<T> = Sender<Result<T, StoreError>>;
+/// Where an answer goes. Whoever waits for it sleeps at once: it takes a sync, for which no spinning pays.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// What a deletion request is answered: one result for each.
 pub(super) type Deletions = Vec<Result<Deleted, StoreError>>;
