@@ -19,14 +19,7 @@ pub(super) fn has_arrived(bytes: &[u8], searched: usize) -> bool {
     }
     // The end may have begun in what was searched before.
     let unsure = &bytes[start.max(searched.saturating_sub(2))..];
-    let mut lines = unsure.split(|b| *b == b'\n').skip(1).peekable();
-    while let Some(line) = lines.next() {
-        let ended = lines.peek().is_some();
-        if ended && matches!(line, b"" | b"\r") {
-            return true;
-        }
-    }
-    false
+    memchr::memchr_iter(b'\n', unsure).any(|at| matches!(&unsure[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }
 
 /// What kind of work a request will be, as far as its head tells.
@@ -88,10 +81,9 @@ pub(super) fn too_large() -> S3Error {
     S3Error::new(ErrorCode::RequestHeaderSectionTooLarge)
 }
 
-/// The parser lets no CR pass without an LF behind it, so that there are more LF than CR exactly when one stands alone.
+/// Whether an LF has no CR before it. The parser lets no CR pass without an LF behind it.
 fn has_bare_line_end(head: &[u8]) -> bool {
-    let count = |byte| head.iter().filter(|b| **b == byte).count();
-    count(b'\n') != count(b'\r')
+    memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
 }
 
 fn judge(raw: &httparse::Request<'_, '_>, len: usize) -> Result<Head, S3Error> {
