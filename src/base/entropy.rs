@@ -1,6 +1,6 @@
 //! Random bytes. Handed to whoever needs them at construction, so that tests repeat.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of random bytes.
 pub trait Entropy: Send + Sync {
@@ -25,19 +25,20 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// A sequence that follows from its seed (SplitMix64); for tests, never for keys.
+/// A sequence that follows from its seed and does not repeat a number (SplitMix64): for tests, and for names that need
+/// not be secret. Never for keys.
 #[derive(Debug)]
-pub struct SeededEntropy(Mutex<u64>);
+pub struct SeededEntropy(AtomicU64);
 
 impl SeededEntropy {
     /// The sequence of `seed`.
     pub fn new(seed: u64) -> Self {
-        Self(Mutex::new(seed))
+        Self(AtomicU64::new(seed))
     }
 
-    fn step(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *state;
+    fn step(&self) -> u64 {
+        const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.0.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
@@ -46,9 +47,8 @@ impl SeededEntropy {
 
 impl Entropy for SeededEntropy {
     fn fill(&self, out: &mut [u8]) {
-        let mut state = self.0.lock().expect("no code panics while it holds the state");
         for chunk in out.chunks_mut(8) {
-            chunk.copy_from_slice(&Self::step(&mut state).to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.step().to_le_bytes()[..chunk.len()]);
         }
     }
 }

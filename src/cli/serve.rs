@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use log::{error, info, warn};
 use siltstone::auth::Authenticator;
-use siltstone::base::{Clock, OsEntropy, SystemClock};
+use siltstone::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, EngineName, Outcome, Server, Tls};
 use siltstone::ops::{Context, KeepAlive};
@@ -110,7 +110,9 @@ fn service(
         addressing: Addressing { domain: settings.domain.clone() },
         metrics: settings.metrics,
     };
-    Service::new(context, authenticator, clock, Arc::new(OsEntropy), settings)
+    // Ids of requests must differ from those of other starts, and may be foreseen.
+    let ids = SeededEntropy::new(OsEntropy.next_u64());
+    Service::new(context, authenticator, clock, Arc::new(ids), settings)
 }
 
 fn config(settings: &Settings) -> Config {
