@@ -231,11 +231,12 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// `bytes` in lower-case hexadecimal.
 pub fn to_hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|b| [HEX_DIGITS[usize::from(b >> 4)], HEX_DIGITS[usize::from(b & 15)]])
-        .map(char::from)
-        .collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for b in bytes {
+        text.push(char::from(HEX_DIGITS[usize::from(b >> 4)]));
+        text.push(char::from(HEX_DIGITS[usize::from(b & 15)]));
+    }
+    text
 }
 
 /// Reads hexadecimal digits of either case; `None` if any is none or the count is odd.

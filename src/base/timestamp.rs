@@ -78,16 +78,9 @@ impl Timestamp {
             return None;
         }
         let (date, time) = (&text[..8], &text[9..15]);
-        let extended = format!(
-            "{}-{}-{}T{}:{}:{}Z",
-            &date[..4],
-            &date[4..6],
-            &date[6..],
-            &time[..2],
-            &time[2..4],
-            &time[4..]
-        );
-        Self::parse_iso8601(&extended)
+        let date = [&date[..4], &date[4..6], &date[6..]].join("-");
+        let time = [&time[..2], &time[2..4], &time[4..]].join(":");
+        Self::parse_iso8601(&[&date, "T", &time, "Z"].concat())
     }
 
     /// Reads `2026-01-31T23:59:59Z` with an optional fraction.

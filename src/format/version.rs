@@ -82,7 +82,7 @@ impl fmt::Display for ETag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("\"\""),
-            Self::Md5(md5) => write!(f, "\"{}\"", to_hex(md5)),
+            Self::Md5(md5) => ["\"", &to_hex(md5), "\""].iter().try_for_each(|part| f.write_str(part)),
             Self::Multipart { md5, parts } => write!(f, "\"{}-{parts}\"", to_hex(md5)),
             Self::Crc(crc) => write!(f, "\"{crc:08x}-1\""),
         }

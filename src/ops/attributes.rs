@@ -14,7 +14,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     let parts = PartsPage::from_headers(call)?;
     let found = find::target(context, proof, call)?;
     let version = &found.version;
-    get::check_conditions(version, call)?;
+    get::check_conditions(version, &version.etag.to_string(), call)?;
     let mut document = context.document("GetObjectAttributesResponse");
     wanted.write(&mut document, version, &parts);
     let response = xml(200, document).header("Last-Modified", version.modified.to_http_date());

@@ -46,7 +46,7 @@ fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Respon
     }
     let version = &found.version;
     let etag = version.etag.to_string();
-    check_conditions(version, call)?;
+    check_conditions(version, &etag, call)?;
     let piece = piece(version, &etag, call)?;
     let bytes = piece.as_ref().map_or(0..version.size, |piece| piece.bytes.clone());
     let announced = piece.filter(|_| !is_head_of_range(call));
@@ -69,18 +69,17 @@ fn is_head_of_range(call: &Call<'_>) -> bool {
     call.operation == Operation::HeadObject && !call.query.has("partNumber")
 }
 
-/// Whether the conditions of the read hold.
+/// Whether the conditions of the read of a version with that entity tag hold.
 ///
 /// # Errors
 /// `PreconditionFailed`, and `NotModified`, which is no error to the client.
-pub(super) fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Error> {
-    let etag = version.etag.to_string();
-    match ReadConditions::from_headers(call.headers()).decide(&etag, version.modified) {
+pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<(), S3Error> {
+    match ReadConditions::from_headers(call.headers()).decide(etag, version.modified) {
         Verdict::Proceed => Ok(()),
         Verdict::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
         }
-        Verdict::NotModified(_) => Err(not_modified(version, &etag)),
+        Verdict::NotModified(_) => Err(not_modified(version, etag)),
     }
 }
 
