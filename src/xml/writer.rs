@@ -8,8 +8,12 @@ use xmlwriter::{Indent, Options, XmlWriter};
 /// What every document begins with.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A document in the making.
-pub struct Writer(XmlWriter);
+/// A document in the making. The root is the crate's; what is in it goes straight into a text, since a listing has thousands
+/// of elements and each would pass the crate's formatter.
+pub struct Writer {
+    root: XmlWriter,
+    content: String,
+}
 
 impl Writer {
     /// Begins a document with its root element. `namespace` is declared as the default one.
@@ -20,42 +24,53 @@ impl Writer {
         if let Some(uri) = namespace {
             inner.write_attribute("xmlns", &*escape(uri));
         }
-        Self(inner)
+        Self { root: inner, content: String::new() }
     }
 
     /// Writes an element whose content `fill` writes.
     pub fn element(&mut self, name: &str, fill: impl FnOnce(&mut Self)) {
-        self.0.start_element(name);
+        self.tag("<", name);
+        let start = self.content.len();
         fill(self);
-        self.0.end_element();
+        if self.content.len() > start {
+            self.tag("</", name);
+        } else {
+            self.content.insert(start - 1, '/');
+        }
     }
 
     /// Writes an element that holds text alone.
     pub fn leaf(&mut self, name: &str, text: &str) {
-        self.0.start_element(name);
-        self.text(text);
-        self.0.end_element();
+        self.element(name, |element| element.text(text));
     }
 
     /// Writes an element that holds a number or whatever else needs no escaping.
     pub fn number(&mut self, name: &str, value: impl Display) {
-        self.0.start_element(name);
-        self.0.write_text_fmt(format_args!("{value}"));
-        self.0.end_element();
+        self.element(name, |element| {
+            write!(element.content, "{value}").expect("a String takes whatever is written");
+        });
     }
 
     /// Writes text into the element that is open.
     pub fn text(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.0.write_text(&escape(text));
-        }
+        self.content.push_str(&escape(text));
     }
 
     /// Closes the root and hands out the document.
-    pub fn finish(self) -> Vec<u8> {
-        let mut document = self.0.end_document();
-        document.insert_str(0, DECLARATION);
-        document.into_bytes()
+    pub fn finish(mut self) -> Vec<u8> {
+        if !self.content.is_empty() {
+            // With any text in it, the root has an end of its own.
+            self.root.write_text("");
+        }
+        let root = self.root.end_document();
+        let (start, end) = root.split_at(root.rfind("</").unwrap_or(root.len()));
+        [DECLARATION, start, &self.content, end].concat().into_bytes()
+    }
+
+    fn tag(&mut self, before: &str, name: &str) {
+        for part in [before, name, ">"] {
+            self.content.push_str(part);
+        }
     }
 }
 
