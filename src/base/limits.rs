@@ -102,6 +102,10 @@ pub const LINGER_MAX_MILLIS: u64 = 1000;
 pub const SHUTDOWN_TIMEOUT_DEFAULT_SECS: u64 = 10;
 /// The buffer of a worker for bodies that come from the store.
 pub const RESPONSE_BUFFER_BYTES: usize = 256 * KIB as usize;
+/// A piece of a large body, as it is read, written and handed to the MD5. Of each body on its way in there are two.
+pub const MD5_PIECE_BYTES: usize = 128 * KIB as usize;
+/// Pieces that wait for the MD5; each belongs to a worker that waits for it, so that this bounds nothing in practice.
+pub const MD5_QUEUE_LEN: usize = WORKERS_CEILING;
 /// The rest of a request body that is read only to keep the connection.
 pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
 /// How long that rest may keep the response waiting.
@@ -175,6 +179,8 @@ pub const SCRUB_FILE_MAX_BYTES: u64 = MIB;
 
 const _: () = {
     assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES));
+    // Whole blocks of the MD5, so that only the last piece ends within one.
+    assert!(MD5_PIECE_BYTES.is_multiple_of(64));
     assert!(EXTENT_PAYLOAD_MAX_BYTES.is_multiple_of(BLOCK_BYTES));
     // An extent never spans segments, whatever stands before and behind its payload.
     assert!(EXTENT_PAYLOAD_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);

@@ -4,8 +4,11 @@ pub mod clock;
 pub mod digest;
 pub mod entropy;
 pub mod limits;
+mod md5_lanes;
+pub mod md5_mill;
 pub mod timestamp;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};
+pub use md5_mill::Md5Mill;
 pub use timestamp::Timestamp;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use log::{error, info, warn};
 use siltstone::auth::Authenticator;
-use siltstone::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, SystemClock};
+use siltstone::base::{Clock, Entropy as _, Md5Mill, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, EngineName, Outcome, Server, Tls};
 use siltstone::ops::{Context, KeepAlive};
@@ -35,7 +35,8 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     }
     let users = users_file.read().map_err(Failure::start)?;
     let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
-    let service = service(settings, Arc::clone(&store), Arc::clone(&authenticator), Arc::clone(&clock));
+    let md5 = Md5Mill::start().map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
+    let service = service(settings, Arc::clone(&store), md5, Arc::clone(&authenticator), Arc::clone(&clock));
     let access_log =
         settings.access_log.as_deref().map(|path| AccessFile::open(path, settings.access_log_format));
     let access_log = access_log.transpose().map_err(Failure::start)?.map(Arc::new);
@@ -95,6 +96,7 @@ fn open_store(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<Store>, 
 fn service(
     settings: &Settings,
     store: Arc<Store>,
+    md5: Md5Mill,
     authenticator: Arc<Authenticator>,
     clock: Arc<dyn Clock>,
 ) -> Service {
@@ -104,6 +106,7 @@ fn service(
         namespace: settings.xml_namespace.clone(),
         keep_alive: KeepAlive { after: settings.keep_alive_after, ..KeepAlive::default() },
         entity_tags: settings.entity_tags,
+        md5,
     };
     let settings = service::Settings {
         default_dialect: settings.dialect,

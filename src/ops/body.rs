@@ -2,14 +2,20 @@
 //! documents.
 
 use super::failure::ForClient as _;
-use crate::base::limits::{KIB, PUT_SIZE_MAX_BYTES, XML_BODY_MAX_BYTES};
+use crate::base::Md5Mill;
+use crate::base::limits::{
+    KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, QUICK_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
+};
 use crate::s3::integrity::Integrity;
-use crate::s3::{Body, Call, ErrorCode, S3Error};
+use crate::s3::{Body, BodyRead, Call, ErrorCode, S3Error};
 use crate::store::{ObjectReader, StoreError};
 use crate::xml::{Document, XmlError};
 
-/// Bytes that are read from the client at a time.
+/// Bytes of an object that are read at a time.
 const BUFFER_BYTES: u64 = 256 * KIB;
+
+/// A body of at most this size is taken in by one thread: to have its MD5 worked out by another would take longer.
+const SMALL_MAX_BYTES: u64 = QUICK_BODY_MAX_BYTES;
 
 /// The length that the client announced; `None` for a body that comes in chunks.
 ///
@@ -35,29 +41,53 @@ pub(super) fn check_size(size: u64) -> Result<(), S3Error> {
         .element("MaxSizeAllowed", PUT_SIZE_MAX_BYTES.to_string()))
 }
 
-/// Takes the body in, to its verified end: every piece goes into `integrity` and then to `write`.
+/// Takes the body in, to its verified end: every piece goes into `integrity` and then to `write`. The MD5 of what is not small is
+/// left to `mill`, which works on a piece while the next one comes in.
 ///
 /// # Errors
 /// Those of reading, `EntityTooLarge`, and those of `write`.
 pub(super) fn receive(
     call: &mut Call<'_>,
+    mill: &Md5Mill,
     integrity: &mut Integrity,
     mut write: impl FnMut(&[u8]) -> Result<(), StoreError>,
 ) -> Result<(), S3Error> {
-    let length = call.request.body.content_length.unwrap_or(BUFFER_BYTES);
+    let small = call.request.body.content_length.filter(|length| *length <= SMALL_MAX_BYTES);
+    let mut md5 = (small.is_none() && integrity.release_md5()).then(|| mill.begin());
     // One byte at least: reading into none would look like the end.
-    let mut buffer = vec![0; length.clamp(1, BUFFER_BYTES) as usize];
+    let mut piece = vec![0; small.map_or(MD5_PIECE_BYTES, |length| length.max(1) as usize)];
     let mut received = 0;
     loop {
-        let read = call.request.body.reader.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(());
-        }
-        received += read as u64;
+        let len = fill(call.request.body.reader.as_mut(), &mut piece)?;
+        received += len as u64;
         check_size(received)?;
-        integrity.update(&buffer[..read]);
-        write(&buffer[..read]).for_client(call)?;
+        integrity.update(&piece[..len]);
+        write(&piece[..len]).for_client(call)?;
+        match md5.take() {
+            None if len < piece.len() => return Ok(()),
+            None => {}
+            Some(last) if len < piece.len() => {
+                integrity.bring_md5(last.finish(piece, len));
+                return Ok(());
+            }
+            Some(mut going_on) => {
+                piece = going_on.update(piece);
+                md5 = Some(going_on);
+            }
+        }
     }
+}
+
+/// Reads until `piece` is full or the body has ended, verified.
+fn fill(reader: &mut dyn BodyRead, piece: &mut [u8]) -> Result<usize, S3Error> {
+    let mut filled = 0;
+    while filled < piece.len() {
+        match reader.read(&mut piece[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
 }
 
 /// Hands what an object or part holds to `take`, piece by piece.

@@ -29,6 +29,7 @@ use std::sync::Arc;
 pub use keep_alive::KeepAlive;
 
 use crate::auth::Authorized;
+use crate::base::Md5Mill;
 use crate::s3::{Call, Operation, Response, S3Error};
 use crate::store::{Health, Store};
 use crate::xml::Writer;
@@ -56,6 +57,8 @@ pub struct Context {
     pub keep_alive: KeepAlive,
     /// The entity tags of what is put.
     pub entity_tags: EntityTags,
+    /// What works out the MD5s of large bodies.
+    pub md5: Md5Mill,
 }
 
 impl Context {

@@ -23,7 +23,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     new_object::check_early(context, call, &condition)?;
 
-    body::receive(call, &mut integrity, |bytes| writer.write(bytes))?;
+    body::receive(call, &context.md5, &mut integrity, |bytes| writer.write(bytes))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let etag = match (context.entity_tags, verified.md5) {

@@ -9,12 +9,34 @@ use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The digests of a body in the making, and what they must come to.
 pub struct Integrity {
-    /// `None` where it is spared.
-    md5: Option<Md5>,
+    md5: Md5State,
     content_md5: Option<[u8; 16]>,
     claim: Option<Claim>,
     /// Of the algorithm that is claimed, or wanted all the same.
     running: Option<(Algorithm, Running)>,
+}
+
+/// Who works out the MD5.
+enum Md5State {
+    /// Nobody: it is spared.
+    Spared,
+    /// This is where it is done.
+    Here(Md5),
+    /// Whoever has asked for it with [`Integrity::release_md5`].
+    Elsewhere,
+    /// It has been brought from there.
+    Known([u8; 16]),
+}
+
+impl Md5State {
+    fn finish(self) -> Option<[u8; 16]> {
+        match self {
+            Self::Spared => None,
+            Self::Here(md5) => Some(md5.finish()),
+            Self::Elsewhere => unreachable!("whoever takes the MD5 over brings it before the end"),
+            Self::Known(md5) => Some(md5),
+        }
+    }
 }
 
 /// A body's digests, after nothing that was claimed turned out to be false.
@@ -48,7 +70,7 @@ impl Integrity {
 
     /// Nothing is claimed.
     pub fn none() -> Self {
-        Self { md5: Some(Md5::new()), content_md5: None, claim: None, running: None }
+        Self { md5: Md5State::Here(Md5::new()), content_md5: None, claim: None, running: None }
     }
 
     /// Has a checksum computed that nobody claims to know. It must be said before the first byte; a claim goes before.
@@ -62,8 +84,26 @@ impl Integrity {
     /// Spares the MD5, which costs more than all else, unless the headers claim one. It must be said before the first byte.
     #[must_use]
     pub fn sparing_md5(mut self) -> Self {
-        self.md5 = self.md5.filter(|_| self.content_md5.is_some());
+        if self.content_md5.is_none() {
+            self.md5 = Md5State::Spared;
+        }
         self
+    }
+
+    /// Leaves the MD5 to the caller, who brings it with [`Integrity::bring_md5`], unless it is spared. It must be asked for before
+    /// the first byte.
+    #[must_use]
+    pub fn release_md5(&mut self) -> bool {
+        let is_needed = matches!(self.md5, Md5State::Here(_));
+        if is_needed {
+            self.md5 = Md5State::Elsewhere;
+        }
+        is_needed
+    }
+
+    /// Brings the MD5 of all bytes, which has been released.
+    pub fn bring_md5(&mut self, md5: [u8; 16]) {
+        self.md5 = Md5State::Known(md5);
     }
 
     /// The algorithm of the checksum that the headers claim.
@@ -78,7 +118,7 @@ impl Integrity {
 
     /// Takes more bytes of the body in.
     pub fn update(&mut self, bytes: &[u8]) {
-        if let Some(md5) = &mut self.md5 {
+        if let Md5State::Here(md5) = &mut self.md5 {
             md5.update(bytes);
         }
         if let Some((_, running)) = &mut self.running {
@@ -91,7 +131,7 @@ impl Integrity {
     /// # Errors
     /// `BadDigest`; `MalformedTrailerError` when the trailer does not hold what was announced.
     pub fn verify(self, trailers: &[(String, String)]) -> Result<Verified, S3Error> {
-        let md5 = self.md5.map(Md5::finish);
+        let md5 = self.md5.finish();
         if let (Some(expected), Some(md5)) = (self.content_md5, md5) {
             verify_md5(expected, md5)?;
         }
@@ -176,6 +216,20 @@ mod tests {
         let md5 = parse_md5(MD5.as_bytes()).unwrap();
         assert_eq!(verify(Some(md5)), Ok(Some(md5)));
         assert_eq!(verify(Some([0; 16])), Err(ErrorCode::BadDigest));
+    }
+
+    #[test]
+    fn an_md5_that_is_worked_out_elsewhere_is_held_against_its_claim_all_the_same() {
+        let verify = |claimed: [u8; 16], brought: [u8; 16]| {
+            let mut integrity = Integrity { content_md5: Some(claimed), ..Integrity::none() };
+            assert!(integrity.release_md5());
+            integrity.update(b"bytes that only count where the MD5 is worked out");
+            integrity.bring_md5(brought);
+            integrity.verify(&[]).map(|verified| verified.md5).map_err(|e| e.code)
+        };
+        assert_eq!(verify([1; 16], [1; 16]), Ok(Some([1; 16])));
+        assert_eq!(verify([1; 16], [2; 16]), Err(ErrorCode::BadDigest));
+        assert!(!Integrity::none().sparing_md5().release_md5(), "what is spared nobody has to bring");
     }
 
     #[test]

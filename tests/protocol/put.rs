@@ -1,5 +1,6 @@
 //! PutObject.
 
+use siltstone::base::digest::{Md5, to_hex};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{ErrorCode, S3Error};
 
@@ -37,6 +38,8 @@ fn bodies_of_every_size_come_back_as_they_went_in() {
         server.put("/b/k", &body);
         let got = server.get("/b/k");
         assert!(got.status == 200 && got.body == body && !got.cut, "{size}");
+        let etag = format!("\"{}\"", to_hex(&Md5::of(&body)));
+        assert_eq!(got.header("ETag"), Some(&*etag), "{size}");
         let chunked = server.request("PUT", "/b/k2").body(&body).chunked().send();
         assert_eq!(chunked.header("ETag"), got.header("ETag"), "{size}");
     }
@@ -177,6 +180,9 @@ fn what_a_false_digest_came_with_is_not_stored() {
     let server = Server::new();
     let asked = server.request("PUT", "/b/k").body(&pattern(200_000));
     asked.header("p-checksum-crc32", "AAAAAA==").send().is_error(400, "BadDigest");
+    // The MD5 of a body of this size is worked out aside.
+    let asked = server.request("PUT", "/b/k").body(&pattern(400_000));
+    asked.header("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA==").send().is_error(400, "BadDigest");
     server.get("/b/k").is_error(404, "NoSuchKey");
 }
 

@@ -30,7 +30,7 @@ pub(in crate::ops) fn upload_part(
     let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
     let mut writer = writer.for_client(call)?;
 
-    body::receive(call, &mut integrity, |bytes| writer.write(bytes))?;
+    body::receive(call, &context.md5, &mut integrity, |bytes| writer.write(bytes))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let md5 = md5_of(&verified);

@@ -1,0 +1,208 @@
+//! MD5 (RFC 1321) of many streams at once. Within one stream each step waits for the one before it, which leaves most of a
+//! processor idle; sixteen streams, each in a lane of wide registers, take little longer than one.
+//!
+//! `pulp` chooses the registers, by what the processor turns out to have.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Streams that go side by side.
+pub(super) const LANES: usize = 16;
+
+/// From so many streams on it is quicker than one after the other, also where registers hold half of the lanes.
+const WORTHWHILE_FROM: usize = 3;
+
+/// The running value of one stream.
+pub(super) type State = [u32; 4];
+
+/// What a stream starts with (section 3.3).
+pub(super) const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
+
+/// Bytes of a stream as they are taken in.
+pub(super) type Block = [u8; 64];
+
+/// Takes the first `count` blocks of each stream into its state; all have so many, and there are at most [`LANES`].
+pub(super) fn take(streams: &mut [(&mut State, &[Block])], count: usize) {
+    let arch = Arch::new();
+    if streams.len() < WORTHWHILE_FROM || matches!(arch, Arch::Scalar) {
+        streams.iter_mut().for_each(|(state, blocks)| md5::block_api::compress(state, &blocks[..count]));
+        return;
+    }
+    let mut lanes = [[0u32; LANES]; 4];
+    // A lane without a stream goes along with the first.
+    let mut blocks = [&streams[0].1[..count]; LANES];
+    for (lane, (state, of_stream)) in streams.iter().enumerate() {
+        state.iter().zip(&mut lanes).for_each(|(word, words)| words[lane] = *word);
+        blocks[lane] = &of_stream[..count];
+    }
+    arch.dispatch(SideBySide { lanes: &mut lanes, blocks: &blocks });
+    for (lane, (state, _)) in streams.iter_mut().enumerate() {
+        state.iter_mut().zip(&lanes).for_each(|(word, words)| *word = words[lane]);
+    }
+}
+
+/// One word of each lane.
+type Words = [u32; LANES];
+
+struct SideBySide<'a> {
+    lanes: &'a mut [Words; 4],
+    /// As many of each lane.
+    blocks: &'a [&'a [Block]; LANES],
+}
+
+// What of all this were not inlined would be compiled for any processor.
+impl WithSimd for SideBySide<'_> {
+    type Output = ();
+
+    /// One register full of lanes after the other.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for (group, blocks) in self.blocks.chunks_exact(S::U32_LANES).enumerate() {
+            let mut state = self.lanes.each_ref().map(|words| S::as_simd_u32s(words).0[group]);
+            for at in 0..blocks[0].len() {
+                let mut message = [[0; LANES]; 16];
+                for (lane, blocks) in blocks.iter().enumerate() {
+                    for (words, bytes) in message.iter_mut().zip(blocks[at].as_chunks().0) {
+                        words[lane] = u32::from_le_bytes(*bytes);
+                    }
+                }
+                state = compress(simd, state, &message);
+            }
+            for (words, state) in self.lanes.iter_mut().zip(state) {
+                S::as_mut_simd_u32s(words).0[group] = state;
+            }
+        }
+    }
+}
+
+/// Four steps each (section 3.4), from the number of the first on: what mixes, the words of the message, and by how many bits it
+/// rotates.
+macro_rules! steps {
+    (
+        $simd:ident, $message:ident, $mix:ident, $a:ident $b:ident $c:ident $d:ident, [$r0:literal $r1:literal $r2:literal $r3:literal],
+        $($at:literal: $w0:literal $w1:literal $w2:literal $w3:literal),*
+    ) => { $(
+        $a = step($simd, $mix($simd, $b, $c, $d), $a, $b, &$message[$w0], SINES[$at], $r0);
+        $d = step($simd, $mix($simd, $a, $b, $c), $d, $a, &$message[$w1], SINES[$at + 1], $r1);
+        $c = step($simd, $mix($simd, $d, $a, $b), $c, $d, &$message[$w2], SINES[$at + 2], $r2);
+        $b = step($simd, $mix($simd, $c, $d, $a), $b, $c, &$message[$w3], SINES[$at + 3], $r3);
+    )* };
+}
+
+#[inline(always)]
+fn compress<S: Simd>(simd: S, state: [S::u32s; 4], message: &[Words; 16]) -> [S::u32s; 4] {
+    let [mut a, mut b, mut c, mut d] = state;
+    steps!(simd, message, f, a b c d, [7 12 17 22], 0: 0 1 2 3, 4: 4 5 6 7, 8: 8 9 10 11, 12: 12 13 14 15);
+    steps!(simd, message, g, a b c d, [5 9 14 20], 16: 1 6 11 0, 20: 5 10 15 4, 24: 9 14 3 8, 28: 13 2 7 12);
+    steps!(simd, message, h, a b c d, [4 11 16 23], 32: 5 8 11 14, 36: 1 4 7 10, 40: 13 0 3 6, 44: 9 12 15 2);
+    steps!(simd, message, i, a b c d, [6 10 15 21], 48: 0 7 14 5, 52: 12 3 10 1, 56: 8 15 6 13, 60: 4 11 2 9);
+    let [was_a, was_b, was_c, was_d] = state;
+    [simd.add_u32s(a, was_a), simd.add_u32s(b, was_b), simd.add_u32s(c, was_c), simd.add_u32s(d, was_d)]
+}
+
+#[inline(always)]
+fn f<S: Simd>(simd: S, x: S::u32s, y: S::u32s, z: S::u32s) -> S::u32s {
+    simd.xor_u32s(z, simd.and_u32s(x, simd.xor_u32s(y, z)))
+}
+
+#[inline(always)]
+fn g<S: Simd>(simd: S, x: S::u32s, y: S::u32s, z: S::u32s) -> S::u32s {
+    f(simd, z, x, y)
+}
+
+#[inline(always)]
+fn h<S: Simd>(simd: S, x: S::u32s, y: S::u32s, z: S::u32s) -> S::u32s {
+    simd.xor_u32s(simd.xor_u32s(x, y), z)
+}
+
+#[inline(always)]
+fn i<S: Simd>(simd: S, x: S::u32s, y: S::u32s, z: S::u32s) -> S::u32s {
+    simd.xor_u32s(y, simd.or_u32s(x, simd.not_u32s(z)))
+}
+
+#[inline(always)]
+fn step<S: Simd>(
+    simd: S,
+    mixed: S::u32s,
+    a: S::u32s,
+    b: S::u32s,
+    words: &Words,
+    sine: u32,
+    bits: u32,
+) -> S::u32s {
+    let word = S::as_simd_u32s(words).0[0];
+    let sum = simd.add_u32s(simd.add_u32s(a, simd.add_u32s(word, simd.splat_u32s(sine))), mixed);
+    let high = simd.wrapping_dyn_shl_u32s(sum, simd.splat_u32s(bits));
+    let low = simd.wrapping_dyn_shr_u32s(sum, simd.splat_u32s(32 - bits));
+    simd.add_u32s(simd.or_u32s(high, low), b)
+}
+
+/// 2^32 times the sine of each step, counted from one (section 3.4).
+#[rustfmt::skip]
+const SINES: [u32; 64] = [
+    0xd76a_a478, 0xe8c7_b756, 0x2420_70db, 0xc1bd_ceee, 0xf57c_0faf, 0x4787_c62a, 0xa830_4613, 0xfd46_9501,
+    0x6980_98d8, 0x8b44_f7af, 0xffff_5bb1, 0x895c_d7be, 0x6b90_1122, 0xfd98_7193, 0xa679_438e, 0x49b4_0821,
+    0xf61e_2562, 0xc040_b340, 0x265e_5a51, 0xe9b6_c7aa, 0xd62f_105d, 0x0244_1453, 0xd8a1_e681, 0xe7d3_fbc8,
+    0x21e1_cde6, 0xc337_07d6, 0xf4d5_0d87, 0x455a_14ed, 0xa9e3_e905, 0xfcef_a3f8, 0x676f_02d9, 0x8d2a_4c8a,
+    0xfffa_3942, 0x8771_f681, 0x6d9d_6122, 0xfde5_380c, 0xa4be_ea44, 0x4bde_cfa9, 0xf6bb_4b60, 0xbebf_bc70,
+    0x289b_7ec6, 0xeaa1_27fa, 0xd4ef_3085, 0x0488_1d05, 0xd9d4_d039, 0xe6db_99e5, 0x1fa2_7cf8, 0xc4ac_5665,
+    0xf429_2244, 0x432a_ff97, 0xab94_23a7, 0xfc93_a039, 0x655b_59c3, 0x8f0c_cc92, 0xffef_f47d, 0x8584_5dd1,
+    0x6fa8_7e4f, 0xfe2c_e6e0, 0xa301_4314, 0x4e08_11a1, 0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks that differ from stream to stream.
+    fn blocks_of(stream: usize, count: usize) -> Vec<Block> {
+        let byte = |at: usize| (at * 31 + at / 64 * 7 + stream * 113) as u8;
+        (0..count).map(|block| std::array::from_fn(|at| byte(64 * block + at))).collect()
+    }
+
+    #[test]
+    fn the_sines_are_those_of_the_definition() {
+        let sine = |step: usize| (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32;
+        assert_eq!(SINES.to_vec(), (0..64).map(sine).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_of_any_number_of_streams_comes_to_what_it_comes_to_alone() {
+        for number in 1..=LANES {
+            let blocks: Vec<_> = (0..number).map(|stream| blocks_of(stream, 5)).collect();
+            let mut states = vec![START; number];
+            // Streams of which more is there than is taken, and which are gone on with.
+            for (from, count) in [(0, 2), (2, 3)] {
+                let mut streams: Vec<_> =
+                    states.iter_mut().zip(&blocks).map(|(state, blocks)| (state, &blocks[from..])).collect();
+                take(&mut streams, count);
+            }
+            for (stream, state) in states.iter().enumerate() {
+                let mut alone = START;
+                md5::block_api::compress(&mut alone, &blocks[stream]);
+                assert_eq!(*state, alone, "stream {stream} of {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn registers_of_any_width_come_to_the_same() {
+        let blocks: [Vec<Block>; LANES] = std::array::from_fn(|stream| blocks_of(stream, 3));
+        let alone = blocks.each_ref().map(|blocks| {
+            let mut state = START;
+            md5::block_api::compress(&mut state, blocks);
+            state
+        });
+        let of_lanes = blocks.each_ref().map(Vec::as_slice);
+        let check = |run: &dyn Fn(SideBySide<'_>)| {
+            let mut lanes = START.map(|word| [word; LANES]);
+            run(SideBySide { lanes: &mut lanes, blocks: &of_lanes });
+            assert_eq!(std::array::from_fn(|lane| lanes.map(|words| words[lane])), alone);
+        };
+        check(&|all| all.with_simd(pulp::Scalar::new()));
+        check(&|all| Arch::new().dispatch(all));
+        #[cfg(target_arch = "x86_64")]
+        if let Some(narrower) = pulp::x86::V3::try_new() {
+            check(&|all| Simd::vectorize(narrower, all));
+        }
+    }
+}
