@@ -87,7 +87,7 @@ fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owne
     document.element("Contents", |entry| {
         entry.leaf("Key", key);
         entry.leaf("LastModified", &version.modified.to_iso8601());
-        entry.number("ETag", &version.etag);
+        entry.number("ETag", version.etag);
         entry.number("Size", version.size);
         if let Some(name) = owner {
             write_user(entry, "Owner", name);

@@ -106,7 +106,7 @@ fn write_version(document: &mut Writer, key: &str, version: &VersionSummary, lat
         entry.number("IsLatest", latest);
         entry.leaf("LastModified", &version.modified.to_iso8601());
         if !version.delete_marker {
-            entry.number("ETag", &version.etag);
+            entry.number("ETag", version.etag);
             entry.number("Size", version.size);
         }
         write_user(entry, "Owner", owner);
