@@ -1,4 +1,4 @@
-//! Floor 0: what every other floor may name. Limits, time, entropy and digests; no I/O, no protocol.
+//! Floor 0: what every other floor may name. Limits, time, entropy, digests and the budget of memory; no I/O, no protocol.
 
 pub mod clock;
 pub mod digest;
@@ -6,9 +6,11 @@ pub mod entropy;
 pub mod limits;
 mod md5_lanes;
 pub mod md5_mill;
+pub mod memory;
 pub mod timestamp;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};
 pub use md5_mill::Md5Mill;
+pub use memory::{Budget, Reservation};
 pub use timestamp::Timestamp;
