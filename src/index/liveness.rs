@@ -3,6 +3,7 @@
 use rpds::RedBlackTreeMapSync;
 
 use crate::format::{ExtentHeader, ExtentRef};
+use crate::index::MAP_NODE_BYTES;
 
 /// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment. An extent that
 /// several of them share counts once. A clone is a snapshot and costs nothing.
@@ -26,6 +27,11 @@ impl Liveness {
     /// The live bytes of every segment that has any.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.bytes.iter().map(|(segment, bytes)| (*segment, *bytes))
+    }
+
+    /// The memory that it takes up, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.bytes.size() + self.shared.size()) as u64 * MAP_NODE_BYTES
     }
 
     /// The live bytes of one segment.

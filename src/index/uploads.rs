@@ -7,7 +7,7 @@ use rpds::RedBlackTreeMapSync;
 
 use crate::format::{Decoder, PartRecord, UploadId, UploadRecord};
 use crate::index::listing::Query;
-use crate::index::trusted;
+use crate::index::{MAP_NODE_BYTES, shared_bytes, trusted};
 
 /// An upload and its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,14 @@ type Name = (Arc<[u8]>, UploadId);
 #[derive(Clone, Default)]
 pub(super) struct Uploads(RedBlackTreeMapSync<Name, Held>);
 
+/// The memory of a record, in bytes: each text is an allocation.
+fn record_bytes(record: &UploadRecord) -> u64 {
+    let tags = record.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let text = |text: &str| size_of::<String>() as u64 + shared_bytes(text.len());
+    let texts = record.attributes.iter().chain(tags).map(|(name, value)| text(name) + text(value));
+    shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>()
+}
+
 fn decode(bytes: &[u8]) -> PartRecord {
     trusted(PartRecord::decode(&mut Decoder::new(bytes)))
 }
@@ -65,6 +73,16 @@ impl Held {
 }
 
 impl Uploads {
+    /// The memory that they take up, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let of_part = |part: &Arc<[u8]>| MAP_NODE_BYTES + shared_bytes(part.len());
+        let of_upload = |((key, _), held): (&Name, &Held)| {
+            let parts: u64 = held.parts.values().map(of_part).sum();
+            2 * MAP_NODE_BYTES + shared_bytes(key.len()) + record_bytes(&held.record) + parts
+        };
+        self.0.iter().map(of_upload).sum()
+    }
+
     pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) {
         let name = (key.into(), record.id);
         let record = Arc::new(record.clone());

@@ -247,6 +247,17 @@ impl Store {
         self.shared.index().buckets().cloned().collect()
     }
 
+    /// How many buckets there are.
+    pub fn bucket_count(&self) -> u64 {
+        self.shared.index().bucket_count()
+    }
+
+    /// The memory that the index takes up, in bytes: all keys with their versions, uploads and buckets. It is counted when it
+    /// is asked for, which takes some milliseconds for a million keys.
+    pub fn index_bytes(&self) -> u64 {
+        self.shared.index().memory_bytes()
+    }
+
     /// Finds a version of an object. It may be a delete marker: what that means is for the caller to say.
     ///
     /// # Errors

@@ -39,6 +39,11 @@ impl Keys {
         self.tree.len()
     }
 
+    /// The memory that they take up, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.tree.memory_bytes()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }

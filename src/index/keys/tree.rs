@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::index::keys::leaf::{
     At, BYTES_MAX, ENTRIES_MAX, Leaf, LeafBuilder, LeafScan, RUN, rewritten_run_max, shared_len,
 };
+use crate::index::shared_bytes;
 
 /// Children of a node. Copying a node touches each of them.
 const CHILDREN_MAX: usize = 16;
@@ -69,6 +70,11 @@ impl Tree {
         self.len
     }
 
+    /// The memory that it takes up, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.root.as_ref().map_or(0, Child::memory_bytes)
+    }
+
     /// Makes a change. Whether the entry that goes was found; where it stands in another leaf than the one that comes, it
     /// is not, and needs a change of its own.
     pub(super) fn change(&mut self, change: &Change<'_>) -> bool {
@@ -105,6 +111,21 @@ impl Tree {
 }
 
 impl Child {
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Leaf(leaf) => shared_bytes(leaf.byte_len()),
+            Self::Node(node) => {
+                let Node { separators: Separators { keys, places }, children } = node.as_ref();
+                let own = size_of::<Node>()
+                    + keys.capacity()
+                    + places.capacity() * size_of::<(u64, u32)>()
+                    + children.capacity() * size_of::<Self>();
+                // The node and its three lists are four allocations.
+                4 * shared_bytes(own / 4) + children.iter().map(Self::memory_bytes).sum::<u64>()
+            }
+        }
+    }
+
     fn is_empty(&self) -> bool {
         match self {
             Self::Leaf(leaf) => leaf.len() == 0,
