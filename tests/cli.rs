@@ -322,6 +322,15 @@ fn standard_output_holds_one_line() {
 }
 
 #[test]
+fn settings_that_do_not_fit_the_memory_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = finish(on_a_free_port(dir.path()).args(["--memory-max", "64MiB", "--workers", "100"]));
+    let said = stderr_of(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--workers takes 100.0 MiB"), "{said}");
+}
+
+#[test]
 fn a_broken_users_file_is_refused_at_the_start_with_its_line() {
     let dir = TempDir::new().unwrap();
     let users = write_users(dir.path(), "[[user]]\nname = \"admin\"\nsecret = \"x\"\n");

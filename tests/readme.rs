@@ -118,6 +118,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
         format!("{}, {} ms", size(limits::UNREAD_BODY_MAX_BYTES), limits::UNREAD_BODY_PATIENCE_MILLIS);
     let drained = format!("{}, {} s", size(limits::DRAIN_MAX_BYTES), limits::DRAIN_DEADLINE_DEFAULT_SECS);
     let flag = |name: &str| format!("`--{name}`");
+    let memory = format!("{}, {} ms", flag("memory-max"), limits::MEMORY_PATIENCE_MILLIS);
     hold_limits(
         "### Limits of connections",
         &[
@@ -160,6 +161,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
             ("connections", flag("max-connections"), "503 SlowDown"),
             ("requests that wait for a worker", flag("queue"), "503 SlowDown"),
             ("requests at a time", flag("workers"), "they wait"),
+            ("memory of requests, beyond what each worker has", memory, "503 SlowDown"),
             (
                 "bodies that count as small",
                 size(limits::QUICK_BODY_MAX_BYTES),
@@ -232,6 +234,22 @@ fn the_options_are_those_of_the_help() {
         })
         .collect();
     assert_eq!(listed, options_of_the_help());
+}
+
+#[test]
+fn what_memory_is_set_aside_for_is_as_in_the_code() {
+    let readme = read("README.md").replace('\n', " ");
+    let told = [
+        format!("{} for the program", size(limits::MEMORY_OF_PROCESS_BYTES)),
+        format!("{} for each worker", size(limits::MEMORY_OF_WORKER_BYTES)),
+        format!("{} for each connection", size(limits::MEMORY_OF_CONNECTION_BYTES)),
+        format!("({} with TLS)", size(limits::MEMORY_OF_TLS_CONNECTION_BYTES)),
+        format!("{} for each place in the queue", size(2 * limits::UNRESERVED_HEAD_BYTES as u64)),
+        format!("from {} to {}", size(limits::MEMORY_MIN_BYTES), size(limits::MEMORY_DEFAULT_MAX_BYTES)),
+    ];
+    for text in told {
+        assert!(readme.contains(&text), "README.md does not say {text:?}");
+    }
 }
 
 #[test]

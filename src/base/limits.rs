@@ -57,6 +57,30 @@ pub const SIGNING_KEYS_PER_USER_MAX: usize = 18;
 /// Access key, secret key or name of a user.
 pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 
+// ---- Memory -------------------------------------------------------------------------------------------
+
+/// The least that may be set for what is used beside the index.
+pub const MEMORY_MIN_BYTES: u64 = 64 * MIB;
+/// Where nothing is set, a quarter of what the process may have, but no less than [`MEMORY_MIN_BYTES`] and no more than this.
+pub const MEMORY_DEFAULT_MAX_BYTES: u64 = GIB;
+/// The program itself and the threads that are there once: the poller, the committer, checkpoints, the scrub, and what wins back
+/// room, whose batches are the largest of it.
+pub const MEMORY_OF_PROCESS_BYTES: u64 = 16 * MIB;
+/// A worker: the buffers that bodies come and go through, a head, a small object on its way through the committer, a stack.
+pub const MEMORY_OF_WORKER_BYTES: u64 = MIB;
+/// A connection that waits, and its place in the queue.
+pub const MEMORY_OF_CONNECTION_BYTES: u64 = KIB;
+/// An encrypted one.
+pub const MEMORY_OF_TLS_CONNECTION_BYTES: u64 = 24 * KIB;
+/// What must be left for what single requests need beyond that.
+pub const MEMORY_FOR_REQUESTS_MIN_BYTES: u64 = 12 * MIB;
+/// How long a request waits for memory that others have reserved, before it is answered that it should come later.
+pub const MEMORY_PATIENCE_MILLIS: u64 = 250;
+/// When a client that was turned away for want of time or memory may try again.
+pub const RETRY_AFTER_SECS: u64 = 1;
+/// Received bytes of a request that may wait for a worker without a reservation of [`HEAD_MAX_BYTES`]: most heads.
+pub const UNRESERVED_HEAD_BYTES: usize = 2 * KIB as usize;
+
 // ---- The front end ------------------------------------------------------------------------------------
 
 /// A request line and its headers.

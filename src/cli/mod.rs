@@ -6,6 +6,7 @@ mod failure;
 mod housekeeping;
 mod keys;
 mod logging;
+mod memory;
 mod open_files;
 mod options;
 mod serve;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use log::{error, info, warn};
 use siltstone::auth::Authenticator;
-use siltstone::base::{Clock, Entropy as _, Md5Mill, OsEntropy, SeededEntropy, SystemClock};
+use siltstone::base::{Budget, Clock, Entropy as _, Md5Mill, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, EngineName, Outcome, Server, Tls};
 use siltstone::ops::{Context, KeepAlive};
@@ -16,6 +16,7 @@ use super::Failure;
 use super::access_log::AccessFile;
 use super::announce;
 use super::housekeeping::Housekeeping;
+use super::memory::Plan;
 use super::open_files::connections_that_fit;
 use super::options::Settings;
 use super::signals::Signals;
@@ -28,7 +29,10 @@ use super::users_file::UsersFile;
 /// In words for the operator. The store is opened first: its lock keeps a second server from making anything.
 pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let plan = Plan::make(settings)?;
     let store = open_store(settings, Arc::clone(&clock))?;
+    tell_of_memory(&plan, &store);
+    let memory = plan.budget();
     let made_up = users_file.create_if_missing(&OsEntropy).map_err(Failure::start)?;
     if let Some(keys) = &made_up {
         announce::keys(&settings.users, &settings.regions[0], keys);
@@ -36,7 +40,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     let users = users_file.read().map_err(Failure::start)?;
     let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
     let md5 = Md5Mill::start().map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
-    let service = service(settings, Arc::clone(&store), md5, Arc::clone(&authenticator), Arc::clone(&clock));
+    let service = service(settings, &store, md5, &authenticator, &clock, &memory);
     let access_log =
         settings.access_log.as_deref().map(|path| AccessFile::open(path, settings.access_log_format));
     let access_log = access_log.transpose().map_err(Failure::start)?.map(Arc::new);
@@ -47,7 +51,8 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     warn_of_engine(settings);
     let tls_files = settings.tls_files()?;
     let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(Failure::start)?.map(Arc::new);
-    let server = Server::bind(Config { tls: tls.clone(), ..config(settings) }, clock, Arc::new(service))
+    let config = Config { tls: tls.clone(), memory, ..config(settings, &plan) };
+    let server = Server::bind(config, clock, Arc::new(service))
         .map_err(|e| Failure::start(format!("cannot listen on {}: {e}", settings.listen)))?;
     let stop = server.handle();
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -95,18 +100,20 @@ fn open_store(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<Store>, 
 
 fn service(
     settings: &Settings,
-    store: Arc<Store>,
+    store: &Arc<Store>,
     md5: Md5Mill,
-    authenticator: Arc<Authenticator>,
-    clock: Arc<dyn Clock>,
+    authenticator: &Arc<Authenticator>,
+    clock: &Arc<dyn Clock>,
+    memory: &Arc<Budget>,
 ) -> Service {
     let context = Context {
-        store,
+        store: Arc::clone(store),
         region: settings.regions[0].clone(),
         namespace: settings.xml_namespace.clone(),
         keep_alive: KeepAlive { after: settings.keep_alive_after, ..KeepAlive::default() },
         entity_tags: settings.entity_tags,
         md5,
+        memory: Arc::clone(memory),
     };
     let settings = service::Settings {
         default_dialect: settings.dialect,
@@ -115,15 +122,24 @@ fn service(
     };
     // Ids of requests must differ from those of other starts, and may be foreseen.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
-    Service::new(context, authenticator, clock, Arc::new(ids), settings)
+    Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings)
 }
 
-fn config(settings: &Settings) -> Config {
+fn tell_of_memory(plan: &Plan, store: &Store) {
+    let Plan { ceiling, fixed, workers, connections_max } = plan;
+    info!(
+        "memory: {ceiling} bytes at the most beside the index, which takes {}; {fixed} are set aside for {workers} workers, \
+         {connections_max} connections and the process",
+        store.index_bytes()
+    );
+}
+
+fn config(settings: &Settings, plan: &Plan) -> Config {
     Config {
         engine: settings.http_engine,
-        workers: settings.workers,
+        workers: plan.workers,
         queue_len: settings.queue_len,
-        connections_max: connections_that_fit(settings.connections_max),
+        connections_max: connections_that_fit(plan.connections_max),
         idle_deadline: settings.idle_timeout,
         shutdown_timeout: settings.shutdown_timeout,
         ..Config::new(settings.listen)

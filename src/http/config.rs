@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tls;
-use crate::base::limits;
+use crate::base::{Budget, limits};
 
 /// Which engine serves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Config {
     pub drain_deadline: Duration,
     /// From the order to stop to the return of `run`, whatever still runs then.
     pub shutdown_timeout: Duration,
+    /// What heads that wait for their ends, or for a worker, reserve their memory from.
+    pub memory: Arc<Budget>,
 }
 
 impl Config {
@@ -77,6 +79,7 @@ impl Config {
             linger: Duration::from_millis(limits::LINGER_DEFAULT_MILLIS),
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_DEFAULT_SECS),
             shutdown_timeout: Duration::from_secs(limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
+            memory: Budget::unlimited(),
         }
     }
 

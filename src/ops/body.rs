@@ -1,7 +1,9 @@
 //! Request bodies: how long they are said to be, taking in those of objects and parts, and reading those that are
 //! documents.
 
+use super::Context;
 use super::failure::ForClient as _;
+use super::memory::{self, Held};
 use crate::base::Md5Mill;
 use crate::base::limits::{
     KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, QUICK_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
@@ -9,7 +11,7 @@ use crate::base::limits::{
 use crate::s3::integrity::Integrity;
 use crate::s3::{Body, BodyRead, Call, ErrorCode, S3Error};
 use crate::store::{ObjectReader, StoreError};
-use crate::xml::{Document, XmlError};
+use crate::xml::{Document, XmlError, tree_bytes_max};
 
 /// Bytes of an object that are read at a time.
 const BUFFER_BYTES: u64 = 256 * KIB;
@@ -107,45 +109,67 @@ pub(super) fn absorb(reader: &mut ObjectReader, mut take: impl FnMut(&[u8])) -> 
 /// Reads the whole body of a call as a document, and verifies whatever its headers claim of it.
 ///
 /// # Errors
-/// `MaxMessageLengthExceeded` above the limit, before anything is read where the length says so; `BadDigest` and the
-/// others of [`Integrity`]; those of reading.
-pub(super) fn read_document(call: &mut Call<'_>) -> Result<Vec<u8>, S3Error> {
+/// `MaxMessageLengthExceeded` above the limit, and `SlowDown` where there is no memory for it, before anything is read where the
+/// length says so; `BadDigest` and the others of [`Integrity`]; those of reading.
+pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<Held, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-    read_verified(&mut call.request.body, integrity, XML_BODY_MAX_BYTES)
+    Reading { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
 /// The same for a document so harmful, were it damaged underway, that its headers must claim something of it.
 ///
 /// # Errors
 /// `InvalidRequest` when they do not, and those of [`read_document`].
-pub(super) fn read_claimed_document(call: &mut Call<'_>) -> Result<Vec<u8>, S3Error> {
+pub(super) fn read_claimed_document(context: &Context, call: &mut Call<'_>) -> Result<Held, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     if !integrity.is_claimed() {
         return Err(S3Error::new(ErrorCode::InvalidRequest)
             .message("Missing required header for this request: Content-MD5 or a checksum"));
     }
-    read_verified(&mut call.request.body, integrity, XML_BODY_MAX_BYTES)
+    Reading { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
 /// The same for a document of at most `max` bytes, where the checksum in the headers is that of something else.
 ///
 /// # Errors
 /// As [`read_document`].
-pub(super) fn read_document_by_md5(call: &mut Call<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
+pub(super) fn read_document_by_md5(
+    context: &Context,
+    call: &mut Call<'_>,
+    max: usize,
+) -> Result<Held, S3Error> {
     let integrity = Integrity::from_content_md5(call.headers())?;
-    read_verified(&mut call.request.body, integrity, max)
+    Reading { context, integrity, max }.run(&mut call.request.body)
 }
 
-fn read_verified(body: &mut Body<'_>, mut integrity: Integrity, max: usize) -> Result<Vec<u8>, S3Error> {
-    if body.content_length.is_some_and(|length| length > max as u64) {
-        return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
+/// A document that is about to be read.
+struct Reading<'c> {
+    context: &'c Context,
+    integrity: Integrity,
+    /// Bytes of its text.
+    max: usize,
+}
+
+impl Reading<'_> {
+    /// What a buffer takes up that grows to its length, with the one that it outgrew, in halves of that.
+    const GROWTH_HALVES: u64 = 3;
+
+    fn run(mut self, body: &mut Body<'_>) -> Result<Held, S3Error> {
+        let announced = body.content_length.unwrap_or(self.max as u64);
+        if announced > self.max as u64 {
+            return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
+        }
+        let text = memory::reserve(self.context, announced * Self::GROWTH_HALVES / 2)?;
+        let bytes = read_bounded(body, announced as usize)?;
+        self.integrity.update(&bytes);
+        self.integrity.verify(body.reader.trailers())?;
+        let tree = tree_bytes_max(&bytes).map_err(malformed)?;
+        let tree = memory::reserve(self.context, tree)?;
+        Ok(Held { bytes, _memory: [text, tree] })
     }
-    let bytes = read_bounded(body, max)?;
-    integrity.update(&bytes);
-    integrity.verify(body.reader.trailers())?;
-    Ok(bytes)
 }
 
+/// Reads a body of `max` bytes at most, into a buffer that grows with what has come and never beyond that.
 fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 8192];
@@ -155,7 +179,13 @@ fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
             read if bytes.len() + read > max => {
                 return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
             }
-            read => bytes.extend_from_slice(&buffer[..read]),
+            read => {
+                if bytes.len() + read > bytes.capacity() {
+                    let room = max.min(2 * (bytes.len() + read));
+                    bytes.reserve_exact(room - bytes.len());
+                }
+                bytes.extend_from_slice(&buffer[..read]);
+            }
         }
     }
 }

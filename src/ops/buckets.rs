@@ -2,14 +2,17 @@
 
 use super::failure::ForClient as _;
 use super::listing::write_user;
-use super::{Context, body, token};
+use super::{Context, body, memory, token};
 use crate::auth::{Action, Authorized};
+use crate::base::Reservation;
 use crate::s3::render::xml;
 use crate::s3::{BucketName, Call, Dialect, ErrorCode, Response, S3Error};
 use crate::store::{BucketInfo, StoreError};
 
 /// Buckets on one page of their listing (S3 API reference, ListBuckets, "max-buckets").
 const BUCKETS_PAGE_MAX: usize = 10_000;
+/// What a bucket takes up while all of them are looked through.
+const BUCKET_BYTES: u64 = 512;
 
 /// CreateBucket. Durable on return.
 pub(super) fn create(
@@ -19,7 +22,7 @@ pub(super) fn create(
 ) -> Result<Response, S3Error> {
     let name = BucketName::new(call.bucket())?;
     check_headers(call)?;
-    let configuration = body::read_document(call)?;
+    let configuration = body::read_document(context, call)?;
     check_location(&configuration, &context.region)?;
     match context.store.create_bucket(name.as_str(), proof.user()) {
         // Clients that retry take this for success (S3 API reference, CreateBucket).
@@ -80,6 +83,7 @@ pub(super) fn list(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     let prefix = call.query.get("prefix").unwrap_or_default();
     let limit = call.query.number("max-buckets", 1..=BUCKETS_PAGE_MAX)?.unwrap_or(BUCKETS_PAGE_MAX);
     let after = call.query.get("continuation-token").map(token::decode).transpose()?;
+    let _list = memory::reserve(context, BUCKET_BYTES * context.store.bucket_count())?;
     let mut buckets = context.store.buckets();
     buckets.retain(|bucket| {
         bucket.name.starts_with(prefix)
@@ -89,17 +93,19 @@ pub(super) fn list(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     let more = buckets.len() > limit;
     buckets.truncate(limit);
     let next = buckets.last().filter(|_| more).map(|last| token::encode(&last.name));
-    Ok(list_document(context, proof.user(), &buckets, prefix, next.as_deref()))
+    let held = memory::for_document(context, buckets.iter().map(|bucket| bucket.name.as_str()))?;
+    Ok(list_document(context, &held, proof.user(), &buckets, prefix, next.as_deref()).holding(held))
 }
 
 fn list_document(
     context: &Context,
+    held: &Reservation,
     user: &str,
     buckets: &[BucketInfo],
     prefix: &str,
     next: Option<&str>,
 ) -> Response {
-    let mut document = context.document("ListAllMyBucketsResult");
+    let mut document = context.long_document("ListAllMyBucketsResult", held);
     write_user(&mut document, "Owner", user);
     document.element("Buckets", |list| {
         for bucket in buckets {

@@ -1,7 +1,7 @@
 //! DeleteObject and DeleteObjects.
 
 use super::failure::{self, ForClient as _};
-use super::{Context, body, version_id};
+use super::{Context, body, memory, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
 use crate::s3::render::xml;
@@ -39,10 +39,11 @@ struct Wanted {
 pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;
-    let request = body::read_claimed_document(call)?;
+    let request = body::read_claimed_document(context, call)?;
     let (wanted, quiet) = parse(&request)?;
+    let held = memory::for_deletions(context, wanted.iter().map(|wanted| wanted.key.as_str()))?;
     let results = delete(context, proof, call, &wanted)?;
-    let mut document = context.document("DeleteResult");
+    let mut document = context.long_document("DeleteResult", &held);
     for (wanted, result) in wanted.iter().zip(results) {
         match result {
             Ok(deleted) if !quiet => write_deleted(&mut document, wanted, deleted),
@@ -50,7 +51,7 @@ pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -
             Err(error) => write_error(&mut document, wanted, &error),
         }
     }
-    Ok(xml(200, document))
+    Ok(xml(200, document).holding(held))
 }
 
 fn parse(request: &[u8]) -> Result<(Vec<Wanted>, bool), S3Error> {

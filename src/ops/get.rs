@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use super::failure::{self, ForClient as _};
-use super::{Context, checksums, find, tagging, version_id};
+use super::{Context, checksums, find, memory, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
@@ -25,10 +25,13 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     if length == 0 {
         return Ok(response);
     }
+    if length <= WHOLE_MAX_BYTES {
+        let reader = context.store.read(&found, bytes).for_client(call)?;
+        return Ok(response.with_body(whole(reader, length, call)?));
+    }
+    let held = memory::for_stream(context, &found.version)?;
     let reader = context.store.read(&found, bytes).for_client(call)?;
-    let body =
-        if length <= WHOLE_MAX_BYTES { whole(reader, length, call) } else { stream(reader, length, call) };
-    Ok(response.with_body(body?))
+    Ok(response.with_body(stream(reader, length, call)?).holding(held))
 }
 
 /// HeadObject.

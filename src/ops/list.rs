@@ -2,7 +2,7 @@
 
 use super::failure::ForClient as _;
 use super::listing::{Listing, write_user};
-use super::{Context, token};
+use super::{Context, memory, token};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
@@ -20,9 +20,11 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
         Some(token) => Some(token::decode(token)?),
         None => start_after.map(str::to_owned),
     };
+    let _page = memory::for_page(context, listing.limit)?;
     let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
+    let held = memory::for_document(context, page.items.iter().map(name_of))?;
 
-    let mut document = context.document("ListBucketResult");
+    let mut document = context.long_document("ListBucketResult", &held);
     document.leaf("Name", &bucket.name);
     listing.write_head(&mut document, "MaxKeys", page.truncated);
     document.number("KeyCount", page.items.len());
@@ -37,7 +39,7 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
     }
     let owner = (query.get("fetch-owner") == Some("true")).then_some(bucket.owner.as_str());
     write_items(&listing, &mut document, &page, owner);
-    Ok(xml(200, document))
+    Ok(xml(200, document).holding(held))
 }
 
 /// ListObjects, the first form.
@@ -50,9 +52,11 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let marker = query.get("marker").unwrap_or_default();
     let after = (!marker.is_empty()).then(|| marker.to_owned());
+    let _page = memory::for_page(context, listing.limit)?;
     let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
+    let held = memory::for_document(context, page.items.iter().map(name_of))?;
 
-    let mut document = context.document("ListBucketResult");
+    let mut document = context.long_document("ListBucketResult", &held);
     document.leaf("Name", &bucket.name);
     listing.write_head(&mut document, "MaxKeys", page.truncated);
     document.leaf("Marker", &listing.name(marker));
@@ -62,7 +66,7 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
         document.leaf("NextMarker", &listing.name(last));
     }
     write_items(&listing, &mut document, &page, Some(&bucket.owner));
-    Ok(xml(200, document))
+    Ok(xml(200, document).holding(held))
 }
 
 fn parse(query: &Query) -> Result<Listing<'_>, S3Error> {
@@ -98,8 +102,12 @@ fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owne
 
 /// The name after which the next page begins.
 fn last_name(page: &Page) -> Option<&str> {
-    page.items.last().map(|item| match item {
-        PageItem::Object { key, .. } => key.as_str(),
-        PageItem::Prefix(prefix) => prefix.as_str(),
-    })
+    page.items.last().map(name_of)
+}
+
+fn name_of(item: &PageItem) -> &str {
+    match item {
+        PageItem::Object { key, .. } => key,
+        PageItem::Prefix(prefix) => prefix,
+    }
 }

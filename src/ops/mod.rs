@@ -13,6 +13,7 @@ mod get;
 mod keep_alive;
 mod list;
 mod listing;
+mod memory;
 mod multipart;
 mod new_object;
 mod owner;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 pub use keep_alive::KeepAlive;
 
 use crate::auth::Authorized;
-use crate::base::Md5Mill;
+use crate::base::{Budget, Md5Mill, Reservation};
 use crate::s3::{Call, Operation, Response, S3Error};
 use crate::store::{Health, Store};
 use crate::xml::Writer;
@@ -59,6 +60,8 @@ pub struct Context {
     pub entity_tags: EntityTags,
     /// What works out the MD5s of large bodies.
     pub md5: Md5Mill,
+    /// What requests reserve their memory from.
+    pub memory: Arc<Budget>,
 }
 
 impl Context {
@@ -112,6 +115,12 @@ impl Context {
     /// How the store is, for whoever watches over it.
     pub fn health(&self) -> Health {
         self.store.health()
+    }
+
+    /// Begins a document that is answered and may be long. It has room for what was reserved, so that it never has to move.
+    fn long_document(&self, root: &str, reserved: &Reservation) -> Writer {
+        let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
+        Writer::with_capacity(root, namespace, reserved.bytes() as usize)
     }
 
     /// Begins a document that is answered.

@@ -27,7 +27,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     let found = find::target(context, proof, call)?;
-    let request = body::read_document(call)?;
+    let request = body::read_document(context, call)?;
     let tags = parse(&request)?;
     replace(context, call, found, tags, 200)
 }

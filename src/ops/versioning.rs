@@ -11,7 +11,7 @@ use crate::store::Versioning;
 pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;
-    let configuration = body::read_document(call)?;
+    let configuration = body::read_document(context, call)?;
     let versioning = parse(&configuration)?;
     context.store.set_versioning(call.bucket(), versioning).for_client(call)?;
     Ok(Response::new(200))

@@ -2,7 +2,7 @@
 
 use super::failure::ForClient as _;
 use super::listing::{Listing, write_user};
-use super::{Context, version_id};
+use super::{Context, memory, version_id};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
@@ -15,9 +15,11 @@ pub(super) fn list(context: &Context, _: &Authorized, call: &Call<'_>) -> Result
     let listing = Listing::parse(query, "max-keys", 0..=i32::MAX as usize)?;
     let markers = Markers::parse(query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
+    let _page = memory::for_page(context, listing.limit)?;
     let page = markers.page(&listing, context, call)?;
+    let held = memory::for_document(context, page.items.iter().map(name_of))?;
 
-    let mut document = context.document("ListVersionsResult");
+    let mut document = context.long_document("ListVersionsResult", &held);
     document.leaf("Name", &bucket.name);
     listing.write_head(&mut document, "MaxKeys", page.truncated);
     document.leaf("KeyMarker", &listing.name(markers.key));
@@ -26,7 +28,7 @@ pub(super) fn list(context: &Context, _: &Authorized, call: &Call<'_>) -> Result
         write_next(&listing, &mut document, &page);
     }
     write_items(&listing, &mut document, &page, &bucket.owner);
-    Ok(xml(200, document))
+    Ok(xml(200, document).holding(held))
 }
 
 /// Where a page goes on.
@@ -85,6 +87,13 @@ fn write_next(listing: &Listing<'_>, document: &mut Writer, page: &Page<Versions
 }
 
 /// Versions and delete markers as they come, then common prefixes.
+fn name_of(item: &VersionsItem) -> &str {
+    match item {
+        VersionsItem::Version { key, .. } => key,
+        VersionsItem::Prefix(prefix) => prefix,
+    }
+}
+
 fn write_items(listing: &Listing<'_>, document: &mut Writer, page: &Page<VersionsItem>, owner: &str) {
     let mut prefixes = Vec::new();
     for item in &page.items {

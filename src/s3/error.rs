@@ -206,6 +206,11 @@ impl S3Error {
             .element("ArgumentValue", shown)
     }
 
+    /// A `SlowDown` that says when to try again.
+    pub fn slow_down() -> Self {
+        Self::new(ErrorCode::SlowDown).header("Retry-After", limits::RETRY_AFTER_SECS.to_string())
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> u16 {
         self.code.status()

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use crate::base::Reservation;
 use crate::s3::S3Error;
 
 /// The method of a request.
@@ -231,6 +232,8 @@ pub struct Response {
     pub body: ResponseBody,
     /// Whether the connection must be closed behind this response.
     pub close: bool,
+    /// The memory that the body takes up, as far as it was reserved.
+    pub held: Reservation,
 }
 
 impl Response {
@@ -250,6 +253,13 @@ impl Response {
     #[must_use]
     pub fn with_body(mut self, body: ResponseBody) -> Self {
         self.body = body;
+        self
+    }
+
+    /// The same response, which keeps what has been reserved for its body until it has been sent.
+    #[must_use]
+    pub fn holding(mut self, held: Reservation) -> Self {
+        self.held = held;
         self
     }
 

@@ -54,7 +54,7 @@ impl Handler for Service {
     }
 
     fn overloaded(&self) -> Response {
-        self.refused(S3Error::new(ErrorCode::SlowDown).header("Retry-After", "1"))
+        self.refused(S3Error::slow_down())
     }
 
     fn refused(&self, error: S3Error) -> Response {

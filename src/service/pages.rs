@@ -37,7 +37,15 @@ impl Service {
         let scrub = health.scrub;
         let finished = scrub.finished.map_or(0, Timestamp::as_secs);
         let mut page = self.metrics.exposition();
+        let memory = self.context.memory.usage();
         for (name, help, value) in [
+            ("memory_max_bytes", "Memory that may be used beside the index.", memory.ceiling),
+            (
+                "memory_used_bytes",
+                "Memory that is set aside or reserved, of memory_max_bytes.",
+                memory.fixed + memory.reserved,
+            ),
+            ("memory_index_bytes", "Memory that the index takes up.", self.context.store.index_bytes()),
             ("store_read_only", "Whether the store takes no writes.", u64::from(health.read_only.is_some())),
             ("store_damaged_places", "Places of damage found since the start.", health.damage.len() as u64),
             ("store_buckets", "Buckets.", health.buckets),
@@ -54,6 +62,7 @@ impl Service {
             page += &family(name, help, "gauge", value);
         }
         for (name, help, value) in [
+            ("memory_refused_total", "Reservations of memory that were refused.", memory.refused),
             ("store_reclaimed_segments_total", "Data segments taken away.", health.reclaimed_segments),
             ("store_reclaimed_bytes_total", "Bytes given back to the file system.", health.reclaimed_bytes),
             ("store_moved_bytes_total", "Bytes moved so that segments could go.", health.moved_bytes),

@@ -4,5 +4,5 @@ mod guard;
 mod reader;
 mod writer;
 
-pub use reader::{Document, Element, XmlError};
+pub use reader::{Document, Element, XmlError, tree_bytes_max};
 pub use writer::{DECLARATION, Writer, legible};

@@ -28,7 +28,30 @@ impl fmt::Display for XmlError {
 
 impl std::error::Error for XmlError {}
 
-/// A well-formed document. The caller bounds its size; its memory is a small multiple of it.
+/// A node and an attribute in memory, in bytes.
+const NODE_BYTES: u64 = 72;
+const ATTRIBUTE_BYTES: u64 = 48;
+
+/// The most bytes that the document takes up whose text is this, beside the text; of what is no document, no less than are
+/// needed to find that out.
+///
+/// # Errors
+/// It has more nodes than any request.
+pub fn tree_bytes_max(text: &[u8]) -> Result<u64, XmlError> {
+    let count = |byte| text.iter().filter(|b| **b == byte).count() as u64;
+    let room = count(b'<');
+    if room > NODES_MAX.into() {
+        return Err(XmlError::new("too many elements"));
+    }
+    // The parser makes room for a node for each `<`. Where texts stand between tags there are more, and for a moment there
+    // are both that room and twice as much.
+    let starts = text.windows(2).filter(|two| two[0] == b'<' && two[1] != b'/').count() as u64;
+    let texts = text.windows(2).filter(|two| two[0] == b'>' && two[1] != b'<').count() as u64;
+    let nodes = if starts + texts < room { room } else { 3 * (room + 1) };
+    Ok(NODE_BYTES * nodes + ATTRIBUTE_BYTES * count(b'='))
+}
+
+/// A well-formed document. The caller bounds its size; for its memory see [`tree_bytes_max`].
 pub struct Document<'a>(roxmltree::Document<'a>);
 
 impl<'a> Document<'a> {
@@ -39,6 +62,7 @@ impl<'a> Document<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, XmlError> {
         let text = std::str::from_utf8(bytes).map_err(|_| XmlError::new("the text is not UTF-8"))?;
         guard::check(text)?;
+        tree_bytes_max(bytes)?;
         let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
         roxmltree::Document::parse_with_options(text, options)
             .map(Self)
@@ -157,6 +181,18 @@ mod tests {
         let part = "\n <Part>\n  <PartNumber>1</PartNumber>\n  <ETag>e</ETag>\n  <ChecksumCRC32>c</ChecksumCRC32>\n </Part>";
         let text = format!("<CompleteMultipartUpload>{}</CompleteMultipartUpload>", part.repeat(10_000));
         assert_eq!(Document::parse(text.as_bytes()).unwrap().root().all("Part").count(), 10_000);
+    }
+
+    #[test]
+    fn the_memory_of_a_document_follows_its_shape() {
+        let flat = "<a/>".repeat(1000);
+        let bytes = |text: &str| tree_bytes_max(text.as_bytes()).unwrap();
+        assert_eq!(bytes(&format!("<r>{flat}</r>")), NODE_BYTES * 1002);
+        let indented = flat.replace("<", "\n <");
+        assert_eq!(bytes(&format!("<r>{indented}</r>")), NODE_BYTES * 3 * 1003);
+        assert_eq!(bytes("<a b='c'></a>"), 2 * NODE_BYTES + ATTRIBUTE_BYTES);
+        let many = "<a/>".repeat(NODES_MAX as usize + 1);
+        assert!(tree_bytes_max(many.as_bytes()).is_err() && Document::parse(many.as_bytes()).is_err());
     }
 
     proptest! {

@@ -18,13 +18,18 @@ pub struct Writer {
 impl Writer {
     /// Begins a document with its root element. `namespace` is declared as the default one.
     pub fn new(root: &str, namespace: Option<&str>) -> Self {
+        Self::with_capacity(root, namespace, 0)
+    }
+
+    /// The same with room for `capacity` bytes.
+    pub fn with_capacity(root: &str, namespace: Option<&str>, capacity: usize) -> Self {
         let options = Options { indent: Indent::None, ..Options::default() };
         let mut inner = XmlWriter::new(options);
         inner.start_element(root);
         if let Some(uri) = namespace {
             inner.write_attribute("xmlns", &*escape(uri));
         }
-        Self { root: inner, content: String::new() }
+        Self { root: inner, content: String::with_capacity(capacity) }
     }
 
     /// Writes an element whose content `fill` writes.
@@ -64,7 +69,11 @@ impl Writer {
         }
         let root = self.root.end_document();
         let (start, end) = root.split_at(root.rfind("</").unwrap_or(root.len()));
-        [DECLARATION, start, &self.content, end].concat().into_bytes()
+        // Where there is room for it, a long document is moved and not copied.
+        let mut document = self.content;
+        document.insert_str(0, &[DECLARATION, start].concat());
+        document.push_str(end);
+        document.into_bytes()
     }
 
     fn tag(&mut self, before: &str, name: &str) {

@@ -92,6 +92,7 @@ impl Victim {
             keep_alive: KeepAlive::default(),
             entity_tags: EntityTags::Md5,
             md5: Md5Mill::start().unwrap(),
+            memory: siltstone::base::Budget::unlimited(),
         };
         let settings = Settings {
             default_dialect: Dialect::Svc,

@@ -1,11 +1,11 @@
 //! Limits of time and number.
 
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use siltstone::base::limits;
+use siltstone::base::{Budget, limits};
 use siltstone::http::Config;
 use siltstone::s3::{Request, Response};
 
@@ -127,6 +127,30 @@ fn a_head_request_is_turned_away_without_a_body() {
 }
 
 #[test]
+fn heads_that_wait_for_their_ends_are_refused_where_there_is_no_memory_for_them() {
+    const BEGUN: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
+    let each = limits::HEAD_MAX_BYTES as u64;
+    let memory = Budget::new(3 * each, 0);
+    let server = start_with(Config { memory: Arc::clone(&memory), ..settings() }, |_| text(200, "served"));
+    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send(BEGUN);
+    }
+    eventually("three heads are kept", || memory.usage().reserved == 3 * each);
+    let mut fourth = server.client();
+    assert_eq!(fourth.send(BEGUN).answer().status, 503);
+    fourth.assert_closed();
+    assert_eq!(server.client().ask("/").status, 200, "a head that comes whole and is short needs none");
+    let long = format!("{BEGUN}X-Long: {}\r\n\r\n", "x".repeat(limits::UNRESERVED_HEAD_BYTES));
+    assert_eq!(server.client().send(&long).answer().status, 503);
+    assert_eq!(clients[0].send("\r\n").answer().status, 200);
+    eventually("there is room again", || memory.usage().reserved == 2 * each);
+    assert_eq!(server.client().send(&long).answer().status, 200);
+    drop(clients);
+    eventually("all is given back", || memory.usage().reserved == 0);
+}
+
+#[test]
 fn connections_beyond_the_cap_are_answered_with_503_until_there_is_room_again() {
     let server = start_with(Config { connections_max: 3, ..settings() }, |_| text(200, "served"));
     let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
@@ -202,7 +226,6 @@ fn settings_out_of_bounds_are_refused() {
         }
     }
     let config = Config { workers: 0, ..settings() };
-    let bound =
-        siltstone::http::Server::bind(config, std::sync::Arc::new(SystemClock), std::sync::Arc::new(Nobody));
+    let bound = siltstone::http::Server::bind(config, Arc::new(SystemClock), Arc::new(Nobody));
     assert_eq!(bound.err().map(|error| error.kind()), Some(std::io::ErrorKind::InvalidInput));
 }

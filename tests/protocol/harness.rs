@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use siltstone::auth::{Authenticator, Users};
-use siltstone::base::{ManualClock, Md5Mill, SeededEntropy, Timestamp};
+use siltstone::base::{Budget, ManualClock, Md5Mill, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
 use siltstone::ops::{Context, EntityTags, KeepAlive};
@@ -32,6 +32,9 @@ pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 pub(super) const TRANSPORT: &str = "SILTSTONE_TEST_TRANSPORT";
 /// The environment variable with the prefix of the dialect of requests that do not choose one.
 pub(super) const DIALECT: &str = "SILTSTONE_TEST_DIALECT";
+
+/// What requests may reserve.
+const MEMORY_BYTES: u64 = 256 << 20;
 
 /// A body that every engine reads whatever becomes of it.
 const SMALL_BYTES: u64 = 1024;
@@ -57,6 +60,7 @@ pub(super) struct Server {
     pub(super) fs: SimFs,
     pub(super) store: Arc<Store>,
     pub(super) service: Arc<Service>,
+    pub(super) memory: Arc<Budget>,
     socket: Option<Socket>,
 }
 
@@ -107,6 +111,7 @@ impl Server {
         store.create_bucket("b", "owner").unwrap();
         let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
         let authenticator = Authenticator::new(Users::parse(users).unwrap(), regions, clock.clone());
+        let memory = Budget::new(MEMORY_BYTES, 0);
         let context = Context {
             store: store.clone(),
             region: "eu".to_owned(),
@@ -114,12 +119,13 @@ impl Server {
             keep_alive,
             entity_tags,
             md5: Md5Mill::start().unwrap(),
+            memory: memory.clone(),
         };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service =
             Arc::new(Service::new(context, Arc::new(authenticator), clock.clone(), entropy, settings));
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
-        Self { fs, store, service, socket }
+        Self { fs, store, service, memory, socket }
     }
 
     /// A request to be filled in. It is signed by `owner`.

@@ -15,6 +15,7 @@ mod harness;
 mod headers;
 mod hostile;
 mod list;
+mod memory;
 mod multipart;
 mod pages;
 mod permissions;

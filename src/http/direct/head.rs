@@ -48,7 +48,8 @@ pub(super) fn outlook(bytes: &[u8], room: usize) -> Outlook {
     match length {
         None | Some(0) => Outlook::Quick,
         Some(length) if length > limits::QUICK_BODY_MAX_BYTES => Outlook::Bulk,
-        // A client that waits to be asked sends nothing before a worker asks it.
+        // A client that waits to be asked sends nothing before a worker asks it. It is asked once it has proven who it is and
+        // that it may: only then does a worker wait for it, and while others wait for the worker, not for long.
         Some(_) if line("expect").is_some() => Outlook::Quick,
         Some(length) => match len + length as usize {
             all if all <= bytes.len() || all > room => Outlook::Quick,

@@ -7,7 +7,11 @@ use std::time::Instant;
 use super::exchange::Outgoing;
 use super::readiness::{Readiness, Token, Watch};
 use super::stream::Stream;
-use crate::base::limits;
+use crate::base::{Budget, Reservation, limits};
+
+/// There is no memory for more.
+#[derive(Debug)]
+pub(super) struct NoRoom;
 
 /// What a connection is open for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(super) struct Connection {
     pub(super) deadline: Instant,
     /// Received bytes that no request has taken; without memory while there are none.
     pub(super) pending: Vec<u8>,
+    /// What has been reserved for them.
+    room: Reservation,
     /// How many of them are known to hold no whole head.
     pub(super) searched: usize,
     /// How many there must be before a worker is needed, where the head says so; else 0.
@@ -45,6 +51,39 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Adds to what waits here. More than [`limits::UNRESERVED_HEAD_BYTES`] take a reservation of `most` from `memory`.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn keep(&mut self, bytes: &[u8], most: usize, memory: &Arc<Budget>) -> Result<(), NoRoom> {
+        let is_small = self.pending.len() + bytes.len() <= limits::UNRESERVED_HEAD_BYTES;
+        if !is_small {
+            self.reserve(most, memory)?;
+        }
+        if self.pending.len() + bytes.len() > self.pending.capacity() {
+            let room = if is_small { bytes.len() } else { most - self.pending.len() };
+            self.pending.reserve_exact(room);
+        }
+        self.pending.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Reserves `most` bytes for what waits here, unless that has been done.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn reserve(&mut self, most: usize, memory: &Arc<Budget>) -> Result<(), NoRoom> {
+        if self.room.bytes() == 0 {
+            self.room = memory.reserve(most as u64).ok_or(NoRoom)?;
+        }
+        Ok(())
+    }
+
+    /// Hands over what waits here.
+    pub(super) fn take_pending(&mut self) -> (Vec<u8>, Reservation) {
+        (std::mem::take(&mut self.pending), std::mem::take(&mut self.room))
+    }
+
     fn is_draining(&self) -> bool {
         matches!(self.purpose, Purpose::Draining(_))
     }
@@ -118,6 +157,7 @@ impl Lot {
             purpose,
             deadline,
             pending: Vec::new(),
+            room: Reservation::default(),
             searched: 0,
             wanted: 0,
             outgoing: None,
@@ -167,7 +207,7 @@ impl Lot {
         if self.lock().start_draining(connection.place.token) {
             connection.purpose = Purpose::Draining(limits::DRAIN_MAX_BYTES);
             connection.deadline = deadline;
-            connection.pending = Vec::new();
+            connection.take_pending();
             self.park(connection, Watch::Readable);
         }
     }

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use super::acceptor::Acceptor;
 use super::head::{self, Outlook};
-use super::lot::{Held, Purpose};
+use super::lot::{Held, NoRoom, Purpose};
 use super::readiness::{Event, Token, Watch};
 use super::shared::Shared;
 use super::stream::{Stream, is_wait};
 use crate::base::limits;
+use crate::http::Config;
 use crate::http::guarded::guarded;
 use crate::http::response::{Asked, DateLine, render_last};
 use crate::s3::{ErrorCode, S3Error};
@@ -182,8 +183,11 @@ impl Poller {
                 if connection.pending.is_empty() {
                     connection.deadline = self.shared.deadline_in(self.shared.config.head_deadline);
                 }
-                connection.pending.extend_from_slice(&self.scratch[..count]);
-                self.judge_head(connection);
+                let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+                match connection.keep(&self.scratch[..count], head_max_bytes, memory) {
+                    Ok(()) => self.judge_head(connection),
+                    Err(NoRoom) => self.turn_away(connection, Reason::Overload),
+                }
             }
             Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
             Err(_) if connection.wanted > 0 => self.enqueue(connection, true),
@@ -211,7 +215,16 @@ impl Poller {
             self.turn_away(connection, Reason::Error(head::too_large()));
         } else {
             connection.searched = received;
-            self.shared.lot.park(connection, Watch::Readable);
+            self.await_rest(connection);
+        }
+    }
+
+    /// Lets a connection wait with what has come of its request. Of such there may be as many as there are connections.
+    fn await_rest(&mut self, mut connection: Held) {
+        let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+        match connection.reserve(head_max_bytes, memory) {
+            Ok(()) => self.shared.lot.park(connection, Watch::Readable),
+            Err(NoRoom) => self.turn_away(connection, Reason::Overload),
         }
     }
 
@@ -220,7 +233,7 @@ impl Poller {
         if connection.pending.len() >= connection.wanted {
             self.enqueue(connection, false);
         } else {
-            self.shared.lot.park(connection, Watch::Readable);
+            self.await_rest(connection);
         }
     }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use super::exchange::{After, Exchange};
 use super::head::{self, Outlook};
 use super::lanes::Duty;
-use super::lot::{Connection, Held, Purpose};
+use super::lot::{Connection, Held, NoRoom, Purpose};
 use super::readiness::Watch;
 use super::shared::Shared;
 use super::stream::is_wait;
+use crate::http::Config;
 
 /// Pieces in which a head may come while a worker waits for it. One that comes in more is read by the poller.
 const PIECES_MAX: usize = 8;
@@ -63,7 +64,7 @@ impl Worker {
             self.agree(connection);
             return 0;
         }
-        self.exchange.inbox.load(&std::mem::take(&mut connection.pending));
+        self.exchange.inbox.load(&connection.take_pending().0);
         let mut answered = 0;
         loop {
             let after = match connection.outgoing.take() {
@@ -72,13 +73,14 @@ impl Worker {
             };
             if let After::Defer(outgoing) = after {
                 connection.outgoing = Some(outgoing);
-                connection.pending = self.exchange.inbox.filled().to_vec();
-                match self.shared.lanes.push(connection, true) {
-                    Ok(()) => return answered,
-                    // Better by the wrong worker than not at all.
-                    Err(refused) => connection = refused,
+                if self.keep_inbox(&mut connection).is_ok() {
+                    match self.shared.lanes.push(connection, true) {
+                        Ok(()) => return answered,
+                        Err(refused) => connection = refused,
+                    }
                 }
-                connection.pending = Vec::new();
+                // Better by the wrong worker than not at all.
+                connection.take_pending();
                 continue;
             }
             answered += 1;
@@ -171,7 +173,15 @@ impl Worker {
         let patience = if received.is_empty() { config.idle_deadline } else { config.head_deadline };
         connection.deadline = self.shared.deadline_in(patience);
         connection.searched = if watch == Watch::Readable { received.len() } else { 0 };
-        connection.pending = received.to_vec();
-        self.shared.lot.park(connection, watch);
+        if self.keep_inbox(&mut connection).is_ok() {
+            self.shared.lot.park(connection, watch);
+        }
+    }
+
+    /// Leaves with a connection what it has received. Where there is no memory for it the connection is to be closed: what
+    /// was answered has been sent, and what was not has not been begun.
+    fn keep_inbox(&self, connection: &mut Connection) -> Result<(), NoRoom> {
+        let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+        connection.keep(self.exchange.inbox.filled(), head_max_bytes, memory)
     }
 }

@@ -6,8 +6,9 @@ use super::checksum::{Claimed, Settled};
 use super::part_list::PartList;
 use super::{etag_of, upload_id};
 use crate::auth::Authorized;
+use crate::base::Reservation;
 use crate::ops::failure::{self, ForClient as _};
-use crate::ops::{Context, body, checksums, keep_alive, new_object, version_id};
+use crate::ops::{Context, body, checksums, keep_alive, memory, new_object, version_id};
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
@@ -27,7 +28,8 @@ pub(in crate::ops) fn complete(
     check_body(call)?;
     let wanted = Wanted::from_headers(call)?;
     let state = State::find(context, call)?;
-    let list = PartList::read(call)?;
+    let held = state.reserve(context)?;
+    let list = PartList::read(context, call)?;
     match state {
         State::Completed(version) if list.made(&version) => Ok(repeated(context, call, &version)),
         State::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
@@ -35,7 +37,7 @@ pub(in crate::ops) fn complete(
             let parts = list.choose(&upload.parts)?;
             let (commit, checksum) = wanted.settle(context, call, &upload, &parts)?;
             let completion = Completion { upload: upload.record.id, parts, commit };
-            commit_parts(context, call, completion, checksum)
+            commit_parts(context, call, completion, checksum, held)
         }
     }
 }
@@ -69,6 +71,14 @@ impl State {
                 made.map(State::Completed).ok_or(StoreError::NoSuchUpload).for_client(call)
             }
             upload => upload.map(State::InProgress).for_client(call),
+        }
+    }
+
+    /// What it takes to make an object of the parts.
+    fn reserve(&self, context: &Context) -> Result<Reservation, S3Error> {
+        match self {
+            Self::InProgress(upload) => memory::for_parts(context, &upload.parts),
+            Self::Completed(_) => Ok(Reservation::default()),
         }
     }
 }
@@ -123,6 +133,7 @@ fn commit_parts(
     call: &Call<'_>,
     completion: Completion,
     checksum: Settled,
+    held: Reservation,
 ) -> Result<Response, S3Error> {
     let commit = Committing {
         store: Arc::clone(&context.store),
@@ -131,6 +142,7 @@ fn commit_parts(
         bucket: call.bucket().to_owned(),
         key: call.key().to_owned(),
         document: begun(context, call),
+        _held: held,
     };
     keep_alive::answer(context.keep_alive, call, move || commit.run(completion, checksum))
 }
@@ -143,6 +155,8 @@ struct Committing {
     bucket: String,
     key: String,
     document: Writer,
+    /// Given back when the work is done, whatever has become of the client.
+    _held: Reservation,
 }
 
 impl Committing {

@@ -4,7 +4,7 @@ use super::upload_id;
 use crate::auth::Authorized;
 use crate::ops::failure::ForClient as _;
 use crate::ops::listing::{Listing, write_user};
-use crate::ops::{Context, checksums};
+use crate::ops::{Context, checksums, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::{ETag, PartRecord, UploadRecord};
@@ -20,10 +20,12 @@ pub(in crate::ops) fn list_parts(
     let marker = call.query.number("part-number-marker", 0..=i32::MAX as u32)?.unwrap_or(0);
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let upload = context.store.upload(call.bucket(), call.key(), upload_id(call)?).for_client(call)?;
+    let _parts = memory::for_parts(context, &upload.parts)?;
     let rest = &upload.parts[upload.parts.partition_point(|part| part.number <= marker)..];
     let page = &rest[..rest.len().min(listing.limit)];
 
-    let mut document = context.document("ListPartsResult");
+    let held = memory::for_document(context, page.iter().map(|_| ""))?;
+    let mut document = context.long_document("ListPartsResult", &held);
     document.leaf("Bucket", &bucket.name);
     listing.write_encoding(&mut document);
     document.leaf("Key", &listing.name(call.key()));
@@ -38,7 +40,7 @@ pub(in crate::ops) fn list_parts(
     write_user(&mut document, "Owner", &bucket.owner);
     document.leaf("StorageClass", "STANDARD");
     write_announced(&mut document, &upload.record);
-    Ok(xml(200, document))
+    Ok(xml(200, document).holding(held))
 }
 
 fn write_part(document: &mut Writer, part: &PartRecord) {

@@ -2,9 +2,9 @@
 
 use super::list_parts::write_announced;
 use crate::auth::Authorized;
-use crate::ops::Context;
 use crate::ops::failure::ForClient as _;
 use crate::ops::listing::{Listing, write_user};
+use crate::ops::{Context, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
 use crate::store::{UploadId, UploadRecord, UploadsItem};
@@ -20,9 +20,12 @@ pub(in crate::ops) fn list_uploads(
     let marker = Marker::parse(&call.query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let query = listing.query(marker.key.map(str::to_owned));
+    // An upload brings the attributes of its object.
+    let _page = memory::for_page(context, 4 * listing.limit)?;
     let page = context.store.list_uploads(call.bucket(), &query, marker.upload).for_client(call)?;
 
-    let mut document = context.document("ListMultipartUploadsResult");
+    let held = memory::for_document(context, page.items.iter().map(name_of))?;
+    let mut document = context.long_document("ListMultipartUploadsResult", &held);
     document.leaf("Bucket", &bucket.name);
     marker.write(&mut document, &listing);
     if let Some(last) = page.items.last().filter(|_| page.truncated) {
@@ -39,7 +42,7 @@ pub(in crate::ops) fn list_uploads(
         }
     }
     listing.write_prefixes(&mut document, prefixes.into_iter());
-    Ok(xml(200, document))
+    Ok(xml(200, document).holding(held))
 }
 
 /// Where the page before this one ended.
@@ -75,6 +78,13 @@ fn write_next(document: &mut Writer, listing: &Listing<'_>, last: &UploadsItem) 
     };
     document.leaf("NextKeyMarker", &listing.name(key));
     document.leaf("NextUploadIdMarker", &id);
+}
+
+fn name_of(item: &UploadsItem) -> &str {
+    match item {
+        UploadsItem::Upload { key, .. } => key,
+        UploadsItem::Prefix(prefix) => prefix,
+    }
 }
 
 fn write_upload(document: &mut Writer, key: &str, upload: &UploadRecord, owner: &str) {

@@ -3,7 +3,7 @@
 use super::etag_of;
 use crate::base::digest::from_hex;
 use crate::base::limits::{OBJECT_SIZE_MAX_BYTES, PART_LIST_MAX_BYTES, PART_NUMBER_MAX, PART_SIZE_MIN_BYTES};
-use crate::ops::{body, checksums};
+use crate::ops::{Context, body, checksums};
 use crate::s3::checksum::{self, Algorithm};
 use crate::s3::conditions::same_tag;
 use crate::s3::{Call, ErrorCode, S3Error};
@@ -25,8 +25,8 @@ impl PartList {
     ///
     /// # Errors
     /// `MalformedXML` for what is no list of parts, or one of none; those of reading documents.
-    pub(super) fn read(call: &mut Call<'_>) -> Result<Self, S3Error> {
-        let bytes = body::read_document_by_md5(call, PART_LIST_MAX_BYTES)?;
+    pub(super) fn read(context: &Context, call: &mut Call<'_>) -> Result<Self, S3Error> {
+        let bytes = body::read_document_by_md5(context, call, PART_LIST_MAX_BYTES)?;
         Self::parse(&bytes)
     }
 

@@ -58,6 +58,7 @@ pub fn service() -> Service {
         keep_alive: KeepAlive::default(),
         entity_tags: EntityTags::Md5,
         md5: Md5Mill::start().expect("a thread can be started"),
+        memory: siltstone::base::Budget::unlimited(),
     };
     let settings = Settings {
         default_dialect: Dialect::Svc,

@@ -1,0 +1,173 @@
+//! How the memory that may be used is divided: so much for what is there at any time, the rest for what requests reserve.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytesize::ByteSize;
+use siltstone::base::Budget;
+use siltstone::base::limits::{
+    CONNECTIONS_MAX_DEFAULT, DRAINING_MAX, MEMORY_DEFAULT_MAX_BYTES, MEMORY_FOR_REQUESTS_MIN_BYTES,
+    MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES, MEMORY_OF_PROCESS_BYTES, MEMORY_OF_TLS_CONNECTION_BYTES,
+    MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES, WORKERS_DEFAULT,
+};
+
+use super::Failure;
+use super::options::Settings;
+
+/// Where nothing is set, workers may take so much of what the process leaves, and connections so much.
+const WORKERS_SHARE: u64 = 4;
+const CONNECTIONS_SHARE: u64 = 6;
+
+/// What was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Bytes in all, beside the index.
+    pub(crate) ceiling: u64,
+    /// Bytes that are set aside.
+    pub(crate) fixed: u64,
+    /// Threads.
+    pub(crate) workers: usize,
+    /// Connections.
+    pub(crate) connections_max: usize,
+}
+
+impl Plan {
+    /// The plan for these settings on this machine.
+    ///
+    /// # Errors
+    /// Names the settings that do not fit, and by how much.
+    pub(crate) fn make(settings: &Settings) -> Result<Self, Failure> {
+        let ceiling = settings.memory_max.unwrap_or_else(|| default_ceiling(machine_bytes()));
+        Self::divide(settings, ceiling)
+    }
+
+    fn divide(settings: &Settings, ceiling: u64) -> Result<Self, Failure> {
+        if ceiling < MEMORY_MIN_BYTES {
+            let least = ByteSize(MEMORY_MIN_BYTES);
+            return Err(Failure::usage(format!("--memory-max: {} is less than {least}", ByteSize(ceiling))));
+        }
+        let each = match settings.tls_cert {
+            Some(_) => MEMORY_OF_TLS_CONNECTION_BYTES,
+            None => MEMORY_OF_CONNECTION_BYTES,
+        };
+        let left = ceiling - MEMORY_OF_PROCESS_BYTES;
+        let fit = |share: u64, each: u64, most: usize| most.min((left / share / each) as usize);
+        let workers =
+            settings.workers.unwrap_or_else(|| fit(WORKERS_SHARE, MEMORY_OF_WORKER_BYTES, WORKERS_DEFAULT));
+        let connections_max =
+            settings.connections_max.unwrap_or_else(|| fit(CONNECTIONS_SHARE, each, CONNECTIONS_MAX_DEFAULT));
+        let costs = [
+            ("--workers", workers, MEMORY_OF_WORKER_BYTES),
+            ("--max-connections", connections_max + DRAINING_MAX, each),
+            // There are two queues of that length.
+            ("--queue", settings.queue_len, 2 * UNRESERVED_HEAD_BYTES as u64),
+        ];
+        let costs = costs.map(|(name, count, each)| (name, (count as u64).saturating_mul(each)));
+        let fixed = costs.iter().fold(MEMORY_OF_PROCESS_BYTES, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        if fixed.saturating_add(MEMORY_FOR_REQUESTS_MIN_BYTES) > ceiling {
+            return Err(Failure::usage(too_much(ceiling, &costs)));
+        }
+        Ok(Self { ceiling, fixed, workers, connections_max })
+    }
+
+    /// What requests reserve from.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Budget::new(self.ceiling, self.fixed)
+    }
+}
+
+fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
+    let costs: Vec<_> =
+        costs.iter().map(|(name, bytes)| format!("{name} takes {}", ByteSize(*bytes))).collect();
+    format!(
+        "--memory-max: {} are too little where {}, the process {} and single requests at least {}: lower one of them, or \
+         raise --memory-max",
+        ByteSize(ceiling),
+        costs.join(", "),
+        ByteSize(MEMORY_OF_PROCESS_BYTES),
+        ByteSize(MEMORY_FOR_REQUESTS_MIN_BYTES),
+    )
+}
+
+/// A quarter of what the process may have, within bounds: most of the memory of a host is for the index, and for the cache of
+/// the file system.
+fn default_ceiling(machine: Option<u64>) -> u64 {
+    let quarter = machine.unwrap_or(0) / 4;
+    quarter.clamp(MEMORY_MIN_BYTES, MEMORY_DEFAULT_MAX_BYTES)
+}
+
+/// What the process may have: the memory of the machine, or less where a control group says so.
+fn machine_bytes() -> Option<u64> {
+    let of_group = fs::read_to_string("/proc/self/cgroup").ok().and_then(|groups| group_bytes(&groups));
+    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|info| total_bytes(&info));
+    of_group.into_iter().chain(of_machine).min()
+}
+
+/// The least limit of the group that this process is in and of those above it (Linux, cgroup-v2.rst, "memory.max").
+fn group_bytes(groups: &str) -> Option<u64> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let root = Path::new("/sys/fs/cgroup");
+    let limits = Path::new(path).ancestors().filter_map(|group| {
+        let text = fs::read_to_string(root.join(group).join("memory.max")).ok()?;
+        text.trim().parse().ok()
+    });
+    limits.min()
+}
+
+/// Of /proc/meminfo (proc_meminfo(5)).
+fn total_bytes(info: &str) -> Option<u64> {
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use siltstone::base::limits::{GIB, MIB};
+
+    use super::*;
+    use crate::cli::options::Options;
+
+    fn plan(options: &str) -> Result<Plan, String> {
+        let settings = Settings::from(toml::from_str::<Options>(options).unwrap());
+        Plan::make(&settings).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_small_ceiling_makes_a_small_server_and_a_large_one_no_larger_than_the_defaults() {
+        let small = plan("memory_max = '64MiB'").unwrap();
+        assert!((4..32).contains(&small.workers) && small.connections_max >= 5000, "{small:?}");
+        assert!(small.fixed + MEMORY_FOR_REQUESTS_MIN_BYTES <= 64 * MIB);
+        let large = plan("memory_max = '2GiB'").unwrap();
+        assert_eq!(
+            (large.workers, large.connections_max, large.ceiling),
+            (WORKERS_DEFAULT, CONNECTIONS_MAX_DEFAULT, 2 * GIB)
+        );
+        let encrypted = plan("memory_max = '64MiB'\ntls_cert = 'c'").unwrap();
+        assert!(encrypted.connections_max < small.connections_max / 10);
+        assert!(plan("").is_ok(), "by the machine");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        let refused = plan("memory_max = '64MiB'\nworkers = 200").unwrap_err();
+        for part in ["--memory-max", "--workers takes 200.0 MiB", "lower"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert!(plan("memory_max = '64MiB'\nmax_connections = 100000").is_err());
+        assert!(plan("memory_max = '64MiB'\nqueue = 60000").is_err());
+        assert!(plan("memory_max = '63MiB'").unwrap_err().contains("is less than"));
+    }
+
+    #[test]
+    fn without_a_word_it_is_a_quarter_of_the_machine_within_bounds() {
+        assert_eq!(default_ceiling(Some(512 * MIB)), 128 * MIB);
+        assert_eq!(default_ceiling(Some(GIB / 64)), 64 * MIB);
+        assert_eq!(default_ceiling(Some(64 * GIB)), GIB);
+        assert_eq!(default_ceiling(None), 64 * MIB);
+        assert!(machine_bytes().is_some());
+        assert_eq!(total_bytes("MemTotal:         524288 kB\nMemFree: 1 kB\n"), Some(512 * MIB));
+        assert_eq!(total_bytes("MemFree: 1 kB\n"), None);
+    }
+}
