@@ -9,6 +9,9 @@ use cli::{ACCESS_KEY_VARIABLE, CommandLine, SECRET_KEY_VARIABLE};
 
 fn main() -> ExitCode {
     let line = CommandLine::read();
+    if line.serves() {
+        cli::settle_allocator(env::args_os(), |name| env::var_os(name).is_some());
+    }
     let keys = [ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE].map(env::var_os);
     match cli::run(line, keys) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! Floor 7: the command line, the configuration file, the first start and the life of the process.
 
 mod access_log;
+mod allocator;
 mod announce;
 mod failure;
 mod housekeeping;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+pub(crate) use allocator::settle as settle_allocator;
 pub(crate) use failure::Failure;
 use options::{Options, Settings};
 use user::UserCommand;
@@ -80,6 +82,11 @@ enum Command {
 }
 
 impl CommandLine {
+    /// Whether the server is to be started.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self.command, None | Some(Command::Serve))
+    }
+
     /// Reads the arguments of the process; ends it where they are wrong or ask for help.
     pub(crate) fn read() -> Self {
         Self::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
