@@ -322,6 +322,30 @@ fn standard_output_holds_one_line() {
 }
 
 #[test]
+fn every_line_of_a_json_log_is_an_object_and_holds_no_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--log-format", "json", "--log-level", "trace", "--memory-max", "64MiB"]);
+    command.env("SILTSTONE_ACCESS_KEY", "known").env("SILTSTONE_SECRET_KEY", "hidden-secret");
+    let server = Running::start(command);
+    server.answer("/-/health");
+    for secret in ["X-Amz-Signature=hidden-a", "X-Amz-Security-Token=hidden-b", "Signature=hidden-c"] {
+        server.answer(&format!("/b/k?versionId=1&{secret}&X-Amz-Credential=hidden-d"));
+    }
+    let (_, said) = server.end(Signal::TERM);
+    let lines: Vec<_> = said.lines().skip_while(|line| !line.starts_with('{')).collect();
+    let read = |line: &&str| {
+        serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"))
+    };
+    let lines: Vec<_> = lines.iter().map(read).collect();
+    let memory =
+        lines.iter().find(|line| line["message"].as_str().is_some_and(|m| m.starts_with("memory: 67108864")));
+    assert_eq!(memory.expect("the start tells of memory")["level"], "INFO");
+    assert_eq!(lines.iter().filter(|line| line["operation"].is_string()).count(), 4, "{said}");
+    assert!(!said.contains("hidden"), "{said}");
+}
+
+#[test]
 fn settings_that_do_not_fit_the_memory_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let output = finish(on_a_free_port(dir.path()).args(["--memory-max", "64MiB", "--workers", "100"]));

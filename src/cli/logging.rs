@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use clap::ValueEnum;
-use log::LevelFilter;
+use log::{LevelFilter, Record};
 use serde::Deserialize;
-use siltstone::base::{Clock, SystemClock};
+use serde_json::json;
+use siltstone::base::{Clock, SystemClock, Timestamp};
 
 /// How much is logged: everything at least as weighty as this. `Info` is one line a request and the milestones of the
 /// server, `Warn` what went wrong and was survived, `Error` what needs an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
     Off,
@@ -33,13 +34,55 @@ impl LogLevel {
     }
 }
 
+/// How a line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object, for programs.
+    Json,
+}
+
+impl LogFormat {
+    fn line(self, now: Timestamp, record: &Record<'_>) -> String {
+        let (level, target, message) = (record.level(), record.target(), record.args());
+        match self {
+            Self::Text => format!("{now} {level:<5} {target}: {message}"),
+            Self::Json => {
+                let time = now.to_iso8601();
+                json!({ "time": time, "level": level.as_str(), "target": target, "message": message.to_string() })
+                    .to_string()
+            }
+        }
+    }
+}
+
 /// Sends the log of the whole process to standard error from here on. Called once.
-pub(crate) fn start(level: LogLevel) {
+pub(crate) fn start(level: LogLevel, format: LogFormat) {
     env_logger::Builder::new()
         .filter_level(level.filter())
-        .format(|out, record| {
-            let now = SystemClock.now();
-            writeln!(out, "{now} {:<5} {}: {}", record.level(), record.target(), record.args())
-        })
+        .format(move |out, record| writeln!(out, "{}", format.line(SystemClock.now(), record)))
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_json_is_one_line_whatever_is_in_it() {
+        let message = format_args!("a \"quoted\"\nmessage");
+        let record = Record::builder().level(log::Level::Warn).target("t").args(message).build();
+        let line = LogFormat::Json.line(Timestamp::from_millis(0), &record);
+        assert!(!line.contains('\n'), "{line}");
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            read,
+            json!({
+                "time": "1970-01-01T00:00:00.000Z", "level": "WARN", "target": "t",
+                "message": "a \"quoted\"\nmessage"
+            })
+        );
+    }
 }

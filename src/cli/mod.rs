@@ -117,7 +117,7 @@ pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 2]) -> Result<(), 
     let file = line.config.map_or_else(|| Ok(Options::default()), |path| Options::read(&path))?;
     let settings = Settings::from(line.options.or(file));
     settings.check()?;
-    logging::start(settings.log_level);
+    logging::start(settings.log_level, settings.log_format);
     match line.command.unwrap_or_default() {
         Command::Serve => {
             let keys = keys::from_environment(keys)?;

@@ -18,7 +18,7 @@ use siltstone::s3::Dialect;
 
 use super::Failure;
 use super::access_log::LineFormat;
-use super::logging::LogLevel;
+use super::logging::{LogFormat, LogLevel};
 use super::tls_files::TlsFiles;
 
 /// What was set in one place. The same list serves flags, environment and file, so that none of them lacks an entry.
@@ -128,6 +128,10 @@ pub(crate) struct Options {
     /// Least weight of what is logged on standard error [default: info]
     #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
     log_level: Option<LogLevel>,
+
+    /// How a line of the log is written: text, or json [default: text]
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_LOG_FORMAT", global = true)]
+    log_format: Option<LogFormat>,
 }
 
 /// A dialect by its name.
@@ -210,6 +214,7 @@ pub(crate) struct Settings {
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) access_log_format: LineFormat,
     pub(crate) log_level: LogLevel,
+    pub(crate) log_format: LogFormat,
 }
 
 impl Options {
@@ -255,6 +260,7 @@ impl Options {
             access_log: self.access_log.or(other.access_log),
             access_log_format: self.access_log_format.or(other.access_log_format),
             log_level: self.log_level.or(other.log_level),
+            log_format: self.log_format.or(other.log_format),
         }
     }
 }
@@ -294,6 +300,7 @@ impl From<Options> for Settings {
             access_log: set.access_log,
             access_log_format: set.access_log_format.unwrap_or(LineFormat::Json),
             log_level: set.log_level.unwrap_or(LogLevel::Info),
+            log_format: set.log_format.unwrap_or(LogFormat::Text),
         }
     }
 }
@@ -308,6 +315,12 @@ impl Settings {
             return Err(Failure::usage("--tls-cert: only --http-engine direct can serve HTTPS"));
         }
         self.tls_files().map(drop)
+    }
+
+    /// Where the lines about requests go: among a log of JSON they stand as JSON of their own.
+    pub(crate) fn access_log_path(&self) -> Option<&Path> {
+        let among_json = self.log_format == LogFormat::Json && self.log_level >= LogLevel::Info;
+        self.access_log.as_deref().or(among_json.then_some(Path::new("-")))
     }
 
     /// Where certificate and key are; `None` for plain HTTP.
@@ -470,7 +483,7 @@ mod tests {
         dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\n\
-        access_log = '-'\naccess_log_format = 'common'\nlog_level = 'off'\nmemory_max = '64MiB'";
+        access_log = '-'\naccess_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'";
 
     #[test]
     fn every_option_can_stand_in_the_file_and_falls_back() {

@@ -42,7 +42,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     let md5 = Md5Mill::start().map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
     let service = service(settings, &store, md5, &authenticator, &clock, &memory);
     let access_log =
-        settings.access_log.as_deref().map(|path| AccessFile::open(path, settings.access_log_format));
+        settings.access_log_path().map(|path| AccessFile::open(path, settings.access_log_format));
     let access_log = access_log.transpose().map_err(Failure::start)?.map(Arc::new);
     let service = match &access_log {
         Some(log) => service.with_access_log(log.clone()),
