@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub use config::{Config, EngineName};
-#[cfg(fuzzing)]
+#[doc(hidden)]
 pub use direct::fuzzing;
 pub use tls::Tls;
 

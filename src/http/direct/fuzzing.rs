@@ -1,4 +1,5 @@
-//! The engine's readers of bytes, opened to the fuzzers (`tests/fuzz`) and part of no other build.
+//! The engine's readers of bytes, opened to the fuzzers (`tests/fuzz`) and the benchmarks (`tests/benches`). No part of what this
+//! crate promises.
 
 use super::chunked::{Chunks, Next};
 use super::head;

@@ -30,7 +30,6 @@ mod acceptor;
 mod body;
 mod chunked;
 mod exchange;
-#[cfg(fuzzing)]
 pub mod fuzzing;
 mod head;
 mod inbox;
