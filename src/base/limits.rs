@@ -167,6 +167,12 @@ pub const SEGMENTS_OPEN_MAX: usize = 64;
 /// What lives in a segment is moved when it would fill no more than so many hundredths of it: then the segments take up
 /// at most twice what lives in them.
 pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;
+/// Segments that there may be beside those that what lives would fill. When there are more, the emptiest are put together.
+pub const SEGMENTS_BESIDE_MAX: u64 = 32;
+/// They are put together as far as they would fill no more than so many hundredths of a segment: a byte that goes costs the
+/// writing of four at the most. So there is at most a quarter more of segments than what lives would fill, however much
+/// that is.
+pub const MERGE_BELOW_LIVE_PERCENT: u64 = 80;
 /// The same while nobody uses the store.
 pub const COMPACT_BELOW_LIVE_PERCENT: u64 = 90;
 /// Segments that are emptied together, in one walk over the index.
@@ -210,6 +216,7 @@ const _: () = {
     assert!(EXTENT_PAYLOAD_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
     assert!(PACKED_PAYLOAD_MAX_BYTES <= PACK_MAX_BYTES);
     assert!(PACK_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
+    assert!(MOVE_BELOW_LIVE_PERCENT <= MERGE_BELOW_LIVE_PERCENT && MERGE_BELOW_LIVE_PERCENT < 100);
     assert!(GROUP_BODY_MAX_BYTES * 2 <= LOG_FILE_MAX_BYTES);
     assert!(PART_SIZE_MIN_BYTES <= PUT_SIZE_MAX_BYTES && PUT_SIZE_MAX_BYTES <= OBJECT_SIZE_MAX_BYTES);
     // A key of which every byte is percent-encoded and all user metadata leave room for the rest of a head.

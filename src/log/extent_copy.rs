@@ -11,7 +11,7 @@ use crate::log::{ExtentReader, Lane, LogError, Place, Segments};
 
 /// Extents up to this size are gathered and written side by side; a larger one gets pages of its own.
 const GATHERED_MAX_BYTES: u64 = 256 * KIB;
-/// So much is gathered before it is written, and so much of a larger extent is in memory at once.
+/// So much of a larger extent is in memory at once.
 const BUFFER_BYTES: usize = MIB as usize;
 
 /// Where an extent starts: segment and offset.
@@ -41,6 +41,7 @@ pub struct Copied {
 pub struct ExtentCopier<'a> {
     segments: &'a Segments,
     store: StoreId,
+    gather_bytes: usize,
     /// Gathered extents whose place is not known yet.
     gathered: Vec<u8>,
     /// For each of them, where it was, and its header with its offset in the buffer.
@@ -53,7 +54,14 @@ impl<'a> ExtentCopier<'a> {
     /// Nothing has been copied yet.
     pub fn new(segments: &'a Segments, store: StoreId) -> Self {
         let (gathered, headers, seen) = (Vec::new(), Vec::new(), HashSet::new());
-        Self { segments, store, gathered, headers, seen, copied: Copied::default() }
+        let gather_bytes = Self::gather_bytes(segments.max_bytes()) as usize;
+        Self { segments, store, gather_bytes, gathered, headers, seen, copied: Copied::default() }
+    }
+
+    /// How much is gathered before it is written to segments of that size, both in bytes. So much of a segment may be left
+    /// empty, as for a single extent that does not fit any more; but where a segment is smaller, it is written in one piece.
+    pub fn gather_bytes(segment_max_bytes: u64) -> u64 {
+        if segment_max_bytes < MIB { MIB } else { (segment_max_bytes / 8).min(MIB) }
     }
 
     /// Bytes so far.
@@ -97,7 +105,7 @@ impl<'a> ExtentCopier<'a> {
     }
 
     fn gather(&mut self, from: Spot, original: &mut Original) -> Result<(), CopyError> {
-        if self.gathered.len() + original.header.extent_len() as usize > BUFFER_BYTES {
+        if self.gathered.len() + original.header.extent_len() as usize > self.gather_bytes {
             self.write_gathered().map_err(CopyError::Target)?;
         }
         let start = self.gathered.len();

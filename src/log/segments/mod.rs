@@ -112,6 +112,11 @@ impl Segments {
         &self.damage
     }
 
+    /// The size at which one is left behind, in bytes.
+    pub fn max_bytes(&self) -> u64 {
+        self.sizes.segment_max_bytes
+    }
+
     /// The ids of all segments, ascending.
     pub fn ids(&self) -> Vec<u64> {
         self.known.read().expect("nobody panics while holding it").keys().copied().collect()

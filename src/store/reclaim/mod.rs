@@ -53,7 +53,9 @@ use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Receiver;
 
-use crate::base::limits::{COMPACT_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT};
+use crate::base::limits::{
+    COMPACT_BELOW_LIVE_PERCENT, MERGE_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT, SEGMENTS_BESIDE_MAX,
+};
 use crate::format::{Entry, ExtentRef, FileKind};
 use crate::log::{Lane, LogError};
 use crate::store::shared::{Published, Shared};
@@ -91,14 +93,28 @@ pub struct Reclaimed {
 pub(super) struct Policy {
     /// Those that would shrink to so many hundredths of their length, or less.
     live_percent_max: u64,
+    /// Segments that there may be beside those that what lives would fill.
+    beside_max: u64,
+    /// Where there are more, those that would fill so many hundredths of a segment, or less, are put together.
+    merge_percent_max: u64,
     /// Whether no dead segment may stay, not even the newest.
     thorough: bool,
 }
 
 impl Policy {
-    const ONLINE: Self = Self { live_percent_max: MOVE_BELOW_LIVE_PERCENT, thorough: false };
+    const ONLINE: Self = Self {
+        live_percent_max: MOVE_BELOW_LIVE_PERCENT,
+        beside_max: SEGMENTS_BESIDE_MAX,
+        merge_percent_max: MERGE_BELOW_LIVE_PERCENT,
+        thorough: false,
+    };
     /// While nobody uses the store.
-    pub(super) const OFFLINE: Self = Self { live_percent_max: COMPACT_BELOW_LIVE_PERCENT, thorough: true };
+    pub(super) const OFFLINE: Self = Self {
+        live_percent_max: COMPACT_BELOW_LIVE_PERCENT,
+        beside_max: 0,
+        merge_percent_max: COMPACT_BELOW_LIVE_PERCENT,
+        thorough: true,
+    };
 }
 
 /// What is known from call to call.
@@ -126,13 +142,24 @@ enum Phase {
     Holes(Holes),
 }
 
-/// Why a segment is left alone, and how much was alive in it then, in bytes.
+/// What was found out about a segment that was left alone.
 #[derive(Clone, Copy)]
-enum Judged {
-    /// It would not shrink enough.
-    Dense(u64),
-    /// What lives in it cannot be moved.
-    Stuck(u64),
+struct Judged {
+    /// How much was alive in it, in bytes.
+    live: u64,
+    /// How long it would have been with nothing else in it, in bytes. [`Judged::STUCK`]: what lives in it cannot be moved.
+    dense: u64,
+}
+
+impl Judged {
+    const STUCK: u64 = u64::MAX;
+
+    /// Whether it is longer than `most` bytes still, as far as can be told without another look: what has died took that
+    /// much with it at the least, and its descriptors too.
+    fn exceeds(self, most: u64, live: u64) -> bool {
+        let died = self.live.saturating_sub(live);
+        live * 8 > self.live * 7 && self.dense.saturating_sub(died) > most
+    }
 }
 
 impl Store {

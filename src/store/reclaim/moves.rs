@@ -89,7 +89,7 @@ impl Run<'_> {
         for (id, before) in &moves.victims {
             let live = self.shared.index().liveness().of(*id);
             if live >= *before {
-                self.reclaimer.judged.insert(*id, Judged::Stuck(live));
+                self.reclaimer.judged.insert(*id, Judged { live, dense: Judged::STUCK });
             } else {
                 // There may be others worth it, now that there is room.
                 self.done.more = true;

@@ -1,29 +1,39 @@
 //! Which segments are worth moving what lives in them. Liveness alone does not tell: it counts neither descriptors nor what
 //! lies between extents, so a segment of many small objects that are all alive may look half dead.
+//!
+//! There are two reasons. A segment that is mostly dead gives back more than its copy takes, so the store takes up no more
+//! than a multiple of what lives. And where there are too many segments, the emptiest are put together, be they short or
+//! half full: that bounds the number of files.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::moves::{Moves, SHARED_KEPT_MAX};
 use super::{Judged, KEYS_AT_ONCE, Phase, Run, WALKS_AT_ONCE, encoded_len, extents_of};
 use crate::base::limits::MOVED_AT_ONCE_MAX_SEGMENTS;
 use crate::format::{Entry, ExtentHeader, ExtentRef, unit_ceil};
 use crate::index::Cursor;
-use crate::log::{Lane, Spot};
+use crate::log::{ExtentCopier, Lane, Spot};
 
 /// What a descriptor has beside key and record: stamps, names, sizes.
 const DESCRIPTOR_BYTES: u64 = 96;
-/// So many segments of less than a quarter of the size may lie about, each left behind by some end of the process.
-const SMALL_SEGMENTS_MAX: usize = 8;
+/// Where there are too many segments, there are so many fewer than need be afterwards, so that the index is not walked for
+/// every single one.
+const MERGED_AHEAD: u64 = 4;
 
 /// Finds out how long some segments would be if nothing but what lives lay in them.
 pub(super) struct Survey {
-    /// Bytes, by segment.
-    dense: BTreeMap<u64, u64>,
+    dense: BTreeMap<u64, Dense>,
     /// Shared extents that were counted.
     shared: HashSet<Spot>,
-    /// Segments that are too small to be kept, however dense they are.
-    small: BTreeSet<u64>,
     cursor: Cursor,
+}
+
+/// What lives in a segment, with all that belongs to it.
+#[derive(Clone, Copy, Default)]
+struct Dense {
+    bytes: u64,
+    /// The longest extent, in bytes.
+    longest: u64,
 }
 
 impl Survey {
@@ -44,7 +54,9 @@ impl Survey {
             }
             let described = if at + 1 == extents.len() { described } else { 0 };
             if let Some(dense) = self.dense.get_mut(&extent.segment) {
-                *dense += extent_bytes(extent, described);
+                let len = extent_bytes(extent, described);
+                dense.bytes += len;
+                dense.longest = dense.longest.max(len);
             }
         }
     }
@@ -67,26 +79,21 @@ impl Run<'_> {
         self.reclaimer.judged.retain(|id, _| live.contains_key(id));
         self.reclaimer.lens.retain(|id, _| live.contains_key(id));
         self.reclaimer.punched.retain(|id, _| live.contains_key(id));
-        for id in live.keys().filter(|id| self.reclaimer.filled.remove(id)) {
-            self.reclaimer.judged.insert(*id, Judged::Dense(live[id]));
+        for (id, live) in &live {
+            if self.reclaimer.filled.remove(id) {
+                let dense = self.len(*id).unwrap_or(Judged::STUCK);
+                self.reclaimer.judged.insert(*id, Judged { live: *live, dense });
+            }
         }
-        let size = self.shared.options.segment_max_bytes;
-        let mut small: BTreeSet<u64> =
-            live.keys().copied().filter(|id| self.len(*id).is_some_and(|len| len * 4 < size)).collect();
-        if small.len() <= SMALL_SEGMENTS_MAX {
-            small.clear();
-        }
-        small.retain(|id| !self.is_stuck(*id, live[id]));
-        let candidates = live.iter().filter(|(id, live)| {
-            small.contains(id) || (self.may_shrink(**id, **live) && !self.is_judged(**id, **live))
-        });
-        let dense: BTreeMap<u64, u64> = candidates.map(|(id, _)| (*id, 0)).collect();
+        let merging = self.files_too_many() > 0;
+        let candidates = live.iter().filter(|(id, live)| self.is_candidate(**id, **live, merging));
+        let dense: BTreeMap<u64, Dense> = candidates.map(|(id, _)| (*id, Dense::default())).collect();
         // Holes take no room for copies.
         let holes = if self.done.urgent || dense.is_empty() { self.begin_holes() } else { Phase::Idle };
         if dense.is_empty() || !matches!(holes, Phase::Idle) {
             return holes;
         }
-        Phase::Survey(Survey { dense, small, shared: HashSet::new(), cursor: Cursor::Start })
+        Phase::Survey(Survey { dense, shared: HashSet::new(), cursor: Cursor::Start })
     }
 
     pub(super) fn look_on(&mut self, mut survey: Survey) -> Phase {
@@ -102,20 +109,17 @@ impl Run<'_> {
 
     /// Chooses those that free most for what has to be moved, as many as there is room for the copies.
     fn choose(&mut self, survey: Survey) -> Phase {
-        let mut worth: Vec<(u64, u64)> = Vec::new();
-        for (id, dense) in survey.dense {
-            if survey.small.contains(&id) || self.shrinks_to(id, dense) {
-                worth.push((id, dense));
-            } else {
-                let live = self.shared.index().liveness().of(id);
-                self.reclaimer.judged.insert(id, Judged::Dense(live));
-            }
-        }
-        worth.sort_unstable_by_key(|(_, dense)| *dense);
+        let mut all: Vec<(u64, Dense)> = survey.dense.into_iter().collect();
+        all.sort_unstable_by_key(|(_, dense)| dense.bytes);
+        let (mut worth, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(id, dense)| dense.bytes <= self.worth_bytes(*id));
+        let merged = self.merged(&worth, &others);
+        worth.extend_from_slice(&others[..merged.unwrap_or(0)]);
+        self.judge(&others[merged.unwrap_or(0)..], merged.is_none());
         let mut room = self.shared.segments.room(Lane::Move).unwrap_or(0);
-        let fits = |(_, dense): &(u64, u64)| {
-            let fits = *dense <= room;
-            room = room.saturating_sub(*dense);
+        let fits = |(_, dense): &(u64, Dense)| {
+            let fits = dense.bytes <= room;
+            room = room.saturating_sub(dense.bytes);
             fits
         };
         let chosen = worth.into_iter().take_while(fits).take(MOVED_AT_ONCE_MAX_SEGMENTS);
@@ -126,15 +130,66 @@ impl Run<'_> {
         if victims.is_empty() { self.begin_holes() } else { Phase::Move(Moves::new(victims)) }
     }
 
-    /// A first glance, which takes nothing off the disk for segments that are full and mostly alive.
-    fn may_shrink(&mut self, id: u64, live: u64) -> bool {
-        let full =
-            self.shared.options.segment_max_bytes.max(self.reclaimer.lens.get(&id).copied().unwrap_or(0));
-        live * 100 < full * self.policy.live_percent_max && self.shrinks_to(id, live)
+    /// How many of `others`, the emptiest first, are put together with what is moved anyway, so that there are not too many
+    /// segments. `None` where there are too many and fewer need not come of it, as unluckily as extents and segments may fit.
+    fn merged(&self, worth: &[(u64, Dense)], others: &[(u64, Dense)]) -> Option<usize> {
+        let too_many = self.files_too_many();
+        if too_many == 0 {
+            return Some(0);
+        }
+        let size = self.shared.options.segment_max_bytes;
+        let gathered = Some(ExtentCopier::gather_bytes(size)).filter(|gathered| *gathered < size);
+        let (mut bytes, mut longest, mut enough) = (0, gathered.unwrap_or(0), 0);
+        for (at, (_, dense)) in worth.iter().chain(others).enumerate() {
+            (bytes, longest) = (bytes + dense.bytes, longest.max(dense.longest));
+            let copies = u64::div_ceil(bytes, size.saturating_sub(longest).max(1));
+            let fewer = (at as u64 + 1).saturating_sub(copies);
+            if fewer > 0 && dense.bytes <= self.merge_bytes() {
+                enough = at + 1;
+            }
+            if fewer >= too_many + MERGED_AHEAD {
+                break;
+            }
+        }
+        (enough > 0).then(|| enough.saturating_sub(worth.len()))
     }
 
-    fn shrinks_to(&mut self, id: u64, bytes: u64) -> bool {
-        self.len(id).is_some_and(|len| bytes * 100 <= len * self.policy.live_percent_max)
+    /// Remembers what is left alone. Where it is in vain to put them together, they pass for full.
+    fn judge(&mut self, left: &[(u64, Dense)], in_vain: bool) {
+        let least = if in_vain { self.merge_bytes() + 1 } else { 0 };
+        for (id, dense) in left {
+            let live = self.shared.index().liveness().of(*id);
+            self.reclaimer.judged.insert(*id, Judged { live, dense: dense.bytes.max(least) });
+        }
+    }
+
+    /// Segments beyond those that there may be.
+    fn files_too_many(&self) -> u64 {
+        let live: u64 = self.shared.index().liveness().iter().map(|(_, live)| live).sum();
+        let wanted = live / self.shared.options.segment_max_bytes + self.policy.beside_max;
+        self.shared.segments.count().saturating_sub(wanted)
+    }
+
+    /// A first glance, which takes nothing off the disk for segments that are full and mostly alive. Nor is one looked at again
+    /// in which little has died since.
+    fn is_candidate(&mut self, id: u64, live: u64, merging: bool) -> bool {
+        let size = self.shared.options.segment_max_bytes;
+        let full = size.max(self.reclaimer.lens.get(&id).copied().unwrap_or(0));
+        let mut most = if merging { self.merge_bytes() } else { 0 };
+        if live * 100 < full * self.policy.live_percent_max {
+            most = most.max(self.worth_bytes(id));
+        }
+        live <= most && !self.reclaimer.judged.get(&id).is_some_and(|judged| judged.exceeds(most, live))
+    }
+
+    /// The length down to which a segment must shrink to be worth it by itself; 0 for one that cannot be opened.
+    fn worth_bytes(&mut self, id: u64) -> u64 {
+        self.len(id).map_or(0, |len| len * self.policy.live_percent_max / 100)
+    }
+
+    /// The length down to which one must shrink to be put together with others.
+    fn merge_bytes(&self) -> u64 {
+        self.shared.options.segment_max_bytes * self.policy.merge_percent_max / 100
     }
 
     /// One that cannot be opened is not asked for.
@@ -145,17 +200,5 @@ impl Run<'_> {
         let len = self.shared.segments.get(id).ok()?.file.len().ok()?;
         self.reclaimer.lens.insert(id, len);
         Some(len)
-    }
-
-    /// Whether it has been looked at, and little has died since.
-    fn is_judged(&self, id: u64, live: u64) -> bool {
-        match self.reclaimer.judged.get(&id) {
-            Some(Judged::Dense(then) | Judged::Stuck(then)) => live * 8 > then * 7,
-            None => false,
-        }
-    }
-
-    fn is_stuck(&self, id: u64, live: u64) -> bool {
-        matches!(self.reclaimer.judged.get(&id), Some(Judged::Stuck(_))) && self.is_judged(id, live)
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::reclaim::small_segments;
 use super::*;
-use crate::base::limits::MIB;
+use crate::base::limits::{MIB, SEGMENTS_BESIDE_MAX};
 use crate::format::{FileKind, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
@@ -253,6 +253,58 @@ fn parts_of_uploads_in_progress_are_moved_too() {
     store.complete_upload("b", "film", Completion { upload, parts: before, commit: commit_of(b"") }).unwrap();
     let whole: Vec<u8> = (1..=4).flat_map(|number| bytes(number, 8_000)).collect();
     assert_eq!(get(&store, "b", "film").unwrap(), whole);
+}
+
+/// Five in seven of a segment live, which is too much to move it for its own sake.
+#[test]
+fn segments_are_put_together_where_there_are_too_many() {
+    let fs = SimFs::new();
+    let store = open_with(&fs, small_segments()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    let segments = |fs: &SimFs| list_numbers(fs, FileKind::Segment).unwrap().len() as u64;
+    let mut moved = 0;
+    for at in 0..1200 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 12_000)).unwrap();
+        if at % 7 < 2 {
+            delete(&store, "b", &format!("k{at}"), Selector::Current).unwrap();
+        }
+        if at % 100 == 99 {
+            reclaim_all(&store).unwrap();
+            let (live, health) = (store.health().live_bytes, store.health());
+            assert!(
+                segments(&fs) <= live / 100_000 + SEGMENTS_BESIDE_MAX + 3,
+                "{} for {live}",
+                segments(&fs)
+            );
+            moved = health.moved_bytes;
+            assert!(at >= 400 || moved == 0, "before there are too many nothing is moved: {at}");
+        }
+    }
+    assert!(moved > 0 && moved < 1200 * 12_000, "{moved}");
+    drop(store);
+    let store = open_with(&fs, small_segments()).unwrap();
+    reclaim_all(&store).unwrap();
+    assert!(store.health().moved_bytes < 500_000, "{} after a restart", store.health().moved_bytes);
+    for at in (0..1200).filter(|at| at % 7 >= 2) {
+        assert_eq!(get(&store, "b", &format!("k{at}")).unwrap(), bytes(at, 12_000));
+    }
+    drop(store);
+    nothing_found(&fs);
+}
+
+/// Each of them leaves nearly half of a segment empty, however it is moved.
+#[test]
+fn segments_that_cannot_be_fuller_stay_as_they_are() {
+    let fs = SimFs::new();
+    let store = open_with(&fs, small_segments()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..120 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 75_000)).unwrap();
+    }
+    let files = || list_numbers(&fs, FileKind::Segment).unwrap().len();
+    reclaim_all(&store).unwrap();
+    assert_eq!((store.health().moved_bytes, files() >= 120), (0, true));
+    assert_eq!(store.reclaim().unwrap(), Reclaimed::default(), "nor are they looked at again");
 }
 
 /// The disk has room for little more than what lives; what is kept back for the log alone is not touched.
