@@ -336,3 +336,30 @@ fn on_a_full_disk_there_is_room_for_moving() {
     drop(store);
     nothing_found(&fs);
 }
+
+/// Objects without a byte, and completed uploads, have extents that hold nothing but what tells of them. These live and die
+/// with what they belong to, like all others.
+#[test]
+fn extents_that_hold_nothing_but_a_record_take_up_no_more_than_what_lives() {
+    let fs = SimFs::new();
+    let store = open_with(&fs, small_segments()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for round in 0..40 {
+        for at in 0..30 {
+            put(&store, "b", &format!("{at:0900}"), b"").unwrap();
+        }
+        reclaim_all(&store).unwrap();
+        // Each has a page of its own until it is moved.
+        assert!(used(&fs) <= 30 * 4096 + 5 * 100_000, "{} in round {round}", used(&fs));
+    }
+    assert!(store.health().live_bytes >= 30 * 64 && store.health().reclaimed_segments > 20);
+    for at in 0..30 {
+        delete(&store, "b", &format!("{at:0900}"), Selector::Current).unwrap();
+    }
+    put(&store, "b", "other", &bytes(1, 90_000)).unwrap();
+    store.shared.segments.leave(|_| true);
+    reclaim_all(&store).unwrap();
+    assert!(list_numbers(&fs, FileKind::Segment).unwrap().len() <= 2, "nothing of them is left");
+    drop(store);
+    nothing_found(&fs);
+}
