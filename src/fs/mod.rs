@@ -135,7 +135,8 @@ pub trait File: Send + Sync {
     /// Fills `buf` from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file ends before.
+    /// `UnexpectedEof` when the file ends before; `InvalidData` when the disk cannot give back what was written there (EIO and
+    /// its like). Any other says nothing of the bytes.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset`, beyond the end where need be. Durable after [`File::sync_data`]; before it
@@ -182,6 +183,13 @@ fn is_inside(path: &str) -> bool {
 /// The directory of a path, and the name in it.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Whether a read failed because of what is read, and not for want of something else.
+fn is_unreadable(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let of_the_disk = [Errno::IO, Errno::BADMSG, Errno::UCLEAN, Errno::NODATA, Errno::REMOTEIO, Errno::ILSEQ];
+    error.raw_os_error().is_some_and(|code| of_the_disk.iter().any(|errno| errno.raw_os_error() == code))
 }
 
 fn check_one_directory(from: &str, to: &str) -> io::Result<()> {

@@ -13,7 +13,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::base::limits::PAGE_BYTES;
 
-use super::{File, Fs, Lock, Space, Usage, check_one_directory, is_inside, split};
+use super::{File, Fs, Lock, Space, Usage, check_one_directory, is_inside, is_unreadable, split};
 
 /// Only the owner reads what the store holds: it has no other guard against the users of its host.
 const FILE_MODE: u32 = 0o600;
@@ -164,7 +164,10 @@ impl File for OsFile {
         } else {
             self.file.read_exact_at(buf, offset)
         };
-        read.map_err(|e| naming(&self.path, &e))
+        read.map_err(|e| match is_unreadable(&e) {
+            true => naming(&self.path, &io::Error::new(io::ErrorKind::InvalidData, e)),
+            false => naming(&self.path, &e),
+        })
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -396,6 +399,14 @@ mod tests {
             let left: Vec<_> = (0..300_000).step_by(1_000).filter(|at| cached(*at)).collect();
             assert_eq!(left, []);
         }
+    }
+
+    #[test]
+    fn only_errors_of_the_disk_itself_count_as_unreadable() {
+        let of = |errno: Errno| is_unreadable(&errno.into());
+        assert!(of(Errno::IO) && of(Errno::BADMSG) && of(Errno::UCLEAN));
+        assert!(!of(Errno::NOMEM) && !of(Errno::MFILE) && !of(Errno::INTR) && !of(Errno::ACCESS));
+        assert!(!is_unreadable(&io::ErrorKind::UnexpectedEof.into()));
     }
 
     #[test]

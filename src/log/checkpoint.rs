@@ -188,7 +188,7 @@ fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup
     loop {
         let read = reader
             .next_raw()
-            .and_then(|read| read.map_err(|why| Damage::new(path, reader.position, why).into()));
+            .and_then(|read| read.map_err(|none| Damage::new(path, reader.position, none.why()).into()));
         let failed = read.is_err();
         if outbox.send(read).is_err() || failed {
             return;

@@ -40,7 +40,7 @@ pub fn create_file(
 /// Opens a file and checks its header against its name and, where it is known, the store.
 ///
 /// # Errors
-/// [`LogError::Damaged`] when the header is not what the name says; [`LogError::Io`] of the kind `Unsupported` when it is that of
+/// [`LogError::Damaged`] when the header is not what the name says, or cannot be read; [`LogError::Io`] of the kind `Unsupported` when it is that of
 /// a newer siltstone.
 pub fn open_file(
     fs: &dyn Fs,
@@ -55,7 +55,8 @@ pub fn open_file(
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             return Err(Damage::new(path, 0, "the file is shorter than its header").into());
         }
-        other => other?,
+        Err(error) => return Err(LogError::of_read(error, &path, 0)),
+        Ok(()) => {}
     }
     let header = FileHeader::decode(&page).map_err(|error| match error.is_newer() {
         true => newer(&path, error),

@@ -1,11 +1,12 @@
 //! Reading groups, of the log or of a checkpoint alike.
 
 use std::fmt::Display;
+use std::io;
 
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{Group, GroupHeader, GroupKind, StoreId, UncheckedGroup};
 use crate::fs::File;
-use crate::log::LogError;
+use crate::log::{LogError, unreadable};
 
 /// A file that holds groups.
 pub(crate) struct GroupFile<'a> {
@@ -30,7 +31,10 @@ impl RawGroup {
     fn decode(self) -> Result<Group, NoGroup> {
         let sequence = self.sequence();
         let decoded = self.group.check(&self.body);
-        decoded.map_err(|error| NoGroup { why: in_body(sequence, error), newer: error.is_newer() })
+        decoded.map_err(|error| match (in_body(sequence, error), error.is_newer()) {
+            (why, true) => NoGroup::Newer(why),
+            (why, false) => NoGroup::Bad(why),
+        })
     }
 }
 
@@ -43,53 +47,65 @@ impl GroupFile<'_> {
     /// The group at `position` with its length in bytes, if a good one stands there, else why not. Whether it fits
     /// those around it is not looked at.
     pub(crate) fn read(&self, position: u64) -> Result<Result<(Group, u64), NoGroup>, LogError> {
-        let raw = self.read_raw(position)?.map_err(|why| NoGroup { why, newer: false });
+        let raw = self.read_raw(position)?;
         Ok(raw.and_then(|(raw, len)| Ok((raw.decode()?, len))))
     }
 
     /// As [`GroupFile::read`], without looking at the entries.
-    pub(crate) fn read_raw(&self, position: u64) -> Result<Result<(RawGroup, u64), String>, LogError> {
+    pub(crate) fn read_raw(&self, position: u64) -> Result<Result<(RawGroup, u64), NoGroup>, LogError> {
         let mut page = [0; PAGE_BYTES as usize];
         if position + PAGE_BYTES > self.len {
-            return Ok(Err("the file ends here".into()));
+            return Ok(Err(NoGroup::Bad("the file ends here".into())));
         }
-        self.file.read_exact_at(&mut page, position)?;
+        if let Err(error) = self.file.read_exact_at(&mut page, position) {
+            return NoGroup::of_read(error).map(Err);
+        }
         let group = match UncheckedGroup::decode(self.kind, &self.store, &page) {
             Ok(group) => group,
-            Err(error) => return Ok(Err(format!("group header: {error}"))),
+            Err(error) => return Ok(Err(NoGroup::Bad(format!("group header: {error}")))),
         };
         let (sequence, len) = (group.header().sequence, group.group_len());
         if position + len > self.len {
-            return Ok(Err(format!("the file ends within group {sequence}")));
+            return Ok(Err(NoGroup::Bad(format!("the file ends within group {sequence}"))));
         }
         let body = match page.get(GroupHeader::BYTES..GroupHeader::BYTES + group.body_len()) {
             Some(body) => body.to_vec(),
             None => {
                 let mut body = vec![0; group.body_len()];
-                self.file.read_exact_at(&mut body, position + GroupHeader::BYTES as u64)?;
+                if let Err(error) = self.file.read_exact_at(&mut body, position + GroupHeader::BYTES as u64) {
+                    return NoGroup::of_read(error).map(Err);
+                }
                 body
             }
         };
-        let checked = group.check_body(&body).map_err(|error| in_body(sequence, error));
+        let checked = group.check_body(&body).map_err(|error| NoGroup::Bad(in_body(sequence, error)));
         Ok(checked.map(|()| (RawGroup { group, body }, len)))
     }
 }
 
 /// Why no group could be read.
-pub(crate) struct NoGroup {
-    pub(crate) why: String,
+pub(crate) enum NoGroup {
+    /// There is none, or one that is not whole or does not fit.
+    Bad(String),
+    /// The disk cannot tell. A crash leaves no such thing behind, so it is never taken for a torn group.
+    Unreadable(String),
     /// The group is whole, and says what only a newer siltstone knows.
-    pub(crate) newer: bool,
+    Newer(String),
 }
 
-/// What stands where the next group is expected.
-pub(crate) enum Next {
-    /// The group, which fits the one before it, and where it starts.
-    Good(Group, u64),
-    /// No group, and why not.
-    Bad(String),
-    /// A group that only a newer siltstone can read, and why.
-    Newer(String),
+impl NoGroup {
+    fn of_read(error: io::Error) -> Result<Self, LogError> {
+        match error.kind() {
+            io::ErrorKind::InvalidData => Ok(Self::Unreadable(unreadable(&error))),
+            _ => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn why(self) -> String {
+        match self {
+            Self::Bad(why) | Self::Unreadable(why) | Self::Newer(why) => why,
+        }
+    }
 }
 
 /// A position in a chain of groups.
@@ -104,21 +120,17 @@ pub(crate) struct GroupReader<'a> {
 }
 
 impl GroupReader<'_> {
-    /// Reads the group at the position and, if it is good, goes on behind it.
-    pub(crate) fn next(&mut self) -> Result<Next, LogError> {
-        let (group, len) = match self.groups.read(self.position)? {
-            Ok(read) => read,
-            Err(NoGroup { why, newer: true }) => return Ok(Next::Newer(why)),
-            Err(NoGroup { why, .. }) => return Ok(Next::Bad(why)),
-        };
-        Ok(match self.go_behind(&group.header, group.crc, len) {
-            Ok(at) => Next::Good(group, at),
-            Err(why) => Next::Bad(why),
-        })
+    /// Reads the group at the position and, if it is good and fits the one before it, goes on behind it. Also where it starts.
+    pub(crate) fn next(&mut self) -> Result<Result<(Group, u64), NoGroup>, LogError> {
+        let read = self.groups.read(self.position)?;
+        Ok(read.and_then(|(group, len)| {
+            let at = self.go_behind(&group.header, group.crc, len)?;
+            Ok((group, at))
+        }))
     }
 
-    /// As [`GroupReader::next`], without looking at the entries: the group and where it starts, or why there is none.
-    pub(crate) fn next_raw(&mut self) -> Result<Result<(RawGroup, u64), String>, LogError> {
+    /// As [`GroupReader::next`], without looking at the entries.
+    pub(crate) fn next_raw(&mut self) -> Result<Result<(RawGroup, u64), NoGroup>, LogError> {
         let read = self.groups.read_raw(self.position)?;
         Ok(read.and_then(|(raw, len)| {
             let at = self.go_behind(raw.group.header(), raw.group.crc(), len)?;
@@ -127,9 +139,9 @@ impl GroupReader<'_> {
     }
 
     /// Goes on behind a group that fits, and says where it starts; or why it does not fit.
-    fn go_behind(&mut self, header: &GroupHeader, crc: u32, len: u64) -> Result<u64, String> {
+    fn go_behind(&mut self, header: &GroupHeader, crc: u32, len: u64) -> Result<u64, NoGroup> {
         if let Some(why) = self.misfit(header) {
-            return Err(why);
+            return Err(NoGroup::Bad(why));
         }
         let at = self.position;
         self.position += len;

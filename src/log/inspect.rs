@@ -94,12 +94,16 @@ impl Segment {
     }
 
     /// Fills `out` from `offset` on.
-    pub(super) fn read_at(&self, out: &mut [u8], offset: u64) -> Result<(), LogError> {
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] when the segment ends before, or the disk cannot give the bytes back.
+    pub fn read_at(&self, out: &mut [u8], offset: u64) -> Result<(), LogError> {
         match self.file.read_exact_at(out, offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(self.ends_too_early(offset).into())
             }
-            read => Ok(read?),
+            Err(error) => Err(LogError::of_read(error, &self.path(), offset)),
+            Ok(()) => Ok(()),
         }
     }
 

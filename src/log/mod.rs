@@ -77,6 +77,20 @@ impl From<io::Error> for LogError {
     }
 }
 
+impl LogError {
+    /// What a failed read of a file means: what the disk cannot give back is damaged.
+    fn of_read(error: io::Error, file: &str, offset: u64) -> Self {
+        match error.kind() {
+            io::ErrorKind::InvalidData => Damage::new(file, offset, unreadable(&error)).into(),
+            _ => error.into(),
+        }
+    }
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("it cannot be read: {error}")
+}
+
 impl From<Damage> for LogError {
     fn from(damage: Damage) -> Self {
         Self::Damaged(damage)

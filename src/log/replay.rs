@@ -1,14 +1,15 @@
 //! The one way in which the metadata log is read: by the server when it starts, and by the tools. It judges the
 //! end of the log (data-format.md, section 5, "Recovery") and writes nothing.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, Group, GroupKind, Pack, StoreId, UncheckedGroup, log_path};
 use crate::fs::{File, Fs};
 use crate::log::files::newer;
-use crate::log::groups::{GroupFile, GroupReader, Next};
-use crate::log::{Damage, LogError, list_numbers, open_file};
+use crate::log::groups::{GroupFile, GroupReader, NoGroup};
+use crate::log::{Damage, LogError, list_numbers, open_file, unreadable};
 
 /// A page that nothing was written to. Comparing with it is many times faster than looking at each byte.
 const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
@@ -147,19 +148,32 @@ impl LogFile {
         Ok(Self { number, path: log_path(number), file, header, len })
     }
 
-    /// What stands behind the last good group: the highest `stable` of any group that can be found there, and the end
-    /// of the last bytes that are not zero.
+    /// What stands behind the last good group: the highest `stable` of any group that can be found there, the end of the last
+    /// bytes that are not zero, and what cannot be read.
     fn look_behind(&self, store: &StoreId, position: u64) -> Result<Rest, LogError> {
-        let mut rest = Rest { stable: 0, end: None };
+        let mut rest = Rest { stable: 0, end: None, damage: None };
         let mut buffer = vec![0; MIB as usize];
         let mut at = position;
+        // Where the disk fails, it is read page by page.
+        let mut step = MIB;
         while at < self.len {
-            let len = MIB.min(self.len - at) as usize;
-            self.file.read_exact_at(&mut buffer[..len], at)?;
-            for (index, page) in buffer[..len].chunks(PAGE_BYTES as usize).enumerate() {
-                rest.take(store, page, at + index as u64 * PAGE_BYTES);
+            let len = step.min(self.len - at);
+            match self.file.read_exact_at(&mut buffer[..len as usize], at) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData && len > PAGE_BYTES => {
+                    step = PAGE_BYTES;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    rest.damage.get_or_insert_with(|| Damage::new(&self.path, at, unreadable(&error)));
+                }
+                read => {
+                    read?;
+                    for (index, page) in buffer[..len as usize].chunks(PAGE_BYTES as usize).enumerate() {
+                        rest.take(store, page, at + index as u64 * PAGE_BYTES);
+                    }
+                }
             }
-            at += len as u64;
+            at += len;
         }
         Ok(rest)
     }
@@ -168,6 +182,7 @@ impl LogFile {
 struct Rest {
     stable: u64,
     end: Option<u64>,
+    damage: Option<Damage>,
 }
 
 impl Rest {
@@ -232,9 +247,13 @@ impl Walk<'_, '_> {
         };
         loop {
             match reader.next()? {
-                Next::Bad(why) => return Ok(Stop { position: reader.position, why, damage: None }),
-                Next::Newer(why) => return Err(newer(&log.path, why)),
-                Next::Good(group, at) => {
+                Err(NoGroup::Bad(why)) => return Ok(Stop { position: reader.position, why, damage: None }),
+                Err(NoGroup::Unreadable(why)) => {
+                    let (position, damage) = (reader.position, Damage::new(&log.path, reader.position, &why));
+                    return Ok(Stop { position, why, damage: Some(damage) });
+                }
+                Err(NoGroup::Newer(why)) => return Err(newer(&log.path, why)),
+                Ok((group, at)) => {
                     if let Err(damage) = self.take(Held { group, path: log.path.clone(), at }) {
                         return Ok(Stop { position: at, why: String::new(), damage: Some(damage) });
                     }
@@ -271,7 +290,8 @@ impl Walk<'_, '_> {
             // Nothing but the next group is ever written there, and it is not written before the last one is durable.
             self.watermark = self.watermark.max(self.sequence - 1);
         }
-        let mut damage = stop.damage.or_else(|| self.lost_groups(&log, stop.position, &stop.why));
+        let lost = stop.damage.or_else(|| self.lost_groups(&log, stop.position, &stop.why));
+        let mut damage = lost.or(rest.damage);
         let mut torn =
             rest.end.map(|end| Torn { file: log.path.clone(), offset: stop.position, end, why: stop.why });
         let mut position = stop.position;

@@ -1,15 +1,17 @@
 //! Finding records in files of which nothing else is known, damaged ones among them: for the tools. What is found here is
 //! whole and in its place; whether it counts is for [`Replay`](crate::log::Replay) to say.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::base::limits::{KIB, PAGE_BYTES};
 use crate::format::{
-    DecodeError, ExtentHeader, Footer, Group, GroupKind, StoreId, UNIT_BYTES, UncheckedGroup, unit_ceil,
+    DecodeError, ExtentHeader, Footer, Group, GroupKind, StoreId, UNIT_BYTES, UncheckedGroup, page_ceil,
+    unit_ceil,
 };
 use crate::fs::File;
-use crate::log::groups::{GroupFile, NoGroup};
-use crate::log::{LogError, Segment};
+use crate::log::groups::GroupFile;
+use crate::log::{LogError, Segment, unreadable};
 
 /// So much of a segment is read at once.
 const WINDOW_BYTES: u64 = 256 * KIB;
@@ -69,7 +71,7 @@ impl<'a> GroupScan<'a> {
                 self.position += len;
                 Found::Record(group)
             }
-            Err(NoGroup { why, .. }) => Found::Unread { len: self.pass_over()?, why, damaged: true },
+            Err(none) => Found::Unread { len: self.pass_over()?, why: none.why(), damaged: true },
         };
         Ok(Some((at, found)))
     }
@@ -91,10 +93,13 @@ impl<'a> GroupScan<'a> {
         Ok(self.position.min(self.groups.len) - at)
     }
 
-    /// The page at the position, as far as the file has it; `None` when all of it is zero.
+    /// The page at the position, as far as the file has it and the disk can tell; `None` when all of it is zero.
     fn page(&self) -> Result<Option<Vec<u8>>, LogError> {
         let mut page = vec![0; PAGE_BYTES.min(self.groups.len - self.position) as usize];
-        self.groups.file.read_exact_at(&mut page, self.position)?;
+        match self.groups.file.read_exact_at(&mut page, self.position) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Some(Vec::new())),
+            read => read?,
+        }
         Ok(page.iter().any(|byte| *byte != 0).then_some(page))
     }
 }
@@ -130,6 +135,8 @@ enum Unit {
     /// Of no meaning.
     Other,
     Zeros,
+    /// What the disk cannot give back, and why.
+    Unreadable(String),
 }
 
 impl SegmentScan {
@@ -155,6 +162,10 @@ impl SegmentScan {
                     Found::Record(record)
                 }
                 Unit::Damaged(why) => Found::Unread { len: self.pass_over()?, why, damaged: true },
+                Unit::Unreadable(why) => {
+                    self.position = page_ceil(at + 1).min(self.len);
+                    Found::Unread { len: self.position - at, why, damaged: true }
+                }
                 Unit::Other => {
                     let why = DecodeError::Magic.to_string();
                     Found::Unread { len: self.pass_over()?, why, damaged: false }
@@ -173,7 +184,7 @@ impl SegmentScan {
         self.position += UNIT_BYTES;
         while self.position < self.len {
             match self.unit()? {
-                Unit::Record(_) | Unit::Damaged(_) => break,
+                Unit::Record(_) | Unit::Damaged(_) | Unit::Unreadable(_) => break,
                 Unit::Other => last = self.position,
                 Unit::Zeros => {}
             }
@@ -186,7 +197,12 @@ impl SegmentScan {
     fn unit(&mut self) -> Result<Unit, LogError> {
         let (at, store) = (self.position, self.store);
         let id = self.segment.id;
-        let bytes = self.bytes(UNIT_BYTES)?;
+        let bytes = match self.bytes(UNIT_BYTES) {
+            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                return Ok(Unit::Unreadable(unreadable(&error)));
+            }
+            bytes => bytes?,
+        };
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(Unit::Zeros);
         }
@@ -221,11 +237,19 @@ impl SegmentScan {
     fn bytes(&mut self, len: u64) -> Result<&[u8], LogError> {
         let end = (self.position + len).min(self.len);
         if self.position < self.window_at || end > self.window_at + self.window.len() as u64 {
-            self.window_at = self.position;
-            self.window.resize(WINDOW_BYTES.min(self.len - self.position) as usize, 0);
-            self.segment.file.read_exact_at(&mut self.window, self.window_at)?;
+            self.read_window(WINDOW_BYTES).or_else(|_| {
+                // Where some of that cannot be read, the page may be.
+                self.read_window(page_ceil(self.position + 1) - self.position)
+            })?;
         }
         Ok(&self.window[(self.position - self.window_at) as usize..(end - self.window_at) as usize])
+    }
+
+    fn read_window(&mut self, len: u64) -> Result<(), LogError> {
+        self.window_at = self.position;
+        self.window.resize(len.min(self.len - self.position) as usize, 0);
+        let read = self.segment.file.read_exact_at(&mut self.window, self.window_at);
+        Ok(read.inspect_err(|_| self.window.clear())?)
     }
 }
 

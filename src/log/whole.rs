@@ -4,7 +4,7 @@ use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
 use crate::format::{Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId, log_path, page_ceil};
 use crate::fs::{File, Fs};
-use crate::log::groups::{GroupFile, GroupReader, Next};
+use crate::log::groups::{GroupFile, GroupReader};
 use crate::log::{Damage, LogError, create_file};
 
 /// A group is closed when its entries have reached this size.
@@ -105,8 +105,8 @@ fn check(file: &dyn File, store: StoreId, end: u64) -> Result<(), LogError> {
     let groups = GroupFile { file, len: file.len()?, kind: GroupKind::Log, store };
     let mut reader = GroupReader { groups, position: PAGE_BYTES, sequence: 1, previous_crc: 0 };
     while reader.sequence < end {
-        if let Next::Bad(why) | Next::Newer(why) = reader.next()? {
-            let what = format!("what was written cannot be read back: {why}");
+        if let Err(none) = reader.next()? {
+            let what = format!("what was written cannot be read back: {}", none.why());
             return Err(Damage::new(log_path(1), reader.position, what).into());
         }
     }

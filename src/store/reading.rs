@@ -130,6 +130,6 @@ fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogErr
         return Ok(false);
     }
     let mut bytes = vec![0; pack.len as usize];
-    segment.file.read_exact_at(&mut bytes, pack.offset)?;
+    segment.read_at(&mut bytes, pack.offset)?;
     Ok(Crc32::of(&bytes) == pack.crc)
 }

@@ -51,6 +51,43 @@ fn damage_at_the_start_of_a_large_object_is_an_error_and_further_on_a_cut() {
 }
 
 #[test]
+fn what_the_disk_cannot_give_back_is_an_error_or_a_cut_and_told_by_the_metrics() {
+    let server = Server::new();
+    server.put("/b/small", b"precious bytes");
+    server.put("/b/large", &pattern(1_000_000));
+    let place = |needle: &[u8]| {
+        let (path, _) = segment(&server);
+        let bytes = server.fs.contents(&path).unwrap();
+        let at = bytes.windows(needle.len()).position(|window| window == needle);
+        at.map(|at| (path, at as u64)).expect("it is in the segment of small objects")
+    };
+    let (path, at) = place(b"precious bytes");
+    server.fs.make_unreadable(&path, at..at + 1).unwrap();
+    let get = server.get("/b/small");
+    get.is_error(500, "InternalError");
+    assert!(!get.text().contains("seg") && !get.text().contains("input/output"), "{get:?}");
+    server.head("/b/small").is_bare(200);
+
+    let paths: Vec<_> =
+        server.fs.files().into_iter().filter(|(file, len)| file.contains("seg") && *len > 900_000).collect();
+    assert_eq!(paths.len(), 1, "the large object has a segment of its own");
+    server.fs.make_unreadable(&paths[0].0, 800_000..800_512).unwrap();
+    let get = server.get("/b/large");
+    assert!(
+        get.status == 200 && get.cut && !get.body.is_empty() && pattern(1_000_000).starts_with(&get.body)
+    );
+    let range = server.request("GET", "/b/large").header("Range", "bytes=0-1000").send();
+    assert_eq!((range.status, range.body.len()), (206, 1001));
+    let metrics = server.request("GET", "/-/metrics").anonymous().send();
+    let damaged = metrics
+        .text()
+        .lines()
+        .find(|line| line.starts_with("siltstone_store_damaged_places"))
+        .map(str::to_owned);
+    assert!(damaged.as_deref().is_some_and(|line| !line.ends_with(" 0")), "{}", metrics.text());
+}
+
+#[test]
 fn a_full_disk_refuses_puts_and_goes_on_with_the_rest() {
     let server = Server::new();
     server.put("/b/k", b"x");

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 
 use super::crash::Survivors;
 use super::image::{Directory, FileId, FileImage, SECTOR_BYTES};
@@ -12,6 +13,8 @@ use crate::fs::split;
 #[derive(Debug)]
 struct Inode {
     image: FileImage,
+    /// What cannot be read.
+    unreadable: Vec<Range<u64>>,
     /// Open handles, which keep the bytes of a file that has lost its name.
     handles: usize,
 }
@@ -56,7 +59,7 @@ impl Disk {
         }
         for (&id, inode) in &self.files {
             let image = inode.image.survivor(&mut survivors);
-            disk.files.insert(id, Inode { image, handles: 0 });
+            disk.files.insert(id, Inode { image, unreadable: inode.unreadable.clone(), handles: 0 });
         }
         disk.files_made = self.files_made;
         disk.forget_unreachable();
@@ -65,7 +68,10 @@ impl Disk {
 
     /// The disk as the next process finds it.
     pub(super) fn after_kill(&self) -> Self {
-        let closed = |(&id, inode): (&FileId, &Inode)| (id, Inode { image: inode.image.clone(), handles: 0 });
+        let closed = |(&id, inode): (&FileId, &Inode)| {
+            let (image, unreadable) = (inode.image.clone(), inode.unreadable.clone());
+            (id, Inode { image, unreadable, handles: 0 })
+        };
         let mut disk = Self {
             directories: self.directories.clone(),
             files: self.files.iter().map(closed).collect(),
@@ -108,7 +114,8 @@ impl Disk {
         self.begin(OpKind::Create, path, 0, 0)?;
         self.check_free()?;
         self.files_made += 1;
-        self.files.insert(self.files_made, Inode { image: FileImage::new(), handles: 0 });
+        let made = Inode { image: FileImage::new(), unreadable: Vec::new(), handles: 0 };
+        self.files.insert(self.files_made, made);
         self.change_names(split(path).0, vec![(split(path).1.to_owned(), Some(self.files_made))])?;
         self.answer(self.files_made)
     }
@@ -185,6 +192,18 @@ impl Disk {
 
     pub(super) fn image(&mut self, id: FileId) -> &mut FileImage {
         &mut self.inode(id).image
+    }
+
+    pub(super) fn make_unreadable(&mut self, id: FileId, range: Range<u64>) {
+        self.inode(id).unreadable.push(range);
+    }
+
+    pub(super) fn check_readable(&mut self, id: FileId, offset: u64, len: u64) -> io::Result<()> {
+        let is_hit = |bad: &Range<u64>| bad.start < offset.saturating_add(len) && offset < bad.end;
+        match self.inode(id).unreadable.iter().any(is_hit) {
+            true => Err(io::Error::new(io::ErrorKind::InvalidData, "input/output error")),
+            false => Ok(()),
+        }
     }
 
     fn inode(&mut self, id: FileId) -> &mut Inode {

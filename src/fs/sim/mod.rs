@@ -1,4 +1,4 @@
-//! A disk in memory that keeps exactly what [`Fs`] promises and no more. For tests: it crashes, fails, fills up and
+//! A disk in memory that keeps exactly what [`Fs`] promises and no more. For tests: it crashes, fails, rots, fills up and
 //! waits on request.
 //!
 //! Each sector, length and directory entry is kept as what is certain and what was written since. A reader sees the
@@ -18,6 +18,7 @@ pub use crash::CrashPolicy;
 pub use plan::{Op, OpKind};
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -198,6 +199,18 @@ impl SimFs {
         Ok(())
     }
 
+    /// From now on the disk cannot give back any of the bytes `range` of a file: damage, see [`SimFs::damage`]. Other bytes can
+    /// still be read, and all can be written.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such file.
+    pub fn make_unreadable(&self, path: &str, range: Range<u64>) -> io::Result<()> {
+        let mut disk = self.shared.disk();
+        let id = disk.find(path)?;
+        disk.make_unreadable(id, range);
+        Ok(())
+    }
+
     /// Opens what `find` finds or makes.
     fn opened(
         &self,
@@ -304,6 +317,7 @@ impl File for SimFile {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.with(|disk| {
+            disk.check_readable(self.id, offset, buf.len() as u64)?;
             let image = disk.image(self.id);
             let end = offset.checked_add(buf.len() as u64);
             if !buf.is_empty() && end.is_none_or(|end| end > image.len()) {

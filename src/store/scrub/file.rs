@@ -21,7 +21,12 @@ pub(in crate::store) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<Scru
         return Err(Damage::new(SCRUB, 0, format!("it has {len} bytes, more than are ever written")).into());
     }
     let mut bytes = vec![0; len as usize];
-    file.read_exact_at(&mut bytes, 0)?;
+    match file.read_exact_at(&mut bytes, 0) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(Damage::new(SCRUB, 0, format!("it cannot be read: {error}")).into());
+        }
+        read => read?,
+    }
     let state = ScrubState::decode(store, &bytes);
     state.map(Some).map_err(|error| Damage::new(SCRUB, 0, format!("the state of the scrub: {error}")).into())
 }

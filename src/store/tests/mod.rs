@@ -26,6 +26,7 @@ mod scrub;
 mod stale;
 mod steps;
 mod undelete;
+mod unreadable;
 mod verify;
 mod waiting;
 

@@ -287,3 +287,22 @@ fn a_crash_fails_the_syncs_that_are_held() {
         assert_eq!(rebooted.contents("a").unwrap(), b"old");
     });
 }
+
+#[test]
+fn what_cannot_be_read_stays_so_and_keeps_nothing_else_from_being_read() {
+    let (fs, file) = disk_with("a", &[7; 10_000]);
+    fs.make_unreadable("a", 4_000..4_001).unwrap();
+    let check = |file: &dyn crate::fs::File| {
+        let read = |from: u64, to: u64| file.read_exact_at(&mut vec![0; (to - from) as usize], from);
+        assert_eq!(read(0, 10_000).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(read(4_000, 4_001).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert!(read(0, 4_000).is_ok() && read(4_001, 10_000).is_ok());
+    };
+    check(file.as_ref());
+    file.write_all_at(&[8; 100], 3_950).unwrap();
+    file.sync_data().unwrap();
+    for fs in [fs.kill(), fs.crash(CrashPolicy::DropAll)] {
+        check(fs.open("a").unwrap().as_ref());
+    }
+    assert!(fs.make_unreadable("b", 0..1).is_err());
+}
