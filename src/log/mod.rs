@@ -28,7 +28,7 @@ pub use journal::{Journal, Written};
 pub use replay::{PackCheck, Replay, Start, Tail, Torn};
 pub use scan::{Found, GroupScan, SegmentRecord, SegmentScan};
 pub use segments::{Lane, Pins, Place, Segment, Segments, Sizes};
-pub use whole::write_log;
+pub use whole::{WholeLog, write_log};
 
 /// Where something that had been durable is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,9 +13,18 @@ const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
 /// Puts in all entries, the same ones in the same order whenever it is called.
 type Feed<'f> = dyn FnMut(&mut dyn FnMut(&Entry) -> Result<(), LogError>) -> Result<(), LogError> + 'f;
 
+/// A log that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WholeLog {
+    /// The length of its file, in bytes.
+    pub len: u64,
+    /// The sequence of its last group; 0 where it has none.
+    pub last: u64,
+}
+
 /// Writes a log that starts with sequence 1 and holds the entries that `feed` puts in. Before the file gets its name, all of
 /// it is synced, read back and checked, and then `make_way` is called, to move aside what stands where it belongs. Durable on
-/// return, which is the length of the file in bytes.
+/// return.
 ///
 /// The entries are asked for twice: every group tells how long the file is, so that a file that was cut off is known for it.
 ///
@@ -27,10 +36,10 @@ pub fn write_log(
     now: Timestamp,
     feed: &mut Feed<'_>,
     make_way: impl FnOnce() -> Result<(), LogError>,
-) -> Result<u64, LogError> {
+) -> Result<WholeLog, LogError> {
     let mut measure = Writer::new(store, now, 0, None);
     measure.write(feed)?;
-    let len = measure.position;
+    let (len, last) = (measure.position, measure.sequence - 1);
     let header = FileHeader { kind: FileKind::Log, store, number: 1, created: now, previous_crc: 0 };
     create_file(fs, &header, |file| {
         let mut writer = Writer::new(store, now, len, Some(file));
@@ -39,7 +48,7 @@ pub fn write_log(
         check(file, store, writer.sequence)?;
         make_way()
     })?;
-    Ok(len)
+    Ok(WholeLog { len, last })
 }
 
 /// Writes groups, or only counts how long they are.

@@ -12,10 +12,10 @@ pub use report::{Kept, Lost, PassedOver, Rebuilt, Restored};
 use thiserror::Error;
 
 use crate::base::Clock;
-use crate::format::{FileKind, StoreId};
+use crate::format::{Entry, FileKind, StoreId};
 use crate::fs::Fs;
 use crate::index::{Cursor, Index};
-use crate::log::{Damage, LogError, list_numbers, open_file, write_log};
+use crate::log::{CheckpointWriter, Damage, LogError, WholeLog, list_numbers, open_file, write_log};
 use crate::store::verify::{Progress, Step};
 use crate::store::{OpenError, recovery};
 use assemble::Assembler;
@@ -75,7 +75,8 @@ impl From<io::Error> for RebuildError {
 ///
 /// The order: everything is read, and the log is written aside, synced and read back, before an old one is moved aside; the
 /// new one gets its name last. A crash leaves the directory as it was, or without a log and with nothing lost, or with the
-/// new log.
+/// new log. A checkpoint follows, which only spares the next start the reading of all of the log: earlier it would stand beside a
+/// log that it does not belong to.
 ///
 /// # Errors
 /// When there is a log and it may not be replaced, and when nothing could be rebuilt. What cannot be restored is no error: the
@@ -103,8 +104,35 @@ pub fn rebuild(
     assembler.run(progress)?;
     let (index, mut rebuilt) = assembler.finish();
     progress(Progress { step: Step::NewLog, done: 0, total: 0 });
-    rebuilt.log_bytes = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
+    let log = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
+    rebuilt.log_bytes = log.len;
+    write_checkpoint(fs, clock, store, &index, log.last);
     Ok(rebuilt)
+}
+
+fn write_checkpoint(fs: &dyn Fs, clock: &dyn Clock, store: StoreId, index: &Index, covered: u64) {
+    let mut fill = |writer: &mut CheckpointWriter<'_>| {
+        feed(index, &mut |entry| writer.put(entry))?;
+        Ok(writer.end(covered, index.last_stamp()))
+    };
+    // The log alone is a whole store.
+    if covered > 0
+        && let Err(error) = CheckpointWriter::write(fs, store, clock.now(), covered, &mut fill)
+    {
+        log::warn!("no checkpoint was written, so that the next start takes longer: {error}");
+    }
+}
+
+/// Puts in all that the index holds.
+fn feed(index: &Index, put: &mut dyn FnMut(&Entry) -> Result<(), LogError>) -> Result<(), LogError> {
+    let mut cursor = Cursor::Start;
+    loop {
+        let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        entries.iter().try_for_each(&mut *put)?;
+    }
 }
 
 /// The id of the store, as the first segment with a good header tells it.
@@ -134,21 +162,11 @@ fn write(
     index: &Index,
     old: &[String],
     moved: &mut Vec<String>,
-) -> Result<u64, LogError> {
+) -> Result<WholeLog, LogError> {
     let dir = FileKind::Log.dir();
     fs.create_dir(dir)?;
     let now = clock.now();
-    let mut feed = |put: &mut dyn FnMut(&_) -> Result<(), LogError>| {
-        let mut cursor = Cursor::Start;
-        loop {
-            let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
-            if entries.is_empty() {
-                return Ok(());
-            }
-            entries.iter().try_for_each(&mut *put)?;
-        }
-    };
-    write_log(fs, store, now, &mut feed, || {
+    write_log(fs, store, now, &mut |put| feed(index, put), || {
         for path in old {
             let aside = format!("{path}.replaced-{}", now.as_millis());
             fs.rename(path, &aside)?;

@@ -11,6 +11,7 @@ use crate::base::limits::PAGE_BYTES;
 use crate::format::{FileKind, log_path, segment_path};
 use crate::fs::OsFs;
 use crate::fs::sim::CrashPolicy;
+use crate::log::list_numbers;
 use crate::store::rebuild::{RebuildError, RebuildOptions, Rebuilt};
 
 fn try_rebuild(fs: &SimFs, replace: bool) -> Result<Rebuilt, RebuildError> {
@@ -51,6 +52,38 @@ fn a_log_that_is_there_is_replaced_only_when_asked_for_and_then_moved_aside() {
         assert!(fs.contents(aside).unwrap() == *bytes);
     }
     assert_eq!(get(&open(&fs), "b", "k").unwrap(), b"abc");
+}
+
+#[test]
+fn a_checkpoint_spares_the_next_start_the_reading_of_the_new_log() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"abc").unwrap();
+    drop(store);
+    let fs = segments_of(&fs);
+    rebuild_log(&fs);
+    let checkpoints = list_numbers(&fs, FileKind::Checkpoint).unwrap();
+    assert_eq!(verify(&fs, &mut |_| {}).unwrap().findings, []);
+    let store = open(&fs);
+    assert_eq!(checkpoints, [store.health().sequence]);
+    assert_eq!((get(&store, "b", "k").unwrap(), store.health().damage), (b"abc".to_vec(), vec![]));
+    put(&store, "b", "more", b"def").unwrap();
+    drop(store);
+    assert_eq!(get(&open(&fs.crash(CrashPolicy::DropAll)), "b", "more").unwrap(), b"def");
+
+    // Without room for it, the log alone is a whole store.
+    let fs = segments_of(&fs);
+    let used: u64 = fs.files().iter().map(|(_, len)| len).sum();
+    let full = (4096..200_000).step_by(4096).find_map(|more| {
+        let fs = segments_of(&fs);
+        fs.set_capacity(used.next_multiple_of(4096) + more);
+        let done = try_rebuild(&fs, false).is_ok();
+        (done && list_numbers(&fs, FileKind::Checkpoint).unwrap().is_empty()).then_some(fs)
+    });
+    let full = full.expect("somewhere the room ends between the log and the checkpoint");
+    full.set_capacity(1 << 30);
+    assert_eq!(get(&open(&full), "b", "k").unwrap(), b"abc");
 }
 
 #[test]
@@ -262,7 +295,7 @@ fn a_store_of_siltstone_0_1_0_is_rebuilt_as_far_as_its_segments_tell() {
     let fs = SimFs::new();
     fs.create_dir("data").unwrap();
     let fixture = OsFs::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format/v1-mixed"));
-    for id in crate::log::list_numbers(&fixture, FileKind::Segment).unwrap() {
+    for id in list_numbers(&fixture, FileKind::Segment).unwrap() {
         let file = fixture.open_read(&segment_path(id)).unwrap();
         let mut bytes = vec![0; file.len().unwrap() as usize];
         file.read_exact_at(&mut bytes, 0).unwrap();
