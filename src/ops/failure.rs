@@ -48,6 +48,7 @@ pub(super) fn told(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::NoSuchVersion => ErrorCode::NoSuchVersion,
         StoreError::NoSuchUpload => ErrorCode::NoSuchUpload,
         StoreError::PartReplaced(_) => ErrorCode::InvalidPart,
+        StoreError::PartsOutOfOrder => ErrorCode::InvalidPartOrder,
         StoreError::PreconditionFailed => ErrorCode::PreconditionFailed,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
         StoreError::DiskFull => ErrorCode::InsufficientStorage,

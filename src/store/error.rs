@@ -31,6 +31,9 @@ pub enum StoreError {
     /// A part of the upload to be completed has been replaced meanwhile.
     #[error("part {0} of the multipart upload has been replaced")]
     PartReplaced(u32),
+    /// A list of parts that is empty, or in which the numbers do not ascend.
+    #[error("the parts of the multipart upload are none, or not in order")]
+    PartsOutOfOrder,
     /// A condition of the caller did not hold when it came to the commit.
     #[error("a precondition did not hold")]
     PreconditionFailed,

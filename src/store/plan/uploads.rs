@@ -105,6 +105,10 @@ impl Planner<'_> {
 /// The parts that the caller has looked at, as they are in the index: what a writer of a part answers does not know
 /// where its bytes lie.
 fn chosen(there: &Upload, parts: &[PartRecord]) -> Result<Vec<PartRecord>, StoreError> {
+    // What stood in an object twice would be counted as live twice, and be dead once.
+    if parts.is_empty() || !parts.is_sorted_by(|one, next| one.number < next.number) {
+        return Err(StoreError::PartsOutOfOrder);
+    }
     let find = |wanted: &PartRecord| {
         let at = there.parts.binary_search_by_key(&wanted.number, |part| part.number);
         let found = at.ok().map(|at| &there.parts[at]).filter(|found| found.id == wanted.id);

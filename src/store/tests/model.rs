@@ -208,8 +208,12 @@ impl Bucket {
                 parts.insert(*number, Content::new(bytes(*seed, *len)));
             }
             Step::Complete(_, key, numbers) => {
-                let mut parts = self.uploads.remove(*key).ok_or(StoreError::NoSuchUpload)?;
+                let mut parts = self.uploads.get(*key).cloned().ok_or(StoreError::NoSuchUpload)?;
                 parts.retain(|number, _| numbers.contains(number));
+                if parts.is_empty() {
+                    return Err(StoreError::PartsOutOfOrder);
+                }
+                self.uploads.remove(*key);
                 let whole = parts.values().flat_map(|part| part.0.to_vec()).collect();
                 self.put(key, Content::new(whole), false);
             }

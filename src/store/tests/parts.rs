@@ -74,6 +74,24 @@ fn what_a_writer_of_a_part_answers_can_be_completed() {
 }
 
 #[test]
+fn no_parts_and_parts_out_of_order_are_refused_by_the_store_itself() {
+    let fs = SimFs::new();
+    let store = store_with_bucket(&fs);
+    let upload = store.create_upload("b", "k", new_upload()).unwrap().id;
+    let parts: Vec<_> =
+        (1..=2).map(|number| put_part(&store, upload, number, &bytes(1, 9_000)).unwrap()).collect();
+    let (one, two) = (parts[0].clone(), parts[1].clone());
+    let live = store.health().live_bytes;
+    for wrong in [vec![], vec![one.clone(), one.clone()], vec![two.clone(), one.clone()]] {
+        let completion = Completion { upload, parts: wrong, commit: commit_of(b"") };
+        assert_eq!(store.complete_upload("b", "k", completion), Err(StoreError::PartsOutOfOrder));
+    }
+    assert_eq!((store.health().live_bytes, keys(&store, "b").len()), (live, 0));
+    let completion = Completion { upload, parts: vec![one, two], commit: commit_of(b"") };
+    store.complete_upload("b", "k", completion).unwrap();
+}
+
+#[test]
 fn completing_copies_no_bytes() {
     let fs = SimFs::new();
     let store = store_with_bucket(&fs);

@@ -132,7 +132,8 @@ impl Run {
         }
         let (parts, pieces): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
         let (parts, spoilt) = self.spoil(upload, parts);
-        let expected = there.map(|_| ()).and(spoilt).and_then(|()| self.expected(bucket, key, &condition));
+        let any = if parts.is_empty() { Err(StoreError::PartsOutOfOrder) } else { spoilt };
+        let expected = there.map(|_| ()).and(any).and_then(|()| self.expected(bucket, key, &condition));
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         let commit = self.commit(&bytes, condition);
         println!("complete {bucket}/{key} {upload}, {} bytes, {:?}", bytes.len(), commit.condition);
