@@ -10,7 +10,7 @@ use crate::index::keys::{KeyScan, Keys};
 const ITEMS_RESERVED: usize = 1_000;
 
 /// What to list.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Query {
     /// Only keys that begin with it.
     pub prefix: Vec<u8>,
@@ -21,6 +21,18 @@ pub struct Query {
     pub after: Option<Vec<u8>>,
     /// At most so many items.
     pub limit: usize,
+    /// Of objects: a page ends when it has passed over so many keys that a delete marker hides, but not without an item.
+    pub hidden_max: usize,
+    /// It then may end without an item, too: whoever asks goes on where [`Page::next`] says.
+    pub continued: bool,
+}
+
+impl Default for Query {
+    /// Everything, and nothing of it.
+    fn default() -> Self {
+        let (prefix, delimiter) = (Vec::new(), Vec::new());
+        Self { prefix, delimiter, after: None, limit: 0, hidden_max: usize::MAX, continued: false }
+    }
 }
 
 /// One item of a page.
@@ -46,8 +58,10 @@ impl Item {
 pub struct Page {
     /// The items.
     pub items: Vec<Item>,
-    /// Whether there are more.
+    /// Whether there are more, or may be.
     pub truncated: bool,
+    /// What the next page is after, where that is not the last item.
+    pub next: Option<Vec<u8>>,
 }
 
 /// A page of the current versions among `keys`. Keys whose newest version is a delete marker are passed over.
@@ -57,10 +71,16 @@ pub(super) fn list(keys: &Keys, query: &Query) -> Page {
         return page;
     };
     page.items.reserve(query.limit.min(ITEMS_RESERVED));
+    let mut hidden = 0;
     let mut rest = scan_from(keys, start.as_ref());
     while rest.next_key() && query.admits(rest.key()) {
         let newest = rest.version();
         if newest.is_delete_marker() {
+            hidden += 1;
+            if hidden >= query.hidden_max && query.limit > 0 && (query.continued || !page.items.is_empty()) {
+                (page.truncated, page.next) = (true, Some(rest.key().to_vec()));
+                break;
+            }
             continue;
         }
         if page.items.len() >= query.limit {

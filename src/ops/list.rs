@@ -6,7 +6,7 @@ use super::{Context, memory, token};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
-use crate::store::{Page, PageItem, VersionSummary};
+use crate::store::{ListQuery, Page, PageItem, VersionSummary};
 use crate::xml::Writer;
 
 /// ListObjectsV2.
@@ -20,8 +20,10 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
         Some(token) => Some(token::decode(token)?),
         None => start_after.map(str::to_owned),
     };
+    // Who sent a token goes on by the next one. Others may go on from the last key, so they need one.
+    let query_of_page = ListQuery { continued: sent_token.is_some(), ..listing.query(after) };
     let _page = memory::for_page(context, listing.limit)?;
-    let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
+    let page = context.store.list_objects(call.bucket(), &query_of_page).for_client(call)?;
     let held = memory::for_document(context, page.items.iter().map(name_of))?;
 
     let mut document = context.long_document("ListBucketResult", &held);
@@ -31,7 +33,7 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
     if let Some(token) = sent_token {
         document.leaf("ContinuationToken", token);
     }
-    if let Some(last) = last_name(&page).filter(|_| page.truncated) {
+    if let Some(last) = next_after(&page) {
         document.leaf("NextContinuationToken", &token::encode(last));
     }
     if let Some(key) = start_after {
@@ -60,9 +62,10 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
     document.leaf("Name", &bucket.name);
     listing.write_head(&mut document, "MaxKeys", page.truncated);
     document.leaf("Marker", &listing.name(marker));
-    // Without a delimiter clients go on from the last key (S3 API reference, ListObjects, "NextMarker").
+    // Without a delimiter clients go on from the last key (S3 API reference, ListObjects, "NextMarker"); further on they can go
+    // only if they are told so.
     let grouped = !listing.delimiter.is_empty();
-    if let Some(last) = last_name(&page).filter(|_| page.truncated && grouped) {
+    if let Some(last) = next_after(&page).filter(|_| grouped || page.next.is_some()) {
         document.leaf("NextMarker", &listing.name(last));
     }
     write_items(&listing, &mut document, &page, Some(&bucket.owner));
@@ -100,9 +103,10 @@ fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owne
     });
 }
 
-/// The name after which the next page begins.
-fn last_name(page: &Page) -> Option<&str> {
-    page.items.last().map(name_of)
+/// The name after which the next page begins, if there is one.
+fn next_after(page: &Page) -> Option<&str> {
+    let last = || page.items.last().map(name_of);
+    page.next.as_deref().or_else(last).filter(|_| page.truncated)
 }
 
 fn name_of(item: &PageItem) -> &str {

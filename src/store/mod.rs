@@ -56,6 +56,7 @@ pub use stats::stats;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 
+use crate::base::limits::HIDDEN_PASSED_MAX;
 use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock};
 use crate::index::{AfterVersion, Index, Item, Query, UploadItem, VersionItem};
@@ -89,6 +90,8 @@ pub struct ListQuery {
     pub after: Option<String>,
     /// At most so many items.
     pub limit: usize,
+    /// Whether the caller goes on where [`Page::next`] says, be there items on the page or not.
+    pub continued: bool,
 }
 
 /// One item of a page.
@@ -140,8 +143,11 @@ pub enum UploadsItem {
 pub struct Page<T = PageItem> {
     /// The items. The name of the last one is what the next page is `after`.
     pub items: Vec<T>,
-    /// Whether there are more.
+    /// Whether there are more, or may be.
     pub truncated: bool,
+    /// What the next page is after, where that is not the last item: among objects, behind which too many keys that a delete
+    /// marker hides have been passed over already.
+    pub next: Option<String>,
 }
 
 impl Eq for Found {}
@@ -155,7 +161,7 @@ impl PartialEq for Found {
 
 impl<T> Default for Page<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), truncated: false }
+        Self { items: Vec::new(), truncated: false, next: None }
     }
 }
 
@@ -166,6 +172,8 @@ impl ListQuery {
             delimiter: self.delimiter.clone().into_bytes(),
             after: self.after.clone().map(String::into_bytes),
             limit: self.limit,
+            hidden_max: HIDDEN_PASSED_MAX,
+            continued: self.continued,
         }
     }
 }
@@ -346,7 +354,8 @@ impl Store {
         self.committer.submit(|reply| Mutation::Delete { bucket, deletions, reply })
     }
 
-    /// A page of the current versions in a bucket.
+    /// A page of the current versions in a bucket. It ends early where very many keys in a row are hidden by delete markers, but
+    /// not without an item, unless the caller can go on from there.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
@@ -361,7 +370,7 @@ impl Store {
             Item::Object(key, version) => PageItem::Object { key: text(key), version },
             Item::Prefix(prefix) => PageItem::Prefix(text(prefix)),
         });
-        Ok(Page { items: items.collect(), truncated: page.truncated })
+        Ok(Page { items: items.collect(), truncated: page.truncated, next: page.next.map(text) })
     }
 
     /// A page of all versions and delete markers in a bucket: keys ascending, newest first. Those of the key that `query`
@@ -390,7 +399,7 @@ impl Store {
             }
             VersionItem::Prefix(prefix) => VersionsItem::Prefix(text(prefix)),
         });
-        Ok(Page { items: items.collect(), truncated: page.truncated })
+        Ok(Page { items: items.collect(), truncated: page.truncated, next: None })
     }
 
     /// Replaces the tags of a version, which is otherwise as it was. Durable on return.
@@ -524,8 +533,8 @@ impl Store {
     /// return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`] when a part is another than the caller saw; else as
-    /// [`ObjectWriter::commit`].
+    /// [`StoreError::PartsOutOfOrder`]; [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`] when a part is another than
+    /// the caller saw; else as [`ObjectWriter::commit`].
     pub fn complete_upload(
         &self,
         bucket: &str,
@@ -574,7 +583,7 @@ impl Store {
             UploadItem::Upload(key, upload) => UploadsItem::Upload { key: text(key), upload },
             UploadItem::Prefix(prefix) => UploadsItem::Prefix(text(prefix)),
         });
-        Ok(Page { items: items.collect(), truncated: page.truncated })
+        Ok(Page { items: items.collect(), truncated: page.truncated, next: None })
     }
 
     /// Writes a checkpoint of what is visible, so that the next start is quick.

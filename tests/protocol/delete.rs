@@ -3,7 +3,7 @@
 use super::*;
 use base64::Engine as _;
 
-fn many(server: &Server, body: &str) -> Answer {
+pub(super) fn many(server: &Server, body: &str) -> Answer {
     let digest = md5::Digest::finalize(md5::Digest::chain_update(<md5::Md5 as md5::Digest>::new(), body));
     let digest = base64::engine::general_purpose::STANDARD.encode(digest);
     server.request("POST", "/b?delete").header("Content-MD5", digest).body(body.as_bytes()).send()

@@ -91,7 +91,8 @@ fn names(index: &Index, query: &Query) -> (Vec<String>, bool) {
 }
 
 fn query(prefix: &str, delimiter: &str, after: Option<&str>, limit: usize) -> Query {
-    Query { prefix: prefix.into(), delimiter: delimiter.into(), after: after.map(Into::into), limit }
+    let after = after.map(Into::into);
+    Query { prefix: prefix.into(), delimiter: delimiter.into(), after, limit, ..Query::default() }
 }
 
 #[test]
@@ -247,4 +248,44 @@ fn a_walk_survives_changes_behind_and_before_it() {
     assert_eq!(index.walk(&mut cursor, 2), [put("c", record(4, true))]);
     index.apply(&Entry::BucketDelete { id: 1 }).unwrap();
     assert!(index.walk(&mut cursor, 2).is_empty());
+}
+
+/// All items, page by page as a caller goes on, and how many pages that took.
+fn all_pages(index: &Index, mut query: Query) -> (Vec<Vec<u8>>, usize) {
+    let mut names = Vec::new();
+    for pages in 1..1000 {
+        let page = index.list(1, &query);
+        assert!(
+            query.continued || !page.items.is_empty() || !page.truncated,
+            "nobody could go on from there"
+        );
+        names.extend(page.items.iter().map(|item| item.name().to_vec()));
+        if !page.truncated {
+            assert_eq!(page.next, None);
+            return (names, pages);
+        }
+        query.after = page.next.filter(|_| query.continued).or(names.last().cloned());
+    }
+    panic!("the listing does not end");
+}
+
+#[test]
+fn pages_end_early_behind_many_hidden_keys_and_nothing_is_missed() {
+    let hidden = |key: String, id| put(&key, marker(id));
+    let mut entries: Vec<_> = (0..50).map(|nth| hidden(format!("d/{nth:02}"), nth + 10)).collect();
+    entries.extend((0..50).map(|nth| hidden(format!("e{nth:02}"), nth + 100)));
+    entries.extend([put("c", record(2, true)), put("d/25", record(500, true)), put("f", record(4, true))]);
+    let index = index_of(&entries);
+    for (delimiter, expected) in [("", ["c", "d/25", "f"]), ("/", ["c", "d/", "f"])] {
+        for (continued, least) in [(true, 8), (false, 3)] {
+            let bounded = Query { hidden_max: 10, continued, ..query("", delimiter, None, 100) };
+            let (names, pages) = all_pages(&index, bounded);
+            assert_eq!(names, expected.map(|name| name.as_bytes().to_vec()));
+            assert!(pages >= least, "{pages} pages");
+            let free = Query { continued, ..query("", delimiter, None, 100) };
+            assert_eq!(all_pages(&index, free), (names, 1));
+        }
+    }
+    let none = Query { hidden_max: 1, continued: true, ..query("", "", None, 0) };
+    assert_eq!(index.list(1, &none), Page::default());
 }

@@ -78,7 +78,7 @@ impl Model {
         let mut items: Vec<_> = visible.groups(query).into_iter().map(|(item, _)| item).collect();
         let truncated = query.limit > 0 && items.len() > query.limit;
         items.truncate(query.limit);
-        Page { items, truncated }
+        Page { items, truncated, next: None }
     }
 
     fn list_versions(&self, query: &Query) -> VersionPage {
@@ -164,6 +164,7 @@ impl Draw {
             delimiter: if self.one_in(2) { b"/".to_vec() } else { Vec::new() },
             after: self.one_in(2).then(|| cut(self.key())),
             limit: [0, 1, 7, 100, 100_000][self.below(5) as usize],
+            ..Query::default()
         }
     }
 }

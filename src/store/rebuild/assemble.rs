@@ -169,7 +169,7 @@ impl<'a> Assembler<'a> {
 
     /// Nothing tells whether an upload was given up.
     fn report_uploads(&mut self) {
-        let all = Query { prefix: Vec::new(), delimiter: Vec::new(), after: None, limit: usize::MAX };
+        let all = Query { limit: usize::MAX, ..Query::default() };
         for bucket in self.buckets.values() {
             for item in self.index.list_uploads(bucket.id, &all, None).items {
                 let UploadItem::Upload(key, upload) = item else { continue };

@@ -94,6 +94,7 @@ fn check_listings(store: &Store, name: &str, bucket: &Bucket, draw: &Draw) {
         delimiter: (*draw.of(&["", "/", "/", "-", "b", "//"])).into(),
         after: draw.one_in(3).then(|| (*draw.of(KEYS)).to_owned()),
         limit: *draw.of(&[1, 2, 3, 5, 1000]),
+        continued: false,
     };
     let shown = |(_, versions): &(&String, &Vec<Object>)| !versions[0].record.delete_marker;
     let objects = bucket.keys.iter().filter(shown).map(|(key, versions)| (key, &versions[0]));
@@ -188,7 +189,7 @@ impl Seen {
 }
 
 fn page_of<T>(page: Page<T>, seen: impl FnMut(T) -> Seen) -> Page<Seen> {
-    Page { items: page.items.into_iter().map(seen).collect(), truncated: page.truncated }
+    Page { items: page.items.into_iter().map(seen).collect(), truncated: page.truncated, next: page.next }
 }
 
 fn objects_page(store: &Store, name: &str, query: &ListQuery) -> Page<Seen> {
