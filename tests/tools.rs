@@ -185,7 +185,7 @@ fn wrong_arguments_exit_with_2() {
 
 #[test]
 fn the_help_of_each_command_has_examples_and_tells_the_exit_status() {
-    for command in ["verify", "backup", "restore", "undelete", "rebuild", "stats", "dump"] {
+    for command in ["verify", "compact", "backup", "restore", "undelete", "rebuild", "stats", "dump"] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);
         for part in ["Examples:\n  siltstone-tools ", "Exit status:\n  0  ", "--data-dir <DIR>", "--json"] {
