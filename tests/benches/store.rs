@@ -7,15 +7,15 @@ mod measure;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use siltstone::base::limits::{KIB, MIB};
+use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
 use siltstone::base::{OsEntropy, SystemClock};
 use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Index, Query};
-use siltstone::store::{Attributes, Commit, Options, Selector, Store, WriteCondition};
+use siltstone::store::{Attributes, Commit, Deletion, Options, Selector, Store, WriteCondition};
 
 use measure::median;
 
@@ -33,6 +33,7 @@ fn main() {
         "bare cost of one write of 4 KiB and fdatasync in each of two files, at the same time: {pair:.1?}"
     );
     commits(&dir.join("commit"), pair);
+    commits_beside_moving(&dir.join("moving"));
     reads(&dir.join("read"));
     listings();
     std::fs::remove_dir_all(&dir).expect("the directory was made above");
@@ -64,10 +65,13 @@ fn sync_pair(dir: &Path) -> Duration {
 }
 
 fn open(dir: &Path) -> Store {
+    open_with(dir, Options::default())
+}
+
+fn open_with(dir: &Path, options: Options) -> Store {
     let disk = OsFs::new(dir);
     disk.create_root().expect("the directory can be made");
-    Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, Options::default())
-        .expect("the store opens")
+    Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, options).expect("the store opens")
 }
 
 fn put(store: &Store, key: &str, bytes: &[u8]) {
@@ -115,6 +119,88 @@ fn commits(dir: &Path, pair: Duration) {
             each.as_secs_f64() / pair.as_secs_f64(),
         );
     }
+}
+
+/// Single commits while what lives is moved out of segments that are mostly dead, as fast as it goes and as fast as the
+/// server lets it go.
+fn commits_beside_moving(dir: &Path) {
+    for (how, rate) in
+        [("as fast as can be", None), ("at the default rate", Some(RECLAIM_RATE_BYTES_PER_SEC))]
+    {
+        let store = mostly_dead(&dir.join(how));
+        let stop = AtomicBool::new(false);
+        let alone = commit_times(&store, |times| times < 2000);
+        // The rest may take long at a rate.
+        let (beside, took, moved) = std::thread::scope(|scope| {
+            let mover = scope.spawn(|| move_all(&store, rate, &stop));
+            let start = Instant::now();
+            let beside = commit_times(&store, |_| !mover.is_finished() && start.elapsed() < 4 * RUN);
+            stop.store(true, Ordering::Relaxed);
+            mover.join().expect("it does not panic");
+            (beside, start.elapsed(), store.health().moved_bytes)
+        });
+        let ratio = |nth: usize| beside.0[nth].as_secs_f64() / alone.0[nth].as_secs_f64();
+        println!(
+            "commit alone: {:.0?}, 99 of 100 within {:.0?}; while segments are moved {how} ({:.0} MB/s, {} commits): \
+             {:.0?}, within {:.0?}; {:.2} and {:.2} times as long",
+            alone.0[0],
+            alone.0[1],
+            moved as f64 / took.as_secs_f64() / 1e6,
+            beside.1,
+            beside.0[0],
+            beside.0[1],
+            ratio(0),
+            ratio(1)
+        );
+    }
+}
+
+/// A store of half a gigabyte, of which two fifths of every segment live.
+fn mostly_dead(dir: &Path) -> Store {
+    const OBJECTS: u64 = 8192;
+    let store = open_with(dir, Options { segment_max_bytes: 32 * MIB, ..Options::default() });
+    store.create_bucket("b", "bench").expect("the bucket is new");
+    let bytes = vec![7; 64 * KIB as usize];
+    std::thread::scope(|scope| {
+        for writer in 0..16 {
+            let (store, bytes) = (&store, &bytes);
+            scope.spawn(move || {
+                (writer..OBJECTS).step_by(16).for_each(|at| put(store, &format!("large/{at}"), bytes));
+            });
+        }
+    });
+    let dead: Vec<_> = (0..OBJECTS).filter(|at| at % 5 > 1).map(|at| format!("large/{at}")).collect();
+    for keys in dead.chunks(1000) {
+        let deletion = |key: &String| Deletion { key: key.clone(), which: Selector::Current, if_match: None };
+        store.delete("b", keys.iter().map(deletion).collect()).expect("the bucket is there");
+    }
+    store
+}
+
+/// Moves until nothing is left to be moved; with a rate in bytes a second it rests in between, as the server does.
+fn move_all(store: &Store, rate: Option<u64>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let done = store.reclaim().expect("the disk works");
+        if !done.more {
+            return;
+        }
+        if let Some(rate) = rate {
+            std::thread::sleep(Duration::from_secs_f64(done.moved_bytes as f64 / rate as f64));
+        }
+    }
+}
+
+/// The median and the 99th percentile of single commits, and how many there were, as long as `go_on` says so of how many
+/// there have been.
+fn commit_times(store: &Store, go_on: impl Fn(usize) -> bool) -> ([Duration; 2], usize) {
+    let (bytes, mut times) = (vec![7; 4 * KIB as usize], Vec::new());
+    while go_on(times.len()) {
+        let start = Instant::now();
+        put(store, &format!("small/{}", times.len() % 100), &bytes);
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    ([times[times.len() / 2], times[times.len() * 99 / 100]], times.len())
 }
 
 fn reads(dir: &Path) {
