@@ -4,11 +4,12 @@
 //! A leaf is runs of entries, each of which can be read without the others: its first entry has all of its key. A change
 //! writes one run anew and takes the others over as they are.
 //!
-//! An entry is three varints (bytes shared with the key before, bytes of the rest of the key, bytes of the value), the rank
-//! (u64), the rest of the key, and the value. Behind the entries stand, of each run, its offset (u32) and the number of its
-//! entries (a byte), and then the number of runs and the number of entries (u16 each).
+//! In front stand the number of runs and the number of entries (u16 each) and, of each run, where in the entries it starts
+//! (u32) and how many it has (a byte). An entry is three varints (bytes shared with the key before, bytes of the rest of the
+//! key, bytes of the value), the rank (u64), the rest of the key, and the value.
 
 use std::cmp::Ordering;
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,9 +26,11 @@ pub(super) const RUN: usize = 16;
 const RUN_MAX: usize = 24;
 /// A run of so many bytes is long enough; a value that long begins one, so that its neighbours can change without it.
 const RUN_LARGE_BYTES: usize = 4 * 1024;
-/// What stands of each run, and of the leaf, behind the entries.
-const RUN_BYTES: usize = 5;
+/// What stands of the leaf, and of each run, in front of the entries.
 const COUNTS_BYTES: usize = 4;
+const RUN_BYTES: usize = 5;
+/// What a processor fetches from memory at once.
+const CACHE_LINE_BYTES: usize = 64;
 
 /// A place in the order of entries: keys ascend, the ranks under one key descend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,41 +73,40 @@ impl Leaf {
         self.0.len()
     }
 
-    /// How many entries there are.
-    pub(super) fn len(&self) -> usize {
-        usize::from(self.u16_from_end(2))
-    }
-
     /// How many runs there are.
     pub(super) fn runs(&self) -> usize {
-        usize::from(self.u16_from_end(4))
+        usize::from(u16::from_le_bytes([self.0[0], self.0[1]]))
     }
 
-    fn u16_from_end(&self, back: usize) -> u16 {
-        let at = self.0.len() - back;
-        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        usize::from(u16::from_le_bytes([self.0[2], self.0[3]]))
     }
 
-    /// Where a run starts; of the one behind the last, where the entries end.
+    /// Where in the entries a run starts; of the one behind the last, where they end.
     pub(super) fn run_start(&self, nth: usize) -> usize {
-        if nth == self.runs() {
-            return self.entries_end();
+        match self.run(nth) {
+            Some([a, b, c, d, _]) => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
+            None => self.entries().len(),
         }
-        let at = self.entries_end() + RUN_BYTES * nth;
-        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]]) as usize
     }
 
     pub(super) fn run_len(&self, nth: usize) -> usize {
-        usize::from(self.0[self.entries_end() + RUN_BYTES * nth + 4])
+        self.run(nth).map_or(0, |run| usize::from(run[4]))
     }
 
-    fn entries_end(&self) -> usize {
-        self.0.len() - COUNTS_BYTES - RUN_BYTES * self.runs()
+    /// What stands in front of a run.
+    fn run(&self, nth: usize) -> Option<&[u8; RUN_BYTES]> {
+        if nth < self.runs() { self.0[COUNTS_BYTES + RUN_BYTES * nth..].first_chunk() } else { None }
+    }
+
+    fn entries(&self) -> &[u8] {
+        &self.0[COUNTS_BYTES + RUN_BYTES * self.runs()..]
     }
 
     /// The place that a run starts at.
     pub(super) fn run_at(&self, nth: usize) -> At<'_> {
-        let head = Head::read(&self.0[self.run_start(nth)..]);
+        let head = Head::read(&self.entries()[self.run_start(nth)..]);
         At { key: &head.rest[..head.key_len], rank: head.rank }
     }
 
@@ -125,9 +127,20 @@ impl Leaf {
     /// The entries of some runs.
     pub(super) fn scan(&self, runs: Range<usize>) -> LeafScan<'_> {
         let mut scan = LeafScan::nowhere();
-        scan.rest = &self.0[self.run_start(runs.start)..self.run_start(runs.end)];
+        scan.rest = &self.entries()[self.run_start(runs.start)..self.run_start(runs.end)];
         scan
     }
+
+    /// Reads a byte of it, so that what is counted or compared next need not be waited for: a processor fetches from many
+    /// places at once if no step hangs on the one before.
+    pub(super) fn touch(&self) {
+        black_box(self.0[0]);
+    }
+}
+
+/// Brings bytes that will be read step by step into the cache, all at once.
+fn fetch(bytes: &[u8]) {
+    black_box(bytes.iter().step_by(CACHE_LINE_BYTES).fold(0, |all, byte| all ^ byte));
 }
 
 /// The numbers in front of an entry.
@@ -141,12 +154,21 @@ struct Head<'l> {
 }
 
 impl<'l> Head<'l> {
+    #[inline]
     fn read(bytes: &'l [u8]) -> Self {
         let mut from = Decoder::new(bytes);
-        let mut number = || trusted(from.varint()) as usize;
-        let (shared, key_len, value_len) = (number(), number(), number());
+        let (shared, key_len) = (trusted(from.varint()) as usize, trusted(from.varint()) as usize);
+        let value_len = trusted(from.varint()) as usize;
         let rank = trusted(from.u64());
         Self { shared, key_len, rank, value_len, rest: from.rest() }
+    }
+
+    /// What is left of the key, the value, and the entries behind this one.
+    #[inline]
+    fn parts(&self) -> (&'l [u8], &'l [u8], &'l [u8]) {
+        let (key, rest) = self.rest.split_at(self.key_len);
+        let (value, rest) = rest.split_at(self.value_len);
+        (key, value, rest)
     }
 }
 
@@ -170,28 +192,37 @@ impl<'l> LeafScan<'l> {
 
     /// Goes on with the first entry of a leaf.
     pub(super) fn enter(&mut self, leaf: &'l Leaf) {
-        self.rest = &leaf.0[..leaf.entries_end()];
+        fetch(&leaf.0);
+        self.rest = leaf.entries();
     }
 
-    /// Goes before the first entry of a leaf that stands at or behind `at`.
+    /// Goes before the first entry of a leaf that stands at or behind `at`. Keys that are passed over are not put together:
+    /// what an entry shares with the one before it tells how it compares, where that differs from what that one has in
+    /// common with `at`.
     pub(super) fn seek(&mut self, leaf: &'l Leaf, at: At<'_>) {
-        self.rest = &leaf.0[leaf.run_start(leaf.run_of(at))..leaf.entries_end()];
-        let mut before = self.rest;
-        while self.next() && self.at() < at {
-            before = self.rest;
+        let run = leaf.run_of(at);
+        let (entries, start) = (leaf.entries(), leaf.run_start(run));
+        fetch(&entries[start..leaf.run_start(run + 1)]);
+        self.rest = &entries[start..];
+        let mut common = 0;
+        while let Some((rest, passed_common)) = pass(self.rest, at, common) {
+            (self.rest, common) = (rest, passed_common);
         }
-        // One step too many. The key of that step shares with the one before it what it is written to share.
-        self.rest = before;
+        // The next entry shares no more than this with the last one that was passed.
+        self.key.clear();
+        self.key.extend_from_slice(&at.key[..common]);
         self.fresh = true;
     }
 
     /// Goes to the next entry; `false` when there is none.
+    #[inline]
     pub(super) fn next(&mut self) -> bool {
         if self.rest.is_empty() {
             return false;
         }
         let head = Head::read(self.rest);
-        let (key, rest) = head.rest.split_at(head.key_len);
+        let key;
+        (key, self.value, self.rest) = head.parts();
         // What is shared is all that could be, but at the start of a run, where nothing is.
         let same_len = head.shared + head.key_len == self.key.len();
         let same = same_len && (head.key_len == 0 || head.shared == 0 && key == self.key);
@@ -200,7 +231,6 @@ impl<'l> LeafScan<'l> {
         self.key.truncate(head.shared);
         self.key.extend_from_slice(key);
         self.rank = head.rank;
-        (self.value, self.rest) = rest.split_at(head.value_len);
         true
     }
 
@@ -218,9 +248,36 @@ impl<'l> LeafScan<'l> {
     }
 }
 
+/// Passes over an entry that stands before `at`: gives what follows it, and how many bytes its key has in common with that
+/// of `at`, which `common` is of the entry before it in the run. `None` where there is none.
+#[inline]
+fn pass<'l>(entries: &'l [u8], at: At<'_>, common: usize) -> Option<(&'l [u8], usize)> {
+    if entries.is_empty() {
+        return None;
+    }
+    let head = Head::read(entries);
+    let (key, _, rest) = head.parts();
+    match head.shared.cmp(&common) {
+        // It differs from `at` where the one before it does, and in the same way.
+        Ordering::Greater => Some((rest, common)),
+        // It is greater than the one before it where that is as `at`; or it starts the next run, which is behind `at`.
+        Ordering::Less => None,
+        Ordering::Equal => {
+            let wanted = &at.key[common..];
+            let more = shared_len(key, wanted);
+            let before = match (key.get(more), wanted.get(more)) {
+                (None, None) => head.rank > at.rank,
+                (byte, wanted) => byte < wanted,
+            };
+            before.then_some((rest, common + more))
+        }
+    }
+}
+
 /// Puts entries together to leaves; they must come in order.
 #[derive(Default)]
 pub(super) struct LeafBuilder {
+    /// The entries.
     bytes: Vec<u8>,
     /// Where each run starts, and how many entries it has.
     runs: Vec<(usize, usize)>,
@@ -230,12 +287,15 @@ pub(super) struct LeafBuilder {
     /// The key and the rank of the last entry that was pushed.
     key: Vec<u8>,
     rank: u64,
+    /// The leaf, put together.
+    whole: Vec<u8>,
 }
 
 impl LeafBuilder {
     /// Makes room for a leaf of so many bytes.
     pub(super) fn reserve(&mut self, bytes: usize) {
-        self.bytes.reserve(bytes + 2 * RUN_BYTES + COUNTS_BYTES);
+        self.bytes.reserve(bytes);
+        self.whole.reserve(bytes + 2 * RUN_BYTES);
     }
 
     /// How many entries there are.
@@ -284,21 +344,23 @@ impl LeafBuilder {
             self.runs.push((self.bytes.len() + leaf.run_start(nth) - start, leaf.run_len(nth)));
             self.len += leaf.run_len(nth);
         }
-        self.bytes.extend_from_slice(&leaf.0[start..end]);
+        self.bytes.extend_from_slice(&leaf.entries()[start..end]);
         self.run_is_open = false;
     }
 
     /// The leaf of all that has come since the last one.
     pub(super) fn finish(&mut self) -> Leaf {
-        for (start, len) in &self.runs {
-            self.bytes.put_u32(u32::try_from(*start).expect("a leaf has less than 4 GiB"));
-            self.bytes.put_u8(u8::try_from(*len).expect("a run has less than 256 entries"));
-        }
+        self.whole.clear();
         for count in [self.runs.len(), self.len] {
             let count = u16::try_from(count).expect("a leaf has less than 65,536 entries");
-            self.bytes.extend_from_slice(&count.to_le_bytes());
+            self.whole.extend_from_slice(&count.to_le_bytes());
         }
-        let leaf = Leaf(self.bytes.as_slice().into());
+        for (start, len) in &self.runs {
+            self.whole.put_u32(u32::try_from(*start).expect("a leaf has less than 4 GiB"));
+            self.whole.put_u8(u8::try_from(*len).expect("a run has less than 256 entries"));
+        }
+        self.whole.extend_from_slice(&self.bytes);
+        let leaf = Leaf(self.whole.as_slice().into());
         self.bytes.clear();
         self.runs.clear();
         self.run_is_open = false;
@@ -312,7 +374,16 @@ pub(super) fn rewritten_run_max(len: usize) -> usize {
     if len > RUN_MAX { len.div_ceil(2) } else { RUN_MAX }
 }
 
-/// How many bytes two keys have in common from their start.
+/// How many bytes two keys have in common from their start: looked for eight at a time.
 pub(super) fn shared_len(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    let mut len = 0;
+    for (a, b) in words {
+        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if differ != 0 {
+            return len + differ.trailing_zeros() as usize / 8;
+        }
+        len += 8;
+    }
+    len + a[len..].iter().zip(&b[len..]).take_while(|(a, b)| a == b).count()
 }

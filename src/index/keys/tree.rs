@@ -1,7 +1,10 @@
 //! A copy-on-write tree of leaves. A clone is a snapshot: it costs nothing, and nothing that is done to the other one
 //! shows in it. A change copies the nodes on its way down that a snapshot still holds, and writes one leaf anew.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
+
+use arrayvec::ArrayVec;
 
 use crate::index::keys::leaf::{
     At, BYTES_MAX, ENTRIES_MAX, Leaf, LeafBuilder, LeafScan, RUN, rewritten_run_max, shared_len,
@@ -10,6 +13,8 @@ use crate::index::shared_bytes;
 
 /// Children of a node. Copying a node touches each of them.
 const CHILDREN_MAX: usize = 16;
+/// What all keys of a node begin with is kept in it up to so many bytes.
+const START_MAX: usize = 64;
 /// Neighbours that together have no more than this share of what one may have become one, when one of them has less than
 /// a third of that.
 const MERGED_SHARE: (usize, usize) = (3, 4);
@@ -28,19 +33,25 @@ enum Child {
 }
 
 /// Children of one kind, and a separator between each two: no entry to its left is at or behind it, none to its right
-/// before it.
+/// before it. All that a search looks at as a rule lies in one piece of memory: elsewhere means another fetch from it.
 #[derive(Clone, Default)]
 struct Node {
     separators: Separators,
-    children: Vec<Child>,
+    /// Room for one too many: it is split then.
+    children: ArrayVec<Child, { CHILDREN_MAX + 1 }>,
 }
 
-/// Places, packed.
+/// Places in order, which do not change: copies of a node share what they need not have in themselves.
 #[derive(Clone, Default)]
 struct Separators {
-    keys: Vec<u8>,
+    /// What all keys begin with, or as much of it as there is room for.
+    start: ArrayVec<u8, START_MAX>,
+    /// Of each key, the bytes behind that, as far as they go.
+    heads: ArrayVec<u128, CHILDREN_MAX>,
+    /// All keys, one behind the other.
+    keys: Arc<[u8]>,
     /// The rank of each, and where its key ends.
-    places: Vec<(u64, u32)>,
+    places: Arc<[(u64, u32)]>,
 }
 
 /// A place that owns its key.
@@ -106,7 +117,7 @@ impl Tree {
 
     /// A scan that stands nowhere yet.
     pub(super) fn scan(&self) -> Scan<'_> {
-        Scan { tree: self, path: Vec::new(), leaf: LeafScan::nowhere() }
+        Scan { tree: self, path: Vec::with_capacity(8), leaf: LeafScan::nowhere() }
     }
 }
 
@@ -115,13 +126,11 @@ impl Child {
         match self {
             Self::Leaf(leaf) => shared_bytes(leaf.byte_len()),
             Self::Node(node) => {
-                let Node { separators: Separators { keys, places }, children } = node.as_ref();
-                let own = size_of::<Node>()
-                    + keys.capacity()
-                    + places.capacity() * size_of::<(u64, u32)>()
-                    + children.capacity() * size_of::<Self>();
-                // The node and its three lists are four allocations.
-                4 * shared_bytes(own / 4) + children.iter().map(Self::memory_bytes).sum::<u64>()
+                let Separators { keys, places, .. } = &node.separators;
+                shared_bytes(size_of::<Node>())
+                    + shared_bytes(keys.len())
+                    + shared_bytes(size_of_val(&places[..]))
+                    + node.children.iter().map(Self::memory_bytes).sum::<u64>()
             }
         }
     }
@@ -171,6 +180,9 @@ impl Edit<'_> {
                 split
             }
             Child::Node(node) => {
+                if Arc::get_mut(node).is_none() {
+                    node.touch_leaves();
+                }
                 let node = Arc::make_mut(node);
                 let at = node.separators.count_up_to(self.at());
                 match self.apply(&mut node.children[at]) {
@@ -239,13 +251,24 @@ fn split_leaf(leaf: Leaf) -> (Leaf, Option<Split>) {
 
 impl Node {
     fn of_two(left: Child, split: Split) -> Self {
-        let mut node = Self { separators: Separators::default(), children: vec![left] };
+        let mut node = Self::default();
+        node.children.push(left);
         node.insert_behind(0, split);
         node
     }
 
+    /// To be called before it is copied, which counts a reference in each child.
+    fn touch_leaves(&self) {
+        for child in &self.children {
+            if let Child::Leaf(leaf) = child {
+                leaf.touch();
+            }
+        }
+    }
+
     fn insert_behind(&mut self, at: usize, split: Split) {
-        self.separators.insert(at, &split.separator);
+        let (before, behind) = (self.separators.iter().take(at), self.separators.iter().skip(at));
+        self.separators = before.chain([split.separator.at()]).chain(behind).collect();
         self.children.insert(at + 1, split.right);
     }
 
@@ -255,9 +278,10 @@ impl Node {
             return None;
         }
         let middle = self.children.len() / 2;
-        let children = self.children.split_off(middle);
-        let separators = self.separators.split_off(middle);
-        let separator = self.separators.pop();
+        let children = self.children.drain(middle..).collect();
+        let separator = Separator::from(self.separators.get(middle - 1));
+        let separators = self.separators.iter().skip(middle).collect();
+        self.separators = self.separators.iter().take(middle - 1).collect();
         Some(Split { separator, right: Child::Node(Arc::new(Self { separators, children })) })
     }
 
@@ -265,9 +289,7 @@ impl Node {
     fn settle(&mut self, at: usize) {
         if self.children[at].is_empty() {
             self.children.remove(at);
-            if !self.separators.places.is_empty() {
-                self.separators.remove(at.saturating_sub(1));
-            }
+            self.separators = self.separators.without(at.saturating_sub(1));
             return;
         }
         let fits =
@@ -295,15 +317,14 @@ impl Node {
         };
         self.children[left] = joined;
         self.children.remove(left + 1);
-        self.separators.remove(left);
+        self.separators = self.separators.without(left);
     }
 
     fn joined(&self, separator: At<'_>, right: &Self) -> Self {
-        let mut node = self.clone();
-        node.separators.push(separator);
-        (0..right.separators.places.len()).for_each(|at| node.separators.push(right.separators.get(at)));
-        node.children.extend(right.children.iter().cloned());
-        node
+        Self {
+            separators: self.separators.iter().chain([separator]).chain(right.separators.iter()).collect(),
+            children: self.children.iter().chain(&right.children).cloned().collect(),
+        }
     }
 }
 
@@ -329,62 +350,89 @@ impl Separator {
     }
 }
 
+impl From<At<'_>> for Separator {
+    fn from(At { key, rank }: At<'_>) -> Self {
+        Self { key: key.to_vec(), rank }
+    }
+}
+
+impl<'k> FromIterator<At<'k>> for Separators {
+    fn from_iter<I: IntoIterator<Item = At<'k>>>(places: I) -> Self {
+        let (mut keys, mut ends) = (Vec::new(), Vec::with_capacity(CHILDREN_MAX));
+        for At { key, rank } in places {
+            keys.extend_from_slice(key);
+            ends.push((rank, u32::try_from(keys.len()).expect("a few keys have less than 4 GiB")));
+        }
+        Self { keys: keys.into(), places: ends.into(), ..Self::default() }.with_heads()
+    }
+}
+
 impl Separators {
-    fn get(&self, nth: usize) -> At<'_> {
-        let (rank, end) = self.places[nth];
-        At { key: &self.keys[self.start(nth)..end as usize], rank }
+    fn with_heads(mut self) -> Self {
+        if let Some(last) = self.len().checked_sub(1) {
+            let (first, last) = (self.get(0).key, self.get(last).key);
+            self.start = first[..shared_len(first, last).min(START_MAX)].iter().copied().collect();
+            self.heads = self.iter().map(|place| head(&place.key[self.start.len()..])).collect();
+        }
+        self
     }
 
-    fn start(&self, nth: usize) -> usize {
-        nth.checked_sub(1).map_or(0, |before| self.places[before].1 as usize)
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn get(&self, nth: usize) -> At<'_> {
+        let start = nth.checked_sub(1).map_or(0, |before| self.places[before].1 as usize);
+        let (rank, end) = self.places[nth];
+        At { key: &self.keys[start..end as usize], rank }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = At<'_>> {
+        (0..self.len()).map(|nth| self.get(nth))
+    }
+
+    fn without(&self, nth: usize) -> Self {
+        self.iter().take(nth).chain(self.iter().skip(nth + 1)).collect()
     }
 
     /// How many stand at `at` or before it: the child that `at` belongs to.
     fn count_up_to(&self, at: At<'_>) -> usize {
-        let (mut low, mut high) = (0, self.places.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.get(middle) <= at {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+        let (start, rest) = at.key.split_at(self.start.len().min(at.key.len()));
+        match start.cmp(&self.start[..]) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return self.len(),
+            Ordering::Equal => {}
         }
-        low
+        let wanted = head(rest);
+        // Looking at each does not wait for one to be fetched before it asks for the next, as halving would.
+        let count = |is: fn(&u128, &u128) -> bool| self.heads.iter().filter(|head| is(head, &wanted)).count();
+        let (before, up_to) = (count(u128::lt), count(u128::le));
+        before + count_while(up_to - before, |nth| self.get(before + nth) <= at)
     }
+}
 
-    fn push(&mut self, separator: At<'_>) {
-        self.keys.extend_from_slice(separator.key);
-        let end = u32::try_from(self.keys.len()).expect("a few keys have less than 4 GiB");
-        self.places.push((separator.rank, end));
-    }
+/// The first sixteen bytes, or fewer and zeros: keys are in the order of these, or have the same.
+fn head(key: &[u8]) -> u128 {
+    let short = || {
+        let mut bytes = [0; 16];
+        bytes[..key.len()].copy_from_slice(key);
+        bytes
+    };
+    u128::from_be_bytes(key.first_chunk().copied().unwrap_or_else(short))
+}
 
-    fn insert(&mut self, nth: usize, separator: &Separator) {
-        let tail = self.split_off(nth);
-        self.push(separator.at());
-        (0..tail.places.len()).for_each(|at| self.push(tail.get(at)));
+/// How many of the first `len` numbers `is` is true of: of the first ones, and of none behind these.
+fn count_while(len: usize, is: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-
-    fn remove(&mut self, nth: usize) {
-        let tail = self.split_off(nth);
-        (1..tail.places.len()).for_each(|at| self.push(tail.get(at)));
-    }
-
-    fn pop(&mut self) -> Separator {
-        let last = self.places.len() - 1;
-        let At { key, rank } = self.get(last);
-        let separator = Separator { key: key.to_vec(), rank };
-        self.split_off(last);
-        separator
-    }
-
-    /// Those from the `nth` on.
-    fn split_off(&mut self, nth: usize) -> Self {
-        let start = self.start(nth);
-        let places =
-            self.places.split_off(nth).iter().map(|(rank, end)| (*rank, end - start as u32)).collect();
-        Self { keys: self.keys.split_off(start), places }
-    }
+    low
 }
 
 /// Reads entries in order.
@@ -469,9 +517,25 @@ pub(super) struct TreeBuilder {
     leaf: LeafBuilder,
     /// What stands before the leaf being filled.
     separator: Option<Separator>,
-    /// Nodes being filled, the lowest first, each with what stands before it.
-    open: Vec<(Option<Separator>, Node)>,
+    /// Nodes being filled, the lowest first.
+    open: Vec<OpenNode>,
     len: u64,
+}
+
+/// A node being filled.
+#[derive(Default)]
+struct OpenNode {
+    /// What stands before it.
+    before: Option<Separator>,
+    separators: Vec<Separator>,
+    children: ArrayVec<Child, { CHILDREN_MAX + 1 }>,
+}
+
+impl OpenNode {
+    fn close(self) -> (Option<Separator>, Child) {
+        let separators = self.separators.iter().map(Separator::at).collect();
+        (self.before, Child::Node(Arc::new(Node { separators, children: self.children })))
+    }
 }
 
 impl TreeBuilder {
@@ -495,16 +559,16 @@ impl TreeBuilder {
 
     fn push_child(&mut self, level: usize, before: Option<Separator>, child: Child) {
         if self.open.len() == level {
-            self.open.push((None, Node::default()));
+            self.open.push(OpenNode::default());
         }
-        if self.open[level].1.children.len() == CHILDREN_MAX {
-            let (separator, full) = std::mem::take(&mut self.open[level]);
-            self.push_child(level + 1, separator, Child::Node(Arc::new(full)));
+        if self.open[level].children.len() == CHILDREN_MAX {
+            let (separator, full) = std::mem::take(&mut self.open[level]).close();
+            self.push_child(level + 1, separator, full);
         }
-        let (first, node) = &mut self.open[level];
+        let node = &mut self.open[level];
         match before {
-            Some(separator) if !node.children.is_empty() => node.separators.push(separator.at()),
-            before => *first = before,
+            Some(separator) if !node.children.is_empty() => node.separators.push(separator),
+            before => node.before = before,
         }
         node.children.push(child);
     }
@@ -517,8 +581,7 @@ impl TreeBuilder {
         let mut level = 0;
         while let Some((before, child)) = root.take_if(|_| level < self.open.len()) {
             self.push_child(level, before, child);
-            let (separator, node) = std::mem::take(&mut self.open[level]);
-            root = Some((separator, Child::Node(Arc::new(node))));
+            root = Some(std::mem::take(&mut self.open[level]).close());
             level += 1;
         }
         let mut tree = Tree { root: root.map(|(_, child)| child), len: self.len };
@@ -562,10 +625,9 @@ mod tests {
                 1
             }
             Child::Node(node) => {
-                assert_eq!(node.separators.places.len() + 1, node.children.len());
+                assert_eq!(node.separators.len() + 1, node.children.len());
                 assert!(node.children.len() <= CHILDREN_MAX);
-                let bound =
-                    |nth: usize| (nth < node.separators.places.len()).then(|| node.separators.get(nth));
+                let bound = |nth: usize| (nth < node.separators.len()).then(|| node.separators.get(nth));
                 let depths: Vec<_> = node
                     .children
                     .iter()
@@ -606,6 +668,26 @@ mod tests {
         (0..5_000).filter(|nth| nth % 50 == 0).for_each(|nth| assert!(delete(&mut tree, nth)));
         assert!(tree.root.is_none() && !delete(&mut tree, 0));
         assert_eq!(shape(&snapshot).entries, 5_000);
+    }
+
+    #[test]
+    fn a_search_among_separators_finds_what_comparing_with_each_does() {
+        let tails = ["", "\0", "\0\0", "0123456789abcdef", "0123456789abcdef\0", "0123456789abcdefg", "1"];
+        for start in ["", "a", &"long/".repeat(20)] {
+            let keys: Vec<_> = tails.iter().map(|tail| [start, tail].concat().into_bytes()).collect();
+            let places = keys.iter().flat_map(|key| [9, 5].map(|rank| At { key, rank }));
+            let separators: Separators = places.clone().collect();
+            let cut = keys.iter().flat_map(|key| (0..key.len()).map(|len| key[..len].to_vec()));
+            let longer =
+                keys.iter().flat_map(|key| [b'\0', b'/', b'~'].map(|byte| [&key[..], &[byte]].concat()));
+            for key in keys.iter().cloned().chain(cut).chain(longer) {
+                for rank in [10, 9, 7, 5, 0] {
+                    let at = At { key: &key, rank };
+                    let count = places.clone().filter(|place| *place <= at).count();
+                    assert_eq!(separators.count_up_to(at), count, "{at:?}");
+                }
+            }
+        }
     }
 
     #[test]
