@@ -53,6 +53,9 @@ fn bits(set: &u64) -> String {
 /// The result of decoding.
 pub type Decoded<T> = Result<T, DecodeError>;
 
+/// Bytes of the longest varint.
+const VARINT_BYTES_MAX: usize = 10;
+
 /// Appends values to a vector.
 pub trait Encode {
     /// One byte.
@@ -80,18 +83,31 @@ impl Encode for Vec<u8> {
         self.extend_from_slice(&value.to_le_bytes());
     }
 
-    fn put_varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.push(value as u8 | 0x80);
-            value >>= 7;
+    #[inline]
+    fn put_varint(&mut self, value: u64) {
+        if value < 0x80 {
+            self.push(value as u8);
+        } else {
+            put_long_varint(self, value);
         }
-        self.push(value as u8);
     }
 
     fn put_bytes(&mut self, bytes: &[u8]) {
         self.put_varint(bytes.len() as u64);
         self.extend_from_slice(bytes);
     }
+}
+
+/// Most are a single byte; this is the way of the others.
+fn put_long_varint(out: &mut Vec<u8>, mut value: u64) {
+    let (mut bytes, mut len) = ([0; VARINT_BYTES_MAX], 0);
+    while value >= 0x80 {
+        bytes[len] = value as u8 | 0x80;
+        value >>= 7;
+        len += 1;
+    }
+    bytes[len] = value as u8;
+    out.extend_from_slice(&bytes[..=len]);
 }
 
 /// Reads values from a slice, front to back.
@@ -167,8 +183,26 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Most are a single byte; this is the way of the others.
+    /// Most are a single byte; this is the way of the others: of those that end within the next eight bytes at once.
     fn long_varint(&mut self) -> Decoded<u64> {
+        let Some((eight, _)) = self.0.split_first_chunk() else {
+            return self.varint_by_bytes();
+        };
+        let word = u64::from_le_bytes(*eight);
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends == 0 {
+            return self.varint_by_bytes();
+        }
+        let bits = ends.trailing_zeros() + 1;
+        self.0 = &self.0[bits as usize / 8..];
+        // Of each byte seven bits, then of each two bytes fourteen, and so on: what lies between is closed up.
+        let word = word & (u64::MAX >> (64 - bits)) & 0x7f7f_7f7f_7f7f_7f7f;
+        let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+        let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
+        Ok(word & 0x0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4)
+    }
+
+    fn varint_by_bytes(&mut self) -> Decoded<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -218,6 +252,11 @@ mod tests {
             let mut decoder = Decoder::new(&bytes);
             assert_eq!(decoder.varint(), Ok(value));
             assert!(decoder.is_done());
+            // With something behind it, of which nothing may get into the value.
+            let followed = [&bytes[..], &[0xff; 8]].concat();
+            let mut decoder = Decoder::new(&followed);
+            assert_eq!(decoder.varint(), Ok(value));
+            assert_eq!(decoder.rest(), [0xff; 8]);
             assert_eq!(Decoder::new(&bytes[..bytes.len() - 1]).varint(), Err(DecodeError::Short));
         }
     }

@@ -232,6 +232,7 @@ impl ExtentRef {
         }
     }
 
+    #[inline]
     fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
         let first = from.varint()?;
         let offset = from.varint()?.checked_mul(UNIT_BYTES).ok_or(DecodeError::Value("an offset"))?;
@@ -332,17 +333,11 @@ impl VersionRecord {
     /// Appends the encoding of the record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-        let flags = flag(self.null, NULL)
-            | flag(self.delete_marker, DELETE_MARKER)
-            | flag(!self.attributes.is_empty(), ATTRIBUTES)
+        let optional = flag(!self.attributes.is_empty(), ATTRIBUTES)
             | flag(!self.checksums.is_empty(), CHECKSUMS)
             | flag(!self.tags.is_empty(), TAGS)
             | flag(self.upload.is_some(), UPLOAD);
-        out.put_varint(flags);
-        out.put_u64(self.id.0);
-        out.put_varint(self.modified.as_millis());
-        out.put_varint(self.size);
-        encode_etag(&self.etag, out);
+        encode_summary(&self.summary(), optional, out);
         encode_extents(&self.extents, out);
         self.encode_optional(out);
     }
@@ -419,6 +414,7 @@ impl<'a> PlainVersion<'a> {
     ///
     /// # Errors
     /// What is wrong with the bytes.
+    #[inline]
     pub fn decode(bytes: &'a [u8]) -> Decoded<Option<Self>> {
         let mut from = Decoder::new(bytes);
         let (flags, summary) = decode_summary(&mut from)?;
@@ -440,6 +436,23 @@ impl<'a> PlainVersion<'a> {
         from.finish()?;
         Ok(Some(Self { summary, extent, attributes, checksum }))
     }
+
+    /// Appends the encoding of the [`VersionRecord`] that it is.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let optional =
+            flag(!self.attributes.is_empty(), ATTRIBUTES) | flag(self.checksum.is_some(), CHECKSUMS);
+        encode_summary(&self.summary, optional, out);
+        encode_extents(self.extent.as_slice(), out);
+        if !self.attributes.is_empty() {
+            out.put_varint(self.attributes.count as u64);
+            out.extend_from_slice(self.attributes.bytes);
+        }
+        if let Some(checksum) = self.checksum {
+            out.put_varint(1);
+            out.extend_from_slice(checksum);
+        }
+    }
 }
 
 /// Names and values, checked and left in their encoding.
@@ -452,11 +465,23 @@ pub struct EncodedPairs<'a> {
 impl<'a> EncodedPairs<'a> {
     fn decode(from: &mut Decoder<'a>) -> Decoded<Self> {
         let count = from.count(PAIR_BYTES_MIN)?;
-        let bytes = from.rest();
+        let (start, mut strings) = (from.rest(), *from);
         for _ in 0..2 * count {
-            from.string()?;
+            from.bytes()?;
         }
-        Ok(Self { count, bytes: &bytes[..bytes.len() - from.rest().len()] })
+        let bytes = &start[..start.len() - from.rest().len()];
+        // The lengths between them are ASCII where they are short.
+        if !bytes.is_ascii() {
+            for _ in 0..2 * count {
+                strings.string()?;
+            }
+        }
+        Ok(Self { count, bytes })
+    }
+
+    /// So many pairs, as they come out of [`EncodedPairs::iter`], one behind the other.
+    pub fn of(count: usize, bytes: &'a [u8]) -> Self {
+        Self { count, bytes }
     }
 
     /// How many there are.
@@ -492,6 +517,7 @@ impl VersionSummary {
     }
 }
 
+#[inline]
 fn decode_summary(from: &mut Decoder<'_>) -> Decoded<(u64, VersionSummary)> {
     let flags = from.varint()?;
     if flags & !KNOWN_FLAGS != 0 {
@@ -506,6 +532,16 @@ fn decode_summary(from: &mut Decoder<'_>) -> Decoded<(u64, VersionSummary)> {
         etag: decode_etag(from)?,
     };
     Ok((flags, summary))
+}
+
+/// The start of a record; `optional` are the flags of what stands at its end.
+fn encode_summary(summary: &VersionSummary, optional: u64, out: &mut Vec<u8>) {
+    let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+    out.put_varint(flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER) | optional);
+    out.put_u64(summary.id.0);
+    out.put_varint(summary.modified.as_millis());
+    out.put_varint(summary.size);
+    encode_etag(&summary.etag, out);
 }
 
 fn encode_etag(etag: &ETag, out: &mut Vec<u8>) {
@@ -527,6 +563,7 @@ fn encode_etag(etag: &ETag, out: &mut Vec<u8>) {
     }
 }
 
+#[inline]
 fn decode_etag(from: &mut Decoder<'_>) -> Decoded<ETag> {
     Ok(match from.u8()? {
         0 => ETag::None,
@@ -688,14 +725,24 @@ mod tests {
         bytes
     }
 
+    fn plain() -> VersionRecord {
+        let full = full();
+        VersionRecord { size: 100, extents: vec![full.extents[0]], tags: vec![], upload: None, ..full }
+    }
+
     #[test]
     fn records_come_back_and_so_do_their_summaries() {
-        for record in [full(), marker(), VersionRecord { etag: ETag::Crc(9), ..full() }] {
+        for record in [full(), marker(), plain(), VersionRecord { etag: ETag::Crc(9), ..full() }] {
             let bytes = encoded(&record);
             let mut decoder = Decoder::new(&bytes);
             assert_eq!(VersionRecord::decode(&mut decoder), Ok(record.clone()));
             assert!(decoder.is_done());
             assert_eq!(VersionSummary::decode(&bytes), Ok(record.summary()));
+            if let Some(plain) = PlainVersion::decode(&bytes).unwrap() {
+                let mut again = Vec::new();
+                plain.encode(&mut again);
+                assert_eq!(again, bytes);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! How many bytes of each segment are still wanted.
 
+use std::collections::BTreeMap;
+
 use rpds::RedBlackTreeMapSync;
 
 use crate::format::{ExtentHeader, ExtentRef};
@@ -47,11 +49,20 @@ impl Liveness {
     pub(super) fn add(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
             if let Some(size) = self.take(extent) {
-                match self.bytes.get_mut(&extent.segment) {
-                    Some(live) => *live += size,
-                    None => self.bytes.insert_mut(extent.segment, size),
-                }
+                self.grow(extent.segment, size);
             }
+        }
+    }
+
+    /// Adds what has been counted apart.
+    pub(super) fn add_counted(&mut self, counted: Counted) {
+        counted.0.into_iter().for_each(|(segment, size)| self.grow(segment, size));
+    }
+
+    fn grow(&mut self, segment: u64, size: u64) {
+        match self.bytes.get_mut(&segment) {
+            Some(live) => *live += size,
+            None => self.bytes.insert_mut(segment, size),
         }
     }
 
@@ -97,6 +108,18 @@ impl Liveness {
             self.shared.remove_mut(&place);
             size
         })
+    }
+}
+
+/// Bytes of many extents that nobody shares, by segment, on their way into a [`Liveness`]: no snapshot is made of them
+/// meanwhile, which makes counting cheaper.
+#[derive(Default)]
+pub(super) struct Counted(BTreeMap<u64, u64>);
+
+impl Counted {
+    /// Counts an extent, which is not shared.
+    pub(super) fn add(&mut self, extent: &ExtentRef) {
+        *self.0.entry(extent.segment).or_default() += size_of(extent);
     }
 }
 

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::format::{DecodeError, RawEntry, RawVersionPut};
 use crate::index::keys::{KeysBuilder, Source};
+use crate::index::liveness::Counted;
 use crate::index::{ApplyError, Index};
 
 /// Why an entry of a checkpoint cannot be true.
@@ -25,6 +26,8 @@ pub struct Loader {
     index: Index,
     /// The bucket whose keys are being taken.
     filling: Option<(u64, KeysBuilder)>,
+    /// What of these keys the liveness of the index does not know yet.
+    counted: Counted,
 }
 
 impl Loader {
@@ -63,7 +66,12 @@ impl Loader {
         if !keys.push(put.key, &version) {
             return self.apply(put);
         }
-        self.index.liveness.add(version.extents());
+        for extent in version.extents() {
+            match extent.shared {
+                true => self.index.liveness.add(std::slice::from_ref(extent)),
+                false => self.counted.add(extent),
+            }
+        }
         self.index.versions += 1;
         self.index.raise_last_stamp(summary.id.0);
         Ok(())
@@ -87,6 +95,7 @@ impl Loader {
     }
 
     fn close(&mut self) {
+        self.index.liveness.add_counted(std::mem::take(&mut self.counted));
         if let Some((bucket, keys)) = self.filling.take() {
             let bucket = self.index.bucket_mut(bucket).expect("no bucket goes while it is filled");
             bucket.keys = keys.finish();

@@ -9,6 +9,8 @@ use std::sync::Arc;
 const COMMON: [&[u8]; 4] = [b"content-type", b"cache-control", b"content-encoding", b"content-language"];
 /// The code 0 stands for an attribute that is not here.
 const CODES_MAX: usize = u8::MAX as usize;
+/// Words that are compared one by one before one is looked up.
+const EARLY: usize = 4;
 /// Longer ones are not taken in.
 const LEN_MAX: usize = 128;
 
@@ -22,6 +24,9 @@ pub(super) struct Vocabulary {
 impl Vocabulary {
     /// The code of an attribute, which is taken in if it may be; 0 for one that is not here.
     pub(super) fn code(this: &mut Arc<Self>, pair: &[u8], name: &[u8]) -> u8 {
+        if let Some(code) = this.early_code(pair) {
+            return code;
+        }
         if !COMMON.contains(&name) || pair.len() > LEN_MAX {
             return 0;
         }
@@ -30,6 +35,13 @@ impl Vocabulary {
             None if this.words.len() < CODES_MAX => Arc::make_mut(this).add(pair),
             None => 0,
         }
+    }
+
+    /// The code, if it is one of the first: most attributes of a store are the same few, and they are compared faster than
+    /// looked up.
+    fn early_code(&self, pair: &[u8]) -> Option<u8> {
+        let at = self.words.iter().take(EARLY).position(|word| **word == *pair)?;
+        Some(at as u8 + 1)
     }
 
     fn add(&mut self, pair: &[u8]) -> u8 {
