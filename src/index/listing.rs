@@ -8,6 +8,8 @@ use crate::index::keys::{KeyScan, Keys};
 
 /// Room that is made for the items of a page before there are any.
 const ITEMS_RESERVED: usize = 1_000;
+/// Room that is made for the name of each.
+const NAME_RESERVED_BYTES: usize = 64;
 
 /// What to list.
 #[derive(Debug, Clone)]
@@ -36,65 +38,95 @@ impl Default for Query {
 }
 
 /// One item of a page.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Item<'p> {
     /// A key and its current version.
-    Object(Vec<u8>, VersionSummary),
+    Object(&'p [u8], &'p VersionSummary),
     /// A common prefix.
-    Prefix(Vec<u8>),
+    Prefix(&'p [u8]),
 }
 
-impl Item {
-    /// The key or the common prefix: what the next page is after.
-    pub fn name(&self) -> &[u8] {
-        match self {
-            Self::Object(name, _) | Self::Prefix(name) => name,
-        }
-    }
-}
-
-/// Items in order.
+/// Items in order. All names lie in one piece of memory: a thousand of their own would cost as much as finding them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The items.
-    pub items: Vec<Item>,
+    /// The names, one behind the other.
+    names: Vec<u8>,
+    /// Of each item, where its name ends, and the version of a key.
+    items: Vec<(usize, Option<VersionSummary>)>,
     /// Whether there are more, or may be.
     pub truncated: bool,
     /// What the next page is after, where that is not the last item.
     pub next: Option<Vec<u8>>,
 }
 
+impl Page {
+    fn with_room(items: usize) -> Self {
+        let names = Vec::with_capacity(items * NAME_RESERVED_BYTES);
+        Self { names, items: Vec::with_capacity(items), ..Self::default() }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, name: &[u8], version: Option<VersionSummary>) {
+        self.names.extend_from_slice(name);
+        self.items.push((self.names.len(), version));
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The items.
+    pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        (0..self.len()).map(|nth| self.get(nth))
+    }
+
+    /// The last item.
+    pub fn last(&self) -> Option<Item<'_>> {
+        self.len().checked_sub(1).map(|nth| self.get(nth))
+    }
+
+    fn get(&self, nth: usize) -> Item<'_> {
+        let start = nth.checked_sub(1).map_or(0, |before| self.items[before].0);
+        let (end, version) = &self.items[nth];
+        let name = &self.names[start..*end];
+        version.as_ref().map_or(Item::Prefix(name), |version| Item::Object(name, version))
+    }
+}
+
 /// A page of the current versions among `keys`. Keys whose newest version is a delete marker are passed over.
 pub(super) fn list(keys: &Keys, query: &Query) -> Page {
-    let mut page = Page::default();
     let Some(start) = query.start() else {
-        return page;
+        return Page::default();
     };
-    page.items.reserve(query.limit.min(ITEMS_RESERVED));
+    let mut page = Page::with_room(query.limit.min(ITEMS_RESERVED));
     let mut hidden = 0;
     let mut rest = scan_from(keys, start.as_ref());
     while rest.next_key() && query.admits(rest.key()) {
         let newest = rest.version();
         if newest.is_delete_marker() {
             hidden += 1;
-            if hidden >= query.hidden_max && query.limit > 0 && (query.continued || !page.items.is_empty()) {
+            if hidden >= query.hidden_max && query.limit > 0 && (query.continued || !page.is_empty()) {
                 (page.truncated, page.next) = (true, Some(rest.key().to_vec()));
                 break;
             }
             continue;
         }
-        if page.items.len() >= query.limit {
+        if page.len() >= query.limit {
             page.truncated = query.limit > 0;
             break;
         }
         let Some(prefix) = query.common_prefix(rest.key()) else {
-            page.items.push(Item::Object(rest.key().to_vec(), newest.summary()));
+            page.push(rest.key(), Some(newest.summary()));
             continue;
         };
-        let prefix = prefix.to_vec();
-        let past = Query::past(&prefix);
-        page.items.push(Item::Prefix(prefix));
-        match past {
+        page.push(prefix, None);
+        match Query::past(prefix) {
             Some(next) => rest.seek_key(&next),
             None => break,
         }

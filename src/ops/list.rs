@@ -6,7 +6,7 @@ use super::{Context, memory, token};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
-use crate::store::{ListQuery, Page, PageItem, VersionSummary};
+use crate::store::{KeysPage, ListQuery, PageItem, VersionSummary};
 use crate::xml::Writer;
 
 /// ListObjectsV2.
@@ -24,17 +24,17 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
     let query_of_page = ListQuery { continued: sent_token.is_some(), ..listing.query(after) };
     let _page = memory::for_page(context, listing.limit)?;
     let page = context.store.list_objects(call.bucket(), &query_of_page).for_client(call)?;
-    let held = memory::for_document(context, page.items.iter().map(name_of))?;
+    let held = memory::for_document(context, page.items().map(PageItem::name))?;
 
     let mut document = context.long_document("ListBucketResult", &held);
     document.leaf("Name", &bucket.name);
-    listing.write_head(&mut document, "MaxKeys", page.truncated);
-    document.number("KeyCount", page.items.len());
+    listing.write_head(&mut document, "MaxKeys", page.truncated());
+    document.number("KeyCount", page.len());
     if let Some(token) = sent_token {
         document.leaf("ContinuationToken", token);
     }
-    if let Some(last) = next_after(&page) {
-        document.leaf("NextContinuationToken", &token::encode(last));
+    if let Some(last) = page.next() {
+        document.leaf("NextContinuationToken", &token::encode(&last));
     }
     if let Some(key) = start_after {
         document.leaf("StartAfter", &listing.name(key));
@@ -56,17 +56,17 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
     let after = (!marker.is_empty()).then(|| marker.to_owned());
     let _page = memory::for_page(context, listing.limit)?;
     let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
-    let held = memory::for_document(context, page.items.iter().map(name_of))?;
+    let held = memory::for_document(context, page.items().map(PageItem::name))?;
 
     let mut document = context.long_document("ListBucketResult", &held);
     document.leaf("Name", &bucket.name);
-    listing.write_head(&mut document, "MaxKeys", page.truncated);
+    listing.write_head(&mut document, "MaxKeys", page.truncated());
     document.leaf("Marker", &listing.name(marker));
     // Without a delimiter clients go on from the last key (S3 API reference, ListObjects, "NextMarker"); further on they can go
     // only if they are told so.
     let grouped = !listing.delimiter.is_empty();
-    if let Some(last) = next_after(&page).filter(|_| grouped || page.next.is_some()) {
-        document.leaf("NextMarker", &listing.name(last));
+    if let Some(last) = page.next().filter(|_| grouped || page.is_cut_short()) {
+        document.leaf("NextMarker", &listing.name(&last));
     }
     write_items(&listing, &mut document, &page, Some(&bucket.owner));
     Ok(xml(200, document).holding(held))
@@ -77,17 +77,17 @@ fn parse(query: &Query) -> Result<Listing<'_>, S3Error> {
 }
 
 /// Objects first, then common prefixes.
-fn write_items(listing: &Listing<'_>, document: &mut Writer, page: &Page, owner: Option<&str>) {
+fn write_items(listing: &Listing<'_>, document: &mut Writer, page: &KeysPage, owner: Option<&str>) {
     let mut prefixes = Vec::new();
-    for item in &page.items {
+    for item in page.items() {
         match item {
             PageItem::Object { key, version } => {
-                write_object(document, &listing.name(key), version, owner);
+                write_object(document, &listing.name(&key), version, owner);
             }
-            PageItem::Prefix(prefix) => prefixes.push(prefix.as_str()),
+            PageItem::Prefix(prefix) => prefixes.push(prefix),
         }
     }
-    listing.write_prefixes(document, prefixes.into_iter());
+    listing.write_prefixes(document, prefixes.iter().map(AsRef::as_ref));
 }
 
 fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owner: Option<&str>) {
@@ -101,17 +101,4 @@ fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owne
         }
         entry.leaf("StorageClass", "STANDARD");
     });
-}
-
-/// The name after which the next page begins, if there is one.
-fn next_after(page: &Page) -> Option<&str> {
-    let last = || page.items.last().map(name_of);
-    page.next.as_deref().or_else(last).filter(|_| page.truncated)
-}
-
-fn name_of(item: &PageItem) -> &str {
-    match item {
-        PageItem::Object { key, .. } => key,
-        PageItem::Prefix(prefix) => prefix,
-    }
 }

@@ -50,9 +50,9 @@ pub(super) fn for_page(context: &Context, limit: usize) -> Result<Reservation, S
 ///
 /// # Errors
 /// `SlowDown`.
-pub(super) fn for_document<'n>(
+pub(super) fn for_document(
     context: &Context,
-    names: impl Iterator<Item = &'n str>,
+    names: impl Iterator<Item = impl AsRef<str>>,
 ) -> Result<Reservation, S3Error> {
     reserve(context, document_max(names))
 }
@@ -69,8 +69,8 @@ pub(super) fn for_deletions<'n>(
     reserve(context, committed + document_max(keys))
 }
 
-fn document_max<'n>(names: impl Iterator<Item = &'n str>) -> u64 {
-    DOCUMENT_BYTES + names.map(|name| WRITTEN_ITEM_BYTES + written_max(name)).sum::<u64>()
+fn document_max(names: impl Iterator<Item = impl AsRef<str>>) -> u64 {
+    DOCUMENT_BYTES + names.map(|name| WRITTEN_ITEM_BYTES + written_max(name.as_ref())).sum::<u64>()
 }
 
 /// For all that is made of the parts of an upload until it is an object, and for the thread that makes it.

@@ -29,6 +29,7 @@ pub mod undelete;
 pub mod verify;
 mod writer;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -90,22 +91,79 @@ pub struct ListQuery {
     pub after: Option<String>,
     /// At most so many items.
     pub limit: usize,
-    /// Whether the caller goes on where [`Page::next`] says, be there items on the page or not.
+    /// Whether the caller goes on where [`KeysPage::next`] says, be there items on the page or not.
     pub continued: bool,
 }
 
-/// One item of a page.
+/// One item of a page of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PageItem {
+pub enum PageItem<'p> {
     /// A key and its current version.
     Object {
         /// The key.
-        key: String,
+        key: Cow<'p, str>,
         /// The version.
-        version: VersionSummary,
+        version: &'p VersionSummary,
     },
     /// A common prefix.
-    Prefix(String),
+    Prefix(Cow<'p, str>),
+}
+
+impl<'p> PageItem<'p> {
+    /// The key or the common prefix: what the next page is `after`.
+    pub fn name(self) -> Cow<'p, str> {
+        match self {
+            Self::Object { key: name, .. } | Self::Prefix(name) => name,
+        }
+    }
+}
+
+impl<'p> From<Item<'p>> for PageItem<'p> {
+    fn from(item: Item<'p>) -> Self {
+        match item {
+            Item::Object(key, version) => Self::Object { key: String::from_utf8_lossy(key), version },
+            Item::Prefix(prefix) => Self::Prefix(String::from_utf8_lossy(prefix)),
+        }
+    }
+}
+
+/// Current versions by key, in the order of their bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeysPage(crate::index::Page);
+
+impl KeysPage {
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The items.
+    pub fn items(&self) -> impl Iterator<Item = PageItem<'_>> {
+        self.0.items().map(PageItem::from)
+    }
+
+    /// Whether there are more, or may be.
+    pub fn truncated(&self) -> bool {
+        self.0.truncated
+    }
+
+    /// What the next page is after, where there are more: the name of the last item, or a key further on, behind many that
+    /// delete markers hide.
+    pub fn next(&self) -> Option<Cow<'_, str>> {
+        let further = self.0.next.as_deref().map(String::from_utf8_lossy);
+        let last = || self.0.last().map(|item| PageItem::from(item).name());
+        further.or_else(last).filter(|_| self.truncated())
+    }
+
+    /// Whether it ends before it is full, since many keys that delete markers hide have been passed over.
+    pub fn is_cut_short(&self) -> bool {
+        self.0.next.is_some()
+    }
 }
 
 /// One item of a page of versions.
@@ -140,14 +198,11 @@ pub enum UploadsItem {
 
 /// Items in the order of their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page<T = PageItem> {
+pub struct Page<T> {
     /// The items. The name of the last one is what the next page is `after`.
     pub items: Vec<T>,
-    /// Whether there are more, or may be.
+    /// Whether there are more.
     pub truncated: bool,
-    /// What the next page is after, where that is not the last item: among objects, behind which too many keys that a delete
-    /// marker hides have been passed over already.
-    pub next: Option<String>,
 }
 
 impl Eq for Found {}
@@ -161,7 +216,7 @@ impl PartialEq for Found {
 
 impl<T> Default for Page<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), truncated: false, next: None }
+        Self { items: Vec::new(), truncated: false }
     }
 }
 
@@ -359,18 +414,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
-    pub fn list_objects(&self, bucket: &str, query: &ListQuery) -> Result<Page, StoreError> {
-        let query = query.to_index();
-        let page = {
-            let index = self.shared.index();
-            let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-            index.list(bucket.id, &query)
-        };
-        let items = page.items.into_iter().map(|item| match item {
-            Item::Object(key, version) => PageItem::Object { key: text(key), version },
-            Item::Prefix(prefix) => PageItem::Prefix(text(prefix)),
-        });
-        Ok(Page { items: items.collect(), truncated: page.truncated, next: page.next.map(text) })
+    pub fn list_objects(&self, bucket: &str, query: &ListQuery) -> Result<KeysPage, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        Ok(KeysPage(index.list(bucket.id, &query.to_index())))
     }
 
     /// A page of all versions and delete markers in a bucket: keys ascending, newest first. Those of the key that `query`
@@ -399,7 +446,7 @@ impl Store {
             }
             VersionItem::Prefix(prefix) => VersionsItem::Prefix(text(prefix)),
         });
-        Ok(Page { items: items.collect(), truncated: page.truncated, next: None })
+        Ok(Page { items: items.collect(), truncated: page.truncated })
     }
 
     /// Replaces the tags of a version, which is otherwise as it was. Durable on return.
@@ -583,7 +630,7 @@ impl Store {
             UploadItem::Upload(key, upload) => UploadsItem::Upload { key: text(key), upload },
             UploadItem::Prefix(prefix) => UploadsItem::Prefix(text(prefix)),
         });
-        Ok(Page { items: items.collect(), truncated: page.truncated, next: None })
+        Ok(Page { items: items.collect(), truncated: page.truncated })
     }
 
     /// Writes a checkpoint of what is visible, so that the next start is quick.

@@ -22,9 +22,7 @@ use siltstone::format::{
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Cursor, Index, Query};
 use siltstone::log::{CheckpointWriter, create_file, list_numbers, open_file};
-use siltstone::store::{
-    Attributes, Commit, ETag, ListQuery, Options, PageItem, Selector, Store, WriteCondition,
-};
+use siltstone::store::{Attributes, Commit, ETag, ListQuery, Options, Selector, Store, WriteCondition};
 
 use measure::median;
 
@@ -214,7 +212,7 @@ fn look(index: &Index, keys: u64) {
     let mut from = wanted.iter();
     let page = median(|| {
         let after = from.next().cloned();
-        index.list(id, &Query { after, limit: 1000, ..Query::default() }).items.len()
+        index.list(id, &Query { after, limit: 1000, ..Query::default() }).len()
     });
     println!("page of 1,000 keys, anywhere: {page:.1?}");
     let snapshot = median(|| index.clone());
@@ -250,14 +248,11 @@ fn write_store(index: &Index, keys: u64, dir: &Path) {
 fn write_checkpoint(fs: &OsFs, store: StoreId, covered: u64, index: &Index) -> u64 {
     fs.remove(&FileKind::Checkpoint.path(covered)).expect("it is there");
     let written = CheckpointWriter::write(fs, store, Timestamp::default(), covered, &mut |writer| {
-        let mut cursor = Cursor::Start;
-        loop {
-            let entries = index.walk(&mut cursor, 256);
-            if entries.is_empty() {
-                return Ok(writer.end(covered, index.last_stamp()));
-            }
-            entries.iter().try_for_each(|entry| writer.put(entry))?;
+        let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
+        while index.walk_encoded(&mut cursor, 256, &mut entries) {
+            writer.put_encoded(&entries)?;
         }
+        Ok(writer.end(covered, index.last_stamp()))
     });
     written.expect("there is room")
 }
@@ -300,11 +295,10 @@ fn pages(store: &Store) {
     store.create_bucket("few", "bench").expect("the bucket is new");
     (0..10).for_each(|nth| put(store, "few", &text(nth)));
     let flat = ListQuery { limit: 1000, ..ListQuery::default() };
-    let page = median(|| store.list_objects(BUCKET, &flat).expect("the bucket is there").items.len());
+    let page = median(|| store.list_objects(BUCKET, &flat).expect("the bucket is there").len());
     println!("page of 1,000 keys of the store: {page:.1?}");
     let parent = ListQuery { delimiter: "/".into(), ..flat };
-    let time =
-        |bucket| median(|| store.list_objects(bucket, &parent).expect("the bucket is there").items.len());
+    let time = |bucket| median(|| store.list_objects(bucket, &parent).expect("the bucket is there").len());
     let (few, many) = (time("few"), time(BUCKET));
     println!(
         "list the parent of 10 keys: {few:.2?}; of all keys: {many:.2?}, {:.2} times as long",
@@ -356,11 +350,8 @@ fn list_all(store: &Store, stop: &AtomicBool, listed: &AtomicU64) {
     let mut query = ListQuery { limit: 1000, ..ListQuery::default() };
     while !stop.load(Ordering::Relaxed) {
         let page = store.list_objects(BUCKET, &query).expect("the bucket is there");
-        listed.fetch_add(page.items.len() as u64, Ordering::Relaxed);
-        let Some(PageItem::Object { key, .. }) = page.items.last() else {
-            return;
-        };
-        query.after = Some(key.clone());
+        listed.fetch_add(page.len() as u64, Ordering::Relaxed);
+        query.after = page.next().map(std::borrow::Cow::into_owned);
     }
 }
 

@@ -83,9 +83,9 @@ fn ids(index: &Index, key: &str) -> Vec<u64> {
 
 fn names(index: &Index, query: &Query) -> (Vec<String>, bool) {
     let page = index.list(1, query);
-    let names = page.items.iter().map(|item| {
-        let name = String::from_utf8_lossy(item.name());
-        if matches!(item, Item::Prefix(_)) { format!("{name}*") } else { name.into_owned() }
+    let names = page.items().map(|item| match item {
+        Item::Object(key, _) => String::from_utf8_lossy(key).into_owned(),
+        Item::Prefix(prefix) => format!("{}*", String::from_utf8_lossy(prefix)),
     });
     (names.collect(), page.truncated)
 }
@@ -205,9 +205,9 @@ fn a_common_prefix_of_the_highest_bytes_has_nothing_behind_it() {
         index.apply(&Entry::VersionPut { bucket: 1, key: key.to_vec(), record }).unwrap();
     }
     let mut query = Query { delimiter: vec![0xff, 0xff], limit: 5, ..Query::default() };
-    assert_eq!(index.list(1, &query).items.len(), 2);
+    assert_eq!(index.list(1, &query).len(), 2);
     query.after = Some(vec![0xff, 0xff]);
-    assert_eq!(index.list(1, &query).items, []);
+    assert!(index.list(1, &query).is_empty());
 }
 
 #[test]
@@ -255,11 +255,10 @@ fn all_pages(index: &Index, mut query: Query) -> (Vec<Vec<u8>>, usize) {
     let mut names = Vec::new();
     for pages in 1..1000 {
         let page = index.list(1, &query);
-        assert!(
-            query.continued || !page.items.is_empty() || !page.truncated,
-            "nobody could go on from there"
-        );
-        names.extend(page.items.iter().map(|item| item.name().to_vec()));
+        assert!(query.continued || !page.is_empty() || !page.truncated, "nobody could go on from there");
+        names.extend(page.items().map(|item| match item {
+            Item::Object(name, _) | Item::Prefix(name) => name.to_vec(),
+        }));
         if !page.truncated {
             assert_eq!(page.next, None);
             return (names, pages);

@@ -11,6 +11,12 @@ const STEPS: u64 = 2_000;
 /// Steps between two comparisons.
 const CHECK_EVERY: u64 = 1_000;
 
+/// What a page shows.
+enum Name {
+    Key(Vec<u8>),
+    Prefix(Vec<u8>),
+}
+
 /// Keys and their versions, newest first.
 #[derive(Clone, Default)]
 struct Model(BTreeMap<Vec<u8>, Vec<VersionRecord>>);
@@ -48,11 +54,11 @@ impl Model {
     }
 
     /// The names behind `after`, grouped, with what stands under each.
-    fn groups<'m>(&'m self, query: &Query) -> Vec<(Item, &'m [VersionRecord])> {
+    fn groups<'m>(&'m self, query: &Query) -> Vec<(Name, &'m [VersionRecord])> {
         let mut groups = Vec::new();
         for (key, versions) in &self.0 {
             let in_last =
-                |prefix: &[u8]| matches!(groups.last(), Some((Item::Prefix(last), _)) if last == prefix);
+                |prefix: &[u8]| matches!(groups.last(), Some((Name::Prefix(last), _)) if last == prefix);
             let prefix = query.common_prefix(key);
             let name = prefix.unwrap_or(key);
             // What begins with a marker that is a common prefix is behind the marker, but not listed again.
@@ -64,8 +70,8 @@ impl Model {
             }
             match prefix {
                 Some(prefix) if in_last(prefix) => {}
-                Some(prefix) => groups.push((Item::Prefix(prefix.to_vec()), versions.as_slice())),
-                None => groups.push((Item::Object(key.clone(), versions[0].summary()), versions.as_slice())),
+                Some(prefix) => groups.push((Name::Prefix(prefix.to_vec()), versions.as_slice())),
+                None => groups.push((Name::Key(key.clone()), versions.as_slice())),
             }
         }
         groups
@@ -75,18 +81,24 @@ impl Model {
         let current = |versions: &Vec<VersionRecord>| !versions[0].delete_marker;
         let visible =
             Self(self.0.iter().filter(|(_, v)| current(v)).map(|(k, v)| (k.clone(), v.clone())).collect());
-        let mut items: Vec<_> = visible.groups(query).into_iter().map(|(item, _)| item).collect();
-        let truncated = query.limit > 0 && items.len() > query.limit;
-        items.truncate(query.limit);
-        Page { items, truncated, next: None }
+        let groups = visible.groups(query);
+        let mut page = Page::default();
+        page.truncated = query.limit > 0 && groups.len() > query.limit;
+        for (name, versions) in groups.iter().take(query.limit) {
+            match name {
+                Name::Key(key) => page.push(key, Some(versions[0].summary())),
+                Name::Prefix(prefix) => page.push(prefix, None),
+            }
+        }
+        page
     }
 
     fn list_versions(&self, query: &Query) -> VersionPage {
         let mut items = Vec::new();
         for (item, versions) in self.groups(query) {
             match item {
-                Item::Prefix(prefix) => items.push(VersionItem::Prefix(prefix)),
-                Item::Object(key, _) => items.extend(versions.iter().enumerate().map(|(at, version)| {
+                Name::Prefix(prefix) => items.push(VersionItem::Prefix(prefix)),
+                Name::Key(key) => items.extend(versions.iter().enumerate().map(|(at, version)| {
                     VersionItem::Version { key: key.clone(), version: version.summary(), latest: at == 0 }
                 })),
             }
@@ -248,9 +260,22 @@ fn walked(index: &Index, count_max: usize) -> Vec<Entry> {
     }
 }
 
-fn loaded(entries: &[Entry]) -> Index {
+fn encoded(entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::new();
     entries.iter().for_each(|entry| entry.encode(&mut bytes));
+    bytes
+}
+
+fn walked_encoded(index: &Index, count_max: usize) -> Vec<u8> {
+    let (mut all, mut cursor, mut some) = (Vec::new(), Cursor::Start, Vec::new());
+    while index.walk_encoded(&mut cursor, count_max, &mut some) {
+        all.extend_from_slice(&some);
+    }
+    all
+}
+
+fn loaded(entries: &[Entry]) -> Index {
+    let bytes = encoded(entries);
     let (mut loader, mut from) = (Loader::default(), Decoder::new(&bytes));
     while !from.is_done() {
         loader.take(&RawEntry::read(&mut from).unwrap()).unwrap();
@@ -262,6 +287,7 @@ fn check_all(index: &Index, model: &Model, draw: &Draw) {
     check(index, model, draw);
     let entries = model.entries();
     assert!(walked(index, 7) == entries, "a walk gives another sum");
+    assert!(walked_encoded(index, 7) == encoded(&entries), "it is encoded in another way");
     let copy = loaded(&entries);
     check(&copy, model, draw);
     assert!(walked(&copy, 1_000) == entries, "what was loaded is another");

@@ -140,12 +140,8 @@ pub(super) fn delete(store: &Store, bucket: &str, key: &str, which: Selector) ->
 
 pub(super) fn keys(store: &Store, bucket: &str) -> Vec<String> {
     let page = store.list_objects(bucket, &ListQuery { limit: 10_000, ..ListQuery::default() }).unwrap();
-    assert!(!page.truncated);
-    let name = |item| match item {
-        PageItem::Object { key, .. } => key,
-        PageItem::Prefix(prefix) => prefix,
-    };
-    page.items.into_iter().map(name).collect()
+    assert!(!page.truncated());
+    page.items().map(|item| item.name().into_owned()).collect()
 }
 
 /// Bytes that differ in every block and for every seed.

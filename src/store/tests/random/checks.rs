@@ -189,14 +189,16 @@ impl Seen {
 }
 
 fn page_of<T>(page: Page<T>, seen: impl FnMut(T) -> Seen) -> Page<Seen> {
-    Page { items: page.items.into_iter().map(seen).collect(), truncated: page.truncated, next: page.next }
+    Page { items: page.items.into_iter().map(seen).collect(), truncated: page.truncated }
 }
 
 fn objects_page(store: &Store, name: &str, query: &ListQuery) -> Page<Seen> {
-    page_of(store.list_objects(name, query).unwrap(), |item| match item {
-        PageItem::Object { key, version } => Seen::Version(key, version),
-        PageItem::Prefix(prefix) => Seen::Prefix(prefix),
-    })
+    let page = store.list_objects(name, query).unwrap();
+    let seen = page.items().map(|item| match item {
+        PageItem::Object { key, version } => Seen::Version(key.into_owned(), *version),
+        PageItem::Prefix(prefix) => Seen::Prefix(prefix.into_owned()),
+    });
+    Page { items: seen.collect(), truncated: page.truncated() }
 }
 
 fn versions_page(
