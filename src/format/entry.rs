@@ -235,6 +235,15 @@ pub struct RawVersionPut<'a> {
 }
 
 impl RawVersionPut<'_> {
+    /// Appends the encoding of the entry: what [`Entry::encode`] makes of it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let place_len = varint_len(self.bucket) + varint_len(self.key.len() as u64) + self.key.len();
+        out.put_u8(VERSION_PUT);
+        out.put_varint((place_len + self.record.len()) as u64);
+        encode_place(self.bucket, self.key, out);
+        out.extend_from_slice(self.record);
+    }
+
     /// Reads the record, too.
     ///
     /// # Errors
@@ -254,6 +263,12 @@ impl<'a> RawEntry<'a> {
     /// [`DecodeError::Short`].
     pub fn read(from: &mut Decoder<'a>) -> Decoded<Self> {
         Ok(Self { kind: from.u8()?, body: from.bytes()? })
+    }
+
+    /// Appends it as it was.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u8(self.kind);
+        out.put_bytes(self.body);
     }
 
     /// Whether it is a *bucket put*.
@@ -311,6 +326,10 @@ impl<'a> RawEntry<'a> {
         body.finish()?;
         Ok(Some(entry))
     }
+}
+
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 fn encode_place(bucket: u64, key: &[u8], out: &mut Vec<u8>) {

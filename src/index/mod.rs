@@ -22,8 +22,8 @@ pub use uploads::{Upload, UploadItem, UploadPage};
 pub use version_listing::{AfterVersion, VersionItem, VersionPage};
 
 use crate::format::{
-    BucketRecord, DecodeError, Entry, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
-    VersionSummary,
+    BucketRecord, DecodeError, Entry, PartRecord, RawVersionPut, UploadId, UploadRecord, VersionId,
+    VersionRecord, VersionSummary,
 };
 use keys::{Keys, NoRank, Version};
 use uploads::Uploads;
@@ -267,33 +267,41 @@ impl Index {
     /// index they give this one.
     pub fn walk(&self, cursor: &mut Cursor, count_max: usize) -> Vec<Entry> {
         let mut entries = Vec::new();
-        while entries.is_empty() {
-            *cursor = match std::mem::replace(cursor, Cursor::Start) {
-                Cursor::Keys(id, after) => self.walk_keys(id, after.as_deref(), count_max, &mut entries),
-                Cursor::Uploads(id, after) => self.walk_uploads(id, after, count_max, &mut entries),
-                Cursor::Start => match self.enter(Bound::Unbounded, &mut entries) {
-                    Some(id) => Cursor::Keys(id, None),
-                    None => break,
-                },
-                Cursor::Behind(id) => match self.enter(Bound::Excluded(id), &mut entries) {
-                    Some(next) => Cursor::Keys(next, None),
-                    None => {
-                        *cursor = Cursor::Behind(id);
-                        break;
-                    }
-                },
-            };
-        }
+        while entries.is_empty() && self.step(cursor, count_max, &mut entries) {}
         entries
     }
 
-    fn enter(&self, from: Bound<u64>, entries: &mut Vec<Entry>) -> Option<u64> {
-        let (id, bucket) = self.buckets.range((from, Bound::Unbounded)).next()?;
-        entries.push(Entry::BucketPut(BucketRecord::clone(&bucket.record)));
-        Some(*id)
+    /// As [`Index::walk`], but writes the entries to `out` as they are encoded, in place of what is there: what a checkpoint
+    /// takes is not built to be encoded again. Whether there were any.
+    pub fn walk_encoded(&self, cursor: &mut Cursor, count_max: usize, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let mut encoding = Encoding { out, record: Vec::new(), scratch: Vec::new() };
+        while encoding.out.is_empty() && self.step(cursor, count_max, &mut encoding) {}
+        !encoding.out.is_empty()
     }
 
-    fn walk_keys(&self, id: u64, after: Option<&[u8]>, keys_max: usize, entries: &mut Vec<Entry>) -> Cursor {
+    /// Goes on by a bucket, or by some keys or uploads of one; `false` at the end.
+    fn step(&self, cursor: &mut Cursor, count_max: usize, out: &mut impl Sink) -> bool {
+        let next = match cursor {
+            Cursor::Keys(id, after) => Some(self.walk_keys(*id, after.as_deref(), count_max, out)),
+            Cursor::Uploads(id, after) => Some(self.walk_uploads(*id, after.take(), count_max, out)),
+            Cursor::Start => self.enter(Bound::Unbounded, out),
+            Cursor::Behind(id) => self.enter(Bound::Excluded(*id), out),
+        };
+        match next {
+            Some(next) => *cursor = next,
+            None => return false,
+        }
+        true
+    }
+
+    fn enter(&self, from: Bound<u64>, out: &mut impl Sink) -> Option<Cursor> {
+        let (id, bucket) = self.buckets.range((from, Bound::Unbounded)).next()?;
+        out.put(Entry::BucketPut(BucketRecord::clone(&bucket.record)));
+        Some(Cursor::Keys(*id, None))
+    }
+
+    fn walk_keys(&self, id: u64, after: Option<&[u8]>, keys_max: usize, out: &mut impl Sink) -> Cursor {
         let Some(bucket) = self.buckets.get(&id) else {
             return Cursor::Behind(id);
         };
@@ -304,19 +312,17 @@ impl Index {
         }
         let mut taken = Taken::default();
         while scan.next() {
-            if taken.key.as_deref() != Some(scan.key()) {
+            if taken.keys == 0 || taken.key != scan.key() {
                 if taken.keys == keys_max {
                     break;
                 }
-                taken.begin(scan.key(), id, entries);
+                taken.flush(id, out);
+                taken.begin(scan.key());
             }
             taken.versions.push(scan.version());
         }
-        taken.flush(id, entries);
-        match taken.key {
-            Some(key) => Cursor::Keys(id, Some(key)),
-            None => Cursor::Uploads(id, None),
-        }
+        taken.flush(id, out);
+        if taken.keys > 0 { Cursor::Keys(id, Some(taken.key)) } else { Cursor::Uploads(id, None) }
     }
 
     fn walk_uploads(
@@ -324,7 +330,7 @@ impl Index {
         id: u64,
         after: Option<(Vec<u8>, UploadId)>,
         uploads_max: usize,
-        entries: &mut Vec<Entry>,
+        out: &mut impl Sink,
     ) -> Cursor {
         let Some(bucket) = self.buckets.get(&id) else {
             return Cursor::Behind(id);
@@ -332,9 +338,10 @@ impl Index {
         let mut last = None;
         for (key, Upload { record, parts }) in bucket.uploads.behind(after).take(uploads_max) {
             let (upload, key) = (record.id, key.to_vec());
-            entries.push(Entry::UploadPut { bucket: id, key: key.clone(), record });
-            let put = |record| Entry::PartPut { bucket: id, key: key.clone(), upload, record };
-            entries.extend(parts.into_iter().map(put));
+            out.put(Entry::UploadPut { bucket: id, key: key.clone(), record });
+            for record in parts {
+                out.put(Entry::PartPut { bucket: id, key: key.clone(), upload, record });
+            }
             last = Some((key, upload));
         }
         if last.is_some() { Cursor::Uploads(id, last) } else { Cursor::Behind(id) }
@@ -426,26 +433,61 @@ impl Index {
     }
 }
 
+/// What takes the entries of a walk.
+trait Sink {
+    fn put(&mut self, entry: Entry);
+
+    fn put_version(&mut self, bucket: u64, key: &[u8], version: Version<'_>);
+}
+
+impl Sink for Vec<Entry> {
+    fn put(&mut self, entry: Entry) {
+        self.push(entry);
+    }
+
+    fn put_version(&mut self, bucket: u64, key: &[u8], version: Version<'_>) {
+        self.push(Entry::VersionPut { bucket, key: key.to_vec(), record: version.record() });
+    }
+}
+
+/// Encodes the entries of a walk; those of versions without building their records.
+struct Encoding<'o> {
+    out: &'o mut Vec<u8>,
+    record: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Sink for Encoding<'_> {
+    fn put(&mut self, entry: Entry) {
+        entry.encode(self.out);
+    }
+
+    fn put_version(&mut self, bucket: u64, key: &[u8], version: Version<'_>) {
+        self.record.clear();
+        version.encode_for_disk(&mut self.scratch, &mut self.record);
+        RawVersionPut { bucket, key, record: &self.record }.encode(self.out);
+    }
+}
+
 /// What a walk takes: the versions of a key come newest first, and are given oldest first.
 #[derive(Default)]
 struct Taken<'k> {
     keys: usize,
-    key: Option<Vec<u8>>,
+    key: Vec<u8>,
     versions: Vec<Version<'k>>,
 }
 
 impl Taken<'_> {
-    fn begin(&mut self, key: &[u8], bucket: u64, entries: &mut Vec<Entry>) {
-        self.flush(bucket, entries);
+    fn begin(&mut self, key: &[u8]) {
         self.keys += 1;
-        self.key = Some(key.to_vec());
+        self.key.clear();
+        self.key.extend_from_slice(key);
     }
 
-    fn flush(&mut self, bucket: u64, entries: &mut Vec<Entry>) {
-        let Some(key) = &self.key else { return };
-        let put =
-            |version: Version<'_>| Entry::VersionPut { bucket, key: key.clone(), record: version.record() };
-        entries.extend(self.versions.drain(..).rev().map(put));
+    fn flush(&mut self, bucket: u64, out: &mut impl Sink) {
+        for version in self.versions.drain(..).rev() {
+            out.put_version(bucket, &self.key, version);
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use crossbeam_channel::{Sender, bounded};
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
 use crate::format::{
-    CheckpointEnd, DecodeError, Entry, FileHeader, FileKind, GroupHeader, GroupKind, RawEntry, StoreId,
-    checkpoint_path,
+    CheckpointEnd, DecodeError, Decoder, Entry, FileHeader, FileKind, GroupHeader, GroupKind, RawEntry,
+    StoreId, checkpoint_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::files::newer;
@@ -114,6 +114,27 @@ impl<'a> CheckpointWriter<'a> {
         entry.encode(&mut self.body);
         self.entry_count += 1;
         if self.body.len() >= GROUP_TARGET_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Adds entries that have been encoded one behind the other.
+    ///
+    /// # Errors
+    /// Of the disk.
+    ///
+    /// # Panics
+    /// When they are none.
+    pub fn put_encoded(&mut self, entries: &[u8]) -> Result<(), LogError> {
+        let mut from = Decoder::new(entries);
+        while !from.is_done() {
+            let entry = RawEntry::read(&mut from).expect("encoded entries can be read");
+            self.counts.add_raw(&entry);
+            entry.encode(&mut self.body);
+            self.entry_count += 1;
+            if self.body.len() >= GROUP_TARGET_BYTES {
+                self.flush()?;
+            }
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), LogError> {

@@ -68,14 +68,11 @@ pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
 
 /// Puts in the whole index, a few keys at a time. Commits go on: what they publish does not show in it.
 fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError> {
-    let mut cursor = Cursor::Start;
-    loop {
-        let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
-        if entries.is_empty() {
-            return Ok(());
-        }
-        entries.iter().try_for_each(|entry| writer.put(entry))?;
+    let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
+    while index.walk_encoded(&mut cursor, KEYS_AT_ONCE, &mut entries) {
+        writer.put_encoded(&entries)?;
     }
+    Ok(())
 }
 
 /// The sequences that checkpoints cover, ascending, but for those that the start found damaged.

@@ -160,12 +160,18 @@ impl Version<'_> {
         record::is_delete_marker(self.value)
     }
 
+    #[inline]
     pub(super) fn summary(&self) -> VersionSummary {
         record::summary(self.value, self.rank)
     }
 
     pub(super) fn record(&self) -> VersionRecord {
         record::decode(self.value, self.rank, self.words)
+    }
+
+    /// Appends the record as it stands on disk. `scratch` is room that may be used.
+    pub(super) fn encode_for_disk(&self, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
+        record::encode_for_disk(self.value, self.rank, self.words, scratch, out);
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Decoder, ETag, Encode, ExtentRef,
-    PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Decoder, ETag, Encode, EncodedPairs,
+    ExtentRef, PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
 };
 use crate::index::keys::vocabulary::Vocabulary;
 use crate::index::trusted;
@@ -37,6 +37,7 @@ pub(super) struct Head {
 }
 
 impl Head {
+    #[inline]
     fn read(from: &mut Decoder<'_>, rank: u64) -> Decoded<Self> {
         let flags = from.varint()?;
         let id = if flags & OTHER_ID != 0 { from.u64()? } else { rank };
@@ -77,6 +78,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// What is wrong with the bytes.
+    #[inline]
     pub(in crate::index) fn read(on_disk: &'a [u8]) -> Decoded<Self> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
             return Ok(Self { summary: plain.summary, form: Form::Plain(plain) });
@@ -199,6 +201,7 @@ fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
 }
 
 /// What listings need of a version.
+#[inline(always)]
 pub(super) fn summary(value: &[u8], rank: u64) -> VersionSummary {
     let mut from = Decoder::new(value);
     trusted(Head::read(&mut from, rank).and_then(|head| decode_summary(head, &mut from)))
@@ -209,6 +212,75 @@ pub(super) fn decode(value: &[u8], rank: u64, words: &Vocabulary) -> VersionReco
     trusted(decode_record(&mut Decoder::new(value), rank, words))
 }
 
+/// Appends the record as it stands on disk. `scratch` is room that may be used.
+pub(super) fn encode_for_disk(
+    value: &[u8],
+    rank: u64,
+    words: &Vocabulary,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    let mut from = Decoder::new(value);
+    let head = trusted(Head::read(&mut from, rank));
+    if head.flags & AS_ON_DISK != 0 {
+        out.extend_from_slice(from.rest());
+    } else {
+        trusted(read_plain(head, &mut from, words, scratch)).encode(out);
+    }
+}
+
+/// The version, with what is written otherwise on disk put together in `scratch`.
+fn read_plain<'a, 's>(
+    head: Head,
+    from: &mut Decoder<'a>,
+    words: &'a Vocabulary,
+    scratch: &'s mut Vec<u8>,
+) -> Decoded<PlainVersion<'s>> {
+    scratch.clear();
+    let summary = decode_summary(head, from)?;
+    let extent = if head.flags & EXTENT != 0 { Some(decode_extent(from, summary.size)?) } else { None };
+    let mut pairs = 0;
+    if head.flags & ATTRIBUTES != 0 {
+        pairs = from.varint()? as usize;
+        (0..pairs).try_for_each(|_| {
+            scratch.extend_from_slice(read_pair(from, words)?);
+            Ok(())
+        })?;
+    }
+    let pairs_len = scratch.len();
+    if head.flags & CHECKSUM != 0 {
+        checksum_for_disk(from, scratch)?;
+    }
+    let (attributes, checksum) = scratch.split_at(pairs_len);
+    let checksum = (head.flags & CHECKSUM != 0).then_some(checksum);
+    Ok(PlainVersion { summary, extent, attributes: EncodedPairs::of(pairs, attributes), checksum })
+}
+
+/// The encoding of the next attribute.
+fn read_pair<'a>(from: &mut Decoder<'a>, words: &'a Vocabulary) -> Decoded<&'a [u8]> {
+    match from.u8()? {
+        0 => {
+            let start = from.rest();
+            from.bytes()?;
+            from.bytes()?;
+            Ok(&start[..start.len() - from.rest().len()])
+        }
+        code => Ok(words.word(code)),
+    }
+}
+
+/// The reverse of [`encode_checksum`].
+fn checksum_for_disk(from: &mut Decoder<'_>, out: &mut Vec<u8>) -> Decoded<()> {
+    let first = from.u8()?;
+    out.put_u8(first & !USUAL);
+    if first & USUAL != 0 {
+        out.extend_from_slice(&[0, 0, usual_len(ChecksumAlgorithm::from_number(first & !USUAL)?) as u8]);
+    }
+    out.extend_from_slice(from.rest());
+    Ok(())
+}
+
+#[inline(always)]
 fn decode_summary(head: Head, from: &mut Decoder<'_>) -> Decoded<VersionSummary> {
     if head.flags & AS_ON_DISK != 0 {
         return VersionSummary::decode(from.rest());
@@ -272,12 +344,8 @@ fn decode_extent(from: &mut Decoder<'_>, size: u64) -> Decoded<ExtentRef> {
 fn decode_attributes<'a>(from: &mut Decoder<'a>, words: &'a Vocabulary) -> Decoded<Attributes> {
     let mut attributes = Attributes::new();
     for _ in 0..from.varint()? {
-        let code = from.u8()?;
-        let mut word = Decoder::new(if code == 0 { from.rest() } else { words.word(code) });
-        attributes.push(word.string()?, word.string()?);
-        if code == 0 {
-            *from = word;
-        }
+        let mut pair = Decoder::new(read_pair(from, words)?);
+        attributes.push(pair.string()?, pair.string()?);
     }
     Ok(attributes)
 }
