@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs every fuzzer, or those named, each for so many seconds: tests/fuzz/run.sh [--seconds N] [TARGET...]
+# With --build in place of all that it only builds them.
 # What it finds lies in target/fuzz/findings/TARGET; what it learns stays in target/fuzz/corpus/TARGET for the next run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -18,6 +19,9 @@ command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
 # The server has no unsafe code for a sanitizer to watch over: without one the fuzzers need no other toolchain and are faster.
 export CARGO_TARGET_DIR=$PWD/target/fuzz
 cargo fuzz build --fuzz-dir tests/fuzz --sanitizer none
+if [ "${1:-}" = --build ]; then
+    exit
+fi
 for target in "${targets[@]}"; do
     corpus=target/fuzz/corpus/$target
     findings=target/fuzz/findings/$target
