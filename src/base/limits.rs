@@ -97,7 +97,7 @@ pub const CHUNK_LINE_MAX_BYTES: usize = KIB as usize;
 pub const CHUNK_EXTRA_MAX_BYTES: usize = 16 * KIB as usize;
 /// Threads that handle requests. Each holds a buffer of [`HEAD_MAX_BYTES`] and, once it has sent a large body, one of
 /// [`RESPONSE_BUFFER_BYTES`].
-pub const WORKERS_DEFAULT: usize = 32;
+pub const WORKERS_DEFAULT: usize = 96;
 /// The most that an operator may allow.
 pub const WORKERS_CEILING: usize = 1024;
 /// Complete heads that wait for a worker; one more is answered with 503 at once.

@@ -73,7 +73,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", env = "SILTSTONE_TLS_KEY", global = true)]
     tls_key: Option<PathBuf>,
 
-    /// Threads that answer requests [default: 32, or fewer by --memory-max]
+    /// Threads that answer requests [default: 96, or fewer by --memory-max]
     #[arg(long, value_name = "N", env = "SILTSTONE_WORKERS", global = true)]
     workers: Option<NonZeroUsize>,
 
