@@ -13,8 +13,11 @@ use std::thread;
 
 /// More arenas than processors serve nobody, and so many serve any small host.
 const ARENAS_MAX: usize = 8;
-/// What glibc begins with for both of the sizes that it would move (mallopt(3), "M_MMAP_THRESHOLD", "M_TRIM_THRESHOLD").
-const THRESHOLD_BYTES: u32 = 128 * 1024;
+/// What is smaller comes from an arena, where it finds its pages again: documents and the buffers of bodies among it
+/// (mallopt(3), "M_MMAP_THRESHOLD").
+const MAPPED_MIN_BYTES: u32 = 1024 * 1024;
+/// More than that at the end of an arena goes back to the system (mallopt(3), "M_TRIM_THRESHOLD").
+const KEPT_MAX_BYTES: u32 = 4 * 1024 * 1024;
 
 /// Begins the process anew, with the same arguments and the same number, unless the settings are there already; those of an
 /// operator stay. `is_set` knows the environment. Returns where there is nothing to be done, or it cannot be done, which is
@@ -33,10 +36,9 @@ pub(crate) fn settle(mut arguments: impl Iterator<Item = OsString>, is_set: impl
 
 fn settings() -> [(&'static str, String); 3] {
     let arenas = thread::available_parallelism().map_or(1, usize::from).min(ARENAS_MAX);
-    let threshold = THRESHOLD_BYTES.to_string();
     [
         ("MALLOC_ARENA_MAX", arenas.to_string()),
-        ("MALLOC_MMAP_THRESHOLD_", threshold.clone()),
-        ("MALLOC_TRIM_THRESHOLD_", threshold),
+        ("MALLOC_MMAP_THRESHOLD_", MAPPED_MIN_BYTES.to_string()),
+        ("MALLOC_TRIM_THRESHOLD_", KEPT_MAX_BYTES.to_string()),
     ]
 }
