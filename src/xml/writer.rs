@@ -8,11 +8,14 @@ use xmlwriter::{Indent, Options, XmlWriter};
 /// What every document begins with.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A document in the making. The root is the crate's; what is in it goes straight into a text, since a listing has thousands
-/// of elements and each would pass the crate's formatter.
+/// A document in the making. The tags of the root are the crate's; what is in it goes straight into the text, since a listing
+/// has thousands of elements and each would pass the crate's formatter.
 pub struct Writer {
-    root: XmlWriter,
-    content: String,
+    text: String,
+    /// Where the content of the root begins.
+    start: usize,
+    /// The end tag of the root.
+    end: String,
 }
 
 impl Writer {
@@ -23,24 +26,29 @@ impl Writer {
 
     /// The same with room for `capacity` bytes.
     pub fn with_capacity(root: &str, namespace: Option<&str>, capacity: usize) -> Self {
-        let options = Options { indent: Indent::None, ..Options::default() };
-        let mut inner = XmlWriter::new(options);
+        let mut inner = XmlWriter::new(Options { indent: Indent::None, ..Options::default() });
         inner.start_element(root);
         if let Some(uri) = namespace {
             inner.write_attribute("xmlns", &*escape(uri));
         }
-        Self { root: inner, content: String::with_capacity(capacity) }
+        // With any text in it, an element has an end of its own.
+        inner.write_text("");
+        let mut tags = inner.end_document();
+        let end = tags.split_off(tags.rfind("</").unwrap_or(tags.len()));
+        let mut text = String::with_capacity(capacity);
+        text.extend([DECLARATION, &tags]);
+        Self { start: text.len(), text, end }
     }
 
     /// Writes an element whose content `fill` writes.
     pub fn element(&mut self, name: &str, fill: impl FnOnce(&mut Self)) {
         self.tag("<", name);
-        let start = self.content.len();
+        let start = self.text.len();
         fill(self);
-        if self.content.len() > start {
+        if self.text.len() > start {
             self.tag("</", name);
         } else {
-            self.content.insert(start - 1, '/');
+            self.text.insert(start - 1, '/');
         }
     }
 
@@ -52,33 +60,28 @@ impl Writer {
     /// Writes an element that holds a number or whatever else needs no escaping.
     pub fn number(&mut self, name: &str, value: impl Display) {
         self.element(name, |element| {
-            write!(element.content, "{value}").expect("a String takes whatever is written");
+            write!(element.text, "{value}").expect("a String takes whatever is written");
         });
     }
 
     /// Writes text into the element that is open.
     pub fn text(&mut self, text: &str) {
-        self.content.push_str(&escape(text));
+        self.text.push_str(&escape(text));
     }
 
     /// Closes the root and hands out the document.
     pub fn finish(mut self) -> Vec<u8> {
-        if !self.content.is_empty() {
-            // With any text in it, the root has an end of its own.
-            self.root.write_text("");
+        if self.text.len() > self.start {
+            self.text.push_str(&self.end);
+        } else {
+            self.text.insert(self.start - 1, '/');
         }
-        let root = self.root.end_document();
-        let (start, end) = root.split_at(root.rfind("</").unwrap_or(root.len()));
-        // Where there is room for it, a long document is moved and not copied.
-        let mut document = self.content;
-        document.insert_str(0, &[DECLARATION, start].concat());
-        document.push_str(end);
-        document.into_bytes()
+        self.text.into_bytes()
     }
 
     fn tag(&mut self, before: &str, name: &str) {
         for part in [before, name, ">"] {
-            self.content.push_str(part);
+            self.text.push_str(part);
         }
     }
 }
