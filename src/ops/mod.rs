@@ -125,7 +125,6 @@ impl Context {
 
     /// Begins a document that is answered.
     fn document(&self, root: &str) -> Writer {
-        let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
-        Writer::new(root, namespace)
+        self.long_document(root, &Reservation::default())
     }
 }
