@@ -37,7 +37,10 @@ enum Action {
         offset: u64,
         len: u64,
     },
-    Trim(usize),
+    Truncate {
+        at: usize,
+        len: u64,
+    },
     /// Of whole pages.
     Punch {
         at: usize,
@@ -116,7 +119,7 @@ impl Draw {
             21 => Action::SyncDir(self.dir()),
             22 => Action::Lock(self.path()),
             23 => Action::Link(self.path(), self.path()),
-            24 => Action::Trim(self.at()),
+            24 => Action::Truncate { at: self.at(), len: self.offset() },
             25 => Action::Punch { at: self.at(), page: self.below(3) },
             _ => Action::Unlock(self.at()),
         }
@@ -184,7 +187,7 @@ impl<'a> Side<'a> {
         match action {
             Action::Write { at, offset, bytes } => file(at)?.write_all_at(bytes, *offset).map(said),
             Action::Reserve { at, offset, len } => file(at)?.reserve(*offset, *len).map(said),
-            Action::Trim(at) => file(at)?.trim().map(said),
+            Action::Truncate { at, len } => file(at)?.truncate(*len).map(said),
             Action::Punch { at, page } => file(at)?.punch(page * 4096, 4096).map(said),
             Action::Len(at) => file(at)?.len().map(said),
             Action::SyncData(at) => file(at)?.sync_data().map(said),

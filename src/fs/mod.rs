@@ -152,8 +152,9 @@ pub trait File: Send + Sync {
     /// `StorageFull` when there is no room. Where the file system knows no such thing, nothing happens.
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Gives back the room that was set aside behind the end. Neither the length nor any byte changes.
-    fn trim(&self) -> io::Result<()>;
+    /// Ends the file behind its first `len` bytes, or where it ends now, if that is earlier; the room that was set aside
+    /// behind goes back. Durable after [`File::sync_data`]; before it the file may still have its old length.
+    fn truncate(&self, len: u64) -> io::Result<()>;
 
     /// Gives back the room of `len` bytes from `offset` on, which lie inside the file: they read as zeros from now on, by
     /// whatever name the file is opened. Durable after [`File::sync_data`]; before it any of the pages may still hold

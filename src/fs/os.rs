@@ -182,8 +182,9 @@ impl File for OsFile {
     }
 
     /// Setting the length that it has is how Linux is told to take back blocks behind the end.
-    fn trim(&self) -> io::Result<()> {
-        self.len().and_then(|len| self.file.set_len(len).map_err(|e| naming(&self.path, &e)))
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let len = len.min(self.len()?);
+        self.file.set_len(len).map_err(|e| naming(&self.path, &e))
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -48,6 +48,7 @@ for_both! {
     a_lock_makes_its_file_and_leaves_one_alone
     a_reservation_changes_neither_length_nor_bytes
     room_behind_the_end_is_given_back
+    what_was_cut_off_does_not_come_back
     a_hole_reads_as_zeros_and_takes_no_room
     syncs_succeed_on_everything
     forgetting_what_is_cached_changes_nothing
@@ -294,12 +295,25 @@ fn room_behind_the_end_is_given_back(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 5000]);
     file.reserve(0, 1 << 20).unwrap();
     let before = file.usage().unwrap();
-    file.trim().unwrap();
+    file.truncate(u64::MAX).unwrap();
     file.sync_data().unwrap();
     let after = file.usage().unwrap();
     assert!(after.allocated_bytes < before.allocated_bytes && before.allocated_bytes >= 1 << 20);
     assert_eq!((read(&*file), after.links), (vec![7; 5000], 1));
-    assert!(fs.open_read("a").unwrap().trim().is_err());
+    assert!(fs.open_read("a").unwrap().truncate(u64::MAX).is_err());
+}
+
+fn what_was_cut_off_does_not_come_back(fs: &dyn Fs) {
+    let file = write(fs, "a", &[7; 100_000]);
+    file.sync_data().unwrap();
+    file.truncate(5000).unwrap();
+    file.sync_data().unwrap();
+    assert!(read(&*file) == [7; 5000] && file.usage().unwrap().allocated_bytes <= 8192);
+    file.write_all_at(b"x", 20_000).unwrap();
+    let mut expected = vec![7; 20_001];
+    expected[5000..20_000].fill(0);
+    expected[20_000] = b'x';
+    assert!(read(&*file) == expected);
 }
 
 fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {

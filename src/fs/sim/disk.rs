@@ -245,10 +245,10 @@ impl Disk {
         self.answer(())
     }
 
-    pub(super) fn trim(&mut self, id: FileId, path: &str) -> io::Result<()> {
-        self.begin(OpKind::Trim, path, 0, 0)?;
+    pub(super) fn truncate(&mut self, id: FileId, path: &str, len: u64) -> io::Result<()> {
+        self.begin(OpKind::Truncate, path, len, 0)?;
         let at = self.tick();
-        self.image(id).trim(at);
+        self.image(id).truncate(len, at);
         self.answer(())
     }
 

@@ -102,9 +102,14 @@ impl FileImage {
         }
     }
 
-    /// Gives back the room behind the end.
-    pub(super) fn trim(&mut self, at: u64) {
-        let end = self.len();
+    /// Ends the file at `end` or before, and gives back the room behind.
+    pub(super) fn truncate(&mut self, end: u64, at: u64) {
+        let (old, end) = (self.len(), end.min(self.len()));
+        self.zero(end, old, at);
+        self.holes.retain(|page| *page < end / PAGE_BYTES);
+        if end < old {
+            self.len.write(at, end);
+        }
         if self.room() > end {
             self.room.write(at, end);
         }
@@ -113,17 +118,18 @@ impl FileImage {
     /// Gives back the room of whole pages inside, which read as zeros.
     pub(super) fn punch(&mut self, offset: u64, len: u64, at: u64) {
         let end = (offset + len).min(self.len()).max(offset);
-        let sectors: Vec<u64> = self
-            .sectors
-            .range(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES))
-            .map(|(number, _)| *number)
-            .collect();
+        self.zero(offset, end, at);
+        self.holes.extend(offset.div_ceil(PAGE_BYTES)..end / PAGE_BYTES);
+    }
+
+    fn zero(&mut self, offset: u64, end: u64, at: u64) {
+        let sectors = self.sectors.range(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
+        let sectors: Vec<u64> = sectors.map(|(number, _)| *number).collect();
         for number in sectors {
             let start = number * SECTOR_BYTES;
             let (from, to) = (start.max(offset), (start + SECTOR_BYTES).min(end));
             self.write_sector(number, (from - start) as usize, &vec![0; (to - from) as usize], at);
         }
-        self.holes.extend(offset.div_ceil(PAGE_BYTES)..end / PAGE_BYTES);
     }
 
     /// A sync of what was written up to `mark` succeeded.

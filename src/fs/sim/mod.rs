@@ -342,9 +342,9 @@ impl File for SimFile {
         })
     }
 
-    fn trim(&self) -> io::Result<()> {
+    fn truncate(&self, len: u64) -> io::Result<()> {
         self.with(|disk| match self.writable {
-            true => disk.trim(self.id, &self.path),
+            true => disk.truncate(self.id, &self.path, len),
             // As ftruncate(2) has it.
             false => Err(io::Error::new(io::ErrorKind::InvalidInput, "opened for reading alone")),
         })

@@ -27,8 +27,8 @@ pub enum OpKind {
     Write,
     /// Room was set aside.
     Reserve,
-    /// Room behind the end was given back.
-    Trim,
+    /// The end was moved forward, or room behind it given back.
+    Truncate,
     /// Room inside was given back.
     Punch,
     /// A file was synced.

@@ -186,7 +186,7 @@ impl Segments {
     fn seal(&self, segment: &Segment, end: u64) -> Result<(), LogError> {
         let footer = Footer { segment: segment.id, offset: end };
         segment.file.write_all_at(&footer.encode(&self.store), end)?;
-        segment.file.trim()?;
+        segment.file.truncate(u64::MAX)?;
         Ok(segment.file.sync_data()?)
     }
 
