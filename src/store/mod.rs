@@ -1,8 +1,8 @@
 //! Floor 3: the engine. It keeps objects and knows nothing of HTTP: recovery, commit, put, get, delete, list,
 //! checkpoint and health.
 //!
-//! One thread, the committer, makes all changes. Readers look at the index that it publishes, and see nothing that is
-//! not durable.
+//! Changes are made in one place, the committer, one group after another. Readers look at the index that it publishes,
+//! and see nothing that is not durable.
 
 pub mod backup;
 mod checkpointer;

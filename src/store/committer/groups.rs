@@ -1,18 +1,18 @@
-//! The one thread that makes changes. It takes what has queued up, without waiting for more, and commits it as one group
-//! (data-format.md, section 5, "What a commit writes, and why in this order").
+//! One group: what is committed together (data-format.md, section 5, "What a commit writes, and why in this order").
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+use super::join;
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, PACK_MAX_BYTES};
 use crate::format::{Entry, Pack};
 use crate::fs::File;
 use crate::index::Index;
-use crate::log::{Journal, Lane, LogError, Place};
-use crate::store::mutation::{Mutation, Reply};
+use crate::log::{Journal, Lane, LogError, Place, Written};
+use crate::store::mutation::Mutation;
 use crate::store::plan::{Answer, Plan, Planner};
 use crate::store::shared::{Published, Shared};
 use crate::store::{StoreError, Trouble, checkpointer};
@@ -20,93 +20,6 @@ use crate::store::{StoreError, Trouble, checkpointer};
 /// A group is closed before its entries could become longer than this; a single mutation may still be, up to what a group
 /// can hold.
 const GROUP_BODY_TARGET_BYTES: usize = GROUP_BODY_MAX_BYTES as usize / 4;
-/// Mutations that wait; each belongs to a thread that waits for its answer, so that this bounds nothing in practice.
-const QUEUE_LEN: usize = 4 * GROUP_MUTATIONS_MAX;
-
-enum Command {
-    Commit(Mutation),
-    /// Write an empty group, also where the last one was one.
-    Mark(Reply<()>),
-    Close,
-}
-
-/// The handle of the thread.
-pub(super) struct Committer {
-    queue: Sender<Command>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Committer {
-    /// Starts the thread. Without a journal, because the log is damaged, it refuses everything.
-    pub(super) fn start(shared: Arc<Shared>, journal: Option<Journal>) -> io::Result<Self> {
-        let (queue, commands) = bounded(QUEUE_LEN);
-        let run = move || match journal {
-            Some(journal) => Run::new(shared, journal, commands).run(),
-            None => refuse_all(&shared, &commands),
-        };
-        let thread = thread::Builder::new().name("committer".into()).spawn(run)?;
-        Ok(Self { queue, thread: Mutex::new(Some(thread)) })
-    }
-
-    /// Has a mutation made and waits until it is durable.
-    pub(super) fn submit<T>(&self, mutation: impl FnOnce(Reply<T>) -> Mutation) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.queue.send(Command::Commit(mutation(reply))).map_err(|_| StoreError::Closed)?;
-        answer.recv().map_err(|_| StoreError::Closed)?
-    }
-
-    /// Has a group written that changes nothing, and waits until it is durable.
-    pub(super) fn mark(&self) -> Result<(), StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.queue.send(Command::Mark(reply)).map_err(|_| StoreError::Closed)?;
-        answer.recv().map_err(|_| StoreError::Closed)?
-    }
-
-    /// How many mutations wait for the group that is being written.
-    #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Has everything submitted so far finished, a checkpoint written, and the thread ended.
-    pub(super) fn close(&self) {
-        let thread = self.thread.lock().expect("nobody panics while holding it").take();
-        if let Some(thread) = thread {
-            // Where the thread is gone there is nobody to tell.
-            let _ = self.queue.send(Command::Close);
-            join(thread);
-        }
-    }
-}
-
-impl Drop for Committer {
-    fn drop(&mut self) {
-        // The thread ends when its queue has no sender.
-        let (closed, _) = bounded(0);
-        self.queue = closed;
-        if let Some(thread) = self.thread.lock().expect("nobody panics while holding it").take() {
-            join(thread);
-        }
-    }
-}
-
-fn join(thread: JoinHandle<()>) {
-    if thread.join().is_err() {
-        log::error!("the committer ended by a panic");
-    }
-}
-
-fn refuse_all(shared: &Shared, commands: &Receiver<Command>) {
-    let error = || shared.check_writable().err().unwrap_or(StoreError::Closed);
-    while let Ok(command) = commands.recv() {
-        match command {
-            Command::Commit(mutation) => mutation.fail(error()),
-            // Whoever asked may have gone away: then nobody is told.
-            Command::Mark(reply) => drop(reply.send(Err(error()))),
-            Command::Close => return,
-        }
-    }
-}
 
 /// A thread that syncs segments while the committer syncs the log.
 struct Syncer {
@@ -132,26 +45,39 @@ impl Syncer {
         Self { files, results }
     }
 
-    /// Syncs both at the same time.
-    fn sync_both(&self, segment: Arc<dyn File>, log: &dyn File) -> io::Result<()> {
+    /// Begins to sync a file; the one before has been waited for.
+    fn begin(&self, segment: Arc<dyn File>) {
         self.files.send(segment).expect("the thread lives as long as its sender");
-        let log_synced = log.sync_data();
-        let segment_synced = self.results.recv().expect("the thread answers each file");
-        log_synced.and(segment_synced)
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        self.results.recv().expect("the thread answers each file")
     }
 }
 
 /// Mutations for one group.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     mutations: Vec<Mutation>,
     entry_bytes: usize,
     packed_bytes: usize,
 }
 
 impl Batch {
+    /// The first of a group.
+    pub(super) fn of(mutation: Mutation) -> Self {
+        let mut batch = Self::default();
+        let refused = batch.add(mutation);
+        debug_assert!(refused.is_none(), "the first one always fits");
+        batch
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.mutations.len()
+    }
+
     /// Adds a mutation, or gives it back where it must go into the next group.
-    fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
+    pub(super) fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
         // What these decide on is the index alone, not what others in their group have changed.
         let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..) | Mutation::Move(..));
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
@@ -170,10 +96,10 @@ impl Batch {
     }
 }
 
-struct Run {
+/// Writes groups, one at a time.
+pub(super) struct Groups {
     shared: Arc<Shared>,
     journal: Journal,
-    commands: Receiver<Command>,
     syncer: Syncer,
     /// Whether the last group is below the watermark of a later one, or changed nothing.
     marked: bool,
@@ -183,61 +109,26 @@ struct Run {
     checkpointer: JoinHandle<()>,
 }
 
-impl Run {
-    fn new(shared: Arc<Shared>, journal: Journal, commands: Receiver<Command>) -> Self {
+impl Groups {
+    pub(super) fn new(shared: Arc<Shared>, journal: Journal) -> Self {
         let (checkpoints, requests) = unbounded();
         let checkpointer = checkpointer::start(shared.clone(), requests);
         let syncer = Syncer::start();
-        Self { shared, journal, commands, syncer, marked: true, log_bytes: 0, checkpoints, checkpointer }
+        Self { shared, journal, syncer, marked: true, log_bytes: 0, checkpoints, checkpointer }
     }
 
-    fn run(mut self) {
-        let mut carried = None;
-        let closed = loop {
-            let Some(first) = carried.take().or_else(|| self.wait()) else {
-                break false;
-            };
-            match first {
-                Command::Close => break true,
-                Command::Mark(reply) => drop(reply.send(self.mark())),
-                Command::Commit(first) => {
-                    let (batch, next) = self.collect(first);
-                    carried = next;
-                    self.commit(batch);
-                }
-            }
-        };
-        self.stop(closed);
+    /// Whether a mark would say nothing new.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked
     }
 
-    /// The next command; `None` when nobody can send any more.
-    fn wait(&mut self) -> Option<Command> {
-        while let Some(after) = self.shared.options.mark_after.filter(|_| !self.marked) {
-            match self.commands.recv_timeout(after) {
-                Ok(command) => return Some(command),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                // A full disk will have room another time; all else has been reported and latched.
-                Err(RecvTimeoutError::Timeout) => drop(self.mark()),
-            }
-        }
-        self.commands.recv().ok()
+    /// The sequence that the next group gets.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.journal.next_sequence()
     }
 
-    /// Takes what is there.
-    fn collect(&self, first: Mutation) -> (Batch, Option<Command>) {
-        let mut batch = Batch::default();
-        let mut next = batch.add(first).map(Command::Commit);
-        while next.is_none() {
-            next = match self.commands.try_recv() {
-                Ok(Command::Commit(mutation)) => batch.add(mutation).map(Command::Commit),
-                Ok(other) => Some(other),
-                Err(_) => break,
-            };
-        }
-        (batch, next)
-    }
-
-    fn commit(&mut self, batch: Batch) {
+    /// Makes the changes of a batch durable and visible, and answers those who wait for it.
+    pub(super) fn commit(&mut self, batch: Batch) {
         if let Err(error) = self.shared.check_writable() {
             batch.mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
             return;
@@ -293,23 +184,27 @@ impl Run {
 
     /// Makes a plan durable and then visible.
     fn write(&mut self, mut plan: Plan, place: Option<&Place>) -> Result<(), StoreError> {
-        let written = self.write_pack(&mut plan, place).and_then(|pack| {
-            let mut body = Vec::with_capacity(128 * plan.entries.len());
-            plan.entries.iter().for_each(|entry| entry.encode(&mut body));
-            self.journal.write(plan.entries.len() as u32, &body, pack)
-        });
+        let pack = self.write_pack(&mut plan, place).map_err(|error| self.shared.write_failed(error))?;
+        // The segment is synced while the group is encoded, written and synced. Neither needs the other to be durable first:
+        // a group counts only with its pack.
+        place.iter().for_each(|place| self.syncer.begin(place.segment.file.clone()));
+        let written = self.write_group(&plan, pack);
+        let log_synced = written.as_ref().map_or(Ok(()), |_| self.journal.file().sync_data());
+        let segment_synced = place.map_or(Ok(()), |_| self.syncer.wait());
+        segment_synced.and(log_synced).map_err(|error| self.sync_failed(&error))?;
         // Nothing of a group that failed counts: the next one is written over it.
         let written = written.map_err(|error| self.shared.write_failed(error))?;
-        let synced = match place {
-            Some(place) => self.syncer.sync_both(place.segment.file.clone(), self.journal.file().as_ref()),
-            None => self.journal.file().sync_data(),
-        };
-        synced.map_err(|error| self.sync_failed(&error))?;
         // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
         self.shared.check_writable()?;
         self.journal.is_durable(&written);
         self.log_bytes += written.len();
         self.publish(&plan.entries, place.map(|place| place.segment.id))
+    }
+
+    fn write_group(&mut self, plan: &Plan, pack: Option<Pack>) -> Result<Written, LogError> {
+        let mut body = Vec::with_capacity(128 * plan.entries.len());
+        plan.entries.iter().for_each(|entry| entry.encode(&mut body));
+        self.journal.write(plan.entries.len() as u32, &body, pack)
     }
 
     fn write_pack(&self, plan: &mut Plan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
@@ -344,7 +239,7 @@ impl Run {
     }
 
     /// Writes a group that says that the last one is durable.
-    fn mark(&mut self) -> Result<(), StoreError> {
+    pub(super) fn mark(&mut self) -> Result<(), StoreError> {
         self.marked = true;
         self.shared.check_writable()?;
         self.write(Plan::default(), None)
@@ -367,7 +262,8 @@ impl Run {
         }
     }
 
-    fn stop(self, closed: bool) {
+    /// Ends; where the store was closed in good order, with a checkpoint.
+    pub(super) fn stop(self, closed: bool) {
         drop(self.checkpoints);
         join(self.checkpointer);
         if !closed || self.shared.check_writable().is_err() {
