@@ -5,12 +5,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Segment, Segments};
-use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, Footer, page_ceil};
 use crate::log::{LogError, create_file};
 
 /// Room in a segment is set aside in steps, so that the file system finds it in one piece.
 const RESERVE_STEP_BYTES: u64 = 16 * MIB;
+/// Room that is only set aside changes the file system's own metadata when it is written to and synced, which takes about
+/// as long again as the sync of a small pack. So zeros are written ahead of small packs, in steps; a large one is better
+/// written once.
+const ZERO_STEP_BYTES: u64 = 256 * KIB;
+const ZEROS_FOR_PACKS_TO_BYTES: u64 = 16 * KIB;
 
 /// The kinds of writers. They append to different segments, because a sync of one waits for all that was written to
 /// its file: a commit of small objects must not wait for gigabytes on their way in.
@@ -67,7 +72,32 @@ struct Open {
     end: u64,
     /// Up to where room has been set aside.
     reserved_to: u64,
+    /// Up to where zeros have been written, as far as that is behind the end.
+    zeroed_to: u64,
     writing: Arc<()>,
+}
+
+impl Open {
+    /// What ends at `end`, with nothing ready behind.
+    fn new(segment: Arc<Segment>, end: u64) -> Self {
+        Self { segment, end, reserved_to: end, zeroed_to: end, writing: Arc::default() }
+    }
+
+    /// Sees to it that a pack of `len` bytes is written over zeros, within the room that was set aside.
+    fn write_zeros_ahead(&mut self, len: u64) -> io::Result<()> {
+        if self.end + len <= self.zeroed_to {
+            return Ok(());
+        }
+        let from = self.end.max(self.zeroed_to);
+        let to = (from + ZERO_STEP_BYTES).min(self.reserved_to);
+        self.segment.file.write_all_at(&vec![0; (to - from) as usize], from)?;
+        self.zeroed_to = to;
+        Ok(())
+    }
+
+    fn take_zeros_back(&self) -> io::Result<()> {
+        self.segment.file.truncate(self.end)
+    }
 }
 
 /// What the lanes append to, and what they have left behind and is not sealed yet.
@@ -91,6 +121,9 @@ impl Segments {
         }
         let open = state.as_mut().expect("it was made where it was missing");
         self.set_room_aside(lane, open, len)?;
+        if lane == Lane::Pack && len <= ZEROS_FOR_PACKS_TO_BYTES {
+            open.write_zeros_ahead(len)?;
+        }
         let place =
             Place { segment: open.segment.clone(), offset: open.end, len, _writing: open.writing.clone() };
         open.end = page_ceil(open.end + len);
@@ -129,8 +162,8 @@ impl Segments {
         let mut retired = self.retired();
         for at in (0..retired.len()).rev() {
             if Arc::strong_count(&retired[at].writing) == 1 {
-                let Open { segment, end, .. } = retired.swap_remove(at);
-                self.seal(&segment, end).inspect_err(|_| self.add_unsealed(segment.id))?;
+                let open = retired.swap_remove(at);
+                self.seal_behind(&open).inspect_err(|_| self.add_unsealed(open.segment.id))?;
             }
         }
         Ok(())
@@ -166,6 +199,20 @@ impl Segments {
         }
     }
 
+    /// Takes back the zeros behind the ends of segments: whoever opens them next goes on at the ends of the files.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn take_zeros_back(&self) -> Result<(), LogError> {
+        for lane in Lane::ALL {
+            if let Some(open) = self.lane(lane).as_mut().filter(|open| open.zeroed_to > open.end) {
+                open.take_zeros_back()?;
+                (open.zeroed_to, open.reserved_to) = (open.end, open.end);
+            }
+        }
+        Ok(())
+    }
+
     /// Lets a lane go on in a new segment. That takes one page, also of what is kept free.
     ///
     /// # Errors
@@ -180,6 +227,15 @@ impl Segments {
     /// Of the disk.
     pub fn room(&self, lane: Lane) -> Result<u64, LogError> {
         Ok(self.fs.space()?.free_bytes.saturating_sub(lane.keeps_free(self.sizes.keep_free_bytes)))
+    }
+
+    /// The zeros that were written ahead go first, and for good: a footer that has them behind it is none.
+    fn seal_behind(&self, open: &Open) -> Result<(), LogError> {
+        if open.zeroed_to > open.end {
+            open.take_zeros_back()?;
+            open.segment.file.sync_data()?;
+        }
+        self.seal(&open.segment, open.end)
     }
 
     /// Room that was set aside and is not needed goes back, too.
@@ -222,7 +278,7 @@ impl Segments {
         let segment = Arc::new(Segment { id, file });
         self.known.write().expect("nobody panics while holding it").insert(id, Arc::default());
         self.opened.put(&segment);
-        Ok(Open { segment, end: PAGE_BYTES, reserved_to: PAGE_BYTES, writing: Arc::default() })
+        Ok(Open::new(segment, PAGE_BYTES))
     }
 
     /// A whole step where the disk has it, else just what is needed.
@@ -277,7 +333,7 @@ impl Segments {
             }
             let end = page_ceil(len);
             let lane = lanes.next().expect("no more segments are looked at than there are lanes");
-            *self.lane(lane) = Some(Open { segment, end, reserved_to: end, writing: Arc::default() });
+            *self.lane(lane) = Some(Open::new(segment, end));
             self.unsealed.lock().expect("nobody panics while holding it").remove(&id);
         }
         Ok(())

@@ -266,7 +266,13 @@ impl Groups {
     pub(super) fn stop(self, closed: bool) {
         drop(self.checkpoints);
         join(self.checkpointer);
-        if !closed || self.shared.check_writable().is_err() {
+        if self.shared.check_writable().is_err() {
+            return;
+        }
+        if let Err(error) = self.shared.segments.take_zeros_back() {
+            log::warn!("zeros stay at the end of a segment until what lives in it is moved: {error}");
+        }
+        if !closed {
             return;
         }
         if let Err(error) = checkpointer::write(&self.shared) {

@@ -29,6 +29,7 @@ mod undelete;
 mod unreadable;
 mod verify;
 mod waiting;
+mod zeros;
 
 use std::sync::Arc;
 

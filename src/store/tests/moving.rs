@@ -167,6 +167,7 @@ fn small_objects_with_long_keys_are_not_moved_again_and_again() {
     assert!(used(&fs) < 400 * 3_000, "{}", used(&fs));
     reclaim_all(&store).unwrap();
     assert_eq!(store.health().moved_bytes, moved);
+    store.close();
     drop(store);
     let store = open_with(&fs, small_segments()).unwrap();
     reclaim_all(&store).unwrap();
