@@ -36,8 +36,6 @@ pub const TAG_KEY_LEN_MAX_CHARS: usize = 128;
 pub const TAG_VALUE_LEN_MAX_CHARS: usize = 256;
 /// Keys, versions, uploads or parts on one page of a listing (S3 API reference, `max-keys`).
 pub const PAGE_LEN_MAX: usize = 1000;
-/// Keys that one page of a listing passes over because a delete marker hides them, before it ends early.
-pub const HIDDEN_PASSED_MAX: usize = 10_000;
 /// Objects in one DeleteObjects request (S3 API reference, DeleteObjects).
 pub const DELETE_OBJECTS_MAX: usize = 1000;
 /// An XML request body.

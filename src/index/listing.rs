@@ -12,7 +12,7 @@ const ITEMS_RESERVED: usize = 1_000;
 const NAME_RESERVED_BYTES: usize = 64;
 
 /// What to list.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Query {
     /// Only keys that begin with it.
     pub prefix: Vec<u8>,
@@ -23,18 +23,6 @@ pub struct Query {
     pub after: Option<Vec<u8>>,
     /// At most so many items.
     pub limit: usize,
-    /// Of objects: a page ends when it has passed over so many keys that a delete marker hides, but not without an item.
-    pub hidden_max: usize,
-    /// It then may end without an item, too: whoever asks goes on where [`Page::next`] says.
-    pub continued: bool,
-}
-
-impl Default for Query {
-    /// Everything, and nothing of it.
-    fn default() -> Self {
-        let (prefix, delimiter) = (Vec::new(), Vec::new());
-        Self { prefix, delimiter, after: None, limit: 0, hidden_max: usize::MAX, continued: false }
-    }
 }
 
 /// One item of a page.
@@ -53,10 +41,8 @@ pub struct Page {
     names: Vec<u8>,
     /// Of each item, where its name ends, and the version of a key.
     items: Vec<(usize, Option<VersionSummary>)>,
-    /// Whether there are more, or may be.
+    /// Whether there are more.
     pub truncated: bool,
-    /// What the next page is after, where that is not the last item.
-    pub next: Option<Vec<u8>>,
 }
 
 impl Page {
@@ -105,24 +91,14 @@ pub(super) fn list(keys: &Keys, query: &Query) -> Page {
         return Page::default();
     };
     let mut page = Page::with_room(query.limit.min(ITEMS_RESERVED));
-    let mut hidden = 0;
     let mut rest = scan_from(keys, start.as_ref());
-    while rest.next_key() && query.admits(rest.key()) {
-        let newest = rest.version();
-        if newest.is_delete_marker() {
-            hidden += 1;
-            if hidden >= query.hidden_max && query.limit > 0 && (query.continued || !page.is_empty()) {
-                (page.truncated, page.next) = (true, Some(rest.key().to_vec()));
-                break;
-            }
-            continue;
-        }
+    while rest.next_shown() && query.admits(rest.key()) {
         if page.len() >= query.limit {
             page.truncated = query.limit > 0;
             break;
         }
         let Some(prefix) = query.common_prefix(rest.key()) else {
-            page.push(rest.key(), Some(newest.summary()));
+            page.push(rest.key(), Some(rest.version().summary()));
             continue;
         };
         page.push(prefix, None);

@@ -189,8 +189,7 @@ impl Index {
         all.into_iter().rev().map(|version| version.record())
     }
 
-    /// A page of the current versions in a bucket: O(log n) and the length of the page, and of what it passes over:
-    /// keys whose newest version is a delete marker.
+    /// A page of the current versions in a bucket: O(log n) for each item at the most, whatever it passes over.
     pub fn list(&self, bucket: u64, query: &Query) -> Page {
         self.buckets.get(&bucket).map_or_else(Page::default, |bucket| listing::list(&bucket.keys, query))
     }

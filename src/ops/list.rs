@@ -6,7 +6,7 @@ use super::{Context, memory, token};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
-use crate::store::{KeysPage, ListQuery, PageItem, VersionSummary};
+use crate::store::{KeysPage, PageItem, VersionSummary};
 use crate::xml::Writer;
 
 /// ListObjectsV2.
@@ -20,10 +20,8 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
         Some(token) => Some(token::decode(token)?),
         None => start_after.map(str::to_owned),
     };
-    // Who sent a token goes on by the next one. Others may go on from the last key, so they need one.
-    let query_of_page = ListQuery { continued: sent_token.is_some(), ..listing.query(after) };
     let _page = memory::for_page(context, listing.limit)?;
-    let page = context.store.list_objects(call.bucket(), &query_of_page).for_client(call)?;
+    let page = context.store.list_objects(call.bucket(), &listing.query(after)).for_client(call)?;
     let held = memory::for_document(context, page.items().map(PageItem::name))?;
 
     let mut document = context.long_document("ListBucketResult", &held);
@@ -62,10 +60,9 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
     document.leaf("Name", &bucket.name);
     listing.write_head(&mut document, "MaxKeys", page.truncated());
     document.leaf("Marker", &listing.name(marker));
-    // Without a delimiter clients go on from the last key (S3 API reference, ListObjects, "NextMarker"); further on they can go
-    // only if they are told so.
+    // Without a delimiter clients go on from the last key (S3 API reference, ListObjects, "NextMarker").
     let grouped = !listing.delimiter.is_empty();
-    if let Some(last) = page.next().filter(|_| grouped || page.is_cut_short()) {
+    if let Some(last) = page.next().filter(|_| grouped) {
         document.leaf("NextMarker", &listing.name(&last));
     }
     write_items(&listing, &mut document, &page, Some(&bucket.owner));

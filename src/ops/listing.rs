@@ -47,7 +47,7 @@ impl<'q> Listing<'q> {
     /// The same for the store.
     pub(super) fn query(&self, after: Option<String>) -> ListQuery {
         let (prefix, delimiter) = (self.prefix.to_owned(), self.delimiter.to_owned());
-        ListQuery { prefix, delimiter, after, limit: self.limit, continued: false }
+        ListQuery { prefix, delimiter, after, limit: self.limit }
     }
 
     /// A name as the client wants it.

@@ -57,7 +57,6 @@ pub use stats::stats;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 
-use crate::base::limits::HIDDEN_PASSED_MAX;
 use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock};
 use crate::index::{AfterVersion, Index, Item, Query, UploadItem, VersionItem};
@@ -91,8 +90,6 @@ pub struct ListQuery {
     pub after: Option<String>,
     /// At most so many items.
     pub limit: usize,
-    /// Whether the caller goes on where [`KeysPage::next`] says, be there items on the page or not.
-    pub continued: bool,
 }
 
 /// One item of a page of keys.
@@ -152,17 +149,9 @@ impl KeysPage {
         self.0.truncated
     }
 
-    /// What the next page is after, where there are more: the name of the last item, or a key further on, behind many that
-    /// delete markers hide.
+    /// What the next page is after, where there are more: the name of the last item.
     pub fn next(&self) -> Option<Cow<'_, str>> {
-        let further = self.0.next.as_deref().map(String::from_utf8_lossy);
-        let last = || self.0.last().map(|item| PageItem::from(item).name());
-        further.or_else(last).filter(|_| self.truncated())
-    }
-
-    /// Whether it ends before it is full, since many keys that delete markers hide have been passed over.
-    pub fn is_cut_short(&self) -> bool {
-        self.0.next.is_some()
+        self.0.last().map(|item| PageItem::from(item).name()).filter(|_| self.truncated())
     }
 }
 
@@ -227,8 +216,6 @@ impl ListQuery {
             delimiter: self.delimiter.clone().into_bytes(),
             after: self.after.clone().map(String::into_bytes),
             limit: self.limit,
-            hidden_max: HIDDEN_PASSED_MAX,
-            continued: self.continued,
         }
     }
 }
@@ -409,8 +396,7 @@ impl Store {
         self.committer.submit(|reply| Mutation::Delete { bucket, deletions, reply })
     }
 
-    /// A page of the current versions in a bucket. It ends early where very many keys in a row are hidden by delete markers, but
-    /// not without an item, unless the caller can go on from there.
+    /// A page of the current versions in a bucket. Keys that delete markers hide cost it nothing, however many they are.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].

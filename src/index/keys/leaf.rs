@@ -44,6 +44,11 @@ impl<'k> At<'k> {
     pub(super) fn first_of(key: &'k [u8]) -> Self {
         Self { key, rank: u64::MAX }
     }
+
+    /// Its key, where entries of that key may stand before it.
+    pub(super) fn within(self) -> Option<&'k [u8]> {
+        (self.rank < u64::MAX).then_some(self.key)
+    }
 }
 
 /// Comparing with an empty slice is far from free: where that points to no memory, `memcmp` takes a hundred nanoseconds on
@@ -131,6 +136,13 @@ impl Leaf {
         scan
     }
 
+    /// A scan of the run before `end`, which is at its last entry.
+    pub(super) fn scan_to_last(&self, end: usize) -> LeafScan<'_> {
+        let mut scan = self.scan(end - 1..end);
+        while scan.next() {}
+        scan
+    }
+
     /// Reads a byte of it, so that what is counted or compared next need not be waited for: a processor fetches from many
     /// places at once if no step hangs on the one before.
     pub(super) fn touch(&self) {
@@ -194,6 +206,13 @@ impl<'l> LeafScan<'l> {
     pub(super) fn enter(&mut self, leaf: &'l Leaf) {
         fetch(&leaf.0);
         self.rest = leaf.entries();
+    }
+
+    /// Takes the next entry for one that follows another of `key`.
+    pub(super) fn follow(&mut self, key: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.fresh = false;
     }
 
     /// Goes before the first entry of a leaf that stands at or behind `at`. Keys that are passed over are not put together:

@@ -156,10 +156,6 @@ impl Version<'_> {
         Head::of(self.value, self.rank)
     }
 
-    pub(super) fn is_delete_marker(&self) -> bool {
-        record::is_delete_marker(self.value)
-    }
-
     #[inline]
     pub(super) fn summary(&self) -> VersionSummary {
         record::summary(self.value, self.rank)
@@ -219,14 +215,15 @@ impl<'k> KeyScan<'k> {
         self.scan.next()
     }
 
-    /// Goes to the newest version of the next key; `false` when there is none.
-    pub(super) fn next_key(&mut self) -> bool {
+    /// Goes to the newest version of the next key that no delete marker hides; `false` when there is none.
+    pub(super) fn next_shown(&mut self) -> bool {
         let mut passed = 0;
-        while self.scan.next() {
-            if !self.scan.is_same_key() {
-                return true;
+        while self.scan.next_where_some_show() {
+            match (self.is_same_key(), record::hides(self.scan.value())) {
+                (false, false) => return true,
+                (false, true) => passed = 0,
+                (true, _) => passed += 1,
             }
-            passed += 1;
             if passed == VERSIONS_PASSED_MAX {
                 let key = self.key().to_vec();
                 self.seek_behind(&key);

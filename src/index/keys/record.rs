@@ -57,8 +57,8 @@ impl Head {
     }
 }
 
-/// Whether a version is a delete marker; the first byte tells.
-pub(super) fn is_delete_marker(value: &[u8]) -> bool {
+/// Whether a version hides its key from listings of objects, being a delete marker; the first byte tells.
+pub(super) fn hides(value: &[u8]) -> bool {
     u64::from(value[0]) & DELETE_MARKER != 0
 }
 

@@ -1,5 +1,8 @@
 //! A copy-on-write tree of leaves. A clone is a snapshot: it costs nothing, and nothing that is done to the other one
 //! shows in it. A change copies the nodes on its way down that a snapshot still holds, and writes one leaf anew.
+//!
+//! A key *shows* when its first entry hides nothing ([`record::hides`]). The tree knows where none does: so a search for the next
+//! one that shows never reads through those that do not.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,6 +12,7 @@ use arrayvec::ArrayVec;
 use crate::index::keys::leaf::{
     At, BYTES_MAX, ENTRIES_MAX, Leaf, LeafBuilder, LeafScan, RUN, rewritten_run_max, shared_len,
 };
+use crate::index::keys::record;
 use crate::index::shared_bytes;
 
 /// Children of a node. Copying a node touches each of them.
@@ -26,14 +30,18 @@ pub(super) struct Tree {
     len: u64,
 }
 
+/// A part of the tree, and whether a key that begins in it shows.
 #[derive(Clone)]
 enum Child {
-    Leaf(Leaf),
-    Node(Arc<Node>),
+    Leaf(Leaf, bool),
+    Node(Arc<Node>, bool),
 }
 
 /// Children of one kind, and a separator between each two: no entry to its left is at or behind it, none to its right
-/// before it. All that a search looks at as a rule lies in one piece of memory: elsewhere means another fetch from it.
+/// before it. One that does not stand before all entries of its key tells that the last entry to its left is of that key: so
+/// the separator before a leaf tells whether its first key begins in it.
+///
+/// All that a search looks at as a rule lies in one piece of memory: elsewhere means another fetch from it.
 #[derive(Clone, Default)]
 struct Node {
     separators: Separators,
@@ -91,11 +99,11 @@ impl Tree {
     pub(super) fn change(&mut self, change: &Change<'_>) -> bool {
         let mut edit = Edit { change, builder: LeafBuilder::default(), gone: false, replaced: false };
         match &mut self.root {
-            None => self.root = edit.first_leaf().map(Child::Leaf),
+            None => self.root = edit.first_leaf().map(|leaf| Child::of_leaf(leaf, None)),
             Some(root) => {
-                if let Some(split) = edit.apply(root) {
+                if let Some(split) = edit.apply(root, None) {
                     let left = root.clone();
-                    *root = Child::Node(Arc::new(Node::of_two(left, split)));
+                    *root = Child::of_node(Node::of_two(left, split));
                 }
             }
         }
@@ -106,7 +114,7 @@ impl Tree {
     }
 
     fn shrink_root(&mut self) {
-        while let Some(Child::Node(node)) = &self.root {
+        while let Some(Child::Node(node, _)) = &self.root {
             if node.children.len() > 1 {
                 return;
             }
@@ -122,10 +130,51 @@ impl Tree {
 }
 
 impl Child {
+    /// `before` is what stands before it.
+    fn of_leaf(leaf: Leaf, before: Option<At<'_>>) -> Self {
+        let shows = leaf_shows(&leaf, before);
+        Self::Leaf(leaf, shows)
+    }
+
+    fn of_node(node: Node) -> Self {
+        let shows = node.shows();
+        Self::Node(Arc::new(node), shows)
+    }
+
+    fn shows(&self) -> bool {
+        match self {
+            Self::Leaf(_, shows) | Self::Node(_, shows) => *shows,
+        }
+    }
+
+    /// Sees again what shows, when it has changed or `before` has.
+    fn look(&mut self, before: Option<At<'_>>) {
+        match self {
+            Self::Leaf(leaf, shows) => *shows = leaf_shows(leaf, before),
+            Self::Node(node, shows) => *shows = node.shows(),
+        }
+    }
+
+    /// The same, down to the first leaf.
+    fn look_at_first(&mut self, before: Option<At<'_>>) {
+        if let Self::Node(node, _) = self {
+            Arc::make_mut(node).children[0].look_at_first(before);
+        }
+        self.look(before);
+    }
+
+    /// Whether its last entry is one of `key`.
+    fn ends_with(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Leaf(leaf, _) => leaf.scan_to_last(leaf.runs()).at().key == key,
+            Self::Node(node, _) => node.children.last().is_some_and(|last| last.ends_with(key)),
+        }
+    }
+
     fn memory_bytes(&self) -> u64 {
         match self {
-            Self::Leaf(leaf) => shared_bytes(leaf.byte_len()),
-            Self::Node(node) => {
+            Self::Leaf(leaf, _) => shared_bytes(leaf.byte_len()),
+            Self::Node(node, _) => {
                 let Separators { keys, places, .. } = &node.separators;
                 shared_bytes(size_of::<Node>())
                     + shared_bytes(keys.len())
@@ -137,18 +186,33 @@ impl Child {
 
     fn is_empty(&self) -> bool {
         match self {
-            Self::Leaf(leaf) => leaf.len() == 0,
-            Self::Node(node) => node.children.is_empty(),
+            Self::Leaf(leaf, _) => leaf.len() == 0,
+            Self::Node(node, _) => node.children.is_empty(),
         }
     }
 
     /// How full it is, of 1,000.
     fn fill(&self) -> usize {
         match self {
-            Self::Leaf(leaf) => (leaf.len() * 1000 / ENTRIES_MAX).max(leaf.byte_len() * 1000 / BYTES_MAX),
-            Self::Node(node) => node.children.len() * 1000 / CHILDREN_MAX,
+            Self::Leaf(leaf, _) => (leaf.len() * 1000 / ENTRIES_MAX).max(leaf.byte_len() * 1000 / BYTES_MAX),
+            Self::Node(node, _) => node.children.len() * 1000 / CHILDREN_MAX,
         }
     }
+}
+
+/// Whether a key that begins in the leaf shows. Its first one does not begin there if `before` stands among the entries of
+/// that key.
+fn leaf_shows(leaf: &Leaf, before: Option<At<'_>>) -> bool {
+    let mut scan = leaf.scan(0..leaf.runs());
+    if let Some(key) = before.and_then(At::within) {
+        scan.follow(key);
+    }
+    while scan.next() {
+        if !scan.is_same_key() && !record::hides(scan.value()) {
+            return true;
+        }
+    }
+    false
 }
 
 /// A change under way.
@@ -172,26 +236,39 @@ impl Edit<'_> {
         Some(self.builder.finish())
     }
 
-    fn apply(&mut self, child: &mut Child) -> Option<Split> {
-        match child {
-            Child::Leaf(leaf) => {
+    fn apply(&mut self, child: &mut Child, before: Option<At<'_>>) -> Option<Split> {
+        let split = match child {
+            Child::Leaf(leaf, _) => {
                 let (left, split) = self.rewrite(leaf);
                 *leaf = left;
                 split
             }
-            Child::Node(node) => {
+            Child::Node(node, _) => {
                 if Arc::get_mut(node).is_none() {
                     node.touch_leaves();
                 }
-                let node = Arc::make_mut(node);
-                let at = node.separators.count_up_to(self.at());
-                match self.apply(&mut node.children[at]) {
-                    Some(split) => node.insert_behind(at, split),
-                    None => node.settle(at),
-                }
-                node.split()
+                self.apply_within(Arc::make_mut(node), before)
             }
+        };
+        child.look(before);
+        split
+    }
+
+    fn apply_within(&mut self, node: &mut Node, before: Option<At<'_>>) -> Option<Split> {
+        let at = node.separators.count_up_to(self.at());
+        let split = self.apply(&mut node.children[at], node.separators.before(at).or(before));
+        if node.children[at].is_empty() {
+            node.drop_empty(at, before);
+            return None;
         }
+        let Some(split) = split else {
+            node.part(at, self.change.key);
+            node.join_small(at, before);
+            return None;
+        };
+        node.insert_behind(at, split);
+        node.part(at + 1, self.change.key);
+        node.split()
     }
 
     /// The leaf as it is to be, in two where it would be too large.
@@ -237,16 +314,15 @@ fn split_leaf(leaf: Leaf) -> (Leaf, Option<Split>) {
     let Some(cut) = (1..leaf.runs()).min_by_key(middle).filter(|_| large) else {
         return (leaf, None);
     };
-    let mut last = leaf.scan(cut - 1..cut);
-    while last.next() {}
-    let separator = Separator::between(last.at(), leaf.run_at(cut));
+    let separator = Separator::between(leaf.scan_to_last(cut).at(), leaf.run_at(cut));
     let mut builder = LeafBuilder::default();
     let mut part = |runs| {
         builder.copy_runs(&leaf, runs);
         builder.finish()
     };
     let (left, right) = (part(0..cut), part(cut..leaf.runs()));
-    (left, Some(Split { separator, right: Child::Leaf(right) }))
+    let right = Child::of_leaf(right, Some(separator.at()));
+    (left, Some(Split { separator, right }))
 }
 
 impl Node {
@@ -257,10 +333,14 @@ impl Node {
         node
     }
 
+    fn shows(&self) -> bool {
+        self.children.iter().any(Child::shows)
+    }
+
     /// To be called before it is copied, which counts a reference in each child.
     fn touch_leaves(&self) {
         for child in &self.children {
-            if let Child::Leaf(leaf) = child {
+            if let Child::Leaf(leaf, _) = child {
                 leaf.touch();
             }
         }
@@ -282,16 +362,30 @@ impl Node {
         let separator = Separator::from(self.separators.get(middle - 1));
         let separators = self.separators.iter().skip(middle).collect();
         self.separators = self.separators.iter().take(middle - 1).collect();
-        Some(Split { separator, right: Child::Node(Arc::new(Self { separators, children })) })
+        Some(Split { separator, right: Child::of_node(Self { separators, children }) })
     }
 
-    /// Drops a child that has become empty, and joins one that has become small with a neighbour.
-    fn settle(&mut self, at: usize) {
-        if self.children[at].is_empty() {
-            self.children.remove(at);
-            self.separators = self.separators.without(at.saturating_sub(1));
-            return;
+    /// Drops a child that has become empty. What was before it is now before the next one.
+    fn drop_empty(&mut self, at: usize, before: Option<At<'_>>) {
+        self.children.remove(at);
+        self.separators = self.separators.without(at.min(self.children.len().saturating_sub(1)));
+        if let Some(next) = self.children.get_mut(at) {
+            next.look_at_first(self.separators.before(at).or(before));
         }
+    }
+
+    /// Puts the separator behind a child before all entries of `key`, if it stood among them and the child has none left.
+    fn part(&mut self, at: usize, key: &[u8]) {
+        let within = at < self.separators.len() && self.separators.get(at).within() == Some(key);
+        if within && !self.children[at].ends_with(key) {
+            let (before, behind) = (self.separators.iter().take(at), self.separators.iter().skip(at + 1));
+            self.separators = before.chain([At::first_of(key)]).chain(behind).collect();
+            self.children[at + 1].look_at_first(Some(At::first_of(key)));
+        }
+    }
+
+    /// Joins a child that has become small with a neighbour.
+    fn join_small(&mut self, at: usize, before: Option<At<'_>>) {
         let fits =
             |a: usize, b: usize| a.min(b) * 4 <= 1000 && (a + b) * MERGED_SHARE.1 <= 1000 * MERGED_SHARE.0;
         let fill = self.children[at].fill();
@@ -303,16 +397,18 @@ impl Node {
         if let Some(left) =
             pairs.find(|left| fits(self.children[*left].fill(), self.children[left + 1].fill()))
         {
-            self.join(left);
+            self.join(left, before);
         }
     }
 
     /// Makes one of a child and the one to its right.
-    fn join(&mut self, left: usize) {
+    fn join(&mut self, left: usize, before: Option<At<'_>>) {
         let separator = self.separators.get(left);
         let joined = match (&self.children[left], &self.children[left + 1]) {
-            (Child::Leaf(a), Child::Leaf(b)) => Child::Leaf(join_leaves(a, b)),
-            (Child::Node(a), Child::Node(b)) => Child::Node(Arc::new(a.joined(separator, b))),
+            (Child::Leaf(a, _), Child::Leaf(b, _)) => {
+                Child::of_leaf(join_leaves(a, b), self.separators.before(left).or(before))
+            }
+            (Child::Node(a, _), Child::Node(b, _)) => Child::of_node(a.joined(separator, b)),
             _ => unreachable!("the children of a node are of one kind"),
         };
         self.children[left] = joined;
@@ -387,6 +483,11 @@ impl Separators {
         At { key: &self.keys[start..end as usize], rank }
     }
 
+    /// What stands before a child, unless that is the first.
+    fn before(&self, child: usize) -> Option<At<'_>> {
+        child.checked_sub(1).map(|nth| self.get(nth))
+    }
+
     fn iter(&self) -> impl Iterator<Item = At<'_>> {
         (0..self.len()).map(|nth| self.get(nth))
     }
@@ -453,8 +554,8 @@ impl<'t> Scan<'t> {
         let mut child = root;
         loop {
             match child {
-                Child::Leaf(leaf) => return self.leaf.seek(leaf, at),
-                Child::Node(node) => {
+                Child::Leaf(leaf, _) => return self.leaf.seek(leaf, at),
+                Child::Node(node, _) => {
                     let nth = node.separators.count_up_to(at);
                     self.path.push((node, nth + 1));
                     child = &node.children[nth];
@@ -466,14 +567,27 @@ impl<'t> Scan<'t> {
     /// Goes to the next entry; `false` when there is none.
     pub(super) fn next(&mut self) -> bool {
         while !self.leaf.next() {
-            if !self.enter_next_leaf() {
+            if !self.enter_next_leaf(|_| true) {
                 return false;
             }
         }
         true
     }
 
-    fn enter_next_leaf(&mut self) -> bool {
+    /// The same, but past leaves in which no key that shows begins.
+    pub(super) fn next_where_some_show(&mut self) -> bool {
+        while !self.leaf.next() {
+            if !self.enter_next_leaf(Child::shows) {
+                return false;
+            }
+            if let Some(key) = self.before_leaf().and_then(At::within) {
+                self.leaf.follow(key);
+            }
+        }
+        true
+    }
+
+    fn enter_next_leaf(&mut self, wanted: impl Fn(&Child) -> bool) -> bool {
         while let Some((node, nth)) = self.path.last_mut() {
             let Some(child) = node.children.get(*nth) else {
                 self.path.pop();
@@ -481,14 +595,20 @@ impl<'t> Scan<'t> {
             };
             *nth += 1;
             match child {
-                Child::Node(node) => self.path.push((node, 0)),
-                Child::Leaf(leaf) => {
+                child if !wanted(child) => {}
+                Child::Node(node, _) => self.path.push((node, 0)),
+                Child::Leaf(leaf, _) => {
                     self.leaf.enter(leaf);
                     return true;
                 }
             }
         }
         false
+    }
+
+    /// What stands before the leaf that it is in.
+    fn before_leaf(&self) -> Option<At<'t>> {
+        self.path.iter().rev().find_map(|(node, next)| node.separators.before(next - 1))
     }
 
     /// Whether the last step, and the one before it, went to entries of one key.
@@ -534,7 +654,7 @@ struct OpenNode {
 impl OpenNode {
     fn close(self) -> (Option<Separator>, Child) {
         let separators = self.separators.iter().map(Separator::at).collect();
-        (self.before, Child::Node(Arc::new(Node { separators, children: self.children })))
+        (self.before, Child::of_node(Node { separators, children: self.children }))
     }
 }
 
@@ -549,12 +669,16 @@ impl TreeBuilder {
         let full = self.leaf.len() >= ENTRIES_MAX || self.leaf.byte_len() + value.len() > BYTES_MAX;
         if full && self.leaf.len() > 0 {
             let next = Separator::between(self.leaf.last(), at);
-            let leaf = self.leaf.finish();
+            let leaf = self.close_leaf();
             let before = self.separator.replace(next);
-            self.push_child(0, before, Child::Leaf(leaf));
+            self.push_child(0, before, leaf);
         }
         self.leaf.push(at, value, RUN);
         self.len += 1;
+    }
+
+    fn close_leaf(&mut self) -> Child {
+        Child::of_leaf(self.leaf.finish(), self.separator.as_ref().map(Separator::at))
     }
 
     fn push_child(&mut self, level: usize, before: Option<Separator>, child: Child) {
@@ -576,7 +700,8 @@ impl TreeBuilder {
     pub(super) fn finish(mut self) -> Tree {
         let mut root = None;
         if self.leaf.len() > 0 {
-            root = Some((self.separator.take(), Child::Leaf(self.leaf.finish())));
+            let leaf = self.close_leaf();
+            root = Some((self.separator.take(), leaf));
         }
         let mut level = 0;
         while let Some((before, child)) = root.take_if(|_| level < self.open.len()) {
@@ -592,7 +717,10 @@ impl TreeBuilder {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::base::{Entropy, OsEntropy, SeededEntropy};
 
     /// What a tree is made of.
     #[derive(Default)]
@@ -600,9 +728,12 @@ mod tests {
         leaves: usize,
         entries: u64,
         largest_leaf: usize,
+        /// The last key that was looked at.
+        key: Option<Vec<u8>>,
     }
 
-    /// Looks at all of a tree: each child holds what its separators promise, and all children of a node are as deep.
+    /// Looks at all of a tree: each child holds what its separators promise, and knows whether a key shows; and all children
+    /// of a node are as deep.
     fn shape(tree: &Tree) -> Shape {
         let mut shape = Shape::default();
         if let Some(root) = &tree.root {
@@ -613,28 +744,40 @@ mod tests {
     }
 
     fn look(child: &Child, from: Option<At<'_>>, to: Option<At<'_>>, shape: &mut Shape) -> usize {
+        if let Some(key) = from.and_then(At::within) {
+            assert_eq!(
+                shape.key.as_deref(),
+                Some(key),
+                "a separator stands among entries that are not there"
+            );
+        }
         match child {
-            Child::Leaf(leaf) => {
+            Child::Leaf(leaf, shows) => {
                 shape.leaves += 1;
                 shape.largest_leaf = shape.largest_leaf.max(leaf.byte_len());
+                let mut some = false;
                 let mut scan = leaf.scan(0..leaf.runs());
                 while scan.next() {
                     shape.entries += 1;
                     assert!(from.is_none_or(|from| from <= scan.at()) && to.is_none_or(|to| scan.at() < to));
+                    let key = Some(scan.at().key.to_vec());
+                    some |= key != shape.key && !record::hides(scan.value());
+                    shape.key = key;
                 }
+                assert_eq!(*shows, some, "a leaf does not know what shows");
                 1
             }
-            Child::Node(node) => {
+            Child::Node(node, shows) => {
                 assert_eq!(node.separators.len() + 1, node.children.len());
                 assert!(node.children.len() <= CHILDREN_MAX);
+                assert_eq!(*shows, node.shows(), "a node does not know what shows");
                 let bound = |nth: usize| (nth < node.separators.len()).then(|| node.separators.get(nth));
                 let depths: Vec<_> = node
                     .children
                     .iter()
                     .enumerate()
                     .map(|(nth, child)| {
-                        let left = nth.checked_sub(1).and_then(bound);
-                        look(child, left.or(from), bound(nth).or(to), shape)
+                        look(child, node.separators.before(nth).or(from), bound(nth).or(to), shape)
                     })
                     .collect();
                 assert!(depths.iter().all(|depth| *depth == depths[0]));
@@ -668,6 +811,94 @@ mod tests {
         (0..5_000).filter(|nth| nth % 50 == 0).for_each(|nth| assert!(delete(&mut tree, nth)));
         assert!(tree.root.is_none() && !delete(&mut tree, 0));
         assert_eq!(shape(&snapshot).entries, 5_000);
+    }
+
+    const SHOWS: &[u8] = &[0];
+    const HIDES: &[u8] = &[2];
+
+    /// The keys that show, and the most entries that were read on the way to one or to the end.
+    fn shown(tree: &Tree) -> (Vec<Vec<u8>>, usize) {
+        let (mut keys, mut passed, mut passed_max) = (Vec::new(), 0, 0);
+        let mut scan = tree.scan();
+        scan.seek(At::first_of(&[]));
+        while scan.next_where_some_show() {
+            passed += 1;
+            passed_max = passed_max.max(passed);
+            if !scan.is_same_key() && !record::hides(scan.value()) {
+                keys.push(scan.key().to_vec());
+                passed = 0;
+            }
+        }
+        (keys, passed_max)
+    }
+
+    #[test]
+    fn what_does_not_show_is_not_read_on_the_way_to_what_does() {
+        let mut tree = Tree::default();
+        let mut change = |key: &str, rank, value| {
+            tree.change(&Change { key: key.as_bytes(), goes: None, comes: Some((rank, value)) });
+        };
+        for nth in 0..20_000 {
+            let key = format!("{:05}", nth * 7_919 % 20_000);
+            (0..nth % 4).for_each(|rank| change(&key, rank, SHOWS));
+            change(&key, 9, HIDES);
+        }
+        change("many", 9, HIDES);
+        (10..1_000).for_each(|rank| change("many", rank, SHOWS));
+        change("many", 1_000, HIDES);
+        ["10000+", "zoo"].iter().for_each(|key| change(key, 1, SHOWS));
+        let (keys, passed) = shown(&tree);
+        assert_eq!(keys, [b"10000+".to_vec(), b"zoo".to_vec()]);
+        // What is left of the leaf that holds the one before, and what stands before it in its own.
+        assert!(passed <= 2 * ENTRIES_MAX, "{passed} entries were read");
+        shape(&tree);
+    }
+
+    #[test]
+    fn a_key_that_loses_its_newest_entries_shows_what_is_left() {
+        let mut builder = TreeBuilder::default();
+        (0..300).rev().for_each(|rank| builder.push(At { key: b"key", rank }, SHOWS));
+        let mut tree = builder.finish();
+        for rank in (0..300).rev() {
+            shape(&tree);
+            assert_eq!(shown(&tree).0, [b"key"]);
+            tree.change(&Change { key: b"key", goes: Some(rank), comes: None });
+        }
+        assert!(shown(&tree).0.is_empty());
+    }
+
+    #[test]
+    fn every_part_knows_what_shows_whatever_comes_and_goes() {
+        let given = std::env::var("SILTSTONE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| OsEntropy.next_u64());
+        println!("SILTSTONE_TEST_SEED={seed}");
+        let draw = SeededEntropy::new(seed);
+        let below = |end: u64| draw.next_u64() % end;
+        let (mut tree, mut model) = (Tree::default(), BTreeMap::<Vec<u8>, BTreeMap<u64, &[u8]>>::new());
+        // It grows, stays as large, and goes to nothing. Keys have one entry or some hundreds, in leaves of 64.
+        for (deletes, steps) in [(1, 3_000), (5, 3_000), (9, 6_000)] {
+            for step in 0..steps {
+                let key = format!("{:02}", below(40) * below(40) / 40).into_bytes();
+                let value = if below(3) == 0 { SHOWS } else { HIDES };
+                let entries = model.entry(key.clone()).or_default();
+                let nth = below(entries.len().max(1) as u64) as usize;
+                let goes = entries.keys().nth(nth).copied().filter(|_| below(10) < deletes);
+                let comes = (goes.is_none() || below(20) == 0)
+                    .then(|| (entries.keys().last().map_or(7, |last| last + 1), value));
+                let gone = tree.change(&Change { key: &key, goes, comes });
+                if gone || comes.is_none() {
+                    goes.map(|rank| entries.remove(&rank));
+                    assert!(gone);
+                }
+                comes.map(|(rank, value)| entries.insert(rank, value));
+                if step % 100 == 0 {
+                    shape(&tree);
+                    let newest = |entries: &BTreeMap<u64, &[u8]>| entries.values().last() == Some(&SHOWS);
+                    let expected = model.iter().filter(|(_, entries)| newest(entries)).map(|(key, _)| key);
+                    assert!(shown(&tree).0.iter().eq(expected));
+                }
+            }
+        }
     }
 
     #[test]

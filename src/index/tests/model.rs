@@ -176,7 +176,6 @@ impl Draw {
             delimiter: if self.one_in(2) { b"/".to_vec() } else { Vec::new() },
             after: self.one_in(2).then(|| cut(self.key())),
             limit: [0, 1, 7, 100, 100_000][self.below(5) as usize],
-            ..Query::default()
         }
     }
 }

@@ -94,7 +94,6 @@ fn check_listings(store: &Store, name: &str, bucket: &Bucket, draw: &Draw) {
         delimiter: (*draw.of(&["", "/", "/", "-", "b", "//"])).into(),
         after: draw.one_in(3).then(|| (*draw.of(KEYS)).to_owned()),
         limit: *draw.of(&[1, 2, 3, 5, 1000]),
-        continued: false,
     };
     let shown = |(_, versions): &(&String, &Vec<Object>)| !versions[0].record.delete_marker;
     let objects = bucket.keys.iter().filter(shown).map(|(key, versions)| (key, &versions[0]));
