@@ -46,6 +46,11 @@ pub(super) fn of_whole((algorithm, value): (Algorithm, Vec<u8>)) -> Checksum {
     Checksum { algorithm: to_store(algorithm), kind: ChecksumType::FullObject, parts: 0, value }
 }
 
+/// That of an algorithm, if there is one.
+pub(super) fn by(algorithm: Algorithm, checksums: &[Checksum]) -> Option<&Checksum> {
+    checksums.iter().find(|checksum| checksum.algorithm == to_store(algorithm))
+}
+
 /// The header that bears a checksum.
 pub(super) fn header(checksum: &Checksum) -> &'static str {
     from_store(checksum.algorithm).header()

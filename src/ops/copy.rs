@@ -67,7 +67,7 @@ fn check_changes(source: &Source, directives: &Directives, call: &Call<'_>) -> R
     let named = &source.named;
     let onto_itself = named.bucket == call.bucket() && named.key.as_str() == call.key();
     let kept = &source.found.version.checksums;
-    let new_checksum = directives.algorithm.is_some_and(|algorithm| checksum_by(algorithm, kept).is_none());
+    let new_checksum = directives.algorithm.is_some_and(|algorithm| checksums::by(algorithm, kept).is_none());
     let changes = directives.replace_metadata
         || directives.replace_tags
         || new_checksum
@@ -121,14 +121,10 @@ fn checksums_of(
 ) -> Result<Vec<Checksum>, S3Error> {
     let kept = &source.found.version.checksums;
     let Some(algorithm) = wanted else { return Ok(kept.clone()) };
-    match checksum_by(algorithm, kept) {
+    match checksums::by(algorithm, kept) {
         Some(checksum) => Ok(vec![checksum.clone()]),
         None => Ok(vec![checksums::of_whole((algorithm, compute(source, algorithm, context, call)?))]),
     }
-}
-
-fn checksum_by(algorithm: Algorithm, checksums: &[Checksum]) -> Option<&Checksum> {
-    checksums.iter().find(|checksum| checksum.algorithm == checksums::to_store(algorithm))
 }
 
 fn compute(

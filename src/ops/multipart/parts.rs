@@ -6,12 +6,14 @@ use super::{checksum, upload_id};
 use crate::auth::Authorized;
 use crate::base::limits::PART_NUMBER_MAX;
 use crate::ops::failure::ForClient as _;
-use crate::ops::{Context, body, checksums, find, new_object};
+use crate::ops::find::{self, Source};
+use crate::ops::{Context, body, checksums, new_object};
+use crate::s3::checksum::Algorithm;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
-use crate::store::ETag;
+use crate::store::{Checksum, ETag, VersionRecord};
 
 /// UploadPart. Durable on return. All that can be refused without the body is refused before it is asked for.
 pub(in crate::ops) fn upload_part(
@@ -43,7 +45,8 @@ pub(in crate::ops) fn upload_part(
     })
 }
 
-/// UploadPartCopy. Durable on return. The part shares the bytes of its source; they are read once, for their digests.
+/// UploadPartCopy. Durable on return. The part shares the bytes of its source; they are read once, for their digests, where
+/// these are not known.
 pub(in crate::ops) fn copy_part(
     context: &Context,
     proof: &Authorized,
@@ -58,20 +61,49 @@ pub(in crate::ops) fn copy_part(
     let bytes = source.bytes(range.clone())?;
 
     let algorithm = upload.checksum.map(|(algorithm, _)| checksums::from_store(algorithm));
-    let mut integrity = Integrity::none().computing(algorithm);
-    let mut reader = context.store.read(&source.found, range).for_client(call)?;
-    body::absorb(&mut reader, |bytes| integrity.update(bytes)).for_client(call)?;
-    let computed = integrity.verify(&[])?;
-
-    let md5 = md5_of(&computed);
-    let (object, checksum) = ((call.bucket(), call.key()), computed.checksum.map(checksums::of_whole));
-    let part = context.store.copy_part(bytes, object, (id, number), md5, checksum);
+    let (md5, checksum) = match known_digests(&source.found.version, &range, algorithm) {
+        Some(known) => known,
+        None => digests(context, &source, range, algorithm, call)?,
+    };
+    let part = context.store.copy_part(bytes, (call.bucket(), call.key()), (id, number), md5, checksum);
     let part = source.copied(part, call)?;
     let mut document = context.document("CopyPartResult");
     document.leaf("LastModified", &part.modified.to_iso8601());
     document.leaf("ETag", &ETag::Md5(part.md5).to_string());
     part.checksum.iter().for_each(|checksum| checksums::write_value(&mut document, checksum));
     Ok(source.announce(xml(200, document)))
+}
+
+/// The MD5 of a part, and the checksum that its upload wants.
+type Digests = ([u8; 16], Option<Checksum>);
+
+/// Those of a whole source that was put in one piece: they were computed when its bytes were there.
+fn known_digests(
+    version: &VersionRecord,
+    range: &Range<u64>,
+    algorithm: Option<Algorithm>,
+) -> Option<Digests> {
+    match version.etag {
+        ETag::Md5(md5) if *range == (0..version.size) => match algorithm {
+            Some(algorithm) => Some((md5, Some(checksums::by(algorithm, &version.checksums)?.clone()))),
+            None => Some((md5, None)),
+        },
+        _ => None,
+    }
+}
+
+fn digests(
+    context: &Context,
+    source: &Source,
+    range: Range<u64>,
+    algorithm: Option<Algorithm>,
+    call: &Call<'_>,
+) -> Result<Digests, S3Error> {
+    let mut integrity = Integrity::none().computing(algorithm);
+    let mut reader = context.store.read(&source.found, range).for_client(call)?;
+    body::absorb(&mut reader, |bytes| integrity.update(bytes)).for_client(call)?;
+    let computed = integrity.verify(&[])?;
+    Ok((md5_of(&computed), computed.checksum.map(checksums::of_whole)))
 }
 
 /// The digest that is the tag of a part, also where objects that are put in one piece have another: the tag of a multipart

@@ -43,6 +43,25 @@ fn copying_writes_no_bytes_of_the_object() {
     assert!(written < 100_000, "{written} bytes for a part of a mebibyte");
 }
 
+/// The digests of what was put in one piece are known, so that its bytes need not be there to be read; those of a range, or of
+/// another algorithm, are not.
+#[test]
+fn a_whole_source_is_read_only_for_a_digest_that_it_lacks() {
+    let server = Server::new();
+    let source = pattern(300_000);
+    server.request("PUT", "/b/source").header("p-checksum-crc32", &crc32(&source)).body(&source).send();
+    let known = copy(&server, &server.begin(&[]), 1, "b/source").send();
+    failures::damage(&server, &source[200_000..200_040]);
+    for announced in [&[][..], &[("p-checksum-algorithm", "CRC32")]] {
+        let part = copy(&server, &server.begin(announced), 1, "b/source").send();
+        assert_eq!((part.status, part.one("ETag")), (200, known.one("ETag")));
+    }
+    let other = server.begin(&[("p-checksum-algorithm", "SHA256")]);
+    copy(&server, &other, 1, "b/source").send().is_error(500, "InternalError");
+    let range = copy(&server, &other, 1, "b/source").header("p-copy-source-range", "bytes=0-299998");
+    range.send().is_error(500, "InternalError");
+}
+
 #[test]
 fn a_copied_part_has_the_checksum_that_was_announced() {
     let server = Server::new();
