@@ -1,26 +1,49 @@
 //! The version that a request is about, and the one that a copy is made of.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use super::failure::{self, ForClient as _};
-use super::{Context, owner, version_id};
+use super::{Context, memory, owner, version_id};
 use crate::auth::{Action, Authorized};
+use crate::base::Reservation;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ReadConditions, Verdict};
 use crate::s3::{Call, CopySource, ErrorCode, Response, S3Error};
 use crate::store::{self, BucketInfo, Found, Selector, StoreError, VersionRecord};
 
+/// A version that was found, and the memory that it takes up.
+pub(super) struct Read {
+    found: Found,
+    held: Reservation,
+}
+
+impl Read {
+    /// The version, and what is to be held for as long as it is there.
+    pub(super) fn into_parts(self) -> (Found, Reservation) {
+        (self.found, self.held)
+    }
+}
+
+impl Deref for Read {
+    type Target = Found;
+
+    fn deref(&self) -> &Found {
+        &self.found
+    }
+}
+
 /// The version that is asked for, if there is one to be read.
 ///
 /// # Errors
 /// Those of a read: `NoSuchKey` or, for whom it must be concealed from, `AccessDenied`; `NoSuchVersion`;
-/// `MethodNotAllowed` for a delete marker that is named.
-pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Found, S3Error> {
+/// `MethodNotAllowed` for a delete marker that is named; `SlowDown`.
+pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Read, S3Error> {
     let which = version_id::selector(&call.query)?;
     let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
     let found = found.map_err(|error| conceal(error, proof, call.bucket()))?;
     if !found.version.delete_marker {
-        return Ok(found);
+        let held = memory::for_version(context, &found.version)?;
+        return Ok(Read { found, held });
     }
     Err(match which {
         Selector::Current => conceal(deleted(&found, call), proof, call.bucket()),
@@ -65,13 +88,14 @@ pub(super) struct Source {
     pub(super) found: Found,
     /// How the client named it.
     pub(super) named: CopySource,
+    _held: Reservation,
 }
 
 /// The version that `p-copy-source` names, if the caller may read it and its conditions hold.
 ///
 /// # Errors
 /// `InvalidArgument` for what names nothing; `AccessDenied`; `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`;
-/// `InvalidRequest` for a delete marker that is named; `PreconditionFailed`.
+/// `InvalidRequest` for a delete marker that is named; `PreconditionFailed`; `SlowDown`.
 pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Source, S3Error> {
     let named = CopySource::from_headers(call.vendor())?;
     let which = version_id::named(named.version.as_deref())?;
@@ -86,7 +110,8 @@ pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
         return Err(conceal(marked_source(&named, which), proof, &named.bucket));
     }
     check_conditions(&found.version, call)?;
-    Ok(Source { found, named })
+    let held = memory::for_version(context, &found.version)?;
+    Ok(Source { found, named, _held: held })
 }
 
 /// What the client is told of an error of the store about a source.

@@ -23,8 +23,10 @@ const KEY_COPIES: u64 = 4;
 
 /// A part of an upload: as it was found, as it was listed, as it is committed, and as it is written.
 const PART_BYTES: u64 = 1024;
-/// An extent in all of these, and in the reader of an object.
+/// An extent in all of these, in the reader of an object, and in a copy on its way.
 const EXTENT_BYTES: u64 = 128;
+/// So many extents of one version are within what a worker has.
+const EXTENTS_OF_WORKER: usize = 64;
 /// The stack and the buffer of a thread of its own.
 const LATE_ANSWER_BYTES: u64 = 384 * KIB;
 
@@ -80,6 +82,17 @@ fn document_max(names: impl Iterator<Item = impl AsRef<str>>) -> u64 {
 pub(super) fn for_parts(context: &Context, parts: &[PartRecord]) -> Result<Reservation, S3Error> {
     let extents: u64 = parts.iter().map(|part| part.extents.len() as u64).sum();
     reserve(context, LATE_ANSWER_BYTES + PART_BYTES * parts.len() as u64 + EXTENT_BYTES * extents)
+}
+
+/// For a version that was found, and what is made of it without its bytes: most take up next to nothing.
+///
+/// # Errors
+/// `SlowDown`.
+pub(super) fn for_version(context: &Context, version: &VersionRecord) -> Result<Reservation, S3Error> {
+    match version.extents.len() {
+        0..=EXTENTS_OF_WORKER => Ok(Reservation::default()),
+        many => reserve(context, EXTENT_BYTES * many as u64),
+    }
 }
 
 /// For a body that is sent from the store block by block, and may wait for its turn.

@@ -5,7 +5,7 @@ use super::{Context, body, find, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error, tags};
-use crate::store::{Found, StoreError, VersionRecord};
+use crate::store::{StoreError, VersionRecord};
 use crate::xml::{Element, XmlError};
 
 /// GetObjectTagging.
@@ -41,11 +41,12 @@ pub(super) fn delete(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
 fn replace(
     context: &Context,
     call: &Call<'_>,
-    found: Found,
+    found: find::Read,
     tags: Vec<(String, String)>,
     status: u16,
 ) -> Result<Response, S3Error> {
     let response = version_id::tell(Response::new(status), &found);
+    let (found, _held) = found.into_parts();
     let replaced = context.store.set_tags(call.bucket(), call.key(), found.version, tags);
     let named = call.query.has("versionId");
     let replaced = replaced.map_err(|error| match error {

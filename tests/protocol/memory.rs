@@ -70,6 +70,40 @@ fn costly_requests_are_refused_while_others_hold_the_memory_and_served_when_it_i
 }
 
 #[test]
+fn an_object_of_many_pieces_needs_memory_for_their_list_whatever_is_asked_of_it() {
+    const PIECES: u32 = 65;
+    let server = Server::new();
+    server.put("/b/piece", &pattern(5 << 20));
+    let id = server.request("POST", "/b/many?uploads").send().one("UploadId").unwrap();
+    let parts: String = (1..=PIECES)
+        .map(|number| {
+            let target = format!("/b/many?partNumber={number}&uploadId={id}");
+            let part = server.request("PUT", &target).header("p-copy-source", "b/piece").send();
+            let tag = part.one("ETag").unwrap();
+            format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>")
+        })
+        .collect();
+    let list = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
+    let made = server.request("POST", &format!("/b/many?uploadId={id}")).body(list.as_bytes()).send();
+    assert_eq!(made.status, 200, "{made:?}");
+    let asked: [(&str, &str, Option<&str>); 4] = [
+        ("HEAD", "/b/many", None),
+        ("GET", "/b/many?tagging", None),
+        ("PUT", "/b/copy", Some("b/many")),
+        ("GET", "/b/many?attributes", None),
+    ];
+    let ask = |(method, target, source): (&str, &str, Option<&str>)| {
+        let asked = server.request(method, target).header("p-object-attributes", "ObjectSize");
+        source.into_iter().fold(asked, |asked, source| asked.header("p-copy-source", source)).send().status
+    };
+    let others = crowd(&server);
+    assert_eq!(asked.map(ask), [503; 4]);
+    drop(others);
+    assert_eq!(asked.map(ask), [200; 4]);
+    assert!(is_all_given_back(&server), "{:?}", server.memory.usage());
+}
+
+#[test]
 fn a_document_that_there_is_no_memory_for_is_refused_before_it_is_read() {
     let server = Server::new();
     let _others = crowd(&server);
