@@ -98,11 +98,11 @@ pub(super) fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// A whole response after which the connection is closed. Only a body that is at hand is part of it.
-pub(super) fn render_last(response: &Response, asked: Asked, date: &str) -> Vec<u8> {
+/// A whole response, after which the connection is closed or not. Only a body that is at hand is part of it.
+pub(super) fn render(response: &Response, asked: Asked, close: bool, date: &str) -> Vec<u8> {
     let framing = Framing::of(response, asked);
     let mut out = Vec::new();
-    write_head(&mut out, response, framing, asked, true, date);
+    write_head(&mut out, response, framing, asked, close, date);
     if let (ResponseBody::Bytes(body), Framing::Length(_)) = (&response.body, framing) {
         out.extend_from_slice(body);
     }

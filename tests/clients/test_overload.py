@@ -1,7 +1,6 @@
 """More requests at once than there are workers and places in the queue: each is served or told to come later, at once."""
 
 import collections
-import contextlib
 import threading
 import time
 
@@ -22,14 +21,14 @@ def test_what_is_too_much_is_refused_and_afterwards_all_is_served(own_server, tm
     end = time.monotonic() + SECONDS
 
     def ask():
-        while time.monotonic() < end:
-            with contextlib.suppress(ConnectionError), Wire(server.port) as wire:
+        with Wire(server.port) as wire:
+            while time.monotonic() < end:
                 status, headers, body = wire.ask("GET", f"{siege.BUCKET}?list-type=2")
                 with lock:
                     answers[status] += 1
                 if status == 503:
                     assert b"<Code>SlowDown</Code>" in body and headers["retry-after"] == "1"
-                    assert headers["connection"] == "close"
+                    assert "connection" not in headers, "it may come back on the same connection"
                 else:
                     assert (status, body.count(b"<Key>")) == (200, 1000)
 

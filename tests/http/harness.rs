@@ -197,6 +197,14 @@ impl Client {
         self.socket.set_read_timeout(Some(LONG)).unwrap();
     }
 
+    /// Whether an answer has come or comes within a while.
+    pub(crate) fn is_answered(&mut self) -> bool {
+        self.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let received = self.receive();
+        self.socket.set_read_timeout(Some(LONG)).unwrap();
+        received.is_ok_and(|count| count > 0) || !self.received.is_empty()
+    }
+
     /// Whatever comes until the connection ends in any way, and whether it ended by a reset.
     pub(crate) fn rest_until_cut(&mut self) -> (Vec<u8>, bool) {
         loop {
@@ -288,6 +296,7 @@ pub(crate) fn alone(name: &str, wrapper: &str, test: impl FnOnce()) {
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    print!("{said}");
 }
 
 /// Descriptors that this process has open.

@@ -72,17 +72,58 @@ fn requests_beyond_the_queue_are_answered_with_503_at_once() {
         thread::spawn(move || {
             let mut client = Client::connect(address);
             let answer = client.ask("/");
-            if answer.status == 503 {
-                assert!(answer.says_close());
-                client.assert_closed();
-            }
-            answered.send(answer.status).unwrap();
+            assert!(!answer.says_close());
+            answered.send((answer.status, client)).unwrap();
         });
     }
-    assert_eq!([answers.recv().unwrap(), answers.recv().unwrap()], [503, 503]);
+    let refused = [answers.recv().unwrap(), answers.recv().unwrap()];
     release.send(()).unwrap();
-    assert_eq!(answers.recv().unwrap(), 200);
+    assert_eq!(answers.recv().unwrap().0, 200);
     assert_eq!(busy.answer().status, 200);
+    for (status, mut client) in refused {
+        assert_eq!(status, 503);
+        assert_eq!(client.ask("/").status, 200, "it may come back on the same connection");
+    }
+}
+
+#[test]
+fn a_request_of_which_something_is_missing_or_too_much_is_refused_for_good() {
+    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
+    let mut busy = server.client();
+    busy.get("/held");
+    arrivals.recv().unwrap();
+    // There is room for one more, in each of the two queues.
+    let mut waiting = [server.client(), server.client()];
+    waiting[0].get("/");
+    waiting[1].send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    waiting.iter_mut().for_each(Client::assert_silent);
+    eventually("the queues are full", || {
+        let mut probes = [server.client(), server.client()];
+        probes[0].get("/");
+        probes[1].send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+        probes.iter_mut().all(Client::is_answered)
+    });
+    for last in [
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /",
+        "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+        "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\nabc",
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let mut client = server.client();
+        let answer = client.send(last).answer();
+        assert_eq!((answer.status, answer.says_close()), (503, true), "{last}");
+        client.assert_closed();
+    }
+    let mut whole = server.client();
+    let answer = whole.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").answer();
+    assert_eq!((answer.status, answer.says_close()), (503, false));
+    drop(release);
+    assert_eq!(waiting.map(|mut client| client.answer().status), [200; 2]);
+    assert_eq!(whole.ask("/").status, 200);
 }
 
 #[test]
@@ -113,16 +154,21 @@ fn a_head_request_is_turned_away_without_a_body() {
     let mut busy = server.client();
     busy.get("/held");
     arrivals.recv().unwrap();
-    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    let (mut waiting, mut clients) = (server.client(), [server.client(), server.client()]);
+    waiting.get("/").assert_silent();
+    eventually("the queue is full", || {
+        let mut probe = server.client();
+        probe.get("/").is_answered()
+    });
     for client in &mut clients {
         client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+        eventually("it is refused", || client.is_answered());
     }
     drop(release);
+    assert_eq!(waiting.answer().status, 200);
     for client in &mut clients {
-        let answer = client.answer_without_body();
-        if answer.status == 503 {
-            client.assert_closed();
-        }
+        assert_eq!(client.answer_without_body().status, 503);
+        assert_eq!(client.ask("/").status, 200, "no body was between the two answers");
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::readiness::Readiness;
@@ -10,13 +11,15 @@ use super::readiness::Readiness;
 /// How long to leave the listener alone after an error that trying again at once would only repeat.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A listening socket that survives every error. Descriptors or memory that ran out come back; until then the
-/// connections wait in the system's queue.
+/// A listening socket that survives every error, and from which any thread may accept. Descriptors or memory that ran out
+/// come back; until then the connections wait in the system's queue.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    listener: TcpListener,
+    /// It is there until `close`. Whoever accepts only reads it.
+    listener: RwLock<Option<TcpListener>>,
     readiness: Arc<Readiness>,
-    paused_until: Option<Instant>,
+    paused_until: Mutex<Option<Instant>>,
+    accepted: AtomicU64,
 }
 
 impl Acceptor {
@@ -26,35 +29,55 @@ impl Acceptor {
     /// When the system cannot watch it.
     pub(super) fn new(listener: TcpListener, readiness: Arc<Readiness>) -> io::Result<Self> {
         readiness.add_listener(&listener)?;
-        Ok(Self { listener, readiness, paused_until: None })
+        Ok(Self {
+            listener: RwLock::new(Some(listener)),
+            readiness,
+            paused_until: Mutex::default(),
+            accepted: AtomicU64::new(0),
+        })
     }
 
     /// The next connection that waits; `None` when there is none, or when the system hands out none for now.
-    pub(super) fn accept(&mut self, now: Instant) -> Option<(TcpStream, SocketAddr)> {
-        match self.listener.accept() {
-            Ok(accepted) => Some(accepted),
+    pub(super) fn accept(&self, now: Instant) -> Option<(TcpStream, SocketAddr)> {
+        let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
+        let listener = listener.as_ref()?;
+        match listener.accept() {
+            Ok(accepted) => {
+                self.accepted.fetch_add(1, Ordering::Relaxed);
+                Some(accepted)
+            }
             // What was the fate of one connection tells nothing of the next, and that is reported again.
             Err(error) if is_passing(&error) => None,
             Err(error) => {
-                self.pause(now, &error);
+                self.pause(listener, now, &error);
                 None
             }
         }
     }
 
-    /// Goes on after a pause that is over. Says when to call it again, if it must be called.
-    pub(super) fn resume(&mut self, now: Instant) -> Option<Instant> {
-        if self.paused_until? <= now {
-            let watched = self.readiness.watch_listener(&self.listener).is_ok();
-            self.paused_until = (!watched).then(|| now + PAUSE);
+    /// Goes on after a pause that is over. Says when to call it again, if it must be called; the bell rings when that
+    /// changes.
+    pub(super) fn resume(&self, now: Instant) -> Option<Instant> {
+        let mut paused_until = self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        if (*paused_until)? <= now {
+            let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
+            let watched = self.readiness.watch_listener(listener.as_ref()?).is_ok();
+            *paused_until = (!watched).then(|| now + PAUSE);
         }
-        self.paused_until
+        *paused_until
     }
 
-    fn pause(&mut self, now: Instant, error: &io::Error) {
+    /// Closes the listener, and says how many connections have been accepted.
+    pub(super) fn close(&self) -> u64 {
+        *self.listener.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    fn pause(&self, listener: &TcpListener, now: Instant, error: &io::Error) {
         ::log::warn!("no connection can be accepted for the moment: {error}");
-        if self.readiness.ignore_listener(&self.listener).is_ok() {
-            self.paused_until = Some(now + PAUSE);
+        if self.readiness.ignore_listener(listener).is_ok() {
+            *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + PAUSE);
+            self.readiness.ring();
         }
     }
 }

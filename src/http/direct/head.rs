@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 
 use crate::base::limits;
-use crate::http::fields::refused;
+use crate::http::fields::{BodyFraming, refused};
 use crate::http::request::{Head, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
@@ -77,6 +77,19 @@ pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<Head>, S3
     }
 }
 
+/// The head of the request that `bytes` are, no more and no less, where another may follow its response: where nobody can be
+/// mistaken about its end, and the client neither waits to be asked for a body nor wants to close.
+pub(super) fn of_whole_request(bytes: &[u8], headers_max: usize) -> Option<Head> {
+    let head = parse(bytes, headers_max).ok()??;
+    let body_len = match head.body {
+        BodyFraming::Absent => 0,
+        BodyFraming::Length(len) => len,
+        BodyFraming::Chunked => return None,
+    };
+    let is_whole = (bytes.len() - head.len) as u64 == body_len;
+    (is_whole && head.keep_alive && !head.http10 && !head.expects_continue).then_some(head)
+}
+
 /// The error of a head that takes more room than it may.
 pub(super) fn too_large() -> S3Error {
     S3Error::new(ErrorCode::RequestHeaderSectionTooLarge)
@@ -105,7 +118,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::http::fields::BodyFraming;
     use crate::s3::Method;
 
     fn parsed(bytes: &[u8]) -> Result<Option<Head>, S3Error> {
@@ -161,6 +173,28 @@ mod tests {
         for rest in ["", "body", "\r\n\r\n", "GET / HT"] {
             let bytes = format!("\r\nPUT / HTTP/1.1\r\nHost: a\r\n\r\n{rest}");
             assert!(has_arrived(bytes.as_bytes(), 0), "{rest:?}");
+        }
+    }
+
+    #[test]
+    fn a_whole_request_is_one_behind_which_nothing_is_missing_or_too_much() {
+        let is_whole = |text: &str| of_whole_request(text.as_bytes(), limits::HEADERS_MAX).is_some();
+        assert!(is_whole("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(is_whole("\r\nPUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab"));
+        for not in [
+            "GET / HTTP/1.1\r\nHost: a\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET",
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n",
+            "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na",
+            "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nabc",
+            "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab",
+            "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n",
+            "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "",
+        ] {
+            assert!(!is_whole(not), "{not:?}");
         }
     }
 

@@ -84,6 +84,13 @@ impl Connection {
         (std::mem::take(&mut self.pending), std::mem::take(&mut self.room))
     }
 
+    /// Drops what waits here: the next request has not begun.
+    pub(super) fn forget(&mut self) {
+        self.take_pending();
+        self.searched = 0;
+        self.wanted = 0;
+    }
+
     fn is_draining(&self) -> bool {
         matches!(self.purpose, Purpose::Draining(_))
     }
@@ -145,12 +152,19 @@ impl Lot {
         Arc::new(Self { readiness, slots: Mutex::default() })
     }
 
-    /// Makes an accepted socket one of the open connections, to be closed at `deadline` if nothing happens.
-    pub(super) fn admit(self: &Arc<Self>, stream: Stream, peer: SocketAddr, deadline: Instant) -> Held {
+    /// Makes an accepted socket one of the open connections, to be closed at `deadline` if nothing happens. Says whether
+    /// there were `most` of them before.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        stream: Stream,
+        peer: SocketAddr,
+        deadline: Instant,
+        most: usize,
+    ) -> (Held, bool) {
         let stream = Arc::new(stream);
-        let token = self.lock().occupy(Arc::clone(&stream));
+        let (token, before) = self.lock().occupy(Arc::clone(&stream));
         let purpose = if stream.is_encrypted() { Purpose::Handshake } else { Purpose::Requests };
-        Box::new(Connection {
+        let connection = Box::new(Connection {
             place: Place { lot: Arc::clone(self), token },
             stream,
             peer,
@@ -162,7 +176,8 @@ impl Lot {
             wanted: 0,
             outgoing: None,
             watched_before: false,
-        })
+        });
+        (connection, before >= most)
     }
 
     /// Lets a connection wait until `watch` comes true, when `take` gets it, or until its deadline, when `expired`
@@ -249,14 +264,16 @@ impl Lot {
 }
 
 impl Slots {
-    fn occupy(&mut self, stream: Arc<Stream>) -> Token {
+    /// Takes a free slot. Says how many connections were open for requests before.
+    fn occupy(&mut self, stream: Arc<Stream>) -> (Token, usize) {
+        let before = self.census().serving;
         let at = self.free.pop().unwrap_or_else(|| {
             self.list.push(Slot::default());
             (self.list.len() - 1) as u32
         });
         let slot = &mut self.list[at as usize];
         slot.stream = Some(stream);
-        token(at, slot.turn)
+        (token(at, slot.turn), before)
     }
 
     fn vacate(&mut self, token: Token) {
@@ -319,7 +336,8 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, peer) = listener.accept().unwrap();
         let time = Duration::from_millis(10);
-        let connection = lot.admit(Stream::new(socket, None, time, time).unwrap(), peer, Instant::now());
+        let stream = Stream::new(socket, None, time, time).unwrap();
+        let (connection, _) = lot.admit(stream, peer, Instant::now(), usize::MAX);
         let token = connection.place.token;
         (connection, token, client)
     }

@@ -3,6 +3,10 @@
 //! One poller has all connections that wait; a bounded pool of workers handles requests. Neither ever waits for a client
 //! without a limit, and no client can hold anything but its own connection.
 //!
+//! Under more requests than there is time for, the poller is one thread among many that want the processor, and would fall
+//! behind with what is cheap: taking requests in and refusing them. So each worker, between two requests, attends to what
+//! has come while others wait for it.
+//!
 //! ```text
 //!   accept -> poller: reads heads without waiting -> lanes -> worker: body, handler, response
 //!                ^                                              |        |
@@ -14,7 +18,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | poller, acceptor | connections that no worker has; limits of time and number |
+//! | poller | connections that no worker has; limits of time |
+//! | attendant, acceptor | what has to be done about them when something happens; limits of number |
 //! | worker | the life of a worker; who has precedence |
 //! | exchange | one request and its response |
 //! | body | reading what comes behind a head |
@@ -27,6 +32,7 @@
 //! the work of the workers, step by step as the client comes along, so that no client keeps one waiting with it.
 
 mod acceptor;
+mod attendant;
 mod body;
 mod chunked;
 mod exchange;
@@ -76,7 +82,6 @@ const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
 /// An engine that is bound to its address.
 pub(super) struct Server {
-    listener: TcpListener,
     address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -106,18 +111,20 @@ impl Server {
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         let readiness = Arc::new(Readiness::new()?);
+        let acceptor = Acceptor::new(listener, Arc::clone(&readiness))?;
         let queue_len = config.queue_len;
         let shared = Shared {
             config,
             clock,
             handler,
+            acceptor,
             lot: Lot::new(Arc::clone(&readiness)),
             readiness,
             stopping: Arc::new(AtomicBool::new(false)),
             lanes: Lanes::new(queue_len),
             idle_workers: AtomicUsize::new(0),
         };
-        Ok(Self { listener, address, shared: Arc::new(shared) })
+        Ok(Self { address, shared: Arc::new(shared) })
     }
 }
 
@@ -135,9 +142,8 @@ impl Engine for Server {
     /// and a worker that does not come back even so is left behind.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
         let shared = self.shared;
-        let acceptor = Acceptor::new(self.listener, Arc::clone(&shared.readiness))?;
         let mut crew = Crew::start(&shared)?;
-        let mut poller = Poller::new(Arc::clone(&shared), acceptor);
+        let mut poller = Poller::new(Arc::clone(&shared));
         let accepted = poller.serve();
         let outcome = accepted.and_then(|accepted| stop(&shared, &mut poller, &mut crew, accepted));
         shared.lot.clear();

@@ -13,8 +13,9 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-/// Events fetched by one call.
-const EVENTS_MAX: usize = 256;
+/// Events fetched by one call. They are in the hands of the thread that fetched them, and wait with it should it lose the
+/// processor to others: so they are few.
+const EVENTS_MAX: usize = 16;
 
 const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
@@ -103,7 +104,7 @@ impl Readiness {
     }
 
     /// Waits for events, at most for `timeout` where there is one, and puts them into `events` in place of what was
-    /// there; none when the time is over.
+    /// there; none when the time is over. Any number of threads may wait; each event of a connection comes to one of them.
     ///
     /// # Errors
     /// None that a caller could cure.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::acceptor::Acceptor;
 use super::lanes::Lanes;
 use super::lot::Lot;
 use super::readiness::Readiness;
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     /// Whatever answers the requests.
     pub(super) handler: Arc<dyn Handler>,
+    /// What lets connections in.
+    pub(super) acceptor: Acceptor,
     /// The connections.
     pub(super) lot: Arc<Lot>,
     /// What wakes the poller.

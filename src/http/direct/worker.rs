@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::attendant::Attendant;
 use super::exchange::{After, Exchange};
 use super::head::{self, Outlook};
 use super::lanes::Duty;
@@ -20,6 +21,7 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     duty: Duty,
     exchange: Exchange,
+    attendant: Attendant,
 }
 
 /// Where the next request of a connection is.
@@ -36,7 +38,8 @@ impl Worker {
     /// A worker with that duty.
     pub(super) fn new(shared: Arc<Shared>, duty: Duty) -> Self {
         let exchange = Exchange::new(Arc::clone(&shared), duty);
-        Self { shared, duty, exchange }
+        let attendant = Attendant::new(Arc::clone(&shared), shared.config.head_max_bytes);
+        Self { shared, duty, exchange, attendant }
     }
 
     /// Works until nothing can come into the queues any more. Says how many requests it has answered.
@@ -44,6 +47,10 @@ impl Worker {
         let mut answered = 0;
         while let Some(connection) = self.next_connection() {
             answered += self.serve(connection);
+            // Whoever comes then would find the queue full, or may have to find it so: they are to be told at once.
+            if self.shared.lanes.is_waited_for(self.duty) && !self.shared.is_stopping() {
+                self.attendant.lend_a_hand();
+            }
         }
         answered
     }

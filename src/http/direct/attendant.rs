@@ -1,0 +1,301 @@
+//! What has to be done about a connection that no worker has when something happens on it: accept it, read its head without
+//! waiting, hand it to the workers once it is whole, or turn it away. The poller does nothing else; workers lend it a
+//! hand when there is more to do than their work leaves it time for.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::head::{self, Outlook};
+use super::lot::{Held, NoRoom, Purpose};
+use super::readiness::{Event, Token, Watch};
+use super::shared::Shared;
+use super::stream::{Stream, is_wait};
+use crate::base::limits;
+use crate::http::Config;
+use crate::http::guarded::guarded;
+use crate::http::response::{Asked, DateLine, render};
+use crate::s3::{Method, S3Error};
+
+/// How long a small body may take to follow its head before it counts as bulk.
+const PROMPT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
+
+/// Turns that a thread takes between two pieces of its own work: some dozens of events at the most, so that a server which
+/// refuses many times as much as it accepts keeps up with it.
+const HANDS_LENT: usize = 4;
+
+/// Connections accepted in a row before others get their turn.
+const BURST: usize = 64;
+
+/// Why a request is answered without a worker.
+pub(super) enum Reason {
+    /// Nobody has time for it.
+    Overload,
+    /// It is at fault.
+    Error(S3Error),
+}
+
+/// One thread's means to attend to connections. Several may be at it at once: whoever takes a connection out of the lot has it.
+pub(super) struct Attendant {
+    shared: Arc<Shared>,
+    events: Vec<Event>,
+    scratch: Vec<u8>,
+    date: DateLine,
+}
+
+impl Attendant {
+    /// It receives into so many bytes, which are enough for a head.
+    pub(super) fn new(shared: Arc<Shared>, scratch_bytes: usize) -> Self {
+        Self { shared, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateLine::default() }
+    }
+
+    /// Waits for events, at most for `timeout` where there is one, and does what they ask for.
+    ///
+    /// # Errors
+    /// When the system can no longer tell which sockets are ready.
+    pub(super) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut events = std::mem::take(&mut self.events);
+        let outcome = self.shared.readiness.wait(&mut events, timeout);
+        for event in &events {
+            self.attend(*event);
+        }
+        self.events = events;
+        outcome
+    }
+
+    /// Does some of what has become due, for whoever has other work.
+    pub(super) fn lend_a_hand(&mut self) {
+        for _ in 0..HANDS_LENT {
+            // The poller meets the same error and ends the engine.
+            if self.turn(Some(Duration::ZERO)).is_err() || self.events.is_empty() {
+                return;
+            }
+            // It rings for the poller.
+            if self.events.contains(&Event::Bell) {
+                return self.shared.readiness.ring();
+            }
+        }
+    }
+
+    fn attend(&mut self, event: Event) {
+        match event {
+            Event::Bell => {}
+            Event::Listener => self.accept(),
+            Event::Connection(token) => self.attend_to(token),
+        }
+    }
+
+    fn accept(&mut self) {
+        let now = self.shared.clock.instant();
+        for _ in 0..BURST {
+            let Some((socket, peer)) = self.shared.acceptor.accept(now) else {
+                return;
+            };
+            self.admit(socket, peer, now);
+        }
+    }
+
+    fn admit(&mut self, socket: TcpStream, peer: SocketAddr, now: Instant) {
+        let Shared { config, lot, .. } = &*self.shared;
+        let Ok(tls) = config.tls.as_ref().map(|tls| tls.accept()).transpose() else {
+            return;
+        };
+        let patience = if tls.is_some() { config.head_deadline } else { config.idle_deadline };
+        let Ok(stream) = Stream::new(socket, tls, config.linger, config.write_patience) else {
+            return;
+        };
+        let (connection, excess) = lot.admit(stream, peer, now + patience, config.connections_max);
+        if excess {
+            self.turn_away(connection, Reason::Overload);
+        } else {
+            lot.park(connection, Watch::Readable);
+        }
+    }
+
+    /// Something has happened on a connection that waits, unless it is no longer there.
+    fn attend_to(&mut self, token: Token) {
+        let Some(connection) = self.shared.lot.take(token) else {
+            return;
+        };
+        match connection.purpose {
+            Purpose::Draining(left) => self.drain(connection, left),
+            // It takes a signature and more: work for a worker.
+            Purpose::Handshake => self.enqueue(connection, false),
+            // A worker has given back bytes that it had no time to look at.
+            Purpose::Requests if connection.wanted == 0 && connection.searched < connection.pending.len() => {
+                self.judge_head(connection);
+            }
+            Purpose::Requests => self.read_head(connection),
+        }
+    }
+
+    fn read_head(&mut self, mut connection: Held) {
+        let room = self.shared.config.head_max_bytes - connection.pending.len();
+        match connection.stream.receive_now(&mut self.scratch[..room]) {
+            // A worker tells the client that its body is not whole.
+            Ok(0) if connection.wanted > 0 => self.enqueue(connection, true),
+            Ok(0) => {}
+            Ok(count) => {
+                if connection.pending.is_empty() {
+                    connection.deadline = self.shared.deadline_in(self.shared.config.head_deadline);
+                }
+                let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+                match connection.keep(&self.scratch[..count], head_max_bytes, memory) {
+                    Ok(()) => self.judge_head(connection),
+                    Err(NoRoom) => self.turn_away(connection, Reason::Overload),
+                }
+            }
+            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
+            Err(_) if connection.wanted > 0 => self.enqueue(connection, true),
+            Err(_) => {}
+        }
+    }
+
+    /// Hands a head to the workers if it is whole, and with it a body that is small; waits for the rest, or gives it up, if it
+    /// is not.
+    fn judge_head(&mut self, mut connection: Held) {
+        let received = connection.pending.len();
+        if connection.wanted > 0 {
+            self.await_body(connection);
+        } else if head::has_arrived(&connection.pending, connection.searched) {
+            match head::outlook(&connection.pending, self.shared.config.head_max_bytes) {
+                Outlook::Quick => self.enqueue(connection, false),
+                Outlook::Bulk => self.enqueue(connection, true),
+                Outlook::Awaited(wanted) => {
+                    connection.wanted = wanted;
+                    connection.deadline = self.shared.deadline_in(PROMPT);
+                    self.await_body(connection);
+                }
+            }
+        } else if received >= self.shared.config.head_max_bytes {
+            self.turn_away(connection, Reason::Error(head::too_large()));
+        } else {
+            connection.searched = received;
+            self.await_rest(connection);
+        }
+    }
+
+    /// Lets a connection wait with what has come of its request. Of such there may be as many as there are connections.
+    fn await_rest(&mut self, mut connection: Held) {
+        let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+        match connection.reserve(head_max_bytes, memory) {
+            Ok(()) => self.shared.lot.park(connection, Watch::Readable),
+            Err(NoRoom) => self.turn_away(connection, Reason::Overload),
+        }
+    }
+
+    /// No worker waits for a body that a head's room can hold, as long as it comes promptly.
+    fn await_body(&mut self, connection: Held) {
+        if connection.pending.len() >= connection.wanted {
+            self.enqueue(connection, false);
+        } else {
+            self.await_rest(connection);
+        }
+    }
+
+    /// Lets a request wait for a worker.
+    pub(super) fn enqueue(&mut self, mut connection: Held, bulk: bool) {
+        connection.wanted = 0;
+        if let Err(connection) = self.shared.lanes.push(connection, bulk) {
+            self.turn_away(connection, Reason::Overload);
+        }
+    }
+
+    fn drain(&mut self, mut connection: Held, left: u64) {
+        match connection.stream.receive_now(&mut self.scratch) {
+            Ok(count) if count > 0 && (count as u64) < left => {
+                connection.purpose = Purpose::Draining(left - count as u64);
+            }
+            Err(error) if is_wait(&error) => {}
+            _ => return,
+        }
+        self.shared.lot.park(connection, Watch::Readable);
+    }
+
+    /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
+    /// there and only the time for it was missing: the client is to come back, and a new connection would cost both more.
+    pub(super) fn turn_away(&mut self, mut connection: Held, reason: Reason) {
+        let whole = match reason {
+            Reason::Overload if !self.shared.is_stopping() => {
+                head::of_whole_request(&connection.pending, self.shared.config.headers_max)
+            }
+            _ => None,
+        };
+        let head_only = match &whole {
+            Some(head) => head.method == Method::Head,
+            None => connection.pending.starts_with(b"HEAD "),
+        };
+        let Shared { config, clock, handler, lot, .. } = &*self.shared;
+        let response = guarded(|| match reason {
+            Reason::Overload => handler.overloaded(),
+            Reason::Error(error) => handler.refused(error),
+        });
+        let Some(response) = response else {
+            return;
+        };
+        let (asked, close) = (Asked { head_only, http10: false }, whole.is_none());
+        let bytes = render(&response, asked, close, self.date.at(clock.now()));
+        let is_sent = matches!(connection.stream.send_now(&bytes), Ok(sent) if sent == bytes.len());
+        if is_sent && close {
+            lot.drain(connection, self.shared.deadline_in(config.drain_deadline));
+        } else if is_sent {
+            connection.forget();
+            connection.deadline = self.shared.deadline_in(config.idle_deadline);
+            lot.park(connection, Watch::Readable);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::super::Server;
+    use super::super::lanes::Duty;
+    use super::*;
+    use crate::base::SystemClock;
+    use crate::s3::{Handler, Request, Response};
+
+    struct Refusing;
+
+    impl Handler for Refusing {
+        fn handle(&self, _: Request<'_>) -> Response {
+            unreachable!("no worker works")
+        }
+
+        fn overloaded(&self) -> Response {
+            Response::new(503)
+        }
+
+        fn refused(&self, error: S3Error) -> Response {
+            Response::new(error.status())
+        }
+    }
+
+    #[test]
+    fn who_lends_a_hand_takes_requests_in_and_refuses_what_is_too_much_and_hears_no_bell() {
+        let config = Config { queue_len: 1, ..Config::new(([127, 0, 0, 1], 0).into()) };
+        // It is bound and does not run: there are neither poller nor workers.
+        let server = Server::bind(config, Arc::new(SystemClock), Arc::new(Refusing)).unwrap();
+        let shared = &server.shared;
+        let mut attendant = Attendant::new(Arc::clone(shared), shared.config.head_max_bytes);
+        let mut clients = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
+        for client in &mut clients {
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            for _ in 0..1000 {
+                attendant.lend_a_hand();
+            }
+        }
+        assert!(shared.lanes.try_next(Duty::Any).is_some() && shared.lanes.try_next(Duty::Any).is_none());
+        let mut status = [0; 12];
+        clients[1].read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 503");
+
+        shared.readiness.ring();
+        attendant.lend_a_hand();
+        let mut events = Vec::new();
+        shared.readiness.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        assert_eq!(events, [Event::Bell], "it rings for the poller");
+    }
+}
