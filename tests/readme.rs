@@ -64,6 +64,7 @@ fn the_limits_are_those_of_the_code() {
     let skew = format!("{} minutes", limits::CLOCK_SKEW_MAX_SECS / 60);
     let validity = format!("{} days", limits::PRESIGNED_EXPIRES_MAX_SECS / (24 * 60 * 60));
     let tags = limits::TAGS_MAX.to_string();
+    let chunk_line = format!("{} bytes", limits::AWS_CHUNK_LINE_MAX_BYTES);
     hold_limits(
         "## Limits",
         &[
@@ -87,6 +88,8 @@ fn the_limits_are_those_of_the_code() {
                 "400 MetadataTooLarge",
             ),
             ("tags of an object", tags, "400 BadRequest"),
+            ("key of a tag", format!("{} characters", limits::TAG_KEY_LEN_MAX_CHARS), "400 InvalidTag"),
+            ("value of a tag", format!("{} characters", limits::TAG_VALUE_LEN_MAX_CHARS), "400 InvalidTag"),
             (
                 "keys, versions, uploads or parts on a page of a listing",
                 number(limits::PAGE_LEN_MAX as u64),
@@ -102,6 +105,14 @@ fn the_limits_are_those_of_the_code() {
                 "list of the parts of an upload",
                 size(limits::PART_LIST_MAX_BYTES as u64),
                 "400 MaxMessageLengthExceeded",
+            ),
+            ("checksums announced as trailers", number(limits::TRAILERS_MAX as u64), "400 InvalidRequest"),
+            ("line before an `aws-chunked` chunk", chunk_line.clone(), "400 InvalidChunkSizeError"),
+            ("trailer line behind such chunks", chunk_line, "400 MalformedTrailerError"),
+            (
+                "name or key of a user",
+                format!("{} bytes", limits::CREDENTIAL_LEN_MAX_BYTES),
+                "the users file is refused",
             ),
             ("difference between the clocks of client and server", skew, "403 RequestTimeTooSkewed"),
             ("validity of a presigned URL", validity, "400 AuthorizationQueryParametersError"),

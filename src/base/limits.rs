@@ -66,7 +66,8 @@ pub const MEMORY_DEFAULT_MAX_BYTES: u64 = GIB;
 /// The program itself and the threads that are there once: the poller, the committer, checkpoints, the scrub, and what wins back
 /// room, whose batches are the largest of it.
 pub const MEMORY_OF_PROCESS_BYTES: u64 = 16 * MIB;
-/// A worker: the buffers that bodies come and go through, a head, a small object on its way through the committer, a stack.
+/// A worker: the buffers that bodies come and go through, among them two pieces for the MD5 ([`MD5_PIECE_BYTES`]), a head, one
+/// that it takes in for the poller, a small object on its way through the committer, a stack.
 pub const MEMORY_OF_WORKER_BYTES: u64 = MIB;
 /// A connection that waits, and its place in the queue.
 pub const MEMORY_OF_CONNECTION_BYTES: u64 = KIB;
@@ -233,6 +234,13 @@ const _: () = {
     assert!(UNREAD_BODY_PATIENCE_MILLIS <= LINGER_MAX_MILLIS);
     // A client that needs its whole drain does not hold up the end of the server.
     assert!(DRAIN_DEADLINE_DEFAULT_SECS < SHUTDOWN_TIMEOUT_DEFAULT_SECS);
+    // What a worker may hold of a body on its way in and of one on its way out, with both heads, leaves room for its stack.
+    assert!(
+        (2 * MD5_PIECE_BYTES + RESPONSE_BUFFER_BYTES + 2 * HEAD_MAX_BYTES) as u64
+            + QUICK_BODY_MAX_BYTES
+            + PACKED_PAYLOAD_MAX_BYTES
+            <= MEMORY_OF_WORKER_BYTES
+    );
     // A stored block fits the buffer that it goes out from.
     assert!(RESPONSE_BUFFER_BYTES as u64 >= BLOCK_BYTES && UNREAD_BODY_MAX_BYTES <= DRAIN_MAX_BYTES);
 };

@@ -1,0 +1,102 @@
+//! A server as a process of its own, for whoever wants to load it.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use siltstone::base::limits::{DELETE_OBJECTS_MAX, HIDDEN_PASSED_MAX, MIB, PAGE_LEN_MAX};
+use siltstone::base::{OsEntropy, SystemClock};
+use siltstone::format::Versioning;
+use siltstone::fs::OsFs;
+use siltstone::store::{Attributes, Commit, Deletion, ETag, Options, Selector, Store, WriteCondition};
+
+/// Everybody may do everything, so that no signature has to be made.
+const USERS: &str = "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n";
+
+/// A server and its directory; dropping it ends the one and removes the other.
+pub(super) struct Running {
+    process: Child,
+    dir: PathBuf,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+}
+
+impl Running {
+    /// Starts it as an operator would who sets nothing.
+    pub(super) fn start() -> Self {
+        let base = std::env::var_os("SILTSTONE_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        let dir = base.join(format!("siltstone-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("the directory can be made");
+        let users = dir.join("users.toml");
+        std::fs::write(&users, USERS).expect("there is room");
+        fill(&dir.join("data"));
+        let binary = std::env::var_os("SILTSTONE_BENCH_SERVER")
+            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_siltstone")), PathBuf::from);
+        // A session of its own: Linux shares out the processors among sessions first (sched(7), "The autogroup feature"), and
+        // a server with many busy threads would leave those that load it next to nothing.
+        let mut process = Command::new("setsid")
+            .arg(binary)
+            .args(["--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.join("data"))
+            .arg("--users")
+            .arg(&users)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("the server says where it listens");
+        let address = line.trim().strip_prefix("listening on http://").expect("it listens");
+        let address = address.parse().expect("it is an address");
+        Self { process, dir, address }
+    }
+
+    /// A request without a body.
+    pub(super) fn get(&self, target: &str) -> String {
+        format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address)
+    }
+}
+
+/// A bucket with a page of keys and a large object, and one whose keys are all deleted.
+fn fill(dir: &Path) {
+    let disk = OsFs::new(dir);
+    disk.create_root().expect("the directory can be made");
+    let store = Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, Options::default())
+        .expect("the store opens");
+    store.create_bucket("shown", "bench").expect("the bucket is new");
+    (0..PAGE_LEN_MAX).for_each(|number| put(&store, &format!("plain/{number:08}"), b"x"));
+    put(&store, "large", &vec![7; 8 * MIB as usize]);
+    store.create_bucket("hidden", "bench").expect("the bucket is new");
+    store.set_versioning("hidden", Versioning::Enabled).expect("the bucket is there");
+    // To delete what is not there makes a delete marker, too.
+    let deletion =
+        |number| Deletion { key: format!("plain/{number:08}"), which: Selector::Current, if_match: None };
+    for first in (0..HIDDEN_PASSED_MAX).step_by(DELETE_OBJECTS_MAX) {
+        let batch = (first..first + DELETE_OBJECTS_MAX).map(deletion).collect();
+        store.delete("hidden", batch).expect("the bucket is there");
+    }
+}
+
+fn put(store: &Store, key: &str, bytes: &[u8]) {
+    let mut writer = store.writer("shown", key, Some(bytes.len() as u64)).expect("the bucket is there");
+    writer.write(bytes).expect("there is room");
+    let commit = Commit {
+        etag: ETag::Md5([0; 16]),
+        attributes: Attributes::new(),
+        checksums: vec![],
+        tags: vec![],
+        condition: WriteCondition::None,
+    };
+    writer.commit(commit).expect("the disk works");
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it has ended");
+        std::fs::remove_dir_all(&self.dir).expect("the directory was made above");
+    }
+}
