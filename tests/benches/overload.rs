@@ -1,7 +1,7 @@
 //! What a server does when it is asked for more than it can do, and beside clients that take their time. `cargo bench --bench
 //! overload`; `SILTSTONE_BENCH_SECS` says how long each overload lasts (60 s), `SILTSTONE_BENCH_DIR` where the server writes,
-//! and `SILTSTONE_BENCH_SERVER` names another server than the one of this build. `SILTSTONE_BENCH_PART` picks one of `page`,
-//! `hidden` and `slow`.
+//! and `SILTSTONE_BENCH_SERVER` names another server than the one of this build. `SILTSTONE_BENCH_PART` picks one of `page`
+//! and `slow`.
 //!
 //! Requests are sent on schedule, whether answers come or not. The load comes from the same machine, so that all rates are
 //! lower than what the server could do; what is judged is the ratio of two of them.
@@ -18,10 +18,8 @@ use generator::{Offer, Tally, put_load};
 use running::Running;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// A page of a listing as large as pages are.
+/// A page of a listing as large as pages are: much work for the server, and little for those that ask.
 const PAGE: &str = "/shown?list-type=2";
-/// One that passes over many keys for few bytes, so that refusing is dear beside serving.
-const HIDDEN: &str = "/hidden?list-type=2";
 /// What others ask for beside slow clients.
 const SMALL: &str = "/shown/plain/00000000";
 
@@ -42,10 +40,8 @@ fn main() {
     let server = Running::start();
     let wanted = std::env::var("SILTSTONE_BENCH_PART").ok();
     let is_wanted = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
-    for (part, target) in [("page", PAGE), ("hidden", HIDDEN)] {
-        if is_wanted(part) {
-            overload(&server, target, Duration::from_secs(secs));
-        }
+    if is_wanted("page") {
+        overload(&server, PAGE, Duration::from_secs(secs));
     }
     if is_wanted("slow") {
         beside_slow(&server);

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use siltstone::base::limits::{DELETE_OBJECTS_MAX, HIDDEN_PASSED_MAX, MIB, PAGE_LEN_MAX};
+use siltstone::base::limits::{MIB, PAGE_LEN_MAX};
 use siltstone::base::{OsEntropy, SystemClock};
-use siltstone::format::Versioning;
 use siltstone::fs::OsFs;
-use siltstone::store::{Attributes, Commit, Deletion, ETag, Options, Selector, Store, WriteCondition};
+use siltstone::store::{Attributes, Commit, ETag, Options, Store, WriteCondition};
 
 /// Everybody may do everything, so that no signature has to be made.
 const USERS: &str = "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n";
@@ -60,7 +59,7 @@ impl Running {
     }
 }
 
-/// A bucket with a page of keys and a large object, and one whose keys are all deleted.
+/// A bucket with a page of keys and a large object.
 fn fill(dir: &Path) {
     let disk = OsFs::new(dir);
     disk.create_root().expect("the directory can be made");
@@ -69,15 +68,6 @@ fn fill(dir: &Path) {
     store.create_bucket("shown", "bench").expect("the bucket is new");
     (0..PAGE_LEN_MAX).for_each(|number| put(&store, &format!("plain/{number:08}"), b"x"));
     put(&store, "large", &vec![7; 8 * MIB as usize]);
-    store.create_bucket("hidden", "bench").expect("the bucket is new");
-    store.set_versioning("hidden", Versioning::Enabled).expect("the bucket is there");
-    // To delete what is not there makes a delete marker, too.
-    let deletion =
-        |number| Deletion { key: format!("plain/{number:08}"), which: Selector::Current, if_match: None };
-    for first in (0..HIDDEN_PASSED_MAX).step_by(DELETE_OBJECTS_MAX) {
-        let batch = (first..first + DELETE_OBJECTS_MAX).map(deletion).collect();
-        store.delete("hidden", batch).expect("the bucket is there");
-    }
 }
 
 fn put(store: &Store, key: &str, bytes: &[u8]) {
