@@ -49,7 +49,7 @@ fn copying_writes_no_bytes_of_the_object() {
 fn a_whole_source_is_read_only_for_a_digest_that_it_lacks() {
     let server = Server::new();
     let source = pattern(300_000);
-    server.request("PUT", "/b/source").header("p-checksum-crc32", &crc32(&source)).body(&source).send();
+    server.request("PUT", "/b/source").header("p-checksum-crc32", crc32(&source)).body(&source).send();
     let known = copy(&server, &server.begin(&[]), 1, "b/source").send();
     failures::damage(&server, &source[200_000..200_040]);
     for announced in [&[][..], &[("p-checksum-algorithm", "CRC32")]] {
