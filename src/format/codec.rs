@@ -98,8 +98,22 @@ impl Encode for Vec<u8> {
     }
 }
 
-/// Most are a single byte; this is the way of the others.
-fn put_long_varint(out: &mut Vec<u8>, mut value: u64) {
+/// Most are a single byte; this is the way of the others: of those of up to eight bytes at once.
+fn put_long_varint(out: &mut Vec<u8>, value: u64) {
+    if value >> 56 != 0 {
+        return put_varint_by_bytes(out, value);
+    }
+    // Room is made between two halves, then between those of each, down to seven bits in each byte.
+    let word = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
+    let word = word & 0x0000_3fff_0000_3fff | (word & 0x0fff_c000_0fff_c000) << 2;
+    let word = word & 0x007f_007f_007f_007f | (word & 0x3f80_3f80_3f80_3f80) << 1;
+    let last = (63 - word.leading_zeros()) / 8;
+    let word = word | 0x8080_8080_8080_8080 & !(u64::MAX << (8 * last));
+    out.extend_from_slice(&word.to_le_bytes());
+    out.truncate(out.len() - (7 - last as usize));
+}
+
+fn put_varint_by_bytes(out: &mut Vec<u8>, mut value: u64) {
     let (mut bytes, mut len) = ([0; VARINT_BYTES_MAX], 0);
     while value >= 0x80 {
         bytes[len] = value as u8 | 0x80;

@@ -56,7 +56,9 @@ impl Liveness {
 
     /// Adds what has been counted apart.
     pub(super) fn add_counted(&mut self, counted: Counted) {
-        counted.0.into_iter().for_each(|(segment, size)| self.grow(segment, size));
+        let Counted { bytes, last: (segment, size) } = counted;
+        let all = bytes.into_iter().chain([(segment, size)]);
+        all.filter(|(_, size)| *size > 0).for_each(|(segment, size)| self.grow(segment, size));
     }
 
     fn grow(&mut self, segment: u64, size: u64) {
@@ -114,12 +116,20 @@ impl Liveness {
 /// Bytes of many extents that nobody shares, by segment, on their way into a [`Liveness`]: no snapshot is made of them
 /// meanwhile, which makes counting cheaper.
 #[derive(Default)]
-pub(super) struct Counted(BTreeMap<u64, u64>);
+pub(super) struct Counted {
+    bytes: BTreeMap<u64, u64>,
+    /// The segment of the last extent, and what is not among the others yet: neighbours often lie in one.
+    last: (u64, u64),
+}
 
 impl Counted {
     /// Counts an extent, which is not shared.
     pub(super) fn add(&mut self, extent: &ExtentRef) {
-        *self.0.entry(extent.segment).or_default() += size_of(extent);
+        if extent.segment != self.last.0 {
+            let (segment, size) = std::mem::replace(&mut self.last, (extent.segment, 0));
+            *self.bytes.entry(segment).or_default() += size;
+        }
+        self.last.1 += size_of(extent);
     }
 }
 

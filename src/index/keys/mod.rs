@@ -4,6 +4,7 @@
 //! rank or a higher one, the next above. So no rank is below the id: a version need not be looked for behind the rank that
 //! is its id.
 
+mod filler;
 mod leaf;
 mod record;
 mod tree;
@@ -14,10 +15,11 @@ use std::sync::Arc;
 
 use crate::format::{VersionId, VersionRecord, VersionSummary};
 use crate::index::trusted;
+use filler::TreeFiller;
 use leaf::At;
 use record::Head;
 pub(super) use record::Source;
-use tree::{Change, Scan, Tree, TreeBuilder};
+use tree::{Change, Scan, Tree};
 use vocabulary::Vocabulary;
 
 /// Who passes over the versions of a key searches for the next one when there are more.
@@ -253,7 +255,7 @@ impl<'k> KeyScan<'k> {
 /// Takes the versions of keys in order, the oldest of a key first, as a checkpoint lists them.
 #[derive(Default)]
 pub(super) struct KeysBuilder {
-    tree: TreeBuilder,
+    tree: TreeFiller,
     words: Arc<Vocabulary>,
     /// The key whose versions are being taken.
     key: Vec<u8>,
