@@ -307,7 +307,6 @@ mod tests {
         }
         let place = segments.place(Lane::Pack, pack.len()).unwrap();
         let (_, refs) = pack.write(&STORE, &place).unwrap();
-        segments.take_zeros_back().unwrap();
         place.segment.file.write_all_at(&[9; 200], page_ceil(place.offset + place.len)).unwrap();
         (place.segment.clone(), refs.iter().map(|extent| extent.offset).collect())
     }

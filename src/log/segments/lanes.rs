@@ -83,12 +83,9 @@ impl Open {
         Self { segment, end, reserved_to: end, zeroed_to: end, writing: Arc::default() }
     }
 
-    /// Sees to it that a pack of `len` bytes is written over zeros, within the room that was set aside.
-    fn write_zeros_ahead(&mut self, len: u64) -> io::Result<()> {
-        if self.end + len <= self.zeroed_to {
-            return Ok(());
-        }
-        let from = self.end.max(self.zeroed_to);
+    /// Writes zeros from a place on, or behind those that are there already, within the room that was set aside.
+    fn write_zeros(&mut self, place: &Place) -> io::Result<()> {
+        let from = place.offset.max(self.zeroed_to);
         let to = (from + ZERO_STEP_BYTES).min(self.reserved_to);
         self.segment.file.write_all_at(&vec![0; (to - from) as usize], from)?;
         self.zeroed_to = to;
@@ -121,13 +118,29 @@ impl Segments {
         }
         let open = state.as_mut().expect("it was made where it was missing");
         self.set_room_aside(lane, open, len)?;
-        if lane == Lane::Pack && len <= ZEROS_FOR_PACKS_TO_BYTES {
-            open.write_zeros_ahead(len)?;
-        }
         let place =
             Place { segment: open.segment.clone(), offset: open.end, len, _writing: open.writing.clone() };
         open.end = page_ceil(open.end + len);
         Ok(place)
+    }
+
+    /// Sees to it that a small pack of `len` bytes is written over zeros, where the disk has room for them.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn write_zeros_ahead(&self, place: &Place, len: u64) -> Result<(), LogError> {
+        let mut state = self.lane(Lane::Pack);
+        let lacks_zeros =
+            |open: &&mut Open| open.segment.id == place.segment.id && place.offset + len > open.zeroed_to;
+        let Some(open) = state.as_mut().filter(lacks_zeros).filter(|_| len <= ZEROS_FOR_PACKS_TO_BYTES)
+        else {
+            return Ok(());
+        };
+        match open.write_zeros(place).map_err(LogError::from) {
+            // The pack itself may still fit.
+            Err(LogError::DiskFull(_)) => Ok(()),
+            written => written,
+        }
     }
 
     /// Gives back what lies behind the first `used` bytes of a place, if nothing has been placed behind it since.

@@ -213,6 +213,7 @@ impl Groups {
             return Ok(None);
         };
         let used = pack.len();
+        self.shared.segments.write_zeros_ahead(place, used)?;
         let (pack, extents) = pack.write(&self.shared.store, place)?;
         plan.place_pack(&extents);
         self.shared.segments.give_back(Lane::Pack, place, used);

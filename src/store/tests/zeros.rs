@@ -46,6 +46,15 @@ fn small_objects_are_written_inside_the_file_and_large_ones_at_its_end() {
 }
 
 #[test]
+fn what_needs_no_pack_has_no_zeros_written() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "streamed", &bytes(1, 1_000_000)).unwrap();
+    assert_eq!(newest(&fs).len().unwrap(), PAGE, "a header");
+}
+
+#[test]
 fn an_orderly_end_leaves_no_zeros_and_a_crash_costs_no_more_than_they_are() {
     let fs = SimFs::new();
     let store = store_with_an_object(&fs);
