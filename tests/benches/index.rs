@@ -7,24 +7,28 @@
 #![allow(missing_docs)]
 
 mod measure;
+mod objects;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use siltstone::base::limits::KIB;
-use siltstone::base::{Entropy, OsEntropy, SeededEntropy, SystemClock, Timestamp};
+use siltstone::base::{Entropy, SeededEntropy, Timestamp};
 use siltstone::format::{
     BucketRecord, Entry, ExtentRef, FileHeader, FileKind, StoreId, VersionId, VersionRecord, Versioning,
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Cursor, Index, Query};
 use siltstone::log::{CheckpointWriter, create_file, list_numbers, open_file};
-use siltstone::store::{Attributes, Commit, ETag, ListQuery, Options, Selector, Store, WriteCondition};
+use siltstone::store::{Attributes, ETag, ListQuery, Options, Selector, Store};
 
 use measure::median;
+use objects::{open_with, put};
+
+/// What a small object holds.
+const SMALL: [u8; 4 * KIB as usize] = [7; 4 * KIB as usize];
 
 /// Keys whose bytes share a segment.
 const KEYS_PER_SEGMENT: u64 = 50_000;
@@ -78,10 +82,7 @@ fn empty_store(dir: &Path) {
 }
 
 fn open(dir: &Path) -> Store {
-    let disk = OsFs::new(dir);
-    disk.create_root().expect("the directory can be made");
-    Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, Options::default())
-        .expect("the store opens")
+    open_with(dir, Options::default())
 }
 
 /// Bytes of memory that the process occupies.
@@ -293,7 +294,7 @@ fn finds(store: &Store, keys: u64) {
 /// The parent of a common prefix must cost the same, however much the prefix holds.
 fn pages(store: &Store) {
     store.create_bucket("few", "bench").expect("the bucket is new");
-    (0..10).for_each(|nth| put(store, "few", &text(nth)));
+    (0..10).for_each(|nth| put(store, "few", &text(nth), &SMALL));
     let flat = ListQuery { limit: 1000, ..ListQuery::default() };
     let page = median(|| store.list_objects(BUCKET, &flat).expect("the bucket is there").len());
     println!("page of 1,000 keys of the store: {page:.1?}");
@@ -304,20 +305,6 @@ fn pages(store: &Store) {
         "list the parent of 10 keys: {few:.2?}; of all keys: {many:.2?}, {:.2} times as long",
         many.as_secs_f64() / few.as_secs_f64()
     );
-}
-
-fn put(store: &Store, bucket: &str, key: &str) {
-    let bytes = [7; 4 * KIB as usize];
-    let mut writer = store.writer(bucket, key, Some(bytes.len() as u64)).expect("the bucket is there");
-    writer.write(&bytes).expect("there is room");
-    let commit = Commit {
-        etag: ETag::Md5([0; 16]),
-        attributes: Attributes::new(),
-        checksums: vec![],
-        tags: vec![],
-        condition: WriteCondition::None,
-    };
-    writer.commit(commit).expect("the disk works");
 }
 
 /// Commits beside a thread that lists all of a bucket, over and over.
@@ -360,7 +347,7 @@ fn commit_times(store: &Store) -> [Duration; 2] {
     let mut times: Vec<_> = (0..2_000)
         .map(|nth| {
             let start = Instant::now();
-            put(store, BUCKET, &text(nth * 17));
+            put(store, BUCKET, &text(nth * 17), &SMALL);
             start.elapsed()
         })
         .collect();

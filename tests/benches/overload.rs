@@ -9,6 +9,7 @@
 #![allow(missing_docs)]
 
 mod generator;
+mod objects;
 mod running;
 mod slow;
 

@@ -4,12 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
 use siltstone::base::limits::{MIB, PAGE_LEN_MAX};
-use siltstone::base::{OsEntropy, SystemClock};
-use siltstone::fs::OsFs;
-use siltstone::store::{Attributes, Commit, ETag, Options, Store, WriteCondition};
+use siltstone::store::Options;
+
+use super::objects::{open_with, put};
 
 /// Everybody may do everything, so that no signature has to be made.
 const USERS: &str = "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n";
@@ -61,26 +60,10 @@ impl Running {
 
 /// A bucket with a page of keys and a large object.
 fn fill(dir: &Path) {
-    let disk = OsFs::new(dir);
-    disk.create_root().expect("the directory can be made");
-    let store = Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, Options::default())
-        .expect("the store opens");
+    let store = open_with(dir, Options::default());
     store.create_bucket("shown", "bench").expect("the bucket is new");
-    (0..PAGE_LEN_MAX).for_each(|number| put(&store, &format!("plain/{number:08}"), b"x"));
-    put(&store, "large", &vec![7; 8 * MIB as usize]);
-}
-
-fn put(store: &Store, key: &str, bytes: &[u8]) {
-    let mut writer = store.writer("shown", key, Some(bytes.len() as u64)).expect("the bucket is there");
-    writer.write(bytes).expect("there is room");
-    let commit = Commit {
-        etag: ETag::Md5([0; 16]),
-        attributes: Attributes::new(),
-        checksums: vec![],
-        tags: vec![],
-        condition: WriteCondition::None,
-    };
-    writer.commit(commit).expect("the disk works");
+    (0..PAGE_LEN_MAX).for_each(|number| put(&store, "shown", &format!("plain/{number:08}"), b"x"));
+    put(&store, "shown", "large", &vec![7; 8 * MIB as usize]);
 }
 
 impl Drop for Running {

@@ -4,20 +4,20 @@
 #![allow(missing_docs)]
 
 mod measure;
+mod objects;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
-use siltstone::base::{OsEntropy, SystemClock};
 use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Index, Query};
-use siltstone::store::{Attributes, Commit, Deletion, Options, Selector, Store, WriteCondition};
+use siltstone::store::{Attributes, Deletion, Options, Selector, Store};
 
 use measure::median;
+use objects::{open_with, put};
 
 const RUN: Duration = Duration::from_secs(3);
 
@@ -68,25 +68,6 @@ fn open(dir: &Path) -> Store {
     open_with(dir, Options::default())
 }
 
-fn open_with(dir: &Path, options: Options) -> Store {
-    let disk = OsFs::new(dir);
-    disk.create_root().expect("the directory can be made");
-    Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, options).expect("the store opens")
-}
-
-fn put(store: &Store, key: &str, bytes: &[u8]) {
-    let mut writer = store.writer("b", key, Some(bytes.len() as u64)).expect("the bucket is there");
-    writer.write(bytes).expect("there is room");
-    let commit = Commit {
-        etag: ETag::Md5([0; 16]),
-        attributes: Attributes::new(),
-        checksums: vec![],
-        tags: vec![],
-        condition: WriteCondition::None,
-    };
-    writer.commit(commit).expect("the disk works");
-}
-
 /// Many writers, one sync: how commits share what each of them waits for.
 fn commits(dir: &Path, pair: Duration) {
     let store = open(dir);
@@ -104,7 +85,7 @@ fn commits(dir: &Path, pair: Duration) {
                         if start.elapsed() > RUN {
                             return;
                         }
-                        put(store, &format!("{writer}/{}", round % 100), bytes);
+                        put(store, "b", &format!("{writer}/{}", round % 100), bytes);
                         done.fetch_add(1, Ordering::Relaxed);
                     }
                 });
@@ -165,7 +146,7 @@ fn mostly_dead(dir: &Path) -> Store {
         for writer in 0..16 {
             let (store, bytes) = (&store, &bytes);
             scope.spawn(move || {
-                (writer..OBJECTS).step_by(16).for_each(|at| put(store, &format!("large/{at}"), bytes));
+                (writer..OBJECTS).step_by(16).for_each(|at| put(store, "b", &format!("large/{at}"), bytes));
             });
         }
     });
@@ -196,7 +177,7 @@ fn commit_times(store: &Store, go_on: impl Fn(usize) -> bool) -> ([Duration; 2],
     let (bytes, mut times) = (vec![7; 4 * KIB as usize], Vec::new());
     while go_on(times.len()) {
         let start = Instant::now();
-        put(store, &format!("small/{}", times.len() % 100), &bytes);
+        put(store, "b", &format!("small/{}", times.len() % 100), &bytes);
         times.push(start.elapsed());
     }
     times.sort_unstable();
@@ -207,7 +188,7 @@ fn reads(dir: &Path) {
     let store = open(dir);
     store.create_bucket("b", "bench").expect("the bucket is new");
     for size in [4 * KIB, MIB] {
-        put(&store, "k", &vec![7; size as usize]);
+        put(&store, "b", "k", &vec![7; size as usize]);
         let mut buffer = vec![0; 256 * KIB as usize];
         let (start, mut reads) = (Instant::now(), 0);
         while start.elapsed() < RUN {

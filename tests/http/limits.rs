@@ -1,6 +1,6 @@
 //! Limits of time and number.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -13,11 +13,12 @@ use crate::http::harness::{
     Client, LONG, MANY_DESCRIPTORS, Running, alone, eventually, open_descriptors, settings, start_with, text,
 };
 
-/// A server whose handler holds requests for `/held` until the test lets them go, and the two ends of that.
-fn start_held(config: Config) -> (Running, Receiver<()>, Sender<()>) {
+/// A server whose only worker is held by a client, with room for one more in each queue, until it is released.
+fn start_busy() -> (Running, Client, Sender<()>) {
     let (arrived, arrivals) = channel();
     let (release, released) = channel();
     let (arrived, released) = (Mutex::new(arrived), Mutex::new(released));
+    let config = Config { workers: 1, queue_len: 1, ..settings() };
     let server = start_with(config, move |request: Request<'_>| -> Response {
         if request.path == "/held" {
             arrived.lock().unwrap().send(()).unwrap();
@@ -25,7 +26,10 @@ fn start_held(config: Config) -> (Running, Receiver<()>, Sender<()>) {
         }
         text(200, "served")
     });
-    (server, arrivals, release)
+    let mut busy = server.client();
+    busy.get("/held");
+    arrivals.recv().unwrap();
+    (server, busy, release)
 }
 
 #[test]
@@ -61,10 +65,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 
 #[test]
 fn requests_beyond_the_queue_are_answered_with_503_at_once() {
-    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
-    let mut busy = server.client();
-    busy.get("/held");
-    arrivals.recv().unwrap();
+    let (server, mut busy, release) = start_busy();
     // The worker is held. Of three more, the queue has room for one.
     let (answered, answers) = channel();
     for _ in 0..3 {
@@ -88,10 +89,7 @@ fn requests_beyond_the_queue_are_answered_with_503_at_once() {
 
 #[test]
 fn a_request_of_which_something_is_missing_or_too_much_is_refused_for_good() {
-    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
-    let mut busy = server.client();
-    busy.get("/held");
-    arrivals.recv().unwrap();
+    let (server, _busy, release) = start_busy();
     // There is room for one more, in each of the two queues.
     let mut waiting = [server.client(), server.client()];
     waiting[0].get("/");
@@ -128,10 +126,7 @@ fn a_request_of_which_something_is_missing_or_too_much_is_refused_for_good() {
 
 #[test]
 fn the_refusal_of_an_upload_for_lack_of_workers_reaches_the_client() {
-    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
-    let mut busy = server.client();
-    busy.get("/held");
-    arrivals.recv().unwrap();
+    let (server, _busy, release) = start_busy();
     let (answered, answers) = channel();
     for _ in 0..4 {
         let (address, answered) = (server.address, answered.clone());
@@ -150,10 +145,7 @@ fn the_refusal_of_an_upload_for_lack_of_workers_reaches_the_client() {
 
 #[test]
 fn a_head_request_is_turned_away_without_a_body() {
-    let (server, arrivals, release) = start_held(Config { workers: 1, queue_len: 1, ..settings() });
-    let mut busy = server.client();
-    busy.get("/held");
-    arrivals.recv().unwrap();
+    let (server, _busy, release) = start_busy();
     let (mut waiting, mut clients) = (server.client(), [server.client(), server.client()]);
     waiting.get("/").assert_silent();
     eventually("the queue is full", || {
