@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use memchr::memchr_iter;
 use roxmltree::{Node, ParsingOptions};
 
 use super::guard;
@@ -38,17 +39,21 @@ const ATTRIBUTE_BYTES: u64 = 48;
 /// # Errors
 /// It has more nodes than any request.
 pub fn tree_bytes_max(text: &[u8]) -> Result<u64, XmlError> {
-    let count = |byte| text.iter().filter(|b| **b == byte).count() as u64;
-    let room = count(b'<');
-    if room > NODES_MAX.into() {
-        return Err(XmlError::new("too many elements"));
-    }
+    let room = check_nodes(text)?;
     // The parser makes room for a node for each `<`. Where texts stand between tags there are more, and for a moment there
     // are both that room and twice as much.
-    let starts = text.windows(2).filter(|two| two[0] == b'<' && two[1] != b'/').count() as u64;
-    let texts = text.windows(2).filter(|two| two[0] == b'>' && two[1] != b'<').count() as u64;
-    let nodes = if starts + texts < room { room } else { 3 * (room + 1) };
-    Ok(NODE_BYTES * nodes + ATTRIBUTE_BYTES * count(b'='))
+    let without = |byte, next| {
+        let is_other = |at: &usize| text.get(at + 1).is_some_and(|found| *found != next);
+        memchr_iter(byte, text).filter(is_other).count() as u64
+    };
+    let nodes = if without(b'<', b'/') + without(b'>', b'<') < room { room } else { 3 * (room + 1) };
+    Ok(NODE_BYTES * nodes + ATTRIBUTE_BYTES * memchr_iter(b'=', text).count() as u64)
+}
+
+/// Counts the tags of a text.
+fn check_nodes(text: &[u8]) -> Result<u64, XmlError> {
+    let tags = memchr_iter(b'<', text).count() as u64;
+    if tags > NODES_MAX.into() { Err(XmlError::new("too many elements")) } else { Ok(tags) }
 }
 
 /// A well-formed document. The caller bounds its size; for its memory see [`tree_bytes_max`].
@@ -62,7 +67,7 @@ impl<'a> Document<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, XmlError> {
         let text = std::str::from_utf8(bytes).map_err(|_| XmlError::new("the text is not UTF-8"))?;
         guard::check(text)?;
-        tree_bytes_max(bytes)?;
+        check_nodes(bytes)?;
         let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
         roxmltree::Document::parse_with_options(text, options)
             .map(Self)

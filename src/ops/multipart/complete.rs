@@ -12,8 +12,8 @@ use crate::ops::{Context, body, checksums, keep_alive, memory, new_object, versi
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
-    Checksum, Commit, Completion, ETag, PartRecord, Store, StoreError, Upload, UploadId, VersionRecord,
-    WriteCondition, Written,
+    Checksum, Commit, Completion, ETag, PartRecord, Store, StoreError, Upload, UploadId, UploadRecord,
+    VersionRecord, WriteCondition, Written,
 };
 use crate::xml::Writer;
 
@@ -34,9 +34,10 @@ pub(in crate::ops) fn complete(
         State::Completed(version) if list.made(&version) => Ok(repeated(context, call, &version)),
         State::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
         State::InProgress(upload) => {
-            let parts = list.choose(&upload.parts)?;
-            let (commit, checksum) = wanted.settle(context, call, &upload, &parts)?;
-            let completion = Completion { upload: upload.record.id, parts, commit };
+            let Upload { record, parts } = upload;
+            let parts = list.choose(parts)?;
+            let (commit, checksum) = wanted.settle(context, call, &record, &parts)?;
+            let completion = Completion { upload: record.id, parts, commit };
             commit_parts(context, call, completion, checksum, held)
         }
     }
@@ -105,7 +106,7 @@ impl Wanted {
         self,
         context: &Context,
         call: &Call<'_>,
-        upload: &Upload,
+        upload: &UploadRecord,
         parts: &[PartRecord],
     ) -> Result<(Commit, Settled), S3Error> {
         let size: u64 = parts.iter().map(|part| part.size).sum();
@@ -113,14 +114,14 @@ impl Wanted {
             return Err(S3Error::new(ErrorCode::InvalidRequest)
                 .message(format!("The size of the object is {size} bytes, not what was specified.")));
         }
-        let checksum = self.claimed.settle(upload.record.checksum, parts)?;
+        let checksum = self.claimed.settle(upload.checksum, parts)?;
         new_object::check_early(context, call, &self.condition)?;
         let md5s: Vec<_> = parts.iter().map(|part| part.md5).collect();
         let commit = Commit {
             etag: etag_of(&md5s),
-            attributes: upload.record.attributes.clone(),
+            attributes: upload.attributes.clone(),
             checksums: Vec::new(),
-            tags: upload.record.tags.clone(),
+            tags: upload.tags.clone(),
             condition: self.condition,
         };
         Ok((commit, checksum))

@@ -44,11 +44,12 @@ impl PartList {
     /// # Errors
     /// In this order: `InvalidPartOrder`; `InvalidPart` for one that is not there or another than listed; `EntityTooSmall`,
     /// `EntityTooLarge`.
-    pub(super) fn choose(&self, there: &[PartRecord]) -> Result<Vec<PartRecord>, S3Error> {
+    pub(super) fn choose(&self, there: Vec<PartRecord>) -> Result<Vec<PartRecord>, S3Error> {
         if !self.0.is_sorted_by(|a, b| a.number < b.number) {
             return Err(S3Error::new(ErrorCode::InvalidPartOrder));
         }
-        let parts = self.0.iter().map(|listed| listed.find(there)).collect::<Result<Vec<_>, _>>()?;
+        let mut there = there.into_iter();
+        let parts = self.0.iter().map(|listed| listed.find(&mut there)).collect::<Result<Vec<_>, _>>()?;
         check_sizes(&parts)?;
         Ok(parts)
     }
@@ -83,10 +84,10 @@ impl ListedPart {
         Ok(Self { number, tag, checksums: values })
     }
 
-    fn find(&self, there: &[PartRecord]) -> Result<PartRecord, S3Error> {
-        let at = there.binary_search_by_key(&self.number, |part| part.number);
-        let part = at.ok().map(|at| &there[at]).filter(|part| self.is(part));
-        part.cloned().ok_or_else(|| {
+    /// Takes the part out of those that are there, both in order: what is passed over on the way nobody lists.
+    fn find(&self, there: &mut impl Iterator<Item = PartRecord>) -> Result<PartRecord, S3Error> {
+        let found = there.find(|part| part.number >= self.number);
+        found.filter(|part| part.number == self.number && self.is(part)).ok_or_else(|| {
             S3Error::new(ErrorCode::InvalidPart)
                 .element("PartNumber", self.number.to_string())
                 .element("ETag", self.tag.as_str())

@@ -72,7 +72,7 @@ impl Planner<'_> {
         let (key, upload) = (key.into_bytes(), completion.upload);
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.upload(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
-        let parts = chosen(&there, &completion.parts)?;
+        let parts = chosen(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         if !self.room {
             return Err(StoreError::DiskFull);
@@ -104,15 +104,17 @@ impl Planner<'_> {
 
 /// The parts that the caller has looked at, as they are in the index: what a writer of a part answers does not know
 /// where its bytes lie.
-fn chosen(there: &Upload, parts: &[PartRecord]) -> Result<Vec<PartRecord>, StoreError> {
+fn chosen(there: Upload, parts: &[PartRecord]) -> Result<Vec<PartRecord>, StoreError> {
     // What stood in an object twice would be counted as live twice, and be dead once.
     if parts.is_empty() || !parts.is_sorted_by(|one, next| one.number < next.number) {
         return Err(StoreError::PartsOutOfOrder);
     }
+    // Both are in order, so that one pass finds them all.
+    let mut there = there.parts.into_iter();
     let find = |wanted: &PartRecord| {
-        let at = there.parts.binary_search_by_key(&wanted.number, |part| part.number);
-        let found = at.ok().map(|at| &there.parts[at]).filter(|found| found.id == wanted.id);
-        found.cloned().ok_or(StoreError::PartReplaced(wanted.number))
+        let found = there.find(|part| part.number >= wanted.number);
+        let same = found.filter(|part| (part.number, part.id) == (wanted.number, wanted.id));
+        same.ok_or(StoreError::PartReplaced(wanted.number))
     };
     parts.iter().map(find).collect()
 }
