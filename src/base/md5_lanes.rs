@@ -20,6 +20,48 @@ pub(super) const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5
 /// Bytes of a stream as they are taken in.
 pub(super) type Block = [u8; 64];
 
+/// The MD5 of each message, in their order.
+pub fn md5_of_each(messages: &[&[u8]]) -> Vec<[u8; 16]> {
+    messages.chunks(LANES).flat_map(of_few).collect()
+}
+
+/// Those of messages that find a lane each.
+fn of_few(messages: &[&[u8]]) -> Vec<[u8; 16]> {
+    let mut states = vec![START; messages.len()];
+    let wholes = messages.iter().map(|message| message.as_chunks());
+    let (blocks, rests): (Vec<_>, Vec<_>) = wholes.unzip();
+    let ends: Vec<_> = rests.iter().zip(messages).map(|(rest, all)| padded(rest, all.len() as u64)).collect();
+    take_all(&mut states, blocks);
+    take_all(&mut states, ends.iter().map(Vec::as_slice).collect());
+    states.into_iter().map(digest).collect()
+}
+
+/// Takes all blocks of each stream into its state.
+fn take_all(states: &mut [State], mut left: Vec<&[Block]>) {
+    while let Some(count) = left.iter().map(|blocks| blocks.len()).filter(|count| *count > 0).min() {
+        let pairs = states.iter_mut().zip(&left).filter(|(_, blocks)| !blocks.is_empty());
+        take(&mut pairs.map(|(state, blocks)| (state, *blocks)).collect::<Vec<_>>(), count);
+        left.iter_mut().for_each(|blocks| *blocks = blocks.get(count..).unwrap_or_default());
+    }
+}
+
+/// The end of a message of `len` bytes, from behind its last whole block on: `rest`, a one, zeros and the length in bits
+/// (sections 3.1 and 3.2). One block, or two.
+pub(super) fn padded(rest: &[u8], len: u64) -> Vec<Block> {
+    let mut bytes = rest.to_vec();
+    bytes.push(0x80);
+    bytes.resize((bytes.len() + 8).next_multiple_of(64) - 8, 0);
+    bytes.extend_from_slice(&(len.wrapping_mul(8)).to_le_bytes());
+    bytes.as_chunks().0.to_vec()
+}
+
+/// What a stream has come to (section 3.5).
+pub(super) fn digest(state: State) -> [u8; 16] {
+    let mut digest = [0; 16];
+    digest.as_chunks_mut().0.iter_mut().zip(state).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    digest
+}
+
 /// Takes the first `count` blocks of each stream into its state; all have so many, and there are at most [`LANES`].
 pub(super) fn take(streams: &mut [(&mut State, &[Block])], count: usize) {
     let arch = Arch::new();
@@ -152,6 +194,7 @@ const SINES: [u32; 64] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::digest::Md5;
 
     /// Blocks that differ from stream to stream.
     fn blocks_of(stream: usize, count: usize) -> Vec<Block> {
@@ -181,6 +224,19 @@ mod tests {
                 md5::block_api::compress(&mut alone, &blocks[stream]);
                 assert_eq!(*state, alone, "stream {stream} of {number}");
             }
+        }
+    }
+
+    #[test]
+    fn messages_of_any_length_have_each_their_md5() {
+        let lens = [0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 4096, 4097, 10_000];
+        for number in [0, 1, 2, 3, LANES, 3 * LANES + 5] {
+            let len = |at: usize| lens[at * 7 % lens.len()];
+            let messages: Vec<_> =
+                (0..number).map(|at| blocks_of(at, 160).as_flattened()[..len(at)].to_vec()).collect();
+            let messages: Vec<_> = messages.iter().map(Vec::as_slice).collect();
+            let alone: Vec<_> = messages.iter().map(|message| Md5::of(message)).collect();
+            assert_eq!(md5_of_each(&messages), alone, "{number} messages");
         }
     }
 

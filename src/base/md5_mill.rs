@@ -9,7 +9,7 @@ use std::thread;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::limits::{MD5_PIECE_BYTES, MD5_QUEUE_LEN};
-use super::md5_lanes::{Block, LANES, START, State, take};
+use super::md5_lanes::{Block, LANES, START, State, digest, padded, take};
 
 /// One thread keeps up with the bodies that several processors can take in.
 const PROCESSORS_PER_THREAD: usize = 4;
@@ -94,9 +94,7 @@ impl MilledMd5 {
         let (mut state, piece) = self.wait();
         let rest = piece.as_chunks::<64>().1;
         md5::block_api::compress(&mut state, &padded(rest, self.len));
-        let mut digest = [0; 16];
-        digest.as_chunks_mut().0.iter_mut().zip(state).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
-        digest
+        digest(state)
     }
 
     fn hand_over(&mut self, state: State, piece: Vec<u8>) {
@@ -108,16 +106,6 @@ impl MilledMd5 {
     fn wait(&self) -> Done {
         self.done.1.recv().expect("the mill answers each piece, and this end of the channel is kept, too")
     }
-}
-
-/// The end of a message of `len` bytes, from behind its last whole block on: `rest`, a one, zeros and the length in bits
-/// (RFC 1321, sections 3.1 and 3.2). One block, or two.
-fn padded(rest: &[u8], len: u64) -> Vec<Block> {
-    let mut bytes = rest.to_vec();
-    bytes.push(0x80);
-    bytes.resize((bytes.len() + 8).next_multiple_of(64) - 8, 0);
-    bytes.extend_from_slice(&(len.wrapping_mul(8)).to_le_bytes());
-    bytes.as_chunks().0.to_vec()
 }
 
 fn work(inbox: &Receiver<Job>) {

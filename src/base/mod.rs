@@ -11,6 +11,7 @@ pub mod timestamp;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};
+pub use md5_lanes::md5_of_each;
 pub use md5_mill::Md5Mill;
 pub use memory::{Budget, Reservation};
 pub use timestamp::Timestamp;

@@ -463,7 +463,8 @@ impl Store {
         commit: Commit,
     ) -> Result<Written, StoreError> {
         let (bucket, key) = (self.bucket(bucket)?, key.to_owned());
-        let put = Put { bucket, key, content: sources::copied(&self.shared, source)?, commit };
+        let put =
+            Put { bucket, key, content: sources::copied(&self.shared, source)?, commit, md5_due: false };
         self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
     }
 

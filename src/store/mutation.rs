@@ -91,6 +91,8 @@ pub struct Written {
     pub null: bool,
     /// When.
     pub modified: Timestamp,
+    /// Its entity tag.
+    pub etag: ETag,
 }
 
 /// One object or version to delete.
@@ -190,6 +192,8 @@ pub(super) struct Put {
     pub(super) key: String,
     pub(super) content: Content,
     pub(super) commit: Commit,
+    /// Whether the entity tag is to be the MD5 of what is packed.
+    pub(super) md5_due: bool,
 }
 
 /// A part to be put.
@@ -357,6 +361,15 @@ impl Mutation {
             | Self::SetTags { .. }
             | Self::Move(..) => 0,
         }
+    }
+
+    /// What is put without its MD5, and the entity tag that the MD5 is to become.
+    pub(super) fn md5_due(&mut self) -> Option<(&[u8], &mut ETag)> {
+        let Self::Put(put, _) = self else { return None };
+        let Put { content: Content::Packed { payload, .. }, commit, md5_due: true, .. } = &mut **put else {
+            return None;
+        };
+        Some((payload, &mut commit.etag))
     }
 
     /// Answers that it was not done.

@@ -192,7 +192,7 @@ fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Resp
 }
 
 fn written(version: &VersionRecord) -> Written {
-    Written { id: version.id, null: version.null, modified: version.modified }
+    Written { id: version.id, null: version.null, modified: version.modified, etag: version.etag }
 }
 
 /// The beginning of the answer, which is known before the object is made.

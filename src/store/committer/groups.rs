@@ -8,7 +8,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::join;
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, PACK_MAX_BYTES};
-use crate::format::{Entry, Pack};
+use crate::base::md5_of_each;
+use crate::format::{ETag, Entry, Pack};
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::{Journal, Lane, LogError, Place, Written};
@@ -133,9 +134,10 @@ impl Groups {
             batch.mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
             return;
         }
-        let (mutations, too_large): (Vec<_>, Vec<_>) =
+        let (mut mutations, too_large): (Vec<_>, Vec<_>) =
             batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
         too_large.into_iter().for_each(|mutation| mutation.fail(StoreError::TooLarge));
+        tag_by_md5(&mut mutations);
         let place = match self.place_pack(batch.packed_bytes as u64) {
             Ok(place) => place,
             Err(error) => {
@@ -280,6 +282,12 @@ impl Groups {
             log::warn!("no checkpoint was written, so that the next start reads more of the log: {error}");
         }
     }
+}
+
+/// Works out the MD5s that are left to the committer, side by side.
+fn tag_by_md5(mutations: &mut [Mutation]) {
+    let (payloads, tags): (Vec<_>, Vec<_>) = mutations.iter_mut().filter_map(Mutation::md5_due).unzip();
+    tags.into_iter().zip(md5_of_each(&payloads)).for_each(|(tag, md5)| *tag = ETag::Md5(md5));
 }
 
 fn answer_all(answers: Vec<Answer>, done: &Result<(), StoreError>) {

@@ -21,12 +21,13 @@ impl Planner<'_> {
         let id = VersionId(placed.id);
         let record = put.commit.into_record(id, null, placed.modified, placed.size, Vec::new());
         let record = VersionRecord { upload, ..record };
+        let written = Written { id, null, modified: placed.modified, etag: record.etag };
         if let Some(packed) = &placed.packed {
             let object = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
             self.pack(bucket, &key, (placed.id, packed), Purpose::ObjectRecord(object));
         }
         self.put_version(bucket.id, key, VersionRecord { extents: placed.extents, ..record });
-        Ok(Written { id, null, modified: placed.modified })
+        Ok(written)
     }
 
     pub(super) fn delete(&mut self, bucket: &str, deletions: Vec<Deletion>) -> Result<Deletions, StoreError> {

@@ -81,6 +81,7 @@ impl Planner<'_> {
         let null = bucket.versioning != Versioning::Enabled;
         let size = parts.iter().map(|part| part.size).sum();
         let mut record = completion.commit.into_record(id, null, self.now, size, Vec::new());
+        let written = Written { id, null, modified: self.now, etag: record.etag };
         record.upload = Some(Assembly { upload, parts: parts.iter().map(assembled).collect() });
         let sources = parts.iter().map(|part| Source { stamp: part.id, from: 0, len: part.size }).collect();
         let object = Recorded::in_bucket(bucket, sources, record.clone());
@@ -88,7 +89,7 @@ impl Planner<'_> {
         let extents = parts.into_iter().flat_map(|part| part.extents).collect();
         self.put_version(bucket.id, key.clone(), VersionRecord { extents, ..record });
         self.end_upload(bucket.id, key, upload);
-        Ok(Written { id, null, modified: self.now })
+        Ok(written)
     }
 
     fn check_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> Result<(), StoreError> {

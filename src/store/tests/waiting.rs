@@ -124,6 +124,40 @@ fn those_who_come_while_a_group_is_synced_share_the_next_one() {
     }
 }
 
+/// Puts without saying what the MD5 is.
+fn put_by_md5(store: &Store, key: &str, bytes: &[u8]) -> Written {
+    let mut writer = store.writer("b", key, None).unwrap();
+    writer.write(bytes).unwrap();
+    writer.commit_by_md5(Commit { etag: ETag::Crc(7), ..commit_of(bytes) }).unwrap()
+}
+
+#[test]
+fn whatever_a_group_packs_has_its_own_md5_for_a_tag_where_that_is_wanted() {
+    const WRITERS: usize = 40;
+    let fs = SimFs::new();
+    let store = store_with_an_object(&fs);
+    let content = |at: usize| bytes(at as u64, [0, 1, 64, 4096, 9_000, 65_536, 65_537][at % 7]);
+    let mut first = None;
+    let gate = hold(&fs, "", || first = Some(begin(&store, |store| put_by_md5(store, "first", b"1"))));
+    let answers: Vec<_> = (0..WRITERS)
+        .map(|at| {
+            begin(&store, move |store| match at % 3 {
+                0 => put(store, "b", &format!("k{at}"), &content(at)).unwrap(),
+                _ => put_by_md5(store, &format!("k{at}"), &content(at)),
+            })
+        })
+        .collect();
+    drop(gate);
+    assert_eq!(first.unwrap().recv().unwrap().etag, ETag::Md5(Md5::of(b"1")));
+    for (at, answer) in answers.into_iter().enumerate() {
+        let is_known = at % 3 != 0 && content(at).len() > 65_536;
+        let etag = if is_known { ETag::Crc(7) } else { ETag::Md5(Md5::of(&content(at))) };
+        assert_eq!(answer.recv().unwrap().etag, etag, "the answer to writer {at}");
+        let found = store.find("b", &format!("k{at}"), Selector::Current).unwrap();
+        assert_eq!(found.version.etag, etag, "the version of writer {at}");
+    }
+}
+
 #[test]
 fn the_power_may_go_while_everybody_waits() {
     let fs = SimFs::new();
