@@ -173,7 +173,7 @@ impl Reading<'_> {
 /// Reads a body of `max` bytes at most, into a buffer that grows with what has come and never beyond that.
 fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
     let mut bytes = Vec::new();
-    let mut buffer = [0; 8192];
+    let mut buffer = [0; 16 * KIB as usize];
     loop {
         match body.reader.read(&mut buffer)? {
             0 => return Ok(bytes),

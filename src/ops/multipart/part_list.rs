@@ -32,7 +32,9 @@ impl PartList {
 
     fn parse(bytes: &[u8]) -> Result<Self, S3Error> {
         let document = body::parse(bytes, "CompleteMultipartUpload")?;
-        let parts = document.root().all("Part").map(ListedPart::parse).collect::<Result<Vec<_>, _>>()?;
+        let names = Algorithm::ALL.map(|algorithm| (algorithm, checksums::element(algorithm)));
+        let parts = document.root().all("Part").map(|part| ListedPart::parse(part, &names));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
         if parts.is_empty() || parts.len() > PART_NUMBER_MAX as usize {
             return Err(body::malformed_because("from 1 to 10000 parts make an object"));
         }
@@ -68,7 +70,8 @@ impl PartList {
 }
 
 impl ListedPart {
-    fn parse(part: Element<'_>) -> Result<Self, S3Error> {
+    /// `names` are those of the elements that bear checksums.
+    fn parse(part: Element<'_>, names: &[(Algorithm, String)]) -> Result<Self, S3Error> {
         let text = |name: &str| part.child_text(name).map_err(body::malformed);
         let number = text("PartNumber")?.and_then(|number| number.trim().parse().ok());
         let tag = text("ETag")?.map(|tag| tag.trim().to_owned());
@@ -76,9 +79,11 @@ impl ListedPart {
             return Err(body::malformed_because("every part has a PartNumber and an ETag"));
         };
         let mut values = Vec::new();
-        for algorithm in Algorithm::ALL {
-            if let Some(value) = text(&checksums::element(algorithm))? {
-                values.push((algorithm, value.trim().to_owned()));
+        // Where there is nothing but those two, nothing need be looked for.
+        let names = if part.children().nth(2).is_some() { names } else { &[] };
+        for (algorithm, name) in names {
+            if let Some(value) = text(name)? {
+                values.push((*algorithm, value.trim().to_owned()));
             }
         }
         Ok(Self { number, tag, checksums: values })
