@@ -3,7 +3,7 @@
 use super::failure::ForClient as _;
 use super::{Context, EntityTags, body, checksums, new_object, tagging, version_id};
 use crate::auth::Authorized;
-use crate::base::limits::KIB;
+use crate::base::limits::{KIB, PACKED_PAYLOAD_MAX_BYTES};
 use crate::s3::checksum;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::{Call, Response, S3Error};
@@ -11,6 +11,9 @@ use crate::store::{Commit, ETag, Written};
 
 /// The MD5 of what is at most that large is left to the store, which works out those of many at a time.
 const LEFT_MAX_BYTES: u64 = 16 * KIB;
+
+const _: () =
+    assert!(LEFT_MAX_BYTES <= PACKED_PAYLOAD_MAX_BYTES, "the store works out those of what it packs alone");
 
 /// PutObject. Durable on return. All that can be refused without the body is refused before it is asked for.
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
