@@ -1,5 +1,5 @@
 //! What a server does when it is asked for more than it can do, and beside clients that take their time. `cargo bench --bench
-//! overload`; `SILTSTONE_BENCH_SECS` says how long each overload lasts (60 s), `SILTSTONE_BENCH_DIR` where the server writes,
+//! overload`; `SILTSTONE_BENCH_SECS` says how long the overload in one go lasts (60 s), `SILTSTONE_BENCH_DIR` where the server writes,
 //! and `SILTSTONE_BENCH_SERVER` names another server than the one of this build. `SILTSTONE_BENCH_PART` picks one of `page`
 //! and `slow`.
 //!
@@ -57,31 +57,26 @@ fn overload(server: &Running, target: &str, time: Duration) {
     println!("GET {target}");
     let load = |what: &str, offer, time| loaded(server, target, what, offer, time);
     let alone = load("one client", Offer::Closed(1), SHORT);
-    let crowds = [8, 32].map(|clients| (clients, load(&crowd(clients), Offer::Closed(clients), SHORT)));
-    let [(clients, capacity), _] = {
-        let mut rates = crowds.map(|(clients, tally)| (clients, tally.accepted_a_second()));
-        rates.sort_by(|a, b| b.1.total_cmp(&a.1));
-        rates
+    let capacity =
+        |clients| load(&format!("{clients} clients"), Offer::Closed(clients), SHORT).accepted_a_second();
+    let excess = |capacity, time| {
+        let rate = FACTOR * capacity;
+        load(&format!("{rate:.0} requests a second"), Offer::Open(rate), time).accepted_a_second()
     };
-    let rate = FACTOR * capacity;
-    load(&format!("{rate:.0} requests a second"), Offer::Open(rate), time);
+    let [few, many] = [8, 32].map(|clients| (clients, capacity(clients)));
+    let (clients, most) = if few.1 > many.1 { few } else { many };
+    excess(most, time);
     let after = load("one client afterwards", Offer::Closed(1), SHORT);
     println!("  latency of one client afterwards: {:.2} times that before", after.median() / alone.median());
     let mut shares = [(); TURNS].map(|()| {
-        let capacity = load(&crowd(clients), Offer::Closed(clients), SHORT).accepted_a_second();
-        let rate = FACTOR * capacity;
-        let under = load(&format!("{rate:.0} requests a second"), Offer::Open(rate), SHORT);
-        under.accepted_a_second() / capacity
+        let before = capacity(clients);
+        excess(before, SHORT) / before
     });
     shares.sort_by(f64::total_cmp);
     let [least, median, most] = [0, TURNS / 2, TURNS - 1].map(|at| shares[at]);
     println!(
         "  accepted under overload: {median:.2} of the capacity just before, the median of {TURNS} turns ({least:.2} to {most:.2})"
     );
-}
-
-fn crowd(clients: usize) -> String {
-    format!("{clients} clients")
 }
 
 /// The rate of a few clients without slow ones and beside them.
