@@ -3,6 +3,7 @@
 
 #![allow(missing_docs)]
 
+mod objects;
 mod paths;
 
 use divan::Bencher;

@@ -8,6 +8,7 @@
 
 mod measure;
 mod objects;
+mod opened;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +26,8 @@ use siltstone::log::{CheckpointWriter, create_file, list_numbers, open_file};
 use siltstone::store::{Attributes, ETag, ListQuery, Options, Selector, Store};
 
 use measure::median;
-use objects::{open_with, put};
+use objects::put;
+use opened::open_with;
 
 /// What a small object holds.
 const SMALL: [u8; 4 * KIB as usize] = [7; 4 * KIB as usize];

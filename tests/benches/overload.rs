@@ -10,6 +10,7 @@
 
 mod generator;
 mod objects;
+mod opened;
 mod running;
 mod slow;
 

@@ -16,8 +16,10 @@ use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, Request, Response};
 use siltstone::service::{Service, Settings};
-use siltstone::store::{Attributes, Commit, Options, Selector, Store, WriteCondition};
+use siltstone::store::{Attributes, Options, Selector, Store};
 use tempfile::TempDir;
+
+use super::objects::put;
 
 /// A path that has been made ready; each call goes it once.
 pub(super) type Walk = Box<dyn FnMut()>;
@@ -44,6 +46,9 @@ pub(super) fn ready(name: &str) -> Walk {
     let path = PATHS.iter().find(|(other, _)| *other == name);
     path.unwrap_or_else(|| panic!("there is no path {name}")).1()
 }
+
+/// The bucket of [`EXAMPLE`].
+const BUCKET: &str = "examplebucket";
 
 /// The signed GET of ten bytes of `test.txt` in the S3 API reference ("Examples: Signature Calculations").
 const EXAMPLE: [(&str, &str); 5] = [
@@ -131,32 +136,18 @@ fn store() -> (TempDir, Arc<Store>) {
     let options = Options { mark_after: None, ..Options::default() };
     let store = Store::open(Arc::new(OsFs::new(dir.path())), clock(), &SeededEntropy::new(1), options);
     let store = store.expect("an empty directory takes a store");
-    store.create_bucket("examplebucket", "alice").expect("the bucket is new");
+    store.create_bucket(BUCKET, "alice").expect("the bucket is new");
     (dir, Arc::new(store))
-}
-
-fn put(store: &Store, key: &str, bytes: &[u8]) {
-    let mut writer =
-        store.writer("examplebucket", key, Some(bytes.len() as u64)).expect("the bucket is there");
-    writer.write(bytes).expect("there is room");
-    let commit = Commit {
-        etag: ETag::Md5([7; 16]),
-        attributes: Attributes::new(),
-        checksums: vec![],
-        tags: vec![],
-        condition: WriteCondition::None,
-    };
-    writer.commit(commit).expect("the disk works");
 }
 
 /// An object of four blocks, found and read from the page cache, every block verified.
 fn read() -> Walk {
     let (dir, store) = store();
-    put(&store, "k", &vec![7; 4 * BLOCK_BYTES as usize]);
+    put(&store, BUCKET, "k", &vec![7; 4 * BLOCK_BYTES as usize]);
     let mut buffer = vec![0; 4 * BLOCK_BYTES as usize];
     Box::new(move || {
         let _ = &dir;
-        let found = store.find("examplebucket", "k", Selector::Current).expect("it was put");
+        let found = store.find(BUCKET, "k", Selector::Current).expect("it was put");
         let mut reader = store.read(&found, 0..found.version.size).expect("the segment is there");
         assert_eq!(reader.read(&mut buffer).expect("the bytes are good"), buffer.len());
     })
@@ -168,7 +159,7 @@ fn commit() -> Walk {
     let bytes = vec![7; 4 * KIB as usize];
     Box::new(move || {
         let _ = &dir;
-        put(&store, "k", &bytes);
+        put(&store, BUCKET, "k", &bytes);
     })
 }
 
@@ -273,8 +264,9 @@ fn page() -> Walk {
     std::thread::scope(|scope| {
         for thread in 0..20 {
             let store = &store;
-            scope
-                .spawn(move || (0..50).for_each(|at| put(store, &format!("dir/{thread:04}/{at:020}"), b"x")));
+            scope.spawn(move || {
+                (0..50).for_each(|at| put(store, BUCKET, &format!("dir/{thread:04}/{at:020}"), b"x"));
+            });
         }
     });
     let service = service(store);
@@ -289,7 +281,7 @@ fn page() -> Walk {
 /// A small GET, signed, from request to response.
 fn get() -> Walk {
     let (dir, store) = store();
-    put(&store, "test.txt", &vec![7; 4 * KIB as usize]);
+    put(&store, BUCKET, "test.txt", &vec![7; 4 * KIB as usize]);
     let service = service(store);
     Box::new(move || {
         let _ = &dir;

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use siltstone::base::limits::{MIB, PAGE_LEN_MAX};
 use siltstone::store::Options;
 
-use super::objects::{open_with, put};
+use super::objects::put;
+use super::opened::open_with;
 
 /// Everybody may do everything, so that no signature has to be made.
 const USERS: &str = "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n";

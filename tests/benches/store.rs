@@ -5,6 +5,7 @@
 
 mod measure;
 mod objects;
+mod opened;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +18,8 @@ use siltstone::index::{Index, Query};
 use siltstone::store::{Attributes, Deletion, Options, Selector, Store};
 
 use measure::median;
-use objects::{open_with, put};
+use objects::put;
+use opened::open_with;
 
 const RUN: Duration = Duration::from_secs(3);
 
