@@ -3,17 +3,11 @@
 use super::failure::ForClient as _;
 use super::{Context, EntityTags, body, checksums, new_object, tagging, version_id};
 use crate::auth::Authorized;
-use crate::base::limits::{KIB, PACKED_PAYLOAD_MAX_BYTES};
+use crate::base::limits::PACKED_PAYLOAD_MAX_BYTES;
 use crate::s3::checksum;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::{Call, Response, S3Error};
 use crate::store::{Commit, ETag, Written};
-
-/// The MD5 of what is at most that large is left to the store, which works out those of many at a time.
-const LEFT_MAX_BYTES: u64 = 16 * KIB;
-
-const _: () =
-    assert!(LEFT_MAX_BYTES <= PACKED_PAYLOAD_MAX_BYTES, "the store works out those of what it packs alone");
 
 /// PutObject. Durable on return. All that can be refused without the body is refused before it is asked for.
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
@@ -28,7 +22,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     new_object::check_early(context, call, &condition)?;
 
-    body::receive(call, &context.md5, &mut integrity, |bytes| writer.write(bytes))?;
+    body::receive(call, &context.md5, &mut integrity, |piece| writer.write(piece))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let checksums = verified.checksum.clone().map(checksums::of_whole).into_iter().collect();
@@ -48,7 +42,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
 #[derive(Clone, Copy)]
 enum WhoseMd5 {
     Ours,
-    /// The store, when it commits.
+    /// The store, when it commits: that of what it packs, along with those of others.
     Stores,
     /// The tag is another.
     Nobodys,
@@ -58,7 +52,9 @@ impl WhoseMd5 {
     fn of(tags: EntityTags, length: Option<u64>) -> Self {
         match tags {
             EntityTags::Crc => Self::Nobodys,
-            EntityTags::Md5 if length.is_some_and(|length| length <= LEFT_MAX_BYTES) => Self::Stores,
+            EntityTags::Md5 if length.is_some_and(|length| length <= PACKED_PAYLOAD_MAX_BYTES) => {
+                Self::Stores
+            }
             EntityTags::Md5 => Self::Ours,
         }
     }
