@@ -14,9 +14,9 @@ pub struct PackBuilder {
 }
 
 impl PackBuilder {
-    /// An empty pack.
-    pub fn new() -> Self {
-        Self::default()
+    /// An empty pack, with memory for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), headers: Vec::new() }
     }
 
     /// Bytes so far.

@@ -293,7 +293,7 @@ mod tests {
         fs.create_dir("data").unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
         let segments = Segments::open(Arc::new(fs.clone()), clock, STORE, SIZES).unwrap();
-        let mut pack = PackBuilder::new();
+        let mut pack = PackBuilder::default();
         for key in [b"a", b"b", b"c"] {
             let descriptor = Descriptor {
                 bucket: 1,

@@ -145,7 +145,7 @@ impl Groups {
                 return mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
             }
         };
-        let mut plan = self.plan(mutations, place.is_some());
+        let mut plan = self.plan(mutations, place.as_ref());
         let place = self.keep_if_needed(place, &plan);
         let answers = std::mem::take(&mut plan.answers);
         let done = if plan.entries.is_empty() { Ok(()) } else { self.write(plan, place.as_ref()) };
@@ -169,8 +169,9 @@ impl Groups {
         }
     }
 
-    fn plan(&self, mutations: Vec<Mutation>, room: bool) -> Plan {
+    fn plan(&self, mutations: Vec<Mutation>, place: Option<&Place>) -> Plan {
         let index = self.shared.index();
+        let room = place.map(|place| place.len);
         let mut planner = Planner::new(&index, &self.shared.stamps, self.shared.clock.now(), room);
         mutations.into_iter().for_each(|mutation| planner.add(mutation));
         planner.finish()

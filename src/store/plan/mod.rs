@@ -77,7 +77,7 @@ pub(super) struct Planner<'a> {
     index: &'a Index,
     stamps: &'a Stamps,
     now: Timestamp,
-    /// Whether there is room for packed extents.
+    /// Whether there is a place for packed extents.
     room: bool,
     /// The keys that this group has changed.
     changed: HashMap<(u64, Vec<u8>), Changes>,
@@ -89,9 +89,12 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub(super) fn new(index: &'a Index, stamps: &'a Stamps, now: Timestamp, room: bool) -> Self {
+    /// One that may pack so many bytes, if any.
+    pub(super) fn new(index: &'a Index, stamps: &'a Stamps, now: Timestamp, room: Option<u64>) -> Self {
         let (changed, amended, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
-        Self { index, stamps, now, room, changed, amended, ended, plan: Plan::default() }
+        let pack = PackBuilder::with_capacity(room.unwrap_or(0) as usize);
+        let plan = Plan { pack, ..Plan::default() };
+        Self { index, stamps, now, room: room.is_some(), changed, amended, ended, plan }
     }
 
     /// Decides one mutation.
