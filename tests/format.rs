@@ -285,7 +285,7 @@ fn make_mixed(dir: &Path) {
         NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
     let upload = store.create_upload("plain", "film", new).unwrap().id;
     let mut part = store.part_writer("plain", "film", upload, 3, None).unwrap();
-    part.write(&pattern(2, 100_000)).unwrap();
+    part.write(pattern(2, 100_000)).unwrap();
     part.commit(Md5::of(&pattern(2, 100_000)), None).unwrap();
     drop(store);
 }
@@ -312,7 +312,7 @@ fn make_records(dir: &Path) {
     };
     let upload = store.create_upload("plain", "film", new.clone()).unwrap().id;
     let mut part = store.part_writer("plain", "film", upload, 1, Some(100_000)).unwrap();
-    part.write(&pattern(2, 100_000)).unwrap();
+    part.write(pattern(2, 100_000)).unwrap();
     part.commit(Md5::of(&pattern(2, 100_000)), None).unwrap();
     let (range, place) = (source(&store, 1..90_001), ("plain", "film"));
     store.copy_part(range, place, (upload, 2), Md5::of(&pattern(1, 200_000)[1..90_001]), None).unwrap();

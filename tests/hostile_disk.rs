@@ -33,7 +33,7 @@ fn small_store() -> SimFs {
     store.create_bucket("b", "admin").unwrap();
     let put = |key: &str, len: usize| {
         let mut writer = store.writer("b", key, None).unwrap();
-        writer.write(&vec![len as u8; len]).unwrap();
+        writer.write(vec![len as u8; len]).unwrap();
         let mut attributes = Attributes::new();
         attributes.push("meta-a", "b");
         let etag = ETag::Md5([1; 16]);

@@ -1,6 +1,8 @@
 //! Request bodies: how long they are said to be, taking in those of objects and parts, and reading those that are
 //! documents.
 
+use std::borrow::Cow;
+
 use super::Context;
 use super::failure::ForClient as _;
 use super::memory::{self, Held};
@@ -43,8 +45,8 @@ pub(super) fn check_size(size: u64) -> Result<(), S3Error> {
         .element("MaxSizeAllowed", PUT_SIZE_MAX_BYTES.to_string()))
 }
 
-/// Takes the body in, to its verified end: every piece goes into `integrity` and then to `write`. The MD5 of what is not small is
-/// left to `mill`, which works on a piece while the next one comes in.
+/// Takes the body in, to its verified end: every piece goes into `integrity` and then to `write`, that of a small body with
+/// its memory. The MD5 of what is not small is left to `mill`, which works on a piece while the next one comes in.
 ///
 /// # Errors
 /// Those of reading, `EntityTooLarge`, and those of `write`.
@@ -52,27 +54,32 @@ pub(super) fn receive(
     call: &mut Call<'_>,
     mill: &Md5Mill,
     integrity: &mut Integrity,
-    mut write: impl FnMut(&[u8]) -> Result<(), StoreError>,
+    mut write: impl FnMut(Cow<'_, [u8]>) -> Result<(), StoreError>,
 ) -> Result<(), S3Error> {
     let small = call.request.body.content_length.filter(|length| *length <= SMALL_MAX_BYTES);
     let mut md5 = (small.is_none() && integrity.release_md5()).then(|| mill.begin());
-    // One byte at least: reading into none would look like the end.
-    let mut piece = vec![0; small.map_or(MD5_PIECE_BYTES, |length| length.max(1) as usize)];
+    // One byte more than comes, so that a small body ends with its first piece.
+    let mut piece = vec![0; small.map_or(MD5_PIECE_BYTES, |length| length as usize + 1)];
     let mut received = 0;
     loop {
         let len = fill(call.request.body.reader.as_mut(), &mut piece)?;
         received += len as u64;
         check_size(received)?;
-        integrity.update(&piece[..len]);
-        write(&piece[..len]).for_client(call)?;
+        let came = &piece[..len];
+        integrity.update(came);
         match md5.take() {
-            None if len < piece.len() => return Ok(()),
-            None => {}
+            None if len < piece.len() => {
+                piece.truncate(len);
+                return write(Cow::Owned(piece)).for_client(call);
+            }
             Some(last) if len < piece.len() => {
+                write(Cow::Borrowed(came)).for_client(call)?;
                 integrity.bring_md5(last.finish(piece, len));
                 return Ok(());
             }
+            None => write(Cow::Borrowed(came)).for_client(call)?,
             Some(mut going_on) => {
+                write(Cow::Borrowed(came)).for_client(call)?;
                 piece = going_on.update(piece);
                 md5 = Some(going_on);
             }

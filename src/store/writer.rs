@@ -1,6 +1,8 @@
 //! Taking in objects and parts. A small one is kept in memory and packed by the committer; a large one goes to a segment
 //! while it arrives.
 
+use std::borrow::Cow;
+
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
@@ -53,12 +55,12 @@ impl<'s> ObjectWriter<'s> {
         self.intake.crc32()
     }
 
-    /// Takes more bytes.
+    /// Takes more bytes. Those of a small object are not copied where they come all at once, in memory of their own.
     ///
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::TooLarge`], or when the disk fails; the writer is of no use then.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.intake.write(bytes)
+    pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
+        self.intake.write(bytes.into())
     }
 
     /// Puts the object in its place. Data, entry and directory are durable on return, and only then is it visible.
@@ -157,8 +159,8 @@ impl<'s> PartWriter<'s> {
     ///
     /// # Errors
     /// As [`ObjectWriter::write`].
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.intake.write(bytes)
+    pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
+        self.intake.write(bytes.into())
     }
 
     /// Makes it the part with its number. Durable on return.
@@ -242,26 +244,34 @@ impl<'s> Intake<'s> {
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write(&mut self, bytes: Cow<'_, [u8]>) -> Result<(), StoreError> {
         let len = self.len() + bytes.len() as u64;
         if len > OBJECT_SIZE_MAX_BYTES {
             return Err(StoreError::TooLarge);
         }
         if self.stream.len == 0 && len <= PACKED_PAYLOAD_MAX_BYTES {
-            self.reserve_buffer(bytes.len());
-            self.buffer.extend_from_slice(bytes);
+            self.buffer(bytes);
             return Ok(());
         }
         let buffered = std::mem::take(&mut self.buffer);
         self.append(&buffered)?;
-        self.append(bytes)
+        self.append(&bytes)
     }
 
-    /// Never more than one block, however much was announced.
-    fn reserve_buffer(&mut self, more: usize) {
-        if self.buffer.capacity() == 0 {
-            let expected = self.expected_len.unwrap_or(0).min(PACKED_PAYLOAD_MAX_BYTES);
-            self.buffer.reserve_exact(more.max(expected as usize));
+    /// Keeps what is all of a small object, or may be: never room for more than one block, however much was announced.
+    fn buffer(&mut self, bytes: Cow<'_, [u8]>) {
+        match bytes {
+            Cow::Owned(mut all) if self.buffer.is_empty() => {
+                all.shrink_to_fit();
+                self.buffer = all;
+            }
+            bytes => {
+                if self.buffer.capacity() == 0 {
+                    let expected = self.expected_len.unwrap_or(0).min(PACKED_PAYLOAD_MAX_BYTES);
+                    self.buffer.reserve_exact(bytes.len().max(expected as usize));
+                }
+                self.buffer.extend_from_slice(&bytes);
+            }
         }
     }
 

@@ -24,7 +24,7 @@ fn put_in_parts(server: &Server, checked: bool) {
     let upload = store.create_upload("b", "k", new).unwrap().id;
     for number in [2, 4, 6] {
         let mut writer = store.part_writer("b", "k", upload, number, None).unwrap();
-        writer.write(&vec![0; number as usize]).unwrap();
+        writer.write(vec![0; number as usize]).unwrap();
         let checksum = checked.then(|| crc32(number, ChecksumType::FullObject, 0));
         writer.commit([1; 16], checksum).unwrap();
     }

@@ -32,7 +32,7 @@ pub(in crate::ops) fn upload_part(
     let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
     let mut writer = writer.for_client(call)?;
 
-    body::receive(call, &context.md5, &mut integrity, |bytes| writer.write(bytes))?;
+    body::receive(call, &context.md5, &mut integrity, |piece| writer.write(piece))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let md5 = md5_of(&verified);
@@ -68,7 +68,7 @@ pub(in crate::ops) fn copy_part(
     let part = context.store.copy_part(bytes, (call.bucket(), call.key()), (id, number), md5, checksum);
     let part = source.copied(part, call)?;
     let mut document = context.document("CopyPartResult");
-    document.leaf("LastModified", &part.modified.to_iso8601());
+    document.plain("LastModified", part.modified);
     document.leaf("ETag", &ETag::Md5(part.md5).to_string());
     part.checksum.iter().for_each(|checksum| checksums::write_value(&mut document, checksum));
     Ok(source.announce(xml(200, document)))

@@ -71,7 +71,7 @@ fn filled(fs: &SimFs) -> Store {
         NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
     let upload = store.create_upload("b", "film", new).unwrap().id;
     let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
-    part.write(&bytes(9, 70_000)).unwrap();
+    part.write(bytes(9, 70_000)).unwrap();
     part.commit(Md5::of(&bytes(9, 70_000)), None).unwrap();
     store
 }

@@ -124,7 +124,7 @@ fn a_bucket_made_again_is_another_one() {
     let store = open(&SimFs::new());
     store.create_bucket("b", "admin").unwrap();
     let mut writer = store.writer("b", "k", None).unwrap();
-    writer.write(&bytes(1, 200_000)).unwrap();
+    writer.write(bytes(1, 200_000)).unwrap();
     store.delete_bucket("b").unwrap();
     store.create_bucket("b", "admin").unwrap();
     assert_eq!(writer.commit(commit_of(b"")), Err(StoreError::NoSuchBucket));
@@ -138,11 +138,28 @@ fn an_abandoned_writer_leaves_nothing_to_be_seen() {
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();
     let mut writer = store.writer("b", "k", Some(300_000)).unwrap();
-    writer.write(&bytes(1, 200_000)).unwrap();
+    writer.write(bytes(1, 200_000)).unwrap();
     drop(writer);
     put(&store, "b", "j", &bytes(2, 100_000)).unwrap();
     drop(store);
     assert_eq!(keys(&open(&fs), "b"), ["j"]);
+}
+
+#[test]
+fn bytes_that_are_handed_over_with_their_memory_stand_behind_those_before() {
+    let store = open(&SimFs::new());
+    store.create_bucket("b", "admin").unwrap();
+    let all = bytes(4, 150_000);
+    // In a pack, over its limit with the second piece, and beyond it from the start.
+    for (first, end) in
+        [(0, 0), (0, 9), (7, 9), (0, 65_536), (40_000, 65_536), (40_000, 70_000), (0, 150_000)]
+    {
+        let mut writer = store.writer("b", "k", None).unwrap();
+        writer.write(&all[..first]).unwrap();
+        writer.write(all[first..end].to_vec()).unwrap();
+        writer.commit(commit_of(&all[..end])).unwrap();
+        assert!(get(&store, "b", "k").unwrap() == all[..end], "{first} of {end}");
+    }
 }
 
 #[test]

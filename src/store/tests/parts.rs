@@ -111,7 +111,7 @@ fn an_ended_upload_takes_nothing_more() {
     let store = store_with_bucket(&SimFs::new());
     let upload = store.create_upload("b", "k", new_upload()).unwrap().id;
     let mut late = store.part_writer("b", "k", upload, 1, None).unwrap();
-    late.write(&bytes(1, 100_000)).unwrap();
+    late.write(bytes(1, 100_000)).unwrap();
     store.abort_upload("b", "k", upload).unwrap();
     assert_eq!(late.commit([0; 16], None), Err(StoreError::NoSuchUpload));
     assert_eq!(put_part(&store, upload, 1, b"x"), Err(StoreError::NoSuchUpload));

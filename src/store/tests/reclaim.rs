@@ -117,7 +117,7 @@ fn a_put_that_was_given_up_leaves_nothing_behind() {
     let before = segments(&fs).len();
     for _ in 0..5 {
         let mut writer = store.writer("b", "never", None).unwrap();
-        writer.write(&bytes(3, 300_000)).unwrap();
+        writer.write(bytes(3, 300_000)).unwrap();
     }
     assert!(segments(&fs).len() > before);
     // The committer seals them, when something is committed.
@@ -168,7 +168,7 @@ fn segments_that_an_earlier_run_left_open_are_sealed_or_go() {
     let writers: Vec<_> = (0..6)
         .map(|at| {
             let mut writer = store.writer("b", &format!("never{at}"), Some(90_000)).unwrap();
-            writer.write(&bytes(at, 80_000)).unwrap();
+            writer.write(bytes(at, 80_000)).unwrap();
             writer
         })
         .collect();

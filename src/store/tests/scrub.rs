@@ -38,7 +38,7 @@ impl Scrubbing {
         };
         let upload = store.create_upload("b", "film", new).unwrap().id;
         let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
-        part.write(&bytes(9, 70_000)).unwrap();
+        part.write(bytes(9, 70_000)).unwrap();
         part.commit([0; 16], None).unwrap();
         this
     }

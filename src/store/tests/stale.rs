@@ -30,7 +30,7 @@ fn uploads_older_than_the_age_are_aborted_and_their_parts_freed() {
     let old: Vec<_> = (0..1005).map(|i| format!("k{i}")).map(|key| (begin(&store, "b", &key), key)).collect();
     begin(&store, "a", "k0");
     let mut part = store.part_writer("b", "k7", old[7].0, 1, None).unwrap();
-    part.write(&bytes(1, 100_000)).unwrap();
+    part.write(bytes(1, 100_000)).unwrap();
     part.commit([0; 16], None).unwrap();
     clock.advance(HOUR);
     let young = begin(&store, "b", "k7");

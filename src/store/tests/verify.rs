@@ -85,7 +85,7 @@ fn parts_of_uploads_in_progress_are_looked_at() {
         NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
     let upload = store.create_upload("photos", "film", new).unwrap().id;
     let mut writer = store.part_writer("photos", "film", upload, 7, None).unwrap();
-    writer.write(&bytes(1, 100_000)).unwrap();
+    writer.write(bytes(1, 100_000)).unwrap();
     let extent = writer.commit([0; 16], None).unwrap().extents[0];
     drop(store);
     assert_eq!(nothing_found(&fs).counts.uploads, 1);

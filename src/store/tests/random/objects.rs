@@ -84,8 +84,10 @@ impl Run {
     ) -> Result<Written, StoreError> {
         let announced = self.draw.one_in(2).then_some(all.len() as u64);
         let mut writer = self.store().writer(bucket, key, announced)?;
-        let piece = *self.draw.of(&[7_001, 65_536, 100_003]);
-        all.chunks(piece).try_for_each(|piece| writer.write(piece))?;
+        match *self.draw.of(&[7_001, 65_536, 100_003, usize::MAX]) {
+            usize::MAX => writer.write(all.to_vec())?,
+            piece => all.chunks(piece).try_for_each(|piece| writer.write(piece))?,
+        }
         writer.commit(commit)
     }
 
