@@ -5,6 +5,7 @@ mod keys;
 mod listing;
 mod liveness;
 mod loader;
+mod parts;
 mod uploads;
 mod version_listing;
 
@@ -115,11 +116,7 @@ impl Index {
                 self.bucket_mut(*bucket)?.uploads.put(key, record);
                 Ok(())
             }
-            Entry::UploadDelete { bucket, key, upload } => {
-                let parts = self.bucket_mut(*bucket)?.uploads.remove(key, *upload);
-                parts.iter().for_each(|part| self.liveness.remove(&part.extents));
-                Ok(())
-            }
+            Entry::UploadDelete { bucket, key, upload } => self.delete_upload(*bucket, key, *upload),
             Entry::PartPut { bucket, key, upload, record } => self.put_part(*bucket, key, *upload, record),
             Entry::CheckpointEnd(_) => Err(ApplyError::Misplaced),
         }
@@ -224,6 +221,16 @@ impl Index {
     /// One part of an upload.
     pub fn part(&self, bucket: u64, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
         self.buckets.get(&bucket)?.uploads.part(key, upload, number)
+    }
+
+    /// The parts of an upload, by number; each is looked at when it is asked for.
+    pub fn parts(
+        &self,
+        bucket: u64,
+        key: &[u8],
+        upload: UploadId,
+    ) -> Option<impl Iterator<Item = PartRecord>> {
+        self.buckets.get(&bucket)?.uploads.parts(key, upload)
     }
 
     /// A page of the uploads in a bucket; those of the key that `query` is after follow, too, if their id is greater than
@@ -416,6 +423,13 @@ impl Index {
         self.raise_last_stamp(record.id);
         self.liveness.add(&record.extents);
         replaced.iter().for_each(|part| self.liveness.remove(&part.extents));
+        Ok(())
+    }
+
+    fn delete_upload(&mut self, bucket: u64, key: &[u8], upload: UploadId) -> Result<(), ApplyError> {
+        // Not by way of `bucket_mut`, which would borrow the count of live bytes, too.
+        let there = self.buckets.get_mut(&bucket).ok_or(ApplyError::UnknownBucket(bucket))?;
+        there.uploads.remove(key, upload, |part| self.liveness.remove(&part.extents));
         Ok(())
     }
 

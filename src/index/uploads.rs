@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
-use crate::format::{Decoder, PartRecord, UploadId, UploadRecord};
+use crate::format::{PartRecord, UploadId, UploadRecord};
 use crate::index::listing::Query;
-use crate::index::{MAP_NODE_BYTES, shared_bytes, trusted};
+use crate::index::parts::Parts;
+use crate::index::{MAP_NODE_BYTES, shared_bytes};
 
 /// An upload and its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +40,7 @@ pub struct UploadPage {
 #[derive(Clone)]
 struct Held {
     record: Arc<UploadRecord>,
-    /// Encoded [`PartRecord`]s, by number.
-    parts: RedBlackTreeMapSync<u32, Arc<[u8]>>,
+    parts: Parts,
 }
 
 /// A key and the id of an upload for it.
@@ -58,27 +58,18 @@ fn record_bytes(record: &UploadRecord) -> u64 {
     shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>()
 }
 
-fn decode(bytes: &[u8]) -> PartRecord {
-    trusted(PartRecord::decode(&mut Decoder::new(bytes)))
-}
-
 impl Held {
     fn to_upload(&self) -> Upload {
-        Upload { record: UploadRecord::clone(&self.record), parts: self.parts().collect() }
-    }
-
-    fn parts(&self) -> impl Iterator<Item = PartRecord> {
-        self.parts.values().map(|bytes| decode(bytes))
+        Upload { record: UploadRecord::clone(&self.record), parts: self.parts.iter().collect() }
     }
 }
 
 impl Uploads {
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let of_part = |part: &Arc<[u8]>| MAP_NODE_BYTES + shared_bytes(part.len());
         let of_upload = |((key, _), held): (&Name, &Held)| {
-            let parts: u64 = held.parts.values().map(of_part).sum();
-            2 * MAP_NODE_BYTES + shared_bytes(key.len()) + record_bytes(&held.record) + parts
+            let names = 2 * MAP_NODE_BYTES + shared_bytes(key.len());
+            names + record_bytes(&held.record) + held.parts.memory_bytes()
         };
         self.0.iter().map(of_upload).sum()
     }
@@ -88,16 +79,15 @@ impl Uploads {
         let record = Arc::new(record.clone());
         match self.0.get_mut(&name) {
             Some(held) => held.record = record,
-            None => self.0.insert_mut(name, Held { record, parts: RedBlackTreeMapSync::new_sync() }),
+            None => self.0.insert_mut(name, Held { record, parts: Parts::default() }),
         }
     }
 
-    /// Takes an upload out and gives back its parts.
-    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> Vec<PartRecord> {
+    /// Takes an upload out, and tells of its parts.
+    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId, gone: impl FnMut(PartRecord)) {
         let name = (key.into(), upload);
-        let parts = self.0.get(&name).map(|held| held.parts().collect()).unwrap_or_default();
+        self.0.get(&name).into_iter().flat_map(|held| held.parts.iter()).for_each(gone);
         self.0.remove_mut(&name);
-        parts
     }
 
     /// Puts a part in and gives back the one that it replaces; `None` when there is no such upload.
@@ -107,12 +97,7 @@ impl Uploads {
         upload: UploadId,
         record: &PartRecord,
     ) -> Option<Option<PartRecord>> {
-        let held = self.0.get_mut(&(key.into(), upload))?;
-        let mut bytes = Vec::with_capacity(64);
-        record.encode(&mut bytes);
-        let old = held.parts.get(&record.number).map(|old| decode(old));
-        held.parts.insert_mut(record.number, bytes.into());
-        Some(old)
+        Some(self.0.get_mut(&(key.into(), upload))?.parts.put(record))
     }
 
     pub(super) fn contains(&self, key: &[u8], upload: UploadId) -> bool {
@@ -124,7 +109,12 @@ impl Uploads {
     }
 
     pub(super) fn part(&self, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
-        self.0.get(&(key.into(), upload))?.parts.get(&number).map(|bytes| decode(bytes))
+        self.0.get(&(key.into(), upload))?.parts.get(number)
+    }
+
+    /// The parts of an upload, by number.
+    pub(super) fn parts(&self, key: &[u8], upload: UploadId) -> Option<impl Iterator<Item = PartRecord>> {
+        self.0.get(&(key.into(), upload)).map(|held| held.parts.iter())
     }
 
     pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
@@ -137,7 +127,7 @@ impl Uploads {
 
     /// The parts of all uploads.
     pub(super) fn all_parts(&self) -> impl Iterator<Item = PartRecord> {
-        self.0.values().flat_map(Held::parts)
+        self.0.values().flat_map(|held| held.parts.iter())
     }
 
     /// Every upload behind `after` with its key.

@@ -6,7 +6,7 @@ use crate::format::{
 };
 use crate::store::mutation::{PutPart, UploadChange};
 use crate::store::plan::{Packed, Planner, check};
-use crate::store::{Completion, StoreError, Upload, Written};
+use crate::store::{Completion, StoreError, Written};
 
 impl Planner<'_> {
     pub(super) fn change_upload(
@@ -71,7 +71,7 @@ impl Planner<'_> {
         let bucket = self.bucket(bucket)?;
         let (key, upload) = (key.into_bytes(), completion.upload);
         self.check_upload(bucket.id, &key, upload)?;
-        let there = self.index.upload(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
+        let there = self.index.parts(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
         let parts = chosen(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         if !self.room {
@@ -105,13 +105,15 @@ impl Planner<'_> {
 
 /// The parts that the caller has looked at, as they are in the index: what a writer of a part answers does not know
 /// where its bytes lie.
-fn chosen(there: Upload, parts: &[PartRecord]) -> Result<Vec<PartRecord>, StoreError> {
+fn chosen(
+    mut there: impl Iterator<Item = PartRecord>,
+    parts: &[PartRecord],
+) -> Result<Vec<PartRecord>, StoreError> {
     // What stood in an object twice would be counted as live twice, and be dead once.
     if parts.is_empty() || !parts.is_sorted_by(|one, next| one.number < next.number) {
         return Err(StoreError::PartsOutOfOrder);
     }
     // Both are in order, so that one pass finds them all.
-    let mut there = there.parts.into_iter();
     let find = |wanted: &PartRecord| {
         let found = there.find(|part| part.number >= wanted.number);
         let same = found.filter(|part| (part.number, part.id) == (wanted.number, wanted.id));

@@ -1,0 +1,115 @@
+//! The parts of one multipart upload, by number.
+
+use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
+
+use crate::format::{Decoder, PartRecord};
+use crate::index::{MAP_NODE_BYTES, shared_bytes, trusted};
+
+/// So many numbers in a row have their parts side by side: whoever goes through thousands of parts, or gives them back, then
+/// has little to go after, and whoever puts one in copies few others.
+const ROW_NUMBERS: u32 = 16;
+
+/// Room for the encoding of most parts.
+const PART_BYTES: usize = 64;
+
+/// Parts. A clone is a snapshot and costs nothing.
+#[derive(Clone, Default)]
+pub(super) struct Parts {
+    /// Encoded [`PartRecord`]s, ascending within a row as the rows are.
+    rows: RedBlackTreeMapSync<u32, Arc<[u8]>>,
+}
+
+impl Parts {
+    /// The memory that they take up, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.rows.values().map(|row| MAP_NODE_BYTES + shared_bytes(row.len())).sum()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = PartRecord> {
+        self.rows.values().flat_map(|row| records(row))
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<PartRecord> {
+        records(self.row(number)).find(|part| part.number == number)
+    }
+
+    /// Puts a part in and gives back the one that it replaces.
+    pub(super) fn put(&mut self, record: &PartRecord) -> Option<PartRecord> {
+        let old = self.row(record.number);
+        let (before, replaced, behind) = around(old, record.number);
+        let mut row = Vec::with_capacity(old.len() + PART_BYTES);
+        row.extend_from_slice(before);
+        record.encode(&mut row);
+        row.extend_from_slice(behind);
+        self.rows.insert_mut(record.number / ROW_NUMBERS, row.into());
+        replaced
+    }
+
+    /// The row in which a part has its place.
+    fn row(&self, number: u32) -> &[u8] {
+        self.rows.get(&(number / ROW_NUMBERS)).map_or(&[], |row| row)
+    }
+}
+
+fn records(row: &[u8]) -> impl Iterator<Item = PartRecord> {
+    let mut row = Decoder::new(row);
+    std::iter::from_fn(move || (!row.is_done()).then(|| trusted(PartRecord::decode(&mut row))))
+}
+
+/// What stands in a row before the part of that number, the part itself, and what stands behind it.
+fn around(row: &[u8], number: u32) -> (&[u8], Option<PartRecord>, &[u8]) {
+    let mut rest = Decoder::new(row);
+    while !rest.is_done() {
+        let from = rest.rest();
+        let before = &row[..row.len() - from.len()];
+        let part = trusted(PartRecord::decode(&mut rest));
+        if part.number == number {
+            return (before, Some(part), rest.rest());
+        }
+        if part.number > number {
+            return (before, None, from);
+        }
+    }
+    (row, None, &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::base::Timestamp;
+
+    fn part(number: u32, id: u64) -> PartRecord {
+        let modified = Timestamp::from_millis(id);
+        PartRecord { number, id, modified, size: 0, md5: [0; 16], extents: Vec::new(), checksum: None }
+    }
+
+    #[test]
+    fn parts_stand_in_order_of_their_numbers_in_whatever_order_they_come() {
+        let (mut parts, mut model) = (Parts::default(), BTreeMap::new());
+        for step in 0..500 {
+            // Within few rows, so that numbers come again, at both ends of a row and between.
+            let new = part(1 + step * 37 % 101, u64::from(step));
+            assert_eq!(parts.put(&new), model.insert(new.number, new.clone()), "step {step}");
+            assert!(parts.iter().eq(model.values().cloned()), "step {step}");
+        }
+        for number in 0..=ROW_NUMBERS * 8 {
+            assert_eq!(parts.get(number), model.get(&number).cloned(), "part {number}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_keeps_what_is_replaced_later() {
+        let mut parts = Parts::default();
+        parts.put(&part(1, 1));
+        parts.put(&part(2, 2));
+        let snapshot = parts.clone();
+        parts.put(&part(1, 3));
+        assert_eq!(snapshot.get(1), Some(part(1, 1)));
+        assert_eq!(parts.get(1), Some(part(1, 3)));
+        assert_eq!(parts.get(2), Some(part(2, 2)));
+    }
+}
