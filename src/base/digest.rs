@@ -220,23 +220,23 @@ impl fmt::Debug for HmacSha256 {
 /// A 32-byte digest in lower-case hexadecimal, as ASCII bytes on the stack.
 pub fn hex32(digest: &[u8; 32]) -> [u8; 64] {
     let mut out = [0; 64];
-    for (pair, byte) in out.chunks_exact_mut(2).zip(digest) {
-        pair[0] = HEX_DIGITS[usize::from(byte >> 4)];
-        pair[1] = HEX_DIGITS[usize::from(byte & 15)];
-    }
+    write_hex(digest, &mut out);
     out
 }
 
-const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
-
 /// `bytes` in lower-case hexadecimal.
 pub fn to_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for b in bytes {
-        text.push(char::from(HEX_DIGITS[usize::from(b >> 4)]));
-        text.push(char::from(HEX_DIGITS[usize::from(b & 15)]));
+    let mut out = vec![0; 2 * bytes.len()];
+    write_hex(bytes, &mut out);
+    String::from_utf8(out).expect("the digits are ASCII")
+}
+
+/// Writes the two digits of each byte, for which `out` has room.
+fn write_hex(bytes: &[u8], out: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(bytes) {
+        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
     }
-    text
 }
 
 /// Reads hexadecimal digits of either case; `None` if any is none or the count is odd.

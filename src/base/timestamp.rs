@@ -44,7 +44,7 @@ impl Timestamp {
 
     /// `2026-01-31T23:59:59.123Z`: the form of timestamps in XML (S3 API reference, Object, "LastModified").
     pub fn to_iso8601(self) -> String {
-        humantime::format_rfc3339_millis(self.to_system()).to_string()
+        self.to_string()
     }
 
     /// `Sat, 31 Jan 2026 23:59:59 GMT`: the form of dates in headers (RFC 9110, section 5.6.7).
@@ -94,8 +94,9 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
+    /// As [`Timestamp::to_iso8601`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_iso8601())
+        humantime::format_rfc3339_millis(self.to_system()).fmt(f)
     }
 }
 

@@ -73,7 +73,7 @@ impl Wanted {
             document.leaf("StorageClass", "STANDARD");
         }
         if self.size {
-            document.number("ObjectSize", version.size);
+            document.plain("ObjectSize", version.size);
         }
     }
 }
@@ -99,20 +99,20 @@ impl PartsPage {
     /// Parts are listed where the object has checksums; else only their number is told (S3 API reference,
     /// GetObjectAttributes, "Parts").
     fn write(&self, element: &mut Writer, parts: &[AssembledPart], listed: bool) {
-        element.number("PartsCount", parts.len());
+        element.plain("PartsCount", parts.len());
         if !listed {
             return;
         }
         let later = parts.iter().filter(|part| part.number > self.after);
         let page: Vec<_> = later.clone().take(self.limit).collect();
-        element.number("PartNumberMarker", self.after);
-        element.number("NextPartNumberMarker", page.last().map_or(self.after, |part| part.number));
-        element.number("MaxParts", self.limit);
-        element.number("IsTruncated", self.limit > 0 && later.count() > page.len());
+        element.plain("PartNumberMarker", self.after);
+        element.plain("NextPartNumberMarker", page.last().map_or(self.after, |part| part.number));
+        element.plain("MaxParts", self.limit);
+        element.plain("IsTruncated", self.limit > 0 && later.count() > page.len());
         for part in page {
             element.element("Part", |entry| {
-                entry.number("PartNumber", part.number);
-                entry.number("Size", part.size);
+                entry.plain("PartNumber", part.number);
+                entry.plain("Size", part.size);
                 if let Some(checksum) = &part.checksum {
                     checksums::write_value(entry, checksum);
                 }

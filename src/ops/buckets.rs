@@ -111,7 +111,7 @@ fn list_document(
         for bucket in buckets {
             list.element("Bucket", |entry| {
                 entry.leaf("Name", &bucket.name);
-                entry.leaf("CreationDate", &bucket.created.to_iso8601());
+                entry.plain("CreationDate", bucket.created);
             });
         }
     });

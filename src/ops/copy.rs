@@ -147,7 +147,7 @@ fn answer(
 ) -> Response {
     let mut document = context.document("CopyObjectResult");
     document.leaf("ETag", &etag.to_string());
-    document.leaf("LastModified", &written.modified.to_iso8601());
+    document.plain("LastModified", written.modified);
     checksums::write(&mut document, kept);
     version_id::announce(source.announce(xml(200, document)), &written)
 }

@@ -27,7 +27,7 @@ pub(super) fn second_form(context: &Context, _: &Authorized, call: &Call<'_>) ->
     let mut document = context.long_document("ListBucketResult", &held);
     document.leaf("Name", &bucket.name);
     listing.write_head(&mut document, "MaxKeys", page.truncated());
-    document.number("KeyCount", page.len());
+    document.plain("KeyCount", page.len());
     if let Some(token) = sent_token {
         document.leaf("ContinuationToken", token);
     }
@@ -90,12 +90,12 @@ fn write_items(listing: &Listing<'_>, document: &mut Writer, page: &KeysPage, ow
 fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owner: Option<&str>) {
     document.element("Contents", |entry| {
         entry.leaf("Key", key);
-        entry.leaf("LastModified", &version.modified.to_iso8601());
-        entry.number("ETag", version.etag);
-        entry.number("Size", version.size);
+        entry.plain("LastModified", version.modified);
+        entry.plain("ETag", version.etag);
+        entry.plain("Size", version.size);
         if let Some(name) = owner {
             write_user(entry, "Owner", name);
         }
-        entry.leaf("StorageClass", "STANDARD");
+        entry.plain("StorageClass", "STANDARD");
     });
 }

@@ -58,12 +58,12 @@ impl<'q> Listing<'q> {
     /// Echoes what was asked for; `limit` is the name of the element that bounds the page.
     pub(super) fn write_head(&self, document: &mut Writer, limit: &str, truncated: bool) {
         document.leaf("Prefix", &self.name(self.prefix));
-        document.number(limit, self.limit);
+        document.plain(limit, self.limit);
         if !self.delimiter.is_empty() {
             document.leaf("Delimiter", &self.name(self.delimiter));
         }
         self.write_encoding(document);
-        document.number("IsTruncated", truncated);
+        document.plain("IsTruncated", truncated);
     }
 
     /// Tells the encoding of names, if there is one.

@@ -112,15 +112,15 @@ fn write_version(document: &mut Writer, key: &str, version: &VersionSummary, lat
     document.element(name, |entry| {
         entry.leaf("Key", key);
         entry.leaf("VersionId", &shown(version));
-        entry.number("IsLatest", latest);
-        entry.leaf("LastModified", &version.modified.to_iso8601());
+        entry.plain("IsLatest", latest);
+        entry.plain("LastModified", version.modified);
         if !version.delete_marker {
-            entry.number("ETag", version.etag);
-            entry.number("Size", version.size);
+            entry.plain("ETag", version.etag);
+            entry.plain("Size", version.size);
         }
         write_user(entry, "Owner", owner);
         if !version.delete_marker {
-            entry.leaf("StorageClass", "STANDARD");
+            entry.plain("StorageClass", "STANDARD");
         }
     });
 }

@@ -57,8 +57,8 @@ impl Writer {
         self.element(name, |element| element.text(text));
     }
 
-    /// Writes an element that holds a number or whatever else needs no escaping.
-    pub fn number(&mut self, name: &str, value: impl Display) {
+    /// Writes an element that holds a number, a date or whatever else needs no escaping.
+    pub fn plain(&mut self, name: &str, value: impl Display) {
         self.element(name, |element| {
             write!(element.text, "{value}").expect("a String takes whatever is written");
         });
@@ -132,7 +132,7 @@ mod tests {
         let mut writer = Writer::new("Root", Some("http://example.com/"));
         writer.leaf("Name", "a");
         writer.element("Owner", |w| {
-            w.number("ID", 7);
+            w.plain("ID", 7);
             w.leaf("Empty", "");
         });
         assert_eq!(

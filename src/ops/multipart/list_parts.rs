@@ -30,25 +30,25 @@ pub(in crate::ops) fn list_parts(
     listing.write_encoding(&mut document);
     document.leaf("Key", &listing.name(call.key()));
     document.leaf("UploadId", &upload.record.id.to_string());
-    document.number("PartNumberMarker", marker);
-    document.number("NextPartNumberMarker", page.last().map_or(marker, |part| part.number));
-    document.number("MaxParts", listing.limit);
+    document.plain("PartNumberMarker", marker);
+    document.plain("NextPartNumberMarker", page.last().map_or(marker, |part| part.number));
+    document.plain("MaxParts", listing.limit);
     // A client that asked for none must not be sent round in circles.
-    document.number("IsTruncated", page.len() < rest.len() && listing.limit > 0);
+    document.plain("IsTruncated", page.len() < rest.len() && listing.limit > 0);
     page.iter().for_each(|part| write_part(&mut document, part));
     write_user(&mut document, "Initiator", &upload.record.initiator);
     write_user(&mut document, "Owner", &bucket.owner);
-    document.leaf("StorageClass", "STANDARD");
+    document.plain("StorageClass", "STANDARD");
     write_announced(&mut document, &upload.record);
     Ok(xml(200, document).holding(held))
 }
 
 fn write_part(document: &mut Writer, part: &PartRecord) {
     document.element("Part", |entry| {
-        entry.number("PartNumber", part.number);
-        entry.leaf("LastModified", &part.modified.to_iso8601());
+        entry.plain("PartNumber", part.number);
+        entry.plain("LastModified", part.modified);
         entry.leaf("ETag", &ETag::Md5(part.md5).to_string());
-        entry.number("Size", part.size);
+        entry.plain("Size", part.size);
         part.checksum.iter().for_each(|checksum| checksums::write_value(entry, checksum));
     });
 }

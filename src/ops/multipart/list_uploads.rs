@@ -93,8 +93,8 @@ fn write_upload(document: &mut Writer, key: &str, upload: &UploadRecord, owner: 
         entry.leaf("UploadId", &upload.id.to_string());
         write_user(entry, "Initiator", &upload.initiator);
         write_user(entry, "Owner", owner);
-        entry.leaf("StorageClass", "STANDARD");
-        entry.leaf("Initiated", &upload.initiated.to_iso8601());
+        entry.plain("StorageClass", "STANDARD");
+        entry.plain("Initiated", upload.initiated);
         write_announced(entry, upload);
     });
 }
