@@ -61,30 +61,26 @@ pub(super) fn receive(
     // One byte more than comes, so that a small body ends with its first piece.
     let mut piece = vec![0; small.map_or(MD5_PIECE_BYTES, |length| length as usize + 1)];
     let mut received = 0;
-    loop {
+    let len = loop {
         let len = fill(call.request.body.reader.as_mut(), &mut piece)?;
         received += len as u64;
         check_size(received)?;
-        let came = &piece[..len];
-        integrity.update(came);
-        match md5.take() {
-            None if len < piece.len() => {
-                piece.truncate(len);
-                return write(Cow::Owned(piece)).for_client(call);
-            }
-            Some(last) if len < piece.len() => {
-                write(Cow::Borrowed(came)).for_client(call)?;
-                integrity.bring_md5(last.finish(piece, len));
-                return Ok(());
-            }
-            None => write(Cow::Borrowed(came)).for_client(call)?,
-            Some(mut going_on) => {
-                write(Cow::Borrowed(came)).for_client(call)?;
-                piece = going_on.update(piece);
-                md5 = Some(going_on);
-            }
+        integrity.update(&piece[..len]);
+        if len < piece.len() {
+            break len;
         }
-    }
+        write(Cow::Borrowed(&piece)).for_client(call)?;
+        if let Some(md5) = &mut md5 {
+            piece = md5.update(piece);
+        }
+    };
+    let Some(md5) = md5 else {
+        piece.truncate(len);
+        return write(Cow::Owned(piece)).for_client(call);
+    };
+    write(Cow::Borrowed(&piece[..len])).for_client(call)?;
+    integrity.bring_md5(md5.finish(piece, len));
+    Ok(())
 }
 
 /// Reads until `piece` is full or the body has ended, verified.

@@ -258,7 +258,7 @@ impl<'s> Intake<'s> {
         self.append(&bytes)
     }
 
-    /// Keeps what is all of a small object, or may be: never room for more than one block, however much was announced.
+    /// Keeps what is all of a small object, or may be; what comes with memory of its own, without the room behind it.
     fn buffer(&mut self, bytes: Cow<'_, [u8]>) {
         match bytes {
             Cow::Owned(mut all) if self.buffer.is_empty() => {
@@ -266,12 +266,17 @@ impl<'s> Intake<'s> {
                 self.buffer = all;
             }
             bytes => {
-                if self.buffer.capacity() == 0 {
-                    let expected = self.expected_len.unwrap_or(0).min(PACKED_PAYLOAD_MAX_BYTES);
-                    self.buffer.reserve_exact(bytes.len().max(expected as usize));
-                }
+                self.reserve_buffer(bytes.len());
                 self.buffer.extend_from_slice(&bytes);
             }
+        }
+    }
+
+    /// Never more than one block, however much was announced.
+    fn reserve_buffer(&mut self, more: usize) {
+        if self.buffer.capacity() == 0 {
+            let expected = self.expected_len.unwrap_or(0).min(PACKED_PAYLOAD_MAX_BYTES);
+            self.buffer.reserve_exact(more.max(expected as usize));
         }
     }
 

@@ -84,9 +84,9 @@ impl Run {
     ) -> Result<Written, StoreError> {
         let announced = self.draw.one_in(2).then_some(all.len() as u64);
         let mut writer = self.store().writer(bucket, key, announced)?;
-        match *self.draw.of(&[7_001, 65_536, 100_003, usize::MAX]) {
-            usize::MAX => writer.write(all.to_vec())?,
-            piece => all.chunks(piece).try_for_each(|piece| writer.write(piece))?,
+        match *self.draw.of(&[Some(7_001), Some(65_536), Some(100_003), None]) {
+            Some(len) => all.chunks(len).try_for_each(|piece| writer.write(piece))?,
+            None => writer.write(all.to_vec())?,
         }
         writer.commit(commit)
     }
