@@ -116,7 +116,11 @@ impl Index {
                 self.bucket_mut(*bucket)?.uploads.put(key, record);
                 Ok(())
             }
-            Entry::UploadDelete { bucket, key, upload } => self.delete_upload(*bucket, key, *upload),
+            Entry::UploadDelete { bucket, key, upload } => {
+                let parts = self.bucket_mut(*bucket)?.uploads.remove(key, *upload);
+                parts.iter().for_each(|part| self.liveness.remove(&part.extents));
+                Ok(())
+            }
             Entry::PartPut { bucket, key, upload, record } => self.put_part(*bucket, key, *upload, record),
             Entry::CheckpointEnd(_) => Err(ApplyError::Misplaced),
         }
@@ -423,13 +427,6 @@ impl Index {
         self.raise_last_stamp(record.id);
         self.liveness.add(&record.extents);
         replaced.iter().for_each(|part| self.liveness.remove(&part.extents));
-        Ok(())
-    }
-
-    fn delete_upload(&mut self, bucket: u64, key: &[u8], upload: UploadId) -> Result<(), ApplyError> {
-        // Not by way of `bucket_mut`, which would borrow the count of live bytes, too.
-        let there = self.buckets.get_mut(&bucket).ok_or(ApplyError::UnknownBucket(bucket))?;
-        there.uploads.remove(key, upload, |part| self.liveness.remove(&part.extents));
         Ok(())
     }
 

@@ -83,11 +83,12 @@ impl Uploads {
         }
     }
 
-    /// Takes an upload out, and tells of its parts.
-    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId, gone: impl FnMut(PartRecord)) {
+    /// Takes an upload out and gives back its parts.
+    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> Parts {
         let name = (key.into(), upload);
-        self.0.get(&name).into_iter().flat_map(|held| held.parts.iter()).for_each(gone);
+        let parts = self.0.get(&name).map(|held| held.parts.clone()).unwrap_or_default();
         self.0.remove_mut(&name);
+        parts
     }
 
     /// Puts a part in and gives back the one that it replaces; `None` when there is no such upload.
