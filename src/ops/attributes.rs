@@ -70,7 +70,7 @@ impl Wanted {
             document.element("ObjectParts", |element| parts.write(element, &assembly.parts, listed));
         }
         if self.storage_class {
-            document.leaf("StorageClass", "STANDARD");
+            document.plain("StorageClass", "STANDARD");
         }
         if self.size {
             document.plain("ObjectSize", version.size);

@@ -146,7 +146,7 @@ fn answer(
     (etag, written, kept): (ETag, Written, &[Checksum]),
 ) -> Response {
     let mut document = context.document("CopyObjectResult");
-    document.leaf("ETag", &etag.to_string());
+    document.plain("ETag", etag);
     document.plain("LastModified", written.modified);
     checksums::write(&mut document, kept);
     version_id::announce(source.announce(xml(200, document)), &written)

@@ -117,7 +117,7 @@ fn write_deleted(document: &mut Writer, wanted: &Wanted, deleted: Deleted) {
         if deleted.delete_marker {
             entry.leaf("DeleteMarker", "true");
             if let Some(version) = deleted.version {
-                entry.leaf("DeleteMarkerVersionId", &version.to_string());
+                entry.plain("DeleteMarkerVersionId", version);
             }
         }
     });

@@ -205,7 +205,7 @@ fn begun(context: &Context, call: &Call<'_>) -> Writer {
 }
 
 fn finished(mut document: Writer, etag: ETag, kept: &[Checksum]) -> Response {
-    document.leaf("ETag", &etag.to_string());
+    document.plain("ETag", etag);
     checksums::write(&mut document, kept);
     xml(200, document)
 }

@@ -26,7 +26,7 @@ pub(in crate::ops) fn create(
     let mut document = context.document("InitiateMultipartUploadResult");
     document.leaf("Bucket", call.bucket());
     document.leaf("Key", call.key());
-    document.leaf("UploadId", &upload.id.to_string());
+    document.plain("UploadId", upload.id);
     let response = xml(200, document);
     Ok(match announced {
         Some((algorithm, kind)) => response

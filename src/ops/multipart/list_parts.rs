@@ -29,7 +29,7 @@ pub(in crate::ops) fn list_parts(
     document.leaf("Bucket", &bucket.name);
     listing.write_encoding(&mut document);
     document.leaf("Key", &listing.name(call.key()));
-    document.leaf("UploadId", &upload.record.id.to_string());
+    document.plain("UploadId", upload.record.id);
     document.plain("PartNumberMarker", marker);
     document.plain("NextPartNumberMarker", page.last().map_or(marker, |part| part.number));
     document.plain("MaxParts", listing.limit);
@@ -47,7 +47,7 @@ fn write_part(document: &mut Writer, part: &PartRecord) {
     document.element("Part", |entry| {
         entry.plain("PartNumber", part.number);
         entry.plain("LastModified", part.modified);
-        entry.leaf("ETag", &ETag::Md5(part.md5).to_string());
+        entry.plain("ETag", ETag::Md5(part.md5));
         entry.plain("Size", part.size);
         part.checksum.iter().for_each(|checksum| checksums::write_value(entry, checksum));
     });

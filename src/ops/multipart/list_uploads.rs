@@ -90,7 +90,7 @@ fn name_of(item: &UploadsItem) -> &str {
 fn write_upload(document: &mut Writer, key: &str, upload: &UploadRecord, owner: &str) {
     document.element("Upload", |entry| {
         entry.leaf("Key", key);
-        entry.leaf("UploadId", &upload.id.to_string());
+        entry.plain("UploadId", upload.id);
         write_user(entry, "Initiator", &upload.initiator);
         write_user(entry, "Owner", owner);
         entry.plain("StorageClass", "STANDARD");

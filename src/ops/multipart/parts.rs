@@ -69,7 +69,7 @@ pub(in crate::ops) fn copy_part(
     let part = source.copied(part, call)?;
     let mut document = context.document("CopyPartResult");
     document.plain("LastModified", part.modified);
-    document.leaf("ETag", &ETag::Md5(part.md5).to_string());
+    document.plain("ETag", ETag::Md5(part.md5));
     part.checksum.iter().for_each(|checksum| checksums::write_value(&mut document, checksum));
     Ok(source.announce(xml(200, document)))
 }
