@@ -1,5 +1,7 @@
 //! Refuses documents whose parsing would cost far more than their size, before a parser sees them.
 
+use memchr::{memchr, memchr_iter};
+
 use super::XmlError;
 
 /// Open elements above one another. The deepest body of the protocol has five.
@@ -16,7 +18,7 @@ const NAMESPACES_MAX: usize = 64;
 pub(super) fn check(text: &str) -> Result<(), XmlError> {
     let mut rest = text;
     let mut shape = Shape::default();
-    while let Some(at) = rest.find('<') {
+    while let Some(at) = memchr(b'<', rest.as_bytes()) {
         rest = &rest[at..];
         let end = end_of_markup(rest).ok_or_else(|| XmlError::new("a tag does not end"))?;
         shape.take(&rest[..end])?;
@@ -35,19 +37,23 @@ struct Shape {
 impl Shape {
     /// Takes in one piece of markup, from its `<` to its end.
     fn take(&mut self, markup: &str) -> Result<(), XmlError> {
-        if markup.starts_with("<!DOCTYPE") {
-            return Err(XmlError::new("a document type declaration is not accepted"));
-        }
-        if markup.starts_with("<!") || markup.starts_with("<?") {
-            return Ok(());
-        }
-        if markup.starts_with("</") {
-            self.depth = self.depth.saturating_sub(1);
-            return Ok(());
+        match markup.as_bytes() {
+            [_, b'!', ..] if markup.starts_with("<!DOCTYPE") => {
+                return Err(XmlError::new("a document type declaration is not accepted"));
+            }
+            [_, b'!' | b'?', ..] => return Ok(()),
+            [_, b'/', ..] => {
+                self.depth = self.depth.saturating_sub(1);
+                return Ok(());
+            }
+            _ => {}
         }
         self.depth += usize::from(!markup.ends_with("/>"));
-        self.namespaces += markup.matches("xmlns").count();
-        let attributes = markup.bytes().filter(|&b| b == b'=').count();
+        let attributes = memchr_iter(b'=', markup.as_bytes()).count();
+        // Most tags have no attribute, and then no namespace: to search thousands of them for one takes as long as parsing.
+        if attributes > 0 {
+            self.namespaces += markup.matches("xmlns").count();
+        }
         if self.depth > DEPTH_MAX || attributes > ATTRIBUTES_MAX || self.namespaces > NAMESPACES_MAX {
             return Err(XmlError::new("too deep, or too many attributes or namespaces"));
         }
@@ -57,9 +63,11 @@ impl Shape {
 
 /// Where the markup that `text` begins with ends, its last character included.
 fn end_of_markup(text: &str) -> Option<usize> {
-    for (start, end) in [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")] {
-        if let Some(inner) = text.strip_prefix(start) {
-            return inner.find(end).map(|at| start.len() + at + end.len());
+    if let [_, b'!' | b'?', ..] = text.as_bytes() {
+        for (start, end) in [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")] {
+            if let Some(inner) = text.strip_prefix(start) {
+                return inner.find(end).map(|at| start.len() + at + end.len());
+            }
         }
     }
     let mut quote = None;

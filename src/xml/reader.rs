@@ -42,10 +42,8 @@ pub fn tree_bytes_max(text: &[u8]) -> Result<u64, XmlError> {
     let room = check_nodes(text)?;
     // The parser makes room for a node for each `<`. Where texts stand between tags there are more, and for a moment there
     // are both that room and twice as much.
-    let without = |byte, next| {
-        let is_other = |at: &usize| text.get(at + 1).is_some_and(|found| *found != next);
-        memchr_iter(byte, text).filter(is_other).count() as u64
-    };
+    let without =
+        |byte, next| text.windows(2).filter(|pair| pair[0] == byte && pair[1] != next).count() as u64;
     let nodes = if without(b'<', b'/') + without(b'>', b'<') < room { room } else { 3 * (room + 1) };
     Ok(NODE_BYTES * nodes + ATTRIBUTE_BYTES * memchr_iter(b'=', text).count() as u64)
 }
