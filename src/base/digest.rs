@@ -233,10 +233,20 @@ pub fn to_hex(bytes: &[u8]) -> String {
 
 /// Writes the two digits of each byte, for which `out` has room.
 fn write_hex(bytes: &[u8], out: &mut [u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(bytes) {
-        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        *pair = digits(*byte);
     }
+}
+
+fn digits(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+}
+
+/// Whether `text` is what [`to_hex`] makes of `bytes`, which is not written for that.
+pub fn is_hex_of(text: &str, bytes: &[u8]) -> bool {
+    let mut pairs = text.as_bytes().as_chunks().0.iter().zip(bytes);
+    text.len() == 2 * bytes.len() && pairs.all(|(pair, byte)| *pair == digits(*byte))
 }
 
 /// Reads hexadecimal digits of either case; `None` if any is none or the count is odd.
@@ -320,6 +330,10 @@ mod tests {
     #[test]
     fn hexadecimal_goes_both_ways() {
         assert_eq!(to_hex(&[0, 0xaf, 0x10]), "00af10");
+        assert!(is_hex_of("00af10", &[0, 0xaf, 0x10]) && is_hex_of("", &[]));
+        for other in ["00AF10", "00af11", "00af1", "00af100", "00af1010", "00af", ""] {
+            assert!(!is_hex_of(other, &[0, 0xaf, 0x10]), "{other}");
+        }
         assert_eq!(hex32(&[0xc5; 32]), *to_hex(&[0xc5; 32]).as_bytes());
         assert_eq!(from_hex("00AF10"), Some(vec![0, 0xaf, 0x10]));
         assert_eq!(from_hex("0"), None);

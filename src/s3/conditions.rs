@@ -130,10 +130,13 @@ fn text<'h>(headers: &'h Headers, name: &str) -> Result<Option<&'h str>, S3Error
 
 /// Whether two tags are the same; the quotes around either may be missing.
 pub fn same_tag(a: &str, b: &str) -> bool {
-    fn bare(tag: &str) -> &str {
-        tag.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(tag)
-    }
-    bare(a.trim()) == bare(b.trim())
+    bare_tag(a) == bare_tag(b)
+}
+
+/// A tag without blanks and quotes around it.
+pub fn bare_tag(tag: &str) -> &str {
+    let tag = tag.trim();
+    tag.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(tag)
 }
 
 fn matches_strongly(tags: &str, etag: &str) -> bool {

@@ -1,11 +1,11 @@
 //! The list of parts that a request for completion holds.
 
 use super::etag_of;
-use crate::base::digest::from_hex;
+use crate::base::digest::{from_hex, is_hex_of};
 use crate::base::limits::{OBJECT_SIZE_MAX_BYTES, PART_LIST_MAX_BYTES, PART_NUMBER_MAX, PART_SIZE_MIN_BYTES};
 use crate::ops::{Context, body, checksums};
 use crate::s3::checksum::{self, Algorithm};
-use crate::s3::conditions::same_tag;
+use crate::s3::conditions::bare_tag;
 use crate::s3::{Call, ErrorCode, S3Error};
 use crate::store::{ETag, PartRecord, VersionRecord};
 use crate::xml::Element;
@@ -50,8 +50,11 @@ impl PartList {
         if !self.0.is_sorted_by(|a, b| a.number < b.number) {
             return Err(S3Error::new(ErrorCode::InvalidPartOrder));
         }
+        let mut parts = Vec::with_capacity(there.len());
         let mut there = there.into_iter();
-        let parts = self.0.iter().map(|listed| listed.find(&mut there)).collect::<Result<Vec<_>, _>>()?;
+        for listed in &self.0 {
+            parts.push(listed.find(&mut there)?);
+        }
         check_sizes(&parts)?;
         Ok(parts)
     }
@@ -72,21 +75,26 @@ impl PartList {
 impl ListedPart {
     /// `names` are those of the elements that bear checksums.
     fn parse(part: Element<'_>, names: &[(Algorithm, String)]) -> Result<Self, S3Error> {
-        let text = |name: &str| part.child_text(name).map_err(body::malformed);
-        let number = text("PartNumber")?.and_then(|number| number.trim().parse().ok());
-        let tag = text("ETag")?.map(|tag| tag.trim().to_owned());
-        let (Some(number), Some(tag)) = (number, tag) else {
-            return Err(body::malformed_because("every part has a PartNumber and an ETag"));
-        };
-        let mut values = Vec::new();
-        // Where there is nothing but those two, nothing need be looked for.
-        let names = if part.children().nth(2).is_some() { names } else { &[] };
-        for (algorithm, name) in names {
-            if let Some(value) = text(name)? {
-                values.push((*algorithm, value.trim().to_owned()));
+        let (mut number, mut tag, mut checksums) = (None, None, Vec::new());
+        for child in part.children() {
+            let text = || child.text().trim().to_owned();
+            let again = match child.name() {
+                "PartNumber" => number.replace(child.text().trim().parse().ok()).is_some(),
+                "ETag" => tag.replace(text()).is_some(),
+                name => names.iter().find(|(_, known)| known == name).is_some_and(|(algorithm, _)| {
+                    let again = checksums.iter().any(|(known, _)| known == algorithm);
+                    checksums.push((*algorithm, text()));
+                    again
+                }),
+            };
+            if again {
+                return Err(body::malformed_because(&format!("more than one {}", child.name())));
             }
         }
-        Ok(Self { number, tag, checksums: values })
+        match (number.flatten(), tag) {
+            (Some(number), Some(tag)) => Ok(Self { number, tag, checksums }),
+            _ => Err(body::malformed_because("every part has a PartNumber and an ETag")),
+        }
     }
 
     /// Takes the part out of those that are there, both in order: what is passed over on the way nobody lists.
@@ -104,7 +112,7 @@ impl ListedPart {
             let own = part.checksum.as_ref().filter(|own| own.algorithm == checksums::to_store(*algorithm));
             own.is_some_and(|own| checksum::encode(&own.value) == *text)
         };
-        same_tag(&self.tag, &ETag::Md5(part.md5).to_string()) && self.checksums.iter().all(has)
+        is_hex_of(bare_tag(&self.tag), &part.md5) && self.checksums.iter().all(has)
     }
 }
 
@@ -138,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_list_has_parts_with_number_and_tag() {
-        let part = "<Part><PartNumber> 1\n</PartNumber><ETag>&quot;x&quot;</ETag><Other/></Part>";
+        let part = "<Part><PartNumber> 1\n</PartNumber><ETag>&quot;x&quot;</ETag><Other/><Other/><ChecksumCRC32/><ChecksumSHA1/></Part>";
         assert_eq!(parse(part), Ok(1));
         assert_eq!(parse(&part.repeat(10_000)), Ok(10_000));
         for inner in [
@@ -149,6 +157,8 @@ mod tests {
             "<Part><PartNumber>-1</PartNumber><ETag>x</ETag></Part>",
             "<Part><PartNumber>one</PartNumber><ETag>x</ETag></Part>",
             "<Part><PartNumber>1</PartNumber><PartNumber>2</PartNumber><ETag>x</ETag></Part>",
+            "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ETag>x</ETag></Part>",
+            "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC32/><ChecksumCRC32/></Part>",
             &part.repeat(10_001),
         ] {
             assert_eq!(parse(inner), Err(ErrorCode::MalformedXML), "{inner:.80}");
