@@ -1,8 +1,8 @@
 //! Multipart uploads. A completed one becomes an object that is the extents of its parts, where they are.
 
 use crate::format::{
-    AssembledPart, Assembly, Entry, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord, VersionId,
-    VersionRecord, Versioning,
+    AssembledPart, Assembly, Entry, ExtentRef, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord,
+    VersionId, Versioning,
 };
 use crate::store::mutation::{PutPart, UploadChange};
 use crate::store::plan::{Packed, Planner, check};
@@ -72,22 +72,20 @@ impl Planner<'_> {
         let (key, upload) = (key.into_bytes(), completion.upload);
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.parts(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
-        let parts = chosen(there, &completion.parts)?;
+        let chosen = Chosen::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         if !self.room {
             return Err(StoreError::DiskFull);
         }
         let id = VersionId(self.stamps.next());
         let null = bucket.versioning != Versioning::Enabled;
-        let size = parts.iter().map(|part| part.size).sum();
-        let mut record = completion.commit.into_record(id, null, self.now, size, Vec::new());
+        let mut record = completion.commit.into_record(id, null, self.now, chosen.size, Vec::new());
         let written = Written { id, null, modified: self.now, etag: record.etag };
-        record.upload = Some(Assembly { upload, parts: parts.iter().map(assembled).collect() });
-        let sources = parts.iter().map(|part| Source { stamp: part.id, from: 0, len: part.size }).collect();
-        let object = Recorded::in_bucket(bucket, sources, record.clone());
+        record.upload = Some(Assembly { upload, parts: chosen.parts });
+        let object = Recorded::in_bucket(bucket, chosen.sources, record.clone());
         self.pack(bucket, &key, (id.0, &Packed::default()), Purpose::ObjectRecord(object));
-        let extents = parts.into_iter().flat_map(|part| part.extents).collect();
-        self.put_version(bucket.id, key.clone(), VersionRecord { extents, ..record });
+        record.extents = chosen.extents;
+        self.put_version(bucket.id, key.clone(), record);
         self.end_upload(bucket.id, key, upload);
         Ok(written)
     }
@@ -103,25 +101,40 @@ impl Planner<'_> {
     }
 }
 
-/// The parts that the caller has looked at, as they are in the index: what a writer of a part answers does not know
-/// where its bytes lie.
-fn chosen(
-    mut there: impl Iterator<Item = PartRecord>,
-    parts: &[PartRecord],
-) -> Result<Vec<PartRecord>, StoreError> {
-    // What stood in an object twice would be counted as live twice, and be dead once.
-    if parts.is_empty() || !parts.is_sorted_by(|one, next| one.number < next.number) {
-        return Err(StoreError::PartsOutOfOrder);
-    }
-    // Both are in order, so that one pass finds them all.
-    let find = |wanted: &PartRecord| {
-        let found = there.find(|part| part.number >= wanted.number);
-        let same = found.filter(|part| (part.number, part.id) == (wanted.number, wanted.id));
-        same.ok_or(StoreError::PartReplaced(wanted.number))
-    };
-    parts.iter().map(find).collect()
+/// What the parts that the caller has looked at come to, as they are in the index: what a writer of a part answers does not
+/// know where its bytes lie.
+struct Chosen {
+    size: u64,
+    parts: Vec<AssembledPart>,
+    sources: Vec<Source>,
+    extents: Vec<ExtentRef>,
 }
 
-fn assembled(part: &PartRecord) -> AssembledPart {
-    AssembledPart { number: part.number, size: part.size, checksum: part.checksum.clone() }
+impl Chosen {
+    /// Both are in order, so that one pass finds all parts; none is kept beside what becomes of it.
+    fn of(mut there: impl Iterator<Item = PartRecord>, wanted: &[PartRecord]) -> Result<Self, StoreError> {
+        // What stood in an object twice would be counted as live twice, and be dead once.
+        if wanted.is_empty() || !wanted.is_sorted_by(|one, next| one.number < next.number) {
+            return Err(StoreError::PartsOutOfOrder);
+        }
+        let mut chosen = Self::with_room_for(wanted.len());
+        for wanted in wanted {
+            let found = there.find(|part| part.number >= wanted.number);
+            let same = found.filter(|part| (part.number, part.id) == (wanted.number, wanted.id));
+            chosen.push(same.ok_or(StoreError::PartReplaced(wanted.number))?);
+        }
+        Ok(chosen)
+    }
+
+    fn with_room_for(count: usize) -> Self {
+        let (parts, sources) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        Self { size: 0, parts, sources, extents: Vec::with_capacity(count) }
+    }
+
+    fn push(&mut self, part: PartRecord) {
+        self.size += part.size;
+        self.sources.push(Source { stamp: part.id, from: 0, len: part.size });
+        self.extents.extend_from_slice(&part.extents);
+        self.parts.push(AssembledPart { number: part.number, size: part.size, checksum: part.checksum });
+    }
 }
