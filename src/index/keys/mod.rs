@@ -14,7 +14,6 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::format::{VersionId, VersionRecord, VersionSummary};
-use crate::index::trusted;
 use filler::TreeFiller;
 use leaf::At;
 use record::Head;
@@ -94,7 +93,7 @@ impl Keys {
     fn write(&mut self, key: &[u8], rank: u64, record: &VersionRecord, goes: Option<u64>) -> bool {
         let (mut on_disk, mut value) = (Vec::with_capacity(128), Vec::with_capacity(64));
         record.encode(&mut on_disk);
-        trusted(Source::read(&on_disk)).encode(rank, &mut self.words, &mut value);
+        Source::of(record, &on_disk).encode(rank, &mut self.words, &mut value);
         self.tree.change(&Change { key, goes, comes: Some((rank, &value)) })
     }
 

@@ -4,6 +4,7 @@
 //! modification, size, ETag, extent, attributes (their number, then the code of each in the vocabulary, or 0 and the
 //! attribute) and checksum; of any other its record as it stands on disk.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::base::Timestamp;
@@ -70,7 +71,7 @@ pub(in crate::index) struct Source<'a> {
 
 enum Form<'a> {
     Plain(PlainVersion<'a>),
-    AsOnDisk(&'a [u8], Vec<ExtentRef>),
+    AsOnDisk(&'a [u8], Cow<'a, [ExtentRef]>),
 }
 
 impl<'a> Source<'a> {
@@ -86,7 +87,16 @@ impl<'a> Source<'a> {
         let mut from = Decoder::new(on_disk);
         let record = VersionRecord::decode(&mut from)?;
         from.finish()?;
-        Ok(Self { summary: record.summary(), form: Form::AsOnDisk(on_disk, record.extents) })
+        Ok(Self { summary: record.summary(), form: Form::AsOnDisk(on_disk, record.extents.into()) })
+    }
+
+    /// A record, beside its own encoding: to read that again would take long where it has thousands of extents.
+    pub(super) fn of(record: &'a VersionRecord, on_disk: &'a [u8]) -> Self {
+        let form = match trusted(PlainVersion::decode(on_disk)).filter(is_plain) {
+            Some(plain) => Form::Plain(plain),
+            None => Form::AsOnDisk(on_disk, Cow::Borrowed(&record.extents)),
+        };
+        Self { summary: record.summary(), form }
     }
 
     pub(in crate::index) fn extents(&self) -> &[ExtentRef] {
