@@ -164,6 +164,10 @@ pub trait File: Send + Sync {
     /// What the file takes up at this moment.
     fn usage(&self) -> io::Result<Usage>;
 
+    /// Has the system begin to write out `len` bytes from `offset` on, so that a later sync has less to wait for. Nothing is
+    /// durable by it. What has been written out stays in the cache, but is the first to go where memory runs short.
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()>;
+
     /// Makes the bytes and the length durable (fdatasync).
     ///
     /// # Errors

@@ -200,6 +200,15 @@ impl File for OsFile {
         Ok(Usage { allocated_bytes: found.blocks() * 512, links: found.nlink() })
     }
 
+    /// To Linux this advice means: begin to write out what is dirty, and forget what is not. Of bytes just written there is
+    /// nothing to forget.
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        // No length would mean all that follows.
+        let Some(len) = NonZeroU64::new(len) else { return Ok(()) };
+        let advised = fadvise(&self.file, offset, Some(len), Advice::DontNeed);
+        advised.map_err(|errno| naming(&self.path, &errno.into()))
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data().map_err(|e| naming(&self.path, &e))
     }

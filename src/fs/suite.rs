@@ -52,6 +52,7 @@ for_both! {
     a_hole_reads_as_zeros_and_takes_no_room
     syncs_succeed_on_everything
     forgetting_what_is_cached_changes_nothing
+    writing_out_early_changes_nothing
     there_is_room
     errors_name_the_file
 }
@@ -345,6 +346,18 @@ fn forgetting_what_is_cached_changes_nothing(fs: &dyn Fs) {
     file.sync_data().unwrap();
     fs.open_read("a").unwrap().evict().unwrap();
     assert_eq!(read(&*file), [7; 70_000]);
+}
+
+fn writing_out_early_changes_nothing(fs: &dyn Fs) {
+    let file = write(fs, "a", &[7; 70_000]);
+    file.start_writeback(4096, 8192).unwrap();
+    file.write_all_at(&[8; 10], 8190).unwrap();
+    file.start_writeback(0, 1 << 20).unwrap();
+    file.sync_data().unwrap();
+    file.start_writeback(0, 4096).unwrap();
+    let mut expected = [7; 70_000];
+    expected[8190..8200].fill(8);
+    assert_eq!(read(&*file), expected);
 }
 
 fn there_is_room(fs: &dyn Fs) {

@@ -1,9 +1,13 @@
 //! Writing extents (data-format.md, section 4): small ones packed into one buffer, large ones piece by piece.
 
 use crate::base::digest::Crc32;
-use crate::base::limits::BLOCK_BYTES;
+use crate::base::limits::{BLOCK_BYTES, KIB, PAGE_BYTES};
 use crate::format::{Descriptor, ExtentHeader, ExtentRef, Pack, StoreId, UNIT_BYTES, unit_ceil};
 use crate::log::{LogError, Place};
+
+/// The disk begins with what has arrived, in steps, while the rest arrives: were all of it left to the sync, disk and
+/// processor would wait for each other, and those who send at the same time would all wait for the same.
+const WRITEBACK_STEP_BYTES: u64 = 512 * KIB;
 
 /// The extents of small objects that are committed together. Built before their place is known, because their length is
 /// what the place is asked for; [`PackBuilder::write`] then puts segment and offset into their headers.
@@ -80,6 +84,8 @@ pub struct StreamExtent {
     block: Crc32,
     block_len: u64,
     block_crcs: Vec<u32>,
+    /// Where in the file what is to be written out begins.
+    dirty_from: u64,
 }
 
 impl StreamExtent {
@@ -91,7 +97,9 @@ impl StreamExtent {
     /// An extent at `place`, which has room for a payload of `capacity` bytes.
     pub fn new(place: Place, capacity: u64) -> Self {
         let block_crcs = Vec::with_capacity(capacity.div_ceil(BLOCK_BYTES) as usize);
-        Self { place, capacity, payload_len: 0, block: Crc32::new(), block_len: 0, block_crcs }
+        // The first page is written again when the header comes.
+        let dirty_from = place.offset + PAGE_BYTES;
+        Self { place, capacity, payload_len: 0, block: Crc32::new(), block_len: 0, block_crcs, dirty_from }
     }
 
     /// Bytes of payload that still fit.
@@ -107,8 +115,18 @@ impl StreamExtent {
         debug_assert!(bytes.len() as u64 <= self.room(), "the caller asks for room first");
         let offset = self.place.offset + UNIT_BYTES + self.payload_len;
         self.place.segment.file.write_all_at(bytes, offset)?;
+        let steps = self.payload_len / WRITEBACK_STEP_BYTES;
         self.payload_len += bytes.len() as u64;
         self.take_crcs(bytes);
+        if self.payload_len / WRITEBACK_STEP_BYTES > steps { self.start_writeback() } else { Ok(()) }
+    }
+
+    /// Of the last page, more may come.
+    fn start_writeback(&mut self) -> Result<(), LogError> {
+        let end = self.place.offset + UNIT_BYTES + self.payload_len;
+        let whole = end - end % PAGE_BYTES - self.dirty_from;
+        self.place.segment.file.start_writeback(self.dirty_from, whole)?;
+        self.dirty_from += whole;
         Ok(())
     }
 
@@ -174,5 +192,60 @@ impl StreamExtent {
         file.write_all_at(&tail, self.place.offset + UNIT_BYTES + self.payload_len)?;
         file.write_all_at(&header.encode(store), self.place.offset)?;
         Ok((header.to_ref(), self.place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::SystemClock;
+    use crate::base::limits::MIB;
+    use crate::format::FileKind;
+    use crate::fs::Fs as _;
+    use crate::fs::sim::{OpKind, SimFs};
+    use crate::log::{Lane, Segments, Sizes};
+
+    const STORE: StoreId = StoreId([7; 16]);
+
+    /// What is to be written out while a payload of `len` bytes arrives in pieces, after which the file is so long.
+    fn written_back(len: usize, piece: usize) -> Vec<(Range<u64>, u64)> {
+        let fs = SimFs::new();
+        fs.create_dir(FileKind::Segment.dir()).unwrap();
+        let sizes = Sizes { segment_max_bytes: 64 * MIB, keep_free_bytes: 0 };
+        let segments = Segments::open(Arc::new(fs.clone()), Arc::new(SystemClock), STORE, sizes).unwrap();
+        let place = segments.place(Lane::Stream, StreamExtent::room_for(len as u64, 0)).unwrap();
+        let mut extent = StreamExtent::new(place, len as u64);
+        let mut found = Vec::new();
+        for bytes in vec![1; len].chunks(piece) {
+            let before = fs.trace().len();
+            extent.write(bytes).unwrap();
+            let asked = fs.trace().into_iter().skip(before).filter(|op| op.kind == OpKind::Writeback);
+            let end = extent.place.segment.file.len().unwrap();
+            found.extend(asked.map(|op| (op.offset..op.offset + op.len, end)));
+        }
+        found
+    }
+
+    #[test]
+    fn what_has_arrived_is_written_out_while_the_rest_arrives_each_page_once() {
+        let found = written_back(5 * MIB as usize / 2, 100_000);
+        assert_eq!(found.len(), 5, "{found:?}");
+        let mut from = 2 * PAGE_BYTES;
+        for (range, end) in found {
+            assert_eq!(range.start, from, "behind the pages of the segment's header and of the extent's");
+            assert!(
+                range.end.is_multiple_of(PAGE_BYTES) && (range.end..range.end + PAGE_BYTES).contains(&end)
+            );
+            from = range.end;
+        }
+    }
+
+    #[test]
+    fn what_is_smaller_than_a_step_is_left_to_the_sync() {
+        assert_eq!(written_back(WRITEBACK_STEP_BYTES as usize - 1, 100_000), []);
+        assert_eq!(written_back(WRITEBACK_STEP_BYTES as usize, 100_000).len(), 1);
     }
 }

@@ -260,6 +260,12 @@ impl Disk {
         self.answer(())
     }
 
+    /// Changes nothing: without it, too, any of the bytes may have reached the disk.
+    pub(super) fn start_writeback(&mut self, path: &str, offset: u64, len: u64) -> io::Result<()> {
+        self.begin(OpKind::Writeback, path, offset, len)?;
+        self.answer(())
+    }
+
     /// How many names a file has.
     pub(super) fn links(&self, id: FileId) -> u64 {
         let named = self.directories.values().flat_map(|directory| directory.names().values());

@@ -371,6 +371,10 @@ impl File for SimFile {
         })
     }
 
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.with(|disk| disk.start_writeback(&self.path, offset, len))
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.shared.sync(&Synced::File(self.id), &self.path).map_err(|e| naming(&self.path, &e))
     }

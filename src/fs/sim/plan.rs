@@ -31,6 +31,8 @@ pub enum OpKind {
     Truncate,
     /// Room inside was given back.
     Punch,
+    /// Bytes were to be written out before a sync.
+    Writeback,
     /// A file was synced.
     SyncData,
     /// A directory was synced.
