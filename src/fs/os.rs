@@ -200,13 +200,11 @@ impl File for OsFile {
         Ok(Usage { allocated_bytes: found.blocks() * 512, links: found.nlink() })
     }
 
-    /// To Linux this advice means: begin to write out what is dirty, and forget what is not. Of bytes just written there is
-    /// nothing to forget.
+    /// Of bytes just written there is nothing that the system could forget.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
         // No length would mean all that follows.
         let Some(len) = NonZeroU64::new(len) else { return Ok(()) };
-        let advised = fadvise(&self.file, offset, Some(len), Advice::DontNeed);
-        advised.map_err(|errno| naming(&self.path, &errno.into()))
+        self.let_go(offset, Some(len)).map_err(|e| naming(&self.path, &e))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -214,7 +212,7 @@ impl File for OsFile {
     }
 
     fn evict(&self) -> io::Result<()> {
-        fadvise(&self.file, 0, None, Advice::DontNeed).map_err(|errno| naming(&self.path, &errno.into()))
+        self.let_go(0, None).map_err(|e| naming(&self.path, &e))
     }
 }
 
@@ -230,7 +228,13 @@ impl OsFile {
         // The system forgets whole pages alone.
         let start = from - from % PAGE_BYTES;
         let end = (offset + buf.len() as u64).next_multiple_of(PAGE_BYTES);
-        Ok(fadvise(&self.file, start, NonZeroU64::new(end - start), Advice::DontNeed)?)
+        self.let_go(start, NonZeroU64::new(end - start))
+    }
+
+    /// Tells the system that nobody needs so many bytes in the cache, or all behind `offset`: what is dirty it begins to write
+    /// out, and what is not it forgets.
+    fn let_go(&self, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
+        Ok(fadvise(&self.file, offset, len, Advice::DontNeed)?)
     }
 
     /// Reads as many of the first bytes as need no disk. Where the system cannot tell, none do.
