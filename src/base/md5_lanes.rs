@@ -3,13 +3,14 @@
 //!
 //! `pulp` chooses the registers, by what the processor turns out to have.
 
+use arrayvec::ArrayVec;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Streams that go side by side.
 pub(super) const LANES: usize = 16;
 
-/// From so many streams on it is quicker than one after the other, also where registers hold half of the lanes.
-const WORTHWHILE_FROM: usize = 3;
+/// From so many streams on it is quicker than one after the other, on whatever registers.
+const WORTHWHILE_FROM: usize = 2;
 
 /// The running value of one stream.
 pub(super) type State = [u32; 4];
@@ -70,11 +71,10 @@ pub(super) fn take(streams: &mut [(&mut State, &[Block])], count: usize) {
         return;
     }
     let mut lanes = [[0u32; LANES]; 4];
-    // A lane without a stream goes along with the first.
-    let mut blocks = [&streams[0].1[..count]; LANES];
+    let mut blocks = ArrayVec::<_, LANES>::new();
     for (lane, (state, of_stream)) in streams.iter().enumerate() {
         state.iter().zip(&mut lanes).for_each(|(word, words)| words[lane] = *word);
-        blocks[lane] = &of_stream[..count];
+        blocks.push(&of_stream[..count]);
     }
     arch.dispatch(SideBySide { lanes: &mut lanes, blocks: &blocks });
     for (lane, (state, _)) in streams.iter_mut().enumerate() {
@@ -87,21 +87,22 @@ type Words = [u32; LANES];
 
 struct SideBySide<'a> {
     lanes: &'a mut [Words; 4],
-    /// As many of each lane.
-    blocks: &'a [&'a [Block]; LANES],
+    /// Of the first lanes, as many of each; the others have no stream and come to nothing.
+    blocks: &'a [&'a [Block]],
 }
 
 // What of all this were not inlined would be compiled for any processor.
 impl WithSimd for SideBySide<'_> {
     type Output = ();
 
-    /// One register full of lanes after the other.
+    /// One register full of lanes after the other. To bring together the words of all lanes takes as long as the steps: so those
+    /// without a stream are left out.
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        for (group, blocks) in self.blocks.chunks_exact(S::U32_LANES).enumerate() {
+        for (group, blocks) in self.blocks.chunks(S::U32_LANES).enumerate() {
             let mut state = self.lanes.each_ref().map(|words| S::as_simd_u32s(words).0[group]);
+            let mut message = [[0; LANES]; 16];
             for at in 0..blocks[0].len() {
-                let mut message = [[0; LANES]; 16];
                 for (lane, blocks) in blocks.iter().enumerate() {
                     for (words, bytes) in message.iter_mut().zip(blocks[at].as_chunks().0) {
                         words[lane] = u32::from_le_bytes(*bytes);
@@ -250,9 +251,12 @@ mod tests {
         });
         let of_lanes = blocks.each_ref().map(Vec::as_slice);
         let check = |run: &dyn Fn(SideBySide<'_>)| {
-            let mut lanes = START.map(|word| [word; LANES]);
-            run(SideBySide { lanes: &mut lanes, blocks: &of_lanes });
-            assert_eq!(std::array::from_fn(|lane| lanes.map(|words| words[lane])), alone);
+            for used in 1..=LANES {
+                let mut lanes = START.map(|word| [word; LANES]);
+                run(SideBySide { lanes: &mut lanes, blocks: &of_lanes[..used] });
+                let all: [State; LANES] = std::array::from_fn(|lane| lanes.map(|words| words[lane]));
+                assert_eq!(all[..used], alone[..used], "{used} lanes");
+            }
         };
         check(&|all| all.with_simd(pulp::Scalar::new()));
         check(&|all| Arch::new().dispatch(all));
