@@ -8,6 +8,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::handoff::receive;
 use super::limits::{MD5_PIECE_BYTES, MD5_QUEUE_LEN};
 use super::md5_lanes::{Block, LANES, START, State, digest, padded, take};
 
@@ -104,13 +105,13 @@ impl MilledMd5 {
     }
 
     fn wait(&self) -> Done {
-        self.done.1.recv().expect("the mill answers each piece, and this end of the channel is kept, too")
+        receive(&self.done.1).expect("the mill answers each piece, and this end of the channel is kept, too")
     }
 }
 
 fn work(inbox: &Receiver<Job>) {
     let mut jobs = Vec::with_capacity(LANES);
-    while let Ok(job) = inbox.recv() {
+    while let Ok(job) = receive(inbox) {
         jobs.push(job);
         while !jobs.is_empty() {
             jobs.extend(inbox.try_iter().take(LANES - jobs.len()));

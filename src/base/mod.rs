@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod digest;
 pub mod entropy;
+pub mod handoff;
 pub mod limits;
 mod md5_lanes;
 pub mod md5_mill;

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::join;
+use crate::base::handoff::receive;
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, PACK_MAX_BYTES};
 use crate::base::md5_of_each;
 use crate::format::{ETag, Entry, Pack};
@@ -33,7 +34,7 @@ impl Syncer {
         let (files, inbox) = bounded::<Arc<dyn File>>(1);
         let (outbox, results) = bounded(1);
         let run = move || {
-            for file in inbox {
+            while let Ok(file) = receive(&inbox) {
                 if outbox.send(file.sync_data()).is_err() {
                     break;
                 }
@@ -52,7 +53,7 @@ impl Syncer {
     }
 
     fn wait(&self) -> io::Result<()> {
-        self.results.recv().expect("the thread answers each file")
+        receive(&self.results).expect("the thread answers each file")
     }
 }
 

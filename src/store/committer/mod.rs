@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use crate::base::handoff::{receive, receive_within};
 use crate::base::limits::GROUP_MUTATIONS_MAX;
 use crate::log::Journal;
 use crate::store::StoreError;
@@ -188,13 +189,13 @@ impl Thread {
     /// The next command; `None` when nobody can send any more.
     fn wait(&self) -> Option<Command> {
         while let Some((after, sequence)) = self.mark_due() {
-            match self.commands.recv_timeout(after) {
+            match receive_within(&self.commands, after) {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => self.mark_unless_more_came(sequence),
             }
         }
-        self.commands.recv().ok()
+        receive(&self.commands).ok()
     }
 
     /// After how long the last group wants a mark, and what the next sequence is now.
