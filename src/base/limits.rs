@@ -66,7 +66,7 @@ pub const MEMORY_DEFAULT_MAX_BYTES: u64 = GIB;
 /// The program itself and the threads that are there once: the poller, the committer, checkpoints, the scrub, and what wins back
 /// room, whose batches are the largest of it.
 pub const MEMORY_OF_PROCESS_BYTES: u64 = 16 * MIB;
-/// A worker: the buffers that bodies come and go through, among them two pieces for the MD5 ([`MD5_PIECE_BYTES`]), a head, one
+/// A worker: the buffers that bodies come and go through, among them the pieces for the MD5 ([`MD5_PIECES_MAX`]), a head, one
 /// that it takes in for the poller, a small object on its way through the committer, a stack.
 pub const MEMORY_OF_WORKER_BYTES: u64 = MIB;
 /// A connection that waits, and its place in the queue.
@@ -127,9 +127,12 @@ pub const LINGER_MAX_MILLIS: u64 = 1000;
 pub const SHUTDOWN_TIMEOUT_DEFAULT_SECS: u64 = 10;
 /// The buffer of a worker for bodies that come from the store.
 pub const RESPONSE_BUFFER_BYTES: usize = 256 * KIB as usize;
-/// A piece of a large body, as it is read, written and handed to the MD5. Of each body on its way in there are two.
+/// A piece of a large body, as it is read, written and handed to the MD5.
 pub const MD5_PIECE_BYTES: usize = 128 * KIB as usize;
-/// Pieces that wait for the MD5; each belongs to a worker that waits for it, so that this bounds nothing in practice.
+/// Of each body on its way in there are so many at most, one of them outside the mill. With two, body and mill would wait for each
+/// other at every piece.
+pub const MD5_PIECES_MAX: usize = 3;
+/// Bodies with pieces that wait for the MD5; each belongs to a worker, so that this bounds nothing in practice.
 pub const MD5_QUEUE_LEN: usize = WORKERS_CEILING;
 /// The rest of a request body that is read only to keep the connection.
 pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
@@ -236,7 +239,7 @@ const _: () = {
     assert!(DRAIN_DEADLINE_DEFAULT_SECS < SHUTDOWN_TIMEOUT_DEFAULT_SECS);
     // What a worker may hold of a body on its way in and of one on its way out, with both heads, leaves room for its stack.
     assert!(
-        (2 * MD5_PIECE_BYTES + RESPONSE_BUFFER_BYTES + 2 * HEAD_MAX_BYTES) as u64
+        (MD5_PIECES_MAX * MD5_PIECE_BYTES + RESPONSE_BUFFER_BYTES + 2 * HEAD_MAX_BYTES) as u64
             + QUICK_BODY_MAX_BYTES
             + PACKED_PAYLOAD_MAX_BYTES
             <= MEMORY_OF_WORKER_BYTES

@@ -4,12 +4,14 @@
 
 use std::io;
 use std::num::NonZero;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
+use arrayvec::ArrayVec;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::handoff::receive;
-use super::limits::{MD5_PIECE_BYTES, MD5_QUEUE_LEN};
+use super::limits::{MD5_PIECE_BYTES, MD5_PIECES_MAX, MD5_QUEUE_LEN};
 use super::md5_lanes::{Block, LANES, START, State, digest, padded, take};
 
 /// One thread keeps up with the bodies that several processors can take in.
@@ -17,6 +19,7 @@ const PROCESSORS_PER_THREAD: usize = 4;
 
 /// Blocks that are taken of each body before the mill looks for others that have come.
 const TURN_BLOCKS: usize = 256;
+const NO_PANIC: &str = "nobody panics while holding it";
 
 /// Threads that work out MD5s, until nobody can ask them any more.
 #[derive(Debug)]
@@ -24,15 +27,26 @@ pub struct Md5Mill {
     jobs: Sender<Job>,
 }
 
-/// A running MD5 that a mill works on. Pieces are handed over whole; of each body there is one in the mill at a time.
+/// A running MD5 that a mill works on. Pieces are handed over whole, and may wait there while others are filled.
 #[derive(Debug)]
 pub struct MilledMd5 {
     jobs: Sender<Job>,
-    done: (Sender<Done>, Receiver<Done>),
-    /// `None` while a piece is in the mill.
-    state: Option<State>,
+    line: Arc<Mutex<Line>>,
+    /// The memory of pieces that are done.
+    rooms: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+    /// Pieces that have been handed over and have not come back.
+    out: usize,
     /// Bytes that have been handed over.
     len: u64,
+}
+
+/// How far the mill has come with a body.
+#[derive(Debug)]
+struct Line {
+    /// Behind the pieces that are done; `None` while the mill works on one.
+    state: Option<State>,
+    /// Pieces behind that one.
+    waiting: ArrayVec<Vec<u8>, MD5_PIECES_MAX>,
 }
 
 /// A piece of one body.
@@ -42,11 +56,9 @@ struct Job {
     piece: Vec<u8>,
     /// Blocks that have been taken in.
     taken: usize,
-    done: Sender<Done>,
+    line: Arc<Mutex<Line>>,
+    rooms: Sender<Vec<u8>>,
 }
-
-/// What has become of a piece: the state behind its last whole block, and its memory.
-type Done = (State, Vec<u8>);
 
 impl Md5Mill {
     /// Starts the threads.
@@ -65,7 +77,9 @@ impl Md5Mill {
 
     /// The MD5 of a body of which nothing has come.
     pub fn begin(&self) -> MilledMd5 {
-        MilledMd5 { jobs: self.jobs.clone(), done: bounded(1), state: Some(START), len: 0 }
+        let line = Line { state: Some(START), waiting: ArrayVec::new() };
+        let rooms = bounded(MD5_PIECES_MAX);
+        MilledMd5 { jobs: self.jobs.clone(), line: Arc::new(Mutex::new(line)), rooms, out: 0, len: 0 }
     }
 }
 
@@ -75,37 +89,57 @@ impl MilledMd5 {
         vec![0; MD5_PIECE_BYTES]
     }
 
-    /// Takes the next piece, all [`MD5_PIECE_BYTES`] of it, and gives memory for another. Waits until the piece before it is
-    /// done, so that a body has two at most.
+    /// Takes the next piece, all [`MD5_PIECE_BYTES`] of it, and gives memory for another. Waits where the mill is so far behind
+    /// that the body would have more than [`MD5_PIECES_MAX`].
     pub fn update(&mut self, piece: Vec<u8>) -> Vec<u8> {
         debug_assert!(piece.len() == MD5_PIECE_BYTES, "only the last piece may be short");
-        let (state, room) = match self.state.take() {
-            Some(state) => (state, Self::room()),
-            None => self.wait(),
-        };
-        self.hand_over(state, piece);
-        room
+        self.hand_over(piece);
+        match self.rooms.1.try_recv() {
+            Ok(room) => self.came_back(room),
+            Err(_) if self.out < MD5_PIECES_MAX => Self::room(),
+            Err(_) => self.wait(),
+        }
     }
 
     /// Takes the first `len` bytes of the last piece, and waits for the digest of all.
     pub fn finish(mut self, mut piece: Vec<u8>, len: usize) -> [u8; 16] {
         piece.truncate(len);
-        let state = self.state.take().unwrap_or_else(|| self.wait().0);
-        self.hand_over(state, piece);
-        let (mut state, piece) = self.wait();
-        let rest = piece.as_chunks::<64>().1;
-        md5::block_api::compress(&mut state, &padded(rest, self.len));
+        let end = padded(piece.as_chunks::<64>().1, self.len + len as u64);
+        self.hand_over(piece);
+        while self.out > 0 {
+            self.wait();
+        }
+        let state = self.line.lock().expect(NO_PANIC).state;
+        let mut state = state.expect("the mill works on none of the pieces");
+        md5::block_api::compress(&mut state, &end);
         digest(state)
     }
 
-    fn hand_over(&mut self, state: State, piece: Vec<u8>) {
+    fn hand_over(&mut self, piece: Vec<u8>) {
         self.len += piece.len() as u64;
-        let job = Job { state, piece, taken: 0, done: self.done.0.clone() };
-        self.jobs.send(job).expect("the threads live as long as somebody can ask them");
+        self.out += 1;
+        let mut line = self.line.lock().expect(NO_PANIC);
+        match line.state.take() {
+            None => line.waiting.push(piece),
+            Some(state) => {
+                drop(line);
+                let (line, rooms) = (self.line.clone(), self.rooms.0.clone());
+                let job = Job { state, piece, taken: 0, line, rooms };
+                self.jobs.send(job).expect("the threads live as long as somebody can ask them");
+            }
+        }
     }
 
-    fn wait(&self) -> Done {
-        receive(&self.done.1).expect("the mill answers each piece, and this end of the channel is kept, too")
+    fn wait(&mut self) -> Vec<u8> {
+        let room = receive(&self.rooms.1);
+        self.came_back(
+            room.expect("the mill gives all pieces back, and this end of the channel is kept, too"),
+        )
+    }
+
+    fn came_back(&mut self, room: Vec<u8>) -> Vec<u8> {
+        self.out -= 1;
+        room
     }
 }
 
@@ -125,6 +159,23 @@ impl Job {
     fn left(&self) -> &[Block] {
         &self.piece.as_chunks().0[self.taken..]
     }
+
+    /// Takes up the next piece of the body, if one waits. The state is left before the memory is given back: whoever has all of it
+    /// back finds the state.
+    fn go_on(&mut self) -> bool {
+        let mut line = self.line.lock().expect(NO_PANIC);
+        let next = line.waiting.pop_at(0);
+        let goes_on = next.is_some();
+        if !goes_on {
+            line.state = Some(self.state);
+        }
+        drop(line);
+        let done = std::mem::replace(&mut self.piece, next.unwrap_or_default());
+        self.taken = 0;
+        // Whoever asked may have given its body up.
+        let _ = self.rooms.send(done);
+        goes_on
+    }
 }
 
 /// Goes on with all of them, by as many blocks as the shortest has left.
@@ -138,12 +189,9 @@ fn turn(jobs: &mut [Job]) {
     jobs.iter_mut().for_each(|job| job.taken += count);
 }
 
-/// Answers those that are done.
+/// Gives back the pieces that are done, and goes on with those behind them.
 fn settle(jobs: &mut Vec<Job>) {
-    for Job { state, piece, done, .. } in jobs.extract_if(.., |job| job.left().is_empty()) {
-        // Whoever asked may have given its body up.
-        let _ = done.send((state, piece));
-    }
+    jobs.retain_mut(|job| !job.left().is_empty() || job.go_on());
 }
 
 #[cfg(test)]
@@ -159,6 +207,7 @@ mod tests {
         for piece in pieces {
             room.copy_from_slice(piece);
             room = md5.update(room);
+            assert!(md5.out < MD5_PIECES_MAX, "one of them is outside");
         }
         room[..last.len()].copy_from_slice(last);
         md5.finish(room, last.len())
@@ -172,7 +221,7 @@ mod tests {
     fn a_body_of_any_length_has_its_md5() {
         let mill = Md5Mill::start().unwrap();
         let lens = [0, 1, 55, 56, 63, 64, 65, 119, 120, 128];
-        for len in lens.into_iter().chain(lens.map(|len| MD5_PIECE_BYTES + len)).chain([3 * MD5_PIECE_BYTES])
+        for len in lens.into_iter().chain(lens.map(|len| MD5_PIECE_BYTES + len)).chain([9 * MD5_PIECE_BYTES])
         {
             let body = body(len, len);
             assert_eq!(milled(&mill, &body), Md5::of(&body), "{len} bytes");
