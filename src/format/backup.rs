@@ -1,4 +1,4 @@
-//! The file that tells which slot of a backup is whole (data-format.md, section 10).
+//! The file that tells which slot of a backup is whole (data-format.md, section 11).
 
 use crate::base::Timestamp;
 use crate::base::digest::{Crc32, to_hex};

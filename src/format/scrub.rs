@@ -1,4 +1,4 @@
-//! How far the scrub has got, and what it found (data-format.md, section 11).
+//! How far the scrub has got, and what it found (data-format.md, section 12).
 
 use crate::base::Timestamp;
 use crate::format::{DecodeError, Decoded, Decoder, Encode, Field, StoreId, UploadId, VersionId};

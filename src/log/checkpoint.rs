@@ -278,4 +278,23 @@ mod tests {
         assert!(refused.contains("tells of 1 buckets and 0 versions, and 0 and 0 stand in it"), "{refused}");
         assert_eq!(list_numbers(&fs, FileKind::Checkpoint).unwrap(), [1]);
     }
+
+    #[test]
+    fn nothing_after_the_end_of_a_checkpoint_is_looked_at() {
+        let fs = SimFs::new();
+        fs.create_dir(FileKind::Checkpoint.dir()).unwrap();
+        let (store, now) = (StoreId([1; 16]), Timestamp::from_millis(1));
+        let len = CheckpointWriter::write(&fs, store, now, 1, &mut |writer| {
+            writer.put(&Entry::BucketDelete { id: 1 })?;
+            Ok(writer.end(1, 7))
+        })
+        .unwrap();
+        fs.open(&checkpoint_path(1)).unwrap().write_all_at(&[0xff; 5000], len).unwrap();
+        let mut entries = 0;
+        let end = read_checkpoint(&fs, store, 1, &mut |_| {
+            entries += 1;
+            Ok(())
+        });
+        assert_eq!((end.unwrap().last_stamp, entries), (7, 1));
+    }
 }

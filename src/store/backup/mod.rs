@@ -1,4 +1,4 @@
-//! Backups of a store that is in use, and the way back (data-format.md, section 10).
+//! Backups of a store that is in use, and the way back (data-format.md, section 11).
 //!
 //! A backup lies in one of two slots, each of which is a data directory like any other; a file beside them names the
 //! one that is whole. A new backup goes to the other slot, which begins to count when that file has been replaced, in one step.

@@ -1,4 +1,4 @@
-//! The file in which the scrub keeps what it knows (data-format.md, section 11).
+//! The file in which the scrub keeps what it knows (data-format.md, section 12).
 
 use std::io;
 
