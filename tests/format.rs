@@ -191,14 +191,36 @@ fn dump(files: &BTreeMap<String, Vec<u8>>) -> String {
     text
 }
 
-/// The files that a dump shows.
-fn undump(text: &str) -> BTreeMap<String, Vec<u8>> {
-    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+/// The rows of a later dump that are not in an earlier one; the names of files stay.
+fn added(before: &str, after: &str) -> String {
+    let mut known = std::collections::BTreeSet::new();
+    let mut name = "";
+    for line in before.lines() {
+        if line.ends_with(" bytes") {
+            name = line;
+        } else {
+            known.insert((name, line));
+        }
+    }
+    let mut text = String::new();
+    for line in after.lines() {
+        if line.ends_with(" bytes") {
+            name = line;
+        } else if known.contains(&(name, line)) {
+            continue;
+        }
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+/// Puts what a dump shows into files, which it makes where they are missing.
+fn undump(files: &mut BTreeMap<String, Vec<u8>>, text: &str) {
     let mut current = String::new();
     for line in text.lines() {
         if let Some((name, len)) = line.strip_suffix(" bytes").and_then(|line| line.split_once(", ")) {
             current = name.to_owned();
-            files.insert(current.clone(), vec![0; len.parse().unwrap()]);
+            files.entry(current.clone()).or_default().resize(len.parse().unwrap(), 0);
             continue;
         }
         let (offset, hex) = line.split_once("  ").unwrap();
@@ -207,29 +229,67 @@ fn undump(text: &str) -> BTreeMap<String, Vec<u8>> {
             files.get_mut(&current).unwrap()[at + index] = u8::from_str_radix(byte, 16).unwrap();
         }
     }
-    files
 }
 
-fn worked_dump() -> String {
+/// The first dump of the page, and the rows that the second adds to it.
+fn worked_dumps() -> [String; 2] {
     let page = page();
-    let (_, section) = page.split_once("\n## 10. A worked dump\n").expect("the page ends with a dump");
-    section.split("```text\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
+    let (_, section) = page.split_once("\n## 10. A worked dump\n").expect("the page has a worked dump");
+    let dump = |nth| section.split("```text\n").nth(nth).unwrap().split("```").next().unwrap().to_owned();
+    [dump(1), dump(2)]
 }
 
-#[test]
-fn the_worked_dump_is_what_a_store_writes() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+/// What the first dump shows.
+fn write_hello(dir: &Path) -> Store {
+    let store = open(dir);
     store.create_bucket("docs", "admin").unwrap();
     put(&store, "docs", "hello", b"Hello, world!\n", commit(b"Hello, world!\n"));
-    let written = dump(&files(dir.path()));
-    assert_eq!(written, worked_dump(), "the store wrote:\n{written}");
+    store
+}
+
+/// What the second dump adds: a copy of all but the first seven bytes, and an upload of two parts.
+fn write_copy_and_upload(store: &Store) {
+    let found = store.find("docs", "hello", Selector::Current).unwrap();
+    let source =
+        CopySource { bucket: found.bucket.id, key: "hello".into(), version: found.version, range: 7..14 };
+    store.copy(source, "docs", "copy", commit(b"world!\n")).unwrap();
+    let new =
+        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let upload = store.create_upload("docs", "parts", new).unwrap().id;
+    let parts = [&b"one, "[..], b"two\n"];
+    for (number, bytes) in (1..).zip(parts) {
+        let mut part = store.part_writer("docs", "parts", upload, number, Some(bytes.len() as u64)).unwrap();
+        part.write(bytes).unwrap();
+        part.commit(Md5::of(bytes), None).unwrap();
+    }
+    let commit = Commit { etag: multipart_etag(&parts), attributes: Attributes::new(), ..commit(b"") };
+    let parts = store.upload("docs", "parts", upload).unwrap().parts;
+    store.complete_upload("docs", "parts", Completion { upload, parts, commit }).unwrap();
+}
+
+fn multipart_etag(parts: &[&[u8]]) -> ETag {
+    let sums: Vec<u8> = parts.iter().flat_map(|part| Md5::of(part)).collect();
+    ETag::Multipart { md5: Md5::of(&sums), parts: parts.len() as u32 }
 }
 
 #[test]
-fn a_store_can_be_read_from_the_worked_dump() {
+fn the_worked_dumps_are_what_a_store_writes() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, bytes) in undump(&worked_dump()) {
+    let [first, second] = worked_dumps();
+    let store = write_hello(dir.path());
+    let before = dump(&files(dir.path()));
+    assert_eq!(before, first, "the store wrote:\n{before}");
+    write_copy_and_upload(&store);
+    let added = added(&before, &dump(&files(dir.path())));
+    assert_eq!(added, second, "the store added:\n{added}");
+}
+
+#[test]
+fn a_store_can_be_read_from_the_worked_dumps() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shown = BTreeMap::new();
+    worked_dumps().iter().for_each(|text| undump(&mut shown, text));
+    for (name, bytes) in shown {
         let path = dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
@@ -237,6 +297,8 @@ fn a_store_can_be_read_from_the_worked_dump() {
     let store = open(dir.path());
     assert_eq!(store.health().damage, []);
     assert_eq!(get(&store, "docs", "hello"), b"Hello, world!\n");
+    assert_eq!(get(&store, "docs", "copy"), b"world!\n");
+    assert_eq!(get(&store, "docs", "parts"), b"one, two\n");
     assert_eq!(store.bucket("docs").unwrap().owner, "admin");
 }
 
