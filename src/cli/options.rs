@@ -15,6 +15,7 @@ use siltstone::base::limits;
 use siltstone::http::EngineName;
 use siltstone::ops::EntityTags;
 use siltstone::s3::Dialect;
+use siltstone::service::MetricsAccess;
 
 use super::Failure;
 use super::access_log::LineFormat;
@@ -53,9 +54,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URI", env = "SILTSTONE_XML_NAMESPACE", global = true)]
     xml_namespace: Option<String>,
 
-    /// Whether /-/metrics is answered [default: true]
-    #[arg(long, value_name = "BOOL", env = "SILTSTONE_METRICS", global = true)]
-    metrics: Option<bool>,
+    /// Who may read /-/metrics: nobody (off), clients on this host (local) or all (open) [default: local]
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_METRICS", global = true)]
+    metrics: Option<MetricsName>,
 
     /// What the ETag of a put is: the MD5 of its bytes, or, cheaper, their CRC-32 as HEX-1 [default: md5]
     #[arg(long, value_name = "NAME", env = "SILTSTONE_ETAG", global = true)]
@@ -150,6 +151,15 @@ enum ETagName {
     Crc,
 }
 
+/// Who may read the metrics, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "toml::Value")]
+enum MetricsName {
+    Off,
+    Local,
+    Open,
+}
+
 /// An engine by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -191,7 +201,7 @@ pub(crate) struct Settings {
     pub(crate) domain: Option<String>,
     pub(crate) dialect: Dialect,
     pub(crate) xml_namespace: String,
-    pub(crate) metrics: bool,
+    pub(crate) metrics: MetricsAccess,
     pub(crate) entity_tags: EntityTags,
     pub(crate) http_engine: EngineName,
     pub(crate) tls_cert: Option<PathBuf>,
@@ -281,7 +291,7 @@ impl From<Options> for Settings {
             xml_namespace: set
                 .xml_namespace
                 .unwrap_or_else(|| "http://s3.amazonaws.com/doc/2006-03-01/".to_owned()),
-            metrics: set.metrics.unwrap_or(true),
+            metrics: set.metrics.map_or(MetricsAccess::Local, MetricsName::access),
             entity_tags: set.etag.map_or(EntityTags::Md5, ETagName::entity_tags),
             http_engine: set.http_engine.map_or(EngineName::Direct, EngineFlag::engine),
             tls_cert: set.tls_cert,
@@ -350,11 +360,48 @@ impl ETagName {
     }
 }
 
+impl MetricsName {
+    fn access(self) -> MetricsAccess {
+        match self {
+            Self::Off => MetricsAccess::Off,
+            Self::Local => MetricsAccess::Local,
+            Self::Open => MetricsAccess::Open,
+        }
+    }
+}
+
 impl EngineFlag {
     fn engine(self) -> EngineName {
         match self {
             Self::Direct => EngineName::Direct,
             Self::TinyHttp => EngineName::TinyHttp,
+        }
+    }
+}
+
+impl FromStr for MetricsName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "off" => Ok(Self::Off),
+            "local" => Ok(Self::Local),
+            "open" => Ok(Self::Open),
+            // The values of earlier versions. `true` was the default, and few will have meant what it did.
+            "true" => Err("instead of true, write open (for every client) or local (for those on this host)"),
+            "false" => Err("instead of false, write off"),
+            _ => Err("it is off, local or open"),
+        }
+    }
+}
+
+impl TryFrom<toml::Value> for MetricsName {
+    type Error = &'static str;
+
+    fn try_from(value: toml::Value) -> Result<Self, Self::Error> {
+        match value {
+            toml::Value::Boolean(value) => value.to_string().parse(),
+            value => value.as_str().unwrap_or_default().parse(),
         }
     }
 }
@@ -473,14 +520,26 @@ mod tests {
             "segment_size = '1023KiB'",
             "segment_size = '3 bytes'",
             "reclaim_rate = 'fast'",
+            "metrics = 'all'",
         ] {
             let error = toml::from_str::<Options>(&format!("workers = 1\n{wrong}")).unwrap_err().to_string();
             assert!(error.contains("line 2"), "{error}");
         }
     }
 
+    #[test]
+    fn the_metrics_of_earlier_versions_are_told_what_to_write_instead() {
+        for (old, instead) in [("true", "open"), ("false", "off")] {
+            for written in [format!("metrics = {old}"), format!("metrics = '{old}'")] {
+                let error = toml::from_str::<Options>(&written).unwrap_err().to_string();
+                assert!(error.contains("line 1") && error.contains(instead), "{error}");
+            }
+            assert!(old.parse::<MetricsName>().unwrap_err().contains(instead));
+        }
+    }
+
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
-        dialect = 'aws'\nxml_namespace = ''\nmetrics = false\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
+        dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\n\
         access_log = '-'\naccess_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'";

@@ -21,6 +21,7 @@ use crate::s3::{
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{Counted, Entry, ToLog};
 use metrics::Metrics;
+pub use pages::MetricsAccess;
 
 /// What an operator may choose about answers.
 #[derive(Debug, Clone)]
@@ -29,8 +30,8 @@ pub struct Settings {
     pub default_dialect: Dialect,
     /// How requests say which bucket they mean.
     pub addressing: Addressing,
-    /// Whether `/-/metrics` is answered.
-    pub metrics: bool,
+    /// Which clients `/-/metrics` is shown to.
+    pub metrics: MetricsAccess,
 }
 
 /// Answers requests.
@@ -98,7 +99,7 @@ impl Service {
         received: &'c AtomicU64,
     ) -> Result<Response, S3Error> {
         if let Some(page) = request.path.strip_prefix("/-/") {
-            return self.page(page, &request.method);
+            return self.page(page, &request);
         }
         let query = Query::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;

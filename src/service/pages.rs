@@ -3,18 +3,52 @@
 
 use super::Service;
 use crate::base::Timestamp;
-use crate::s3::{ErrorCode, Method, Response, ResponseBody, S3Error};
+use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
+
+/// Headers that proxies add. A request with one of them came from another client than its peer.
+const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+
+/// Which clients `/-/metrics` is shown to. None needs a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricsAccess {
+    /// None: the page does not exist.
+    Off,
+    /// Clients on this host: the peer of the connection has a loopback address and forwards for no other client.
+    Local,
+    /// Every client.
+    Open,
+}
+
+impl MetricsAccess {
+    fn allows(self, request: &Request<'_>) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Local => is_local(request),
+            Self::Open => true,
+        }
+    }
+}
+
+/// An unknown peer may be anywhere.
+fn is_local(request: &Request<'_>) -> bool {
+    let is_forwarded = FORWARDING_HEADERS.iter().any(|name| request.headers.get(name).is_some());
+    !is_forwarded && request.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
+}
 
 impl Service {
     /// Answers a request for `/-/{name}`.
-    pub(super) fn page(&self, name: &str, method: &Method) -> Result<Response, S3Error> {
-        if !matches!(method, Method::Get | Method::Head) {
+    pub(super) fn page(&self, name: &str, request: &Request<'_>) -> Result<Response, S3Error> {
+        if !matches!(request.method, Method::Get | Method::Head) {
             return Err(S3Error::new(ErrorCode::MethodNotAllowed).header("Allow", "GET, HEAD"));
         }
-        match name {
-            "health" => Ok(text(200, "alive\n")),
-            "ready" => Ok(self.ready()),
-            "metrics" if self.settings.metrics => Ok(self.exposition()),
+        match (name, self.settings.metrics) {
+            ("health", _) => Ok(text(200, "alive\n")),
+            ("ready", _) => Ok(self.ready()),
+            ("metrics", access) if access.allows(request) => Ok(self.exposition()),
+            ("metrics", MetricsAccess::Local) => Ok(text(
+                403,
+                "The metrics are for clients on the server's host, unless it runs with --metrics open.\n",
+            )),
             _ => Ok(text(404, "There is no such page.\n")),
         }
     }

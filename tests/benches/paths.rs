@@ -15,7 +15,7 @@ use siltstone::index::{Index, Query};
 use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, Request, Response};
-use siltstone::service::{Service, Settings};
+use siltstone::service::{MetricsAccess, Service, Settings};
 use siltstone::store::{Attributes, Options, Selector, Store};
 use tempfile::TempDir;
 
@@ -248,7 +248,7 @@ fn service(store: Arc<Store>) -> Service {
     let settings = Settings {
         default_dialect: Dialect::Aws,
         addressing: Addressing { domain: Some("s3.amazonaws.com".into()) },
-        metrics: false,
+        metrics: MetricsAccess::Off,
     };
     Service::new(context, Arc::new(authenticator()), clock(), Arc::new(SeededEntropy::new(2)), settings)
 }

@@ -13,7 +13,7 @@ use siltstone::http;
 use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
-use siltstone::service::{Service, Settings};
+use siltstone::service::{MetricsAccess, Service, Settings};
 use siltstone::store::{Options, Store};
 
 use crate::http::harness::{LONG, eventually, open_descriptors};
@@ -97,7 +97,7 @@ impl Victim {
         let settings = Settings {
             default_dialect: Dialect::Svc,
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
-            metrics: true,
+            metrics: MetricsAccess::Open,
         };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service = Service::new(context, Arc::new(authenticator), clock, entropy, settings);

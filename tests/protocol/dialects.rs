@@ -2,7 +2,7 @@
 
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
-use siltstone::service::Settings;
+use siltstone::service::{MetricsAccess, Settings};
 
 use super::*;
 
@@ -67,8 +67,11 @@ fn a_mixture_of_dialects_is_refused() {
 #[test]
 fn a_request_without_vendor_names_gets_the_default_dialect() {
     for dialect in Dialect::ALL {
-        let settings =
-            Settings { default_dialect: dialect, addressing: Addressing::default(), metrics: false };
+        let settings = Settings {
+            default_dialect: dialect,
+            addressing: Addressing::default(),
+            metrics: MetricsAccess::Off,
+        };
         let server = Server::with_settings(settings);
         let answer = server.request("GET", "/b").anonymous().send();
         answer.is_error(403, "AccessDenied");

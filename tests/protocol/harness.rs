@@ -1,6 +1,7 @@
 //! A server, with or without a socket, a client that signs by its own reading of Signature Version 4, and answers to look into.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +17,7 @@ use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
-use siltstone::service::{Service, Settings};
+use siltstone::service::{MetricsAccess, Service, Settings};
 use siltstone::store::{Options, Store};
 
 use super::socket::{Payload, Reply, Socket};
@@ -79,7 +80,7 @@ impl Server {
         let settings = Settings {
             default_dialect: usual_dialect(),
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
-            metrics: true,
+            metrics: MetricsAccess::Open,
         };
         Self::with(&users, settings, KeepAlive::default(), EntityTags::Md5)
     }
@@ -87,7 +88,7 @@ impl Server {
     /// Puts get the entity tags that are chosen.
     pub(super) fn with_entity_tags(entity_tags: EntityTags) -> Self {
         let addressing = Addressing::default();
-        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: false };
+        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
         Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default(), entity_tags)
     }
 
@@ -97,7 +98,7 @@ impl Server {
 
     pub(super) fn with_keep_alive(keep_alive: KeepAlive) -> Self {
         let addressing = Addressing::default();
-        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: false };
+        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
         Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive, EntityTags::Md5)
     }
 
@@ -141,6 +142,7 @@ impl Server {
             framing: Framing::Length,
             dialect: usual_dialect(),
             user: Some("owner".to_owned()),
+            peer: Some((Ipv4Addr::LOCALHOST, 40_000).into()),
             failure: None,
         }
     }
@@ -204,6 +206,7 @@ pub(super) struct Asked<'s> {
     framing: Framing,
     dialect: Dialect,
     user: Option<String>,
+    peer: Option<SocketAddr>,
     failure: Option<S3Error>,
 }
 
@@ -257,6 +260,12 @@ impl Asked<'_> {
 
     pub(super) fn by(mut self, user: &str) -> Self {
         self.user = Some(user.to_owned());
+        self
+    }
+
+    /// Another peer than one on this host. It holds for [`Asked::respond`] alone.
+    pub(super) fn peer(mut self, peer: Option<SocketAddr>) -> Self {
+        self.peer = peer;
         self
     }
 
@@ -369,7 +378,7 @@ impl Asked<'_> {
                 reader: Box::new(reader),
             },
             secure: false,
-            peer: None,
+            peer: self.peer,
         };
         let response = self.server.service.handle(request);
         (response, reads.into_inner())

@@ -2,7 +2,7 @@
 
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
-use siltstone::service::Settings;
+use siltstone::service::{MetricsAccess, Settings};
 
 use super::*;
 
@@ -46,9 +46,41 @@ fn metrics_count_requests_bytes_and_what_the_store_holds() {
     }
 }
 
+fn server_with(metrics: MetricsAccess) -> Server {
+    let (default_dialect, addressing) = (Dialect::Svc, Addressing::default());
+    Server::with_settings(Settings { default_dialect, addressing, metrics })
+}
+
 #[test]
 fn metrics_can_be_closed_off() {
-    let settings =
-        Settings { default_dialect: Dialect::Svc, addressing: Addressing::default(), metrics: false };
-    assert_eq!(page(&Server::with_settings(settings), "GET", "/-/metrics").status, 404);
+    assert_eq!(page(&server_with(MetricsAccess::Off), "GET", "/-/metrics").status, 404);
+}
+
+#[test]
+fn local_metrics_are_for_peers_on_this_host() {
+    let server = server_with(MetricsAccess::Local);
+    let status = |peer: Option<&str>| {
+        let asked = server.request("GET", "/-/metrics").anonymous();
+        asked.peer(peer.map(|peer| peer.parse().unwrap())).respond().status
+    };
+    for peer in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        assert_eq!(status(Some(peer)), 200, "{peer}");
+    }
+    for peer in ["10.0.0.1:1", "[fe80::1]:1", "[::ffff:10.0.0.1]:1", "0.0.0.0:1", "[::]:1"] {
+        assert_eq!(status(Some(peer)), 403, "{peer}");
+    }
+    assert_eq!(status(None), 403);
+    let open = server_with(MetricsAccess::Open);
+    assert_eq!(open.request("GET", "/-/metrics").anonymous().peer(None).respond().status, 200);
+}
+
+#[test]
+fn local_metrics_are_not_for_clients_behind_a_proxy_on_this_host() {
+    let server = server_with(MetricsAccess::Local);
+    for header in ["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP"] {
+        let asked = server.request("GET", "/-/metrics").anonymous().header(header, "for=10.0.0.1");
+        let answer = asked.send();
+        assert_eq!((answer.status, answer.text().contains("memory")), (403, false), "{header}");
+    }
+    assert_eq!(page(&server, "GET", "/-/metrics").status, 200);
 }

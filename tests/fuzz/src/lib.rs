@@ -8,7 +8,7 @@ use siltstone::fs::sim::SimFs;
 use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{BodyRead, Dialect, Response, ResponseBody, S3Error};
-use siltstone::service::{Service, Settings};
+use siltstone::service::{MetricsAccess, Service, Settings};
 use siltstone::store::{Options, Store};
 
 /// When all of it happens.
@@ -63,7 +63,7 @@ pub fn service() -> Service {
     let settings = Settings {
         default_dialect: Dialect::Svc,
         addressing: Addressing { domain: Some("s3.example".into()) },
-        metrics: true,
+        metrics: MetricsAccess::Open,
     };
     Service::new(context, Arc::new(authenticator), clock(), Arc::new(SeededEntropy::new(2)), settings)
 }
