@@ -87,6 +87,11 @@ fn the_limits_are_those_of_the_code() {
                 size(limits::USER_METADATA_MAX_BYTES as u64),
                 "400 MetadataTooLarge",
             ),
+            (
+                "system metadata of an object: the names and values of its six standard headers",
+                size(limits::SYSTEM_METADATA_MAX_BYTES as u64),
+                "400 MetadataTooLarge",
+            ),
             ("tags of an object", tags, "400 BadRequest"),
             ("key of a tag", format!("{} characters", limits::TAG_KEY_LEN_MAX_CHARS), "400 InvalidTag"),
             ("value of a tag", format!("{} characters", limits::TAG_VALUE_LEN_MAX_CHARS), "400 InvalidTag"),

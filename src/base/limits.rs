@@ -28,6 +28,9 @@ pub const PART_SIZE_MIN_BYTES: u64 = 5 * MIB;
 pub const PART_NUMBER_MAX: u32 = 10_000;
 /// User metadata in all: names and values together (S3 user guide, "User-defined object metadata").
 pub const USER_METADATA_MAX_BYTES: usize = 2048;
+/// The six standard headers that are kept with an object: names and values together (S3 user guide, "System-defined object
+/// metadata"). All of it is in memory with the key.
+pub const SYSTEM_METADATA_MAX_BYTES: usize = 2048;
 /// Tags of one object (S3 user guide, "Categorizing your objects using tags").
 pub const TAGS_MAX: usize = 10;
 /// The key of a tag, in characters (ibidem).
@@ -223,8 +226,10 @@ const _: () = {
     assert!(MOVE_BELOW_LIVE_PERCENT <= MERGE_BELOW_LIVE_PERCENT && MERGE_BELOW_LIVE_PERCENT < 100);
     assert!(GROUP_BODY_MAX_BYTES * 2 <= LOG_FILE_MAX_BYTES);
     assert!(PART_SIZE_MIN_BYTES <= PUT_SIZE_MAX_BYTES && PUT_SIZE_MAX_BYTES <= OBJECT_SIZE_MAX_BYTES);
-    // A key of which every byte is percent-encoded and all user metadata leave room for the rest of a head.
-    assert!((3 * KEY_LEN_MAX_BYTES + USER_METADATA_MAX_BYTES) * 2 <= HEAD_MAX_BYTES);
+    // A key of which every byte is percent-encoded and all metadata leave room for the rest of a head.
+    assert!(
+        3 * KEY_LEN_MAX_BYTES + USER_METADATA_MAX_BYTES + SYSTEM_METADATA_MAX_BYTES <= HEAD_MAX_BYTES / 2
+    );
     assert!(HEAD_MAX_BYTES <= HEAD_MAX_BYTES_CEILING);
     // The buffer that held the head takes every chunk line.
     assert!(CHUNK_LINE_MAX_BYTES < HEAD_MAX_BYTES && CHUNK_LINE_MAX_BYTES <= CHUNK_EXTRA_MAX_BYTES);

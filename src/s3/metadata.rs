@@ -1,7 +1,7 @@
 //! What is kept with an object beside its bytes: six standard headers and the user's own metadata (S3 user guide,
 //! "Working with object metadata").
 
-use crate::base::limits::USER_METADATA_MAX_BYTES;
+use crate::base::limits::{SYSTEM_METADATA_MAX_BYTES, USER_METADATA_MAX_BYTES};
 use crate::s3::{ErrorCode, Headers, Query, Response, S3Error, VendorHeaders};
 
 /// The standard headers that are kept: as stored, as sent out, and the query parameter that overrides it in a response.
@@ -24,8 +24,14 @@ const META: &str = "meta-";
 /// as `meta-...`. Values that are encoded words (RFC 2047) stay so.
 ///
 /// # Errors
-/// `MetadataTooLarge`; `InvalidArgument` for a value that is not UTF-8.
+/// `MetadataTooLarge` where either is above its limit; `InvalidArgument` for a value that is not UTF-8.
 pub fn collect(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
+    let mut kept = system_metadata(headers)?;
+    kept.extend(user_metadata(vendor)?);
+    Ok(kept)
+}
+
+fn system_metadata(headers: &Headers) -> Result<Vec<(String, String)>, S3Error> {
     let mut kept = Vec::new();
     for (name, _, _) in STANDARD {
         if let Some(value) = headers.get(name) {
@@ -38,7 +44,8 @@ pub fn collect(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Vec<(Stri
             }
         }
     }
-    kept.extend(user_metadata(vendor)?);
+    let size = kept.iter().map(|(name, value)| name.len() + value.len()).sum();
+    check_size(size, SYSTEM_METADATA_MAX_BYTES)?;
     Ok(kept)
 }
 
@@ -88,13 +95,18 @@ fn user_metadata(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3E
             None => kept.push((name.to_owned(), value.to_owned())),
         }
     }
-    let size: usize = kept.iter().map(|(name, value)| name.len() - META.len() + value.len()).sum();
-    if size > USER_METADATA_MAX_BYTES {
-        return Err(S3Error::new(ErrorCode::MetadataTooLarge)
-            .element("Size", size.to_string())
-            .element("MaxSizeAllowed", USER_METADATA_MAX_BYTES.to_string()));
-    }
+    let size = kept.iter().map(|(name, value)| name.len() - META.len() + value.len()).sum();
+    check_size(size, USER_METADATA_MAX_BYTES)?;
     Ok(kept)
+}
+
+fn check_size(size: usize, most: usize) -> Result<(), S3Error> {
+    if size <= most {
+        return Ok(());
+    }
+    Err(S3Error::new(ErrorCode::MetadataTooLarge)
+        .element("Size", size.to_string())
+        .element("MaxSizeAllowed", most.to_string()))
 }
 
 fn text<'v>(name: &str, value: &'v [u8]) -> Result<&'v str, S3Error> {
@@ -179,6 +191,16 @@ mod tests {
             kept(&[("x-svc-meta-abc", &exact), ("x-svc-meta-d", b"")]),
             Err(ErrorCode::MetadataTooLarge)
         );
+    }
+
+    #[test]
+    fn standard_headers_are_limited_by_names_and_values_together() {
+        let half = vec![b'v'; SYSTEM_METADATA_MAX_BYTES / 2 - "expires".len()];
+        let rest = vec![b'v'; SYSTEM_METADATA_MAX_BYTES / 2 - "cache-control".len()];
+        let both = [("expires", &half[..]), ("cache-control", &rest[..])];
+        assert!(kept(&both).is_ok());
+        let more = [&both[..], &[("content-type", &b"a/b"[..])]].concat();
+        assert_eq!(kept(&more), Err(ErrorCode::MetadataTooLarge));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use siltstone::base::digest::{Md5, to_hex};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{ErrorCode, S3Error};
+use siltstone::store::{Attributes, Commit, ETag, WriteCondition};
 
 use super::*;
 
@@ -155,6 +156,43 @@ fn metadata_above_two_kibibytes_is_too_large() {
     let fits = "v".repeat(2048 - 4);
     assert_eq!(put(&server).header("p-meta-name", &fits).send().status, 200);
     put(&server).header("p-meta-name", fits + "v").send().is_error(400, "MetadataTooLarge");
+}
+
+#[test]
+fn standard_headers_above_two_kibibytes_are_too_large_wherever_they_are_given() {
+    let server = Server::new();
+    let asked = [("PUT", "/b/k", None), ("PUT", "/b/copy", Some("b/k")), ("POST", "/b/k?uploads", None)];
+    server.put("/b/k", b"x");
+    for (method, target, source) in asked {
+        let send = |len: usize| {
+            let asked = server.request(method, target).header("p-metadata-directive", "REPLACE");
+            let asked = source.iter().fold(asked, |asked, source| asked.header("p-copy-source", *source));
+            asked.header("Content-Disposition", "v".repeat(len - "content-disposition".len())).send()
+        };
+        assert_eq!(send(2048).status, 200, "{method} {target}");
+        send(2049).is_error(400, "MetadataTooLarge");
+    }
+}
+
+#[test]
+fn what_is_stored_with_more_stays_readable_and_copyable() {
+    let server = Server::new();
+    let mut attributes = Attributes::new();
+    attributes.push("expires", "v".repeat(10_000));
+    let writer = server.store.writer("b", "old", None).unwrap();
+    let commit = Commit {
+        etag: ETag::Md5([7; 16]),
+        attributes,
+        checksums: vec![],
+        tags: vec![],
+        condition: WriteCondition::None,
+    };
+    writer.commit(commit).unwrap();
+    let copied = server.request("PUT", "/b/copy").header("p-copy-source", "b/old").send();
+    assert_eq!(copied.status, 200, "{copied:?}");
+    for key in ["/b/old", "/b/copy"] {
+        assert_eq!(server.head(key).header("Expires").map(str::len), Some(10_000));
+    }
 }
 
 #[test]
