@@ -179,6 +179,11 @@ fn the_limits_of_connections_are_those_of_the_code() {
             ("requests at a time", flag("workers"), "they wait"),
             ("memory of requests, beyond what each worker has", memory, "503 SlowDown"),
             (
+                "open files: connections, and segments of requests",
+                "`ulimit -n`, divided at the start".to_owned(),
+                "503 SlowDown",
+            ),
+            (
                 "bodies that count as small",
                 size(limits::QUICK_BODY_MAX_BYTES),
                 "three quarters of the workers serve them",

@@ -169,8 +169,10 @@ pub const PAGE_BYTES: u64 = 4 * KIB;
 pub const BLOCK_BYTES: u64 = 64 * KIB;
 /// A data segment is sealed when it has reached this size.
 pub const SEGMENT_MAX_BYTES: u64 = 256 * MIB;
-/// Segments whose files are kept open, beside those that are written to.
-pub const SEGMENTS_OPEN_MAX: usize = 64;
+/// Segments whose files are kept open, beside those that are in use at the moment, where few files may be open.
+pub const SEGMENTS_OPEN_MIN: usize = 16;
+/// The same where many may be. Each takes some 2 KiB, most of it the kernel's.
+pub const SEGMENTS_OPEN_MAX: usize = 4096;
 /// What lives in a segment is moved when it would fill no more than so many hundredths of it: then the segments take up
 /// at most twice what lives in them.
 pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;

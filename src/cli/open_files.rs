@@ -1,29 +1,57 @@
-//! How many files the process may have open, which connections count against.
+//! How the files that the process may have open are divided: between connections, the segments that requests read and write,
+//! and what the server needs at any time.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use siltstone::base::limits::{DRAINING_MAX, SEGMENTS_OPEN_MAX, SEGMENTS_OPEN_MIN};
 
-/// Files that are left for the store and the log when connections have taken theirs.
-const RESERVE: u64 = 128;
+/// Files of the server itself: standard streams, listener, poller, lock, access log, the log and the segments that are
+/// written to, a checkpoint that is written and read, the scrub, directories that are synced.
+const OWN_FILES: usize = 64;
+/// Of the limit, one in so many at the most is for connections that only end.
+const DRAINING_SHARE: usize = 8;
 
-/// Raises the limit of open files as far as the system lets a process do so by itself, and says how many connections
-/// fit below it, `wanted` at most. Without it a login shell's limit of 1,024 would be the limit of connections.
-pub(crate) fn connections_that_fit(wanted: usize) -> usize {
-    let limit = raise();
-    let fit = usize::try_from(limit.saturating_sub(RESERVE).max(1)).unwrap_or(usize::MAX);
-    if fit < wanted {
-        log::warn!(
-            "only {fit} of {wanted} connections fit below the limit of {limit} open files (ulimit -n)"
-        );
+/// What fits below the limit of open files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OpenFiles {
+    /// Connections.
+    pub(crate) connections_max: usize,
+    /// Segments that are kept open beside those in use.
+    pub(crate) segments_open_max: usize,
+}
+
+impl OpenFiles {
+    /// Raises the limit of open files as far as the system lets a process do so by itself, and divides it. Without that a login
+    /// shell's limit of 1,024 would be the limit of connections.
+    pub(crate) fn divide(connections_wanted: usize, workers: usize) -> Self {
+        let limit = raise();
+        let divided = Self::below(limit, connections_wanted, workers);
+        let fit = divided.connections_max;
+        if fit < connections_wanted {
+            log::warn!(
+                "only {fit} of {connections_wanted} connections fit below the limit of {limit} open files (ulimit -n)"
+            );
+        }
+        divided
     }
-    fit.min(wanted)
+
+    /// Connections first, beside each that a worker has a segment, and what is left for the segments that are kept open.
+    fn below(limit: usize, connections_wanted: usize, workers: usize) -> Self {
+        let left = limit.saturating_sub(OWN_FILES + DRAINING_MAX.min(limit / DRAINING_SHARE));
+        let for_both = left.saturating_sub(SEGMENTS_OPEN_MIN);
+        let fit = (for_both / 2).max(for_both.saturating_sub(workers)).max(1);
+        let connections_max = fit.min(connections_wanted);
+        let in_use = connections_max.saturating_add(workers.min(connections_max));
+        let segments_open_max = left.saturating_sub(in_use).clamp(SEGMENTS_OPEN_MIN, SEGMENTS_OPEN_MAX);
+        Self { connections_max, segments_open_max }
+    }
 }
 
 /// The limit after it was raised.
-fn raise() -> u64 {
+fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let limit = if raised.is_ok() { maximum } else { current };
-    limit.unwrap_or(u64::MAX)
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -31,8 +59,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_connections_are_taken_than_fit() {
-        assert_eq!(connections_that_fit(1), 1);
-        assert!(connections_that_fit(usize::MAX) >= 1);
+    fn no_more_is_taken_than_fits_and_no_more_than_is_wanted() {
+        for limit in [1, 64, 100, 220, 300, 512, 1_024, 4_096, 20_000, 1 << 20, usize::MAX] {
+            let OpenFiles { connections_max, segments_open_max } = OpenFiles::below(limit, 8_192, 96);
+            let taken = OWN_FILES + connections_max + connections_max.min(96) + segments_open_max;
+            assert!(limit < 100 || taken <= limit, "{taken} of {limit}");
+            assert!((1..=8_192).contains(&connections_max));
+            assert!((SEGMENTS_OPEN_MIN..=SEGMENTS_OPEN_MAX).contains(&segments_open_max));
+        }
+        assert_eq!(OpenFiles::below(1 << 20, 1, 96).connections_max, 1);
+    }
+
+    #[test]
+    fn where_files_are_few_connections_have_most_and_where_they_are_many_segments_stay_open() {
+        let few = OpenFiles::below(1_024, 8_192, 96);
+        assert!(few.connections_max > 700 && few.segments_open_max == SEGMENTS_OPEN_MIN, "{few:?}");
+        let many = OpenFiles::below(1 << 20, 8_192, 96);
+        assert_eq!((many.connections_max, many.segments_open_max), (8_192, SEGMENTS_OPEN_MAX));
+    }
+
+    #[test]
+    fn by_the_limit_of_this_process() {
+        assert_eq!(OpenFiles::divide(1, 1).connections_max, 1);
     }
 }

@@ -17,7 +17,7 @@ use super::access_log::AccessFile;
 use super::announce;
 use super::housekeeping::Housekeeping;
 use super::memory::Plan;
-use super::open_files::connections_that_fit;
+use super::open_files::OpenFiles;
 use super::options::Settings;
 use super::signals::Signals;
 use super::tls_files::TlsFiles;
@@ -30,7 +30,8 @@ use super::users_file::UsersFile;
 pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = Plan::make(settings)?;
-    let store = open_store(settings, Arc::clone(&clock))?;
+    let files = OpenFiles::divide(plan.connections_max, plan.workers);
+    let store = open_store(settings, Arc::clone(&clock), files)?;
     tell_of_memory(&plan, &store);
     let memory = plan.budget();
     let made_up = users_file.create_if_missing(&OsEntropy).map_err(Failure::start)?;
@@ -51,7 +52,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     warn_of_engine(settings);
     let tls_files = settings.tls_files()?;
     let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(Failure::start)?.map(Arc::new);
-    let config = Config { tls: tls.clone(), memory, ..config(settings, &plan) };
+    let config = Config { tls: tls.clone(), memory, ..config(settings, &plan, files) };
     let server = Server::bind(config, clock, Arc::new(service))
         .map_err(|e| Failure::start(format!("cannot listen on {}: {e}", settings.listen)))?;
     let stop = server.handle();
@@ -77,11 +78,12 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     outcome.map(report).map_err(|e| Failure::start(format!("cannot go on serving: {e}")))
 }
 
-fn open_store(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Arc<Store>, Failure> {
+fn open_store(settings: &Settings, clock: Arc<dyn Clock>, files: OpenFiles) -> Result<Arc<Store>, Failure> {
     let data_dir = &settings.data_dir;
     let options = store::Options {
         abort_uploads_after: settings.abort_uploads_after,
         segment_max_bytes: settings.segment_max_bytes,
+        segments_open_max: files.segments_open_max,
         ..store::Options::default()
     };
     let refuse =
@@ -134,12 +136,12 @@ fn tell_of_memory(plan: &Plan, store: &Store) {
     );
 }
 
-fn config(settings: &Settings, plan: &Plan) -> Config {
+fn config(settings: &Settings, plan: &Plan, files: OpenFiles) -> Config {
     Config {
         engine: settings.http_engine,
         workers: plan.workers,
         queue_len: settings.queue_len,
-        connections_max: connections_that_fit(plan.connections_max),
+        connections_max: files.connections_max,
         idle_deadline: settings.idle_timeout,
         shutdown_timeout: settings.shutdown_timeout,
         ..Config::new(settings.listen)

@@ -53,6 +53,9 @@ pub struct Usage {
 }
 
 /// Directories and the names in them.
+///
+/// Any method here fails with `ResourceBusy` where the process or the system has no descriptor or no memory left for it
+/// (EMFILE, ENFILE, ENOMEM): nothing has happened then, and nothing is wrong with the disk. No method of [`File`] does.
 pub trait Fs: Send + Sync {
     /// Makes an empty file and opens it for reading and writing. Its name is durable after [`Fs::sync_dir`] of its
     /// directory.

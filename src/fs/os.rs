@@ -40,7 +40,7 @@ impl OsFs {
     /// `AlreadyExists` when the root or a parent is no directory.
     pub fn create_root(&self) -> io::Result<()> {
         let root = std::path::absolute(&self.root)?;
-        create_durably(&root).map_err(|e| naming(&root, &e))
+        create_durably(&root)
     }
 
     /// Gives a file of this disk a further name on `other`, as [`Fs::link`] does on one.
@@ -49,7 +49,7 @@ impl OsFs {
     /// As of [`Fs::link`]; `CrossesDevices` when they are on different file systems.
     pub fn link_into(&self, from: &str, other: &Self, to: &str) -> io::Result<()> {
         let (from, to) = (self.at(from), other.at(to));
-        std::fs::hard_link(&from, &to).map_err(|e| naming(&from, &e))
+        std::fs::hard_link(&from, &to).map_err(|e| refusal(&from, &e))
     }
 
     /// Where `path` is; `""` is the root.
@@ -60,7 +60,7 @@ impl OsFs {
 
     fn open_with(&self, path: &str, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
         let path = self.at(path);
-        let file = options.open(&path).map_err(|e| naming(&path, &e))?;
+        let file = options.open(&path).map_err(|e| refusal(&path, &e))?;
         Ok(Arc::new(OsFile { file, path, in_passing: false }))
     }
 }
@@ -80,7 +80,7 @@ impl Fs for OsFs {
 
     fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
         let path = self.at(path);
-        let file = StdFile::open(&path).map_err(|e| naming(&path, &e))?;
+        let file = StdFile::open(&path).map_err(|e| refusal(&path, &e))?;
         // Nothing is read ahead then, which would stay in the cache.
         fadvise(&file, 0, None, Advice::Random).map_err(|errno| naming(&path, &errno.into()))?;
         Ok(Arc::new(OsFile { file, path, in_passing: true }))
@@ -90,7 +90,7 @@ impl Fs for OsFs {
         let path = self.at(dir);
         match regular_files(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            listed => listed.map_err(|e| naming(&path, &e)),
+            listed => listed.map_err(|e| refusal(&path, &e)),
         }
     }
 
@@ -98,7 +98,8 @@ impl Fs for OsFs {
         let ends = dir.match_indices('/').map(|(end, _)| end).chain([dir.len()]);
         for path in ends.map(|end| &dir[..end]) {
             let (child, parent) = (self.at(path), self.at(split(path).0));
-            make_dir(&child).and_then(|()| sync_dir(&parent)).map_err(|e| naming(&child, &e))?;
+            make_dir(&child).map_err(|e| refusal(&child, &e))?;
+            sync_dir(&parent)?;
         }
         Ok(())
     }
@@ -106,7 +107,7 @@ impl Fs for OsFs {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         check_one_directory(from, to)?;
         let (from, to) = (self.at(from), self.at(to));
-        std::fs::rename(&from, &to).map_err(|e| naming(&from, &e))
+        std::fs::rename(&from, &to).map_err(|e| refusal(&from, &e))
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
@@ -115,12 +116,11 @@ impl Fs for OsFs {
 
     fn remove(&self, path: &str) -> io::Result<()> {
         let path = self.at(path);
-        std::fs::remove_file(&path).map_err(|e| naming(&path, &e))
+        std::fs::remove_file(&path).map_err(|e| refusal(&path, &e))
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        let path = self.at(dir);
-        sync_dir(&path).map_err(|e| naming(&path, &e))
+        sync_dir(&self.at(dir))
     }
 
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
@@ -128,13 +128,13 @@ impl Fs for OsFs {
         let open = || {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)
         };
-        let file = open().map_err(|e| naming(&path, &e))?;
+        let file = open().map_err(|e| refusal(&path, &e))?;
         file.try_lock_exclusive().map_err(|e| naming(&path, &e))?;
         Ok(Box::new(OsLock { _file: file }))
     }
 
     fn space(&self) -> io::Result<Space> {
-        let stats = fs2::statvfs(&self.root).map_err(|e| naming(&self.root, &e))?;
+        let stats = fs2::statvfs(&self.root).map_err(|e| refusal(&self.root, &e))?;
         Ok(Space { free_bytes: stats.available_space(), total_bytes: stats.total_space() })
     }
 }
@@ -259,13 +259,23 @@ impl OsFile {
     }
 }
 
-/// The same error with the path before its text. A quota that is used up is a full disk to this process.
+/// The same error with the path before its text. A quota that is used up is a full disk to this process. That something was
+/// refused for now is for [`refusal`] to say: of a write or a sync that failed nothing of the kind is known.
 fn naming(path: &Path, error: &io::Error) -> io::Error {
     let kind = match error.kind() {
         io::ErrorKind::QuotaExceeded => io::ErrorKind::StorageFull,
+        io::ErrorKind::ResourceBusy => io::ErrorKind::Other,
         kind => kind,
     };
     io::Error::new(kind, format!("{}: {error}", path.display()))
+}
+
+/// The error of what opens a file or changes a name, which happens wholly or not at all.
+fn refusal(path: &Path, error: &io::Error) -> io::Error {
+    let named = naming(path, error);
+    let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    let for_now = error.raw_os_error().is_some_and(|code| lacking.iter().any(|e| e.raw_os_error() == code));
+    if for_now { io::Error::new(io::ErrorKind::ResourceBusy, named.to_string()) } else { named }
 }
 
 /// Names that are not UTF-8 are left out: nothing here ever gave one.
@@ -289,7 +299,8 @@ fn make_dir(path: &Path) -> io::Result<()> {
 }
 
 fn sync_dir(path: &Path) -> io::Result<()> {
-    StdFile::open(path)?.sync_all()
+    let dir = StdFile::open(path).map_err(|e| refusal(path, &e))?;
+    dir.sync_all().map_err(|e| naming(path, &e))
 }
 
 /// Makes an absolute path's directories. The parent of one that exists is synced too, since whoever made it may have
@@ -303,7 +314,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
         };
     }
     create_durably(parent)?;
-    make_dir(path)?;
+    make_dir(path).map_err(|e| refusal(path, &e))?;
     sync_dir(parent)
 }
 
@@ -368,6 +379,19 @@ mod tests {
         assert_eq!(naming(Path::new("a"), &quota).kind(), io::ErrorKind::StorageFull);
         let full = io::Error::from(Errno::NOSPC);
         assert_eq!(naming(Path::new("a"), &full).kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn what_runs_out_refuses_for_now_but_of_a_write_or_a_sync_nothing_is_known() {
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
+            let error = io::Error::from(errno);
+            assert_eq!(refusal(Path::new("a"), &error).kind(), io::ErrorKind::ResourceBusy);
+            assert_ne!(naming(Path::new("a"), &error).kind(), io::ErrorKind::ResourceBusy);
+        }
+        let busy = io::Error::from(Errno::BUSY);
+        assert_ne!(naming(Path::new("a"), &busy).kind(), io::ErrorKind::ResourceBusy);
+        let denied = io::Error::from(Errno::ACCESS);
+        assert_eq!(refusal(Path::new("a"), &denied).kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

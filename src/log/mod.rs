@@ -63,6 +63,9 @@ pub enum LogError {
     /// There is no room left.
     #[error("the disk is full: {0}")]
     DiskFull(io::Error),
+    /// The process or the system had no file descriptor or no memory left to open a file with. Nothing has happened.
+    #[error("{0}")]
+    Exhausted(io::Error),
     /// The disk failed.
     #[error("{0}")]
     Io(io::Error),
@@ -72,6 +75,7 @@ impl From<io::Error> for LogError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(error),
+            io::ErrorKind::ResourceBusy => Self::Exhausted(error),
             _ => Self::Io(error),
         }
     }

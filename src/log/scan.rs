@@ -285,7 +285,7 @@ mod tests {
     use crate::log::{Lane, PackBuilder, Segments, Sizes};
 
     const STORE: StoreId = StoreId([1; 16]);
-    const SIZES: Sizes = Sizes { segment_max_bytes: MIB, keep_free_bytes: 0 };
+    const SIZES: Sizes = Sizes { segment_max_bytes: MIB, keep_free_bytes: 0, open_max: 8 };
     const PATH: &str = "data/0000000000000001.segment";
 
     /// A segment with a pack of three extents and what a client left behind that went away.

@@ -52,13 +52,14 @@ pub(super) fn told(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::PreconditionFailed => ErrorCode::PreconditionFailed,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
         StoreError::DiskFull => ErrorCode::InsufficientStorage,
+        StoreError::Exhausted(_) => ErrorCode::SlowDown,
         StoreError::ReadOnly(_) | StoreError::Closed => ErrorCode::ServiceUnavailable,
         StoreError::Corrupt(_) | StoreError::Io(_) => ErrorCode::InternalError,
     };
     if code.status() >= 500 {
         log::error!("request {id}: {error}");
     }
-    S3Error::new(code)
+    if code == ErrorCode::SlowDown { S3Error::slow_down() } else { S3Error::new(code) }
 }
 
 #[cfg(test)]
@@ -80,6 +81,7 @@ mod tests {
         assert_eq!(status(&StoreError::DiskFull), 507);
         assert_eq!(status(&StoreError::ReadOnly("why".to_owned())), 503);
         assert_eq!(status(&StoreError::Closed), 503);
+        assert_eq!(status(&StoreError::Exhausted("why".to_owned())), 503);
     }
 
     #[test]

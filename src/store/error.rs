@@ -40,6 +40,9 @@ pub enum StoreError {
     /// The disk, less what is kept back, is full. Deleting makes room.
     #[error("the disk is full")]
     DiskFull,
+    /// The process or the system has no file descriptor or no memory left to open a file with. It may work later.
+    #[error("no file can be opened for the moment: {0}")]
+    Exhausted(String),
     /// The store takes no writes until it is opened anew. Whether the write that failed first survives is not known.
     #[error("the store takes no writes: {0}")]
     ReadOnly(String),
@@ -62,6 +65,7 @@ impl From<LogError> for StoreError {
         match error {
             LogError::Damaged(damage) => Self::Corrupt(damage),
             LogError::DiskFull(_) => Self::DiskFull,
+            LogError::Exhausted(error) => Self::Exhausted(error.to_string()),
             LogError::Io(error) => Self::Io(error.to_string()),
         }
     }
@@ -85,7 +89,7 @@ impl From<LogError> for OpenError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Damaged(damage) => Self::Damaged(damage),
-            LogError::DiskFull(error) | LogError::Io(error) => Self::Io(error),
+            LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => Self::Io(error),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::limits::{LOG_FILE_MAX_BYTES, MIB, SEGMENT_MAX_BYTES};
+use crate::base::limits::{LOG_FILE_MAX_BYTES, MIB, SEGMENT_MAX_BYTES, SEGMENTS_OPEN_MIN};
 
 /// Settings of a store; none of them changes the format.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +14,8 @@ pub struct Options {
     pub log_file_max_bytes: u64,
     /// Bytes of the file system that objects must leave free, so that deletes and checkpoints go on when it is full.
     pub keep_free_bytes: u64,
+    /// Segments whose files are kept open, beside those that are in use at the moment.
+    pub segments_open_max: usize,
     /// The least that the log must have grown, in bytes, since the last checkpoint before another is written.
     pub checkpoint_after_bytes: u64,
     /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
@@ -29,6 +31,7 @@ impl Default for Options {
             segment_max_bytes: SEGMENT_MAX_BYTES,
             log_file_max_bytes: LOG_FILE_MAX_BYTES,
             keep_free_bytes: 64 * MIB,
+            segments_open_max: SEGMENTS_OPEN_MIN,
             checkpoint_after_bytes: 32 * MIB,
             mark_after: Some(Duration::from_secs(1)),
             abort_uploads_after: None,

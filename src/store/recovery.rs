@@ -68,8 +68,8 @@ fn open_segments(
     store: StoreId,
     options: Options,
 ) -> Result<Segments, LogError> {
-    let Options { segment_max_bytes, keep_free_bytes, .. } = options;
-    Segments::open(fs.clone(), clock.clone(), store, Sizes { segment_max_bytes, keep_free_bytes })
+    let Options { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
+    Segments::open(fs.clone(), clock.clone(), store, Sizes { segment_max_bytes, keep_free_bytes, open_max })
 }
 
 struct Recovery {

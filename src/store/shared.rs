@@ -144,11 +144,13 @@ impl Shared {
         error.into()
     }
 
-    /// Turns the error of a write into one of the store. A full disk will have room another time; after any other error
-    /// nothing is known of what is on the disk, not even of what others wrote to the same file.
+    /// Turns the error of a write into one of the store. A full disk will have room another time, and files can be opened
+    /// another time; after any other error nothing is known of what is on the disk, not even of what others wrote to the
+    /// same file.
     pub(super) fn write_failed(&self, error: LogError) -> StoreError {
         match &error {
             LogError::DiskFull(_) => self.want_room(),
+            LogError::Exhausted(_) => self.segments.close_idle(),
             _ => self.latch(Trouble::WriteFailed, format!("a write failed: {error}")),
         }
         self.failed(error)

@@ -285,7 +285,7 @@ fn fingerprint(index: &Index) -> u32 {
 pub(super) fn as_damage(error: LogError, file: &str, offset: u64) -> Damage {
     match error {
         LogError::Damaged(damage) => damage,
-        LogError::DiskFull(error) | LogError::Io(error) => {
+        LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => {
             Damage::new(file, offset, format!("it cannot be read: {error}"))
         }
     }
@@ -302,6 +302,6 @@ fn unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyError> {
 fn could_not_look(error: LogError) -> VerifyError {
     VerifyError::Io(match error {
         LogError::Damaged(damage) => io::Error::other(damage.to_string()),
-        LogError::DiskFull(error) | LogError::Io(error) => error,
+        LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => error,
     })
 }

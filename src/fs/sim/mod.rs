@@ -119,6 +119,17 @@ impl SimFs {
         self.shared.disk().plan.fail_sync_at = Some(n);
     }
 
+    /// Lets openings fail for want of a descriptor, counted from 1 since the disk was made: of files, and of directories for a
+    /// list or a sync.
+    pub fn refuse_openings(&self, nth: Range<u64>) {
+        self.shared.disk().plan.refuse_openings = nth;
+    }
+
+    /// Openings since the disk was made.
+    pub fn openings(&self) -> u64 {
+        self.shared.disk().plan.openings
+    }
+
     /// Makes the disk larger or smaller. What is written stays, also where it is more.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.disk().capacity = bytes;
@@ -219,6 +230,7 @@ impl SimFs {
         find: impl FnOnce(&mut Disk) -> io::Result<FileId>,
     ) -> io::Result<Arc<dyn File>> {
         let id = self.with(path, |disk| {
+            disk.plan.take_descriptor()?;
             let id = find(disk)?;
             disk.open(id);
             Ok(id)
@@ -252,7 +264,7 @@ impl Fs for SimFs {
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        self.with(dir, |disk| Ok(disk.list(dir)))
+        self.with(dir, |disk| disk.plan.take_descriptor().map(|()| disk.list(dir)))
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
@@ -274,11 +286,13 @@ impl Fs for SimFs {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        self.with(dir, |disk| disk.plan.take_descriptor())?;
         self.shared.sync(&Synced::Directory(dir.to_owned()), dir).map_err(|e| naming(dir, &e))
     }
 
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
         let id = self.with(path, |disk| {
+            disk.plan.take_descriptor()?;
             let id = disk.find(path).or_else(|_| disk.create(path))?;
             disk.lock(id).map(|()| id)
         })?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 /// One operation that touched the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub(super) struct Plan {
     pub(super) syncs: u64,
     pub(super) stop_at: Option<u64>,
     pub(super) fail_sync_at: Option<u64>,
+    pub(super) openings: u64,
+    pub(super) refuse_openings: Range<u64>,
     /// No operation gets an answer any more.
     pub(super) power_lost: bool,
     gates: BTreeMap<u64, Gate>,
@@ -78,6 +81,15 @@ impl Plan {
         self.check_power()?;
         self.trace.push(op);
         self.power_lost = self.stop_at.is_some_and(|stop| self.operations() >= stop);
+        Ok(())
+    }
+
+    /// Takes a descriptor for a file or a directory.
+    pub(super) fn take_descriptor(&mut self) -> io::Result<()> {
+        self.openings += 1;
+        if self.refuse_openings.contains(&self.openings) {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "too many open files"));
+        }
         Ok(())
     }
 

@@ -287,9 +287,10 @@ impl Segments {
             created: self.clock.now(),
             previous_crc: 0,
         };
-        let file = create_file(self.fs.as_ref(), &header, |_| Ok(()))?;
+        let file = self.with_a_descriptor(|| create_file(self.fs.as_ref(), &header, |_| Ok(())))?;
         let segment = Arc::new(Segment { id, file });
         self.known.write().expect("nobody panics while holding it").insert(id, Arc::default());
+        self.has_good_header(id);
         self.opened.put(&segment);
         Ok(Open::new(segment, PAGE_BYTES))
     }

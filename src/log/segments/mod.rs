@@ -6,7 +6,7 @@ mod opened;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::base::Clock;
@@ -32,9 +32,7 @@ impl Segment {
     /// [`LogError::Damaged`] when it is missing or its header is wrong: the caller was told that extents lie in it.
     pub fn open(fs: &dyn Fs, store: StoreId, id: u64) -> Result<Self, LogError> {
         match open_file(fs, FileKind::Segment, id, Some(store)) {
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                Err(Damage::new(segment_path(id), 0, "the segment is missing").into())
-            }
+            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Err(missing(id).into()),
             opened => Ok(Self { id, file: opened?.0 }),
         }
     }
@@ -45,10 +43,20 @@ impl Segment {
     }
 }
 
+fn missing(id: u64) -> Damage {
+    Damage::new(segment_path(id), 0, "the segment is missing")
+}
+
+/// What is known of a segment. Whoever reads from it holds this.
+#[derive(Debug, Default)]
+struct Known {
+    header_checked: AtomicBool,
+}
+
 /// Keeps segments from going while somebody may read from them. It holds no file open, so that it costs nothing to keep.
 #[derive(Debug, Clone, Default)]
 pub struct Pins {
-    _held: Vec<Arc<()>>,
+    _held: Vec<Arc<Known>>,
 }
 
 /// How large segments become, and what they leave free.
@@ -58,6 +66,8 @@ pub struct Sizes {
     pub segment_max_bytes: u64,
     /// Bytes of the file system that new extents must leave free.
     pub keep_free_bytes: u64,
+    /// Segments whose files are kept open, beside those that somebody uses at the moment.
+    pub open_max: usize,
 }
 
 /// All data segments of a store.
@@ -70,8 +80,8 @@ pub struct Segments {
     store: StoreId,
     sizes: Sizes,
     next_id: AtomicU64,
-    /// Those that there are, each with what its readers hold.
-    known: RwLock<BTreeMap<u64, Arc<()>>>,
+    /// Those that there are.
+    known: RwLock<BTreeMap<u64, Arc<Known>>>,
     opened: Opened,
     lanes: Lanes,
     /// Those that nobody writes to any more and that may lack a footer: left by an earlier run, or by a disk that was full.
@@ -98,7 +108,7 @@ impl Segments {
             sizes,
             next_id: AtomicU64::new(ids.last().map_or(1, |id| id + 1)),
             known: RwLock::new(ids.iter().map(|id| (*id, Arc::default())).collect()),
-            opened: Opened::default(),
+            opened: Opened::new(sizes.open_max),
             lanes: Lanes::default(),
             unsealed: Mutex::new(ids.into_iter().collect()),
             damage: Vec::new(),
@@ -135,9 +145,48 @@ impl Segments {
         if let Some(segment) = self.opened.get(id) {
             return Ok(segment);
         }
-        let segment = Arc::new(Segment::open(self.fs.as_ref(), self.store, id)?);
+        let segment = Arc::new(self.with_a_descriptor(|| self.open_known(id))?);
         self.opened.put(&segment);
         Ok(segment)
+    }
+
+    /// Opens a segment. Its header is read once: what is read from it afterwards has checksums of its own.
+    fn open_known(&self, id: u64) -> Result<Segment, LogError> {
+        if !self.known(id).is_some_and(|known| known.header_checked.load(Ordering::Relaxed)) {
+            let segment = Segment::open(self.fs.as_ref(), self.store, id)?;
+            self.has_good_header(id);
+            return Ok(segment);
+        }
+        match self.fs.open(&segment_path(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(id).into()),
+            file => Ok(Segment { id, file: file? }),
+        }
+    }
+
+    fn known(&self, id: u64) -> Option<Arc<Known>> {
+        self.known.read().expect("nobody panics while holding it").get(&id).cloned()
+    }
+
+    fn has_good_header(&self, id: u64) {
+        if let Some(known) = self.known(id) {
+            known.header_checked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Closes the segments that nobody uses at the moment: where descriptors have run out there are some again.
+    pub fn close_idle(&self) {
+        self.opened.close_idle();
+    }
+
+    /// What `open` gives; where there was no descriptor for it, once more with fewer segments open.
+    fn with_a_descriptor<T>(&self, open: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
+        match open() {
+            Err(LogError::Exhausted(_)) => {
+                self.close_idle();
+                open()
+            }
+            opened => opened,
+        }
     }
 
     /// Keeps the segments that these extents lie in, as far as they are there. It counts only where a record still refers to
@@ -167,7 +216,7 @@ impl Segments {
     /// # Errors
     /// Of the disk; damage where the file is not this segment: somebody else's file is left alone.
     pub fn remove(&self, id: u64) -> Result<bool, LogError> {
-        self.get(id)?;
+        Segment::open(self.fs.as_ref(), self.store, id)?;
         {
             let mut known = self.known.write().expect("nobody panics while holding it");
             let unread = known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1);

@@ -1,47 +1,107 @@
-//! The segments that are kept open: the ones used last, so that their number does not grow with the store.
+//! The segments that are kept open, so that their number grows neither with the store nor with its use.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::base::limits::SEGMENTS_OPEN_MAX;
 use crate::log::Segment;
 
-#[derive(Default)]
+/// A cache of open segments. Where it is full, the next one takes the place of one that was not used since the hand of the
+/// clock passed it last: nearly the one not used for longest, at a cost that does not grow with the size of the cache.
 pub(super) struct Opened {
-    slots: RwLock<HashMap<u64, Slot>>,
-    /// Counts uses.
-    now: AtomicU64,
+    max: usize,
+    clock: RwLock<Clock>,
+}
+
+#[derive(Default)]
+struct Clock {
+    slots: Vec<Slot>,
+    /// Where the slot of a segment is.
+    places: HashMap<u64, usize>,
+    hand: usize,
 }
 
 struct Slot {
     segment: Arc<Segment>,
-    used: AtomicU64,
+    /// Whether it was used since the hand passed.
+    used: AtomicBool,
 }
 
 impl Opened {
+    /// A cache of at most `max` segments, and of one at the least.
+    pub(super) fn new(max: usize) -> Self {
+        Self { max: max.max(1), clock: RwLock::default() }
+    }
+
     pub(super) fn get(&self, id: u64) -> Option<Arc<Segment>> {
-        let slots = self.slots.read().expect("nobody panics while holding it");
-        let slot = slots.get(&id)?;
-        slot.used.store(self.now.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let clock = self.read();
+        let slot = &clock.slots[*clock.places.get(&id)?];
+        slot.used.store(true, Ordering::Relaxed);
         Some(slot.segment.clone())
     }
 
-    /// Keeps a segment open, in the place of the one that was not used for longest.
+    /// Keeps a segment open.
     pub(super) fn put(&self, segment: &Arc<Segment>) {
-        let used = self.now.fetch_add(1, Ordering::Relaxed);
-        let mut slots = self.slots.write().expect("nobody panics while holding it");
-        slots.insert(segment.id, Slot { segment: segment.clone(), used: AtomicU64::new(used) });
-        if slots.len() > SEGMENTS_OPEN_MAX {
-            let used = |(id, slot): (&u64, &Slot)| (slot.used.load(Ordering::Relaxed), *id);
-            if let Some((_, oldest)) = slots.iter().map(used).min() {
-                slots.remove(&oldest);
+        let slot = Slot { segment: segment.clone(), used: AtomicBool::new(false) };
+        // What it takes the place of is closed when the lock is free again.
+        let _last = self.write().put(slot, self.max);
+    }
+
+    /// Closes a segment, unless somebody uses it.
+    pub(super) fn forget(&self, id: u64) {
+        let _last = self.write().take(id);
+    }
+
+    /// Closes those that nobody uses at the moment.
+    pub(super) fn close_idle(&self) {
+        let _last = std::mem::take(&mut *self.write());
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Clock> {
+        self.clock.read().expect("nobody panics while holding it")
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Clock> {
+        self.clock.write().expect("nobody panics while holding it")
+    }
+}
+
+impl Clock {
+    fn put(&mut self, slot: Slot, max: usize) -> Option<Slot> {
+        let id = slot.segment.id;
+        let at = match self.places.get(&id) {
+            Some(at) => *at,
+            None if self.slots.len() < max => {
+                self.places.insert(id, self.slots.len());
+                self.slots.push(slot);
+                return None;
+            }
+            None => self.next_unused(),
+        };
+        let last = std::mem::replace(&mut self.slots[at], slot);
+        self.places.remove(&last.segment.id);
+        self.places.insert(id, at);
+        Some(last)
+    }
+
+    /// Moves the hand behind the first slot that was not used since it passed there.
+    fn next_unused(&mut self) -> usize {
+        loop {
+            let at = self.hand % self.slots.len();
+            self.hand = at + 1;
+            if !std::mem::take(self.slots[at].used.get_mut()) {
+                return at;
             }
         }
     }
 
-    pub(super) fn forget(&self, id: u64) {
-        self.slots.write().expect("nobody panics while holding it").remove(&id);
+    fn take(&mut self, id: u64) -> Option<Slot> {
+        let at = self.places.remove(&id)?;
+        let slot = self.slots.swap_remove(at);
+        if let Some(moved) = self.slots.get(at) {
+            self.places.insert(moved.segment.id, at);
+        }
+        Some(slot)
     }
 }
 
@@ -51,18 +111,56 @@ mod tests {
     use crate::fs::Fs;
     use crate::fs::sim::SimFs;
 
-    #[test]
-    fn the_segments_used_last_stay_open_and_no_others() {
+    const MAX: usize = 64;
+
+    fn filled() -> (Opened, impl Fn(u64) -> Arc<Segment>) {
         let file = SimFs::new().create("segment").unwrap();
-        let opened = Opened::default();
-        let put = |id| opened.put(&Arc::new(Segment { id, file: file.clone() }));
-        (0..SEGMENTS_OPEN_MAX as u64).for_each(put);
+        let segment = move |id| Arc::new(Segment { id, file: file.clone() });
+        let opened = Opened::new(MAX);
+        (0..MAX as u64).for_each(|id| opened.put(&segment(id)));
+        (opened, segment)
+    }
+
+    fn known(opened: &Opened) -> usize {
+        let clock = opened.read();
+        assert_eq!(clock.slots.len(), clock.places.len());
+        assert!(clock.places.iter().all(|(id, at)| clock.slots[*at].segment.id == *id));
+        clock.slots.len()
+    }
+
+    #[test]
+    fn the_segments_in_use_stay_open_and_no_others() {
+        let (opened, segment) = filled();
         assert!(opened.get(0).is_some());
-        put(1_000);
+        opened.put(&segment(1_000));
         assert!(opened.get(0).is_some() && opened.get(1_000).is_some());
         assert!(opened.get(1).is_none(), "it was not used for longest");
-        assert_eq!(opened.slots.read().unwrap().len(), SEGMENTS_OPEN_MAX);
+        assert_eq!(known(&opened), MAX);
         opened.forget(0);
         assert!(opened.get(0).is_none());
+        assert_eq!(known(&opened), MAX - 1);
+    }
+
+    #[test]
+    fn segments_used_again_and_again_outlive_any_number_of_others_used_once() {
+        let (opened, segment) = filled();
+        for id in 1_000..3_000 {
+            assert!((0..8).all(|id| opened.get(id).is_some()));
+            opened.put(&segment(id));
+        }
+        assert!((0..8).all(|id| opened.get(id).is_some()));
+        assert_eq!(known(&opened), MAX);
+    }
+
+    #[test]
+    fn one_that_is_put_twice_takes_one_place_and_all_can_be_closed() {
+        let (opened, segment) = filled();
+        opened.put(&segment(7));
+        opened.put(&segment(7));
+        assert_eq!(known(&opened), MAX);
+        opened.close_idle();
+        assert!(opened.get(7).is_none());
+        opened.put(&segment(7));
+        assert_eq!(known(&opened), 1);
     }
 }

@@ -270,7 +270,7 @@ fn belongs_elsewhere(file: &dyn File, store: StoreId) -> bool {
 fn as_damage(error: LogError, file: &str) -> Damage {
     match error {
         LogError::Damaged(damage) => damage,
-        LogError::DiskFull(error) | LogError::Io(error) => {
+        LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => {
             Damage::new(file, 0, format!("it cannot be read: {error}"))
         }
     }

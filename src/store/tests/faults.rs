@@ -1,7 +1,8 @@
 //! Syncs that fail, disks that are full, and syncs that take their time.
 
 use super::model::Model;
-use super::script::{Halt, InDoubt, MORE_WORK, WORK, work};
+use super::script::{CHURN, Halt, InDoubt, MORE_WORK, WORK, work};
+use super::steps::Step;
 use super::*;
 use crate::fs::sim::{CrashPolicy, Op, OpKind};
 
@@ -82,4 +83,52 @@ fn a_failed_sync_ends_all_writing_and_loses_nothing_that_was_acknowledged() {
 #[test]
 fn it_does_so_too_where_segments_are_sealed_and_checkpoints_written_meanwhile() {
     sweep_of_failed_syncs(Options { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() });
+}
+
+/// Does the work while some openings in a row fail for want of descriptors, and says whether any did.
+fn work_without_descriptors(options: Options, steps: &[Step], from: u64) -> bool {
+    let fs = SimFs::new();
+    let store = open_with(&fs, options).unwrap();
+    // What is tried again at once fails again.
+    let refused = fs.openings() + from..fs.openings() + from + 3;
+    fs.refuse_openings(refused.clone());
+    let mut model = Model::default();
+    for step in steps.iter().filter(|step| !step.is_reopen()) {
+        // Where a step before had no descriptor, what builds on it would be refused.
+        let Ok(after) = model.after(step) else { continue };
+        match step.run(&store) {
+            Ok(()) => model = after,
+            Err(StoreError::Exhausted(why)) => println!("opening {from}, {step:?}: {why}"),
+            Err(error) => panic!("opening {from}, {step:?}: {error}"),
+        }
+    }
+    model.learn_ids(&store);
+    assert_eq!((store.health().read_only, store.health().damage), (None, vec![]), "opening {from}");
+    let any = fs.openings() >= refused.start;
+    fs.refuse_openings(0..0);
+    store.create_bucket("more", "admin").unwrap();
+    store.delete_bucket("more").unwrap();
+    model.learn_ids(&store);
+    assert!(model.agrees_with(&Model::of(&store)), "opening {from}");
+    drop(store);
+    for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(from)] {
+        InDoubt::nothing(model.clone()).recover(&fs.crash(policy), options).expect("the store opens");
+    }
+    any
+}
+
+#[test]
+fn where_no_file_can_be_opened_a_request_fails_and_the_store_takes_writes_again() {
+    let options = Options {
+        segment_max_bytes: 100_000,
+        checkpoint_after_bytes: 8_192,
+        log_file_max_bytes: 20_000,
+        segments_open_max: 1,
+        ..options()
+    };
+    for steps in [WORK, CHURN] {
+        let swept = (1..).take_while(|from| work_without_descriptors(options, steps, *from)).count();
+        println!("{swept} openings");
+        assert!(swept > 30);
+    }
 }
