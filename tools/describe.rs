@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use siltstone::base::digest::to_hex;
+use siltstone::base::entity_tag;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
     ChecksumType, Descriptor, Entry, ExtentHeader, ExtentRef, FileHeader, Group, GroupHeader, Pack,
@@ -206,7 +207,7 @@ fn version(record: &VersionRecord) -> Value {
         "delete_marker": delete_marker,
         "modified": modified.to_string(),
         "size": size,
-        "etag": etag.to_string().trim_matches('"'),
+        "etag": entity_tag::bare(&etag.to_string()),
         "extents": list(extents, extent_ref),
         "attributes": attributes(given),
         "checksums": list(checksums, checksum),

@@ -2,6 +2,7 @@
 
 use super::{Context, checksums, find, get, version_id};
 use crate::auth::Authorized;
+use crate::base::entity_tag;
 use crate::base::limits::PAGE_LEN_MAX;
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
@@ -60,7 +61,7 @@ impl Wanted {
     fn write(&self, document: &mut Writer, version: &VersionRecord, parts: &PartsPage) {
         if self.etag {
             // Here, unlike elsewhere, the tag is bare (S3 API reference, GetObjectAttributes, "Examples").
-            document.leaf("ETag", version.etag.to_string().trim_matches('"'));
+            document.leaf("ETag", entity_tag::bare(&version.etag.to_string()));
         }
         if self.checksum && !version.checksums.is_empty() {
             document.element("Checksum", |element| checksums::write(element, &version.checksums));

@@ -7,14 +7,14 @@ use crate::auth::{Action, Authorized};
 use crate::s3::checksum::{Algorithm, Running};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
-use crate::store::{Attributes, Checksum, Commit, ETag, Written};
+use crate::store::{Attributes, Checksum, Commit, ETag, StoreError, Written};
 
 /// CopyObject. Durable on return. The copy keeps the entity tag of its source, and its parts where it has any: that is
 /// what was computed when the bytes were there, and they are not looked at again.
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     new_object::check_served(call)?;
     let directives = Directives::from_headers(call)?;
-    let condition = new_object::condition(call)?;
+    let condition = new_object::condition(proof, call)?;
     context.store.bucket(call.bucket()).for_client(call)?;
     let source = find::source(context, proof, call)?;
     check_changes(&source, &directives, call)?;
@@ -28,7 +28,11 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     };
     let (etag, kept) = (commit.etag, commit.checksums.clone());
     let written = context.store.copy(bytes, call.bucket(), call.key(), commit);
-    let written = source.copied(written, call)?;
+    let written = match written {
+        // The target that a condition asks for. A source that is gone is a version that is not there.
+        Err(StoreError::NoSuchKey) => new_object::committed(written, proof, call)?,
+        written => source.copied(written, call)?,
+    };
     Ok(answer(context, &source, (etag, written, &kept)))
 }
 

@@ -1,7 +1,7 @@
 //! DeleteObject and DeleteObjects.
 
 use super::failure::{self, ForClient as _};
-use super::{Context, body, memory, version_id};
+use super::{Context, body, find, memory, new_object, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
 use crate::s3::render::xml;
@@ -10,14 +10,16 @@ use crate::store::{Deleted, Deletion, Selector};
 use crate::xml::{Element, Writer, XmlError};
 
 /// DeleteObject: 204, whether there was anything or not. Durable on return.
-pub(super) fn one(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let deletion = Deletion {
-        key: call.key().to_owned(),
-        which: version_id::selector(&call.query)?,
-        if_match: conditions::if_match(call.headers())?.map(str::to_owned),
-    };
+pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let which = version_id::selector(&call.query)?;
+    let if_match = conditions::delete_condition(call.headers(), call.vendor())?.map(str::to_owned);
+    if if_match.is_some() {
+        new_object::check_may_compare(proof, which, (call.bucket(), call.key()))?;
+    }
+    let deletion = Deletion { key: call.key().to_owned(), which, if_match };
     let results = context.store.delete(call.bucket(), vec![deletion]).for_client(call)?;
-    let deleted = results.into_iter().next().expect("one result for one deletion").for_client(call)?;
+    let deleted = results.into_iter().next().expect("one result for one deletion");
+    let deleted = new_object::committed(deleted, proof, call)?;
     let mut response = Response::new(204);
     if deleted.delete_marker {
         response = response.header("p-delete-marker", "true");
@@ -33,6 +35,8 @@ struct Wanted {
     key: String,
     version: Option<String>,
     if_match: Option<String>,
+    /// Whether there are conditions that only directory buckets have (S3 API reference, ObjectIdentifier).
+    unserved: bool,
 }
 
 /// DeleteObjects. All that is deleted goes in one commit, durable on return.
@@ -73,6 +77,7 @@ fn parse_object(object: Element<'_>) -> Result<Wanted, XmlError> {
         key: text("Key")?.unwrap_or_default(),
         version: text("VersionId")?.filter(|version| !version.is_empty()),
         if_match: text("ETag")?,
+        unserved: text("Size")?.is_some() || text("LastModifiedTime")?.is_some(),
     })
 }
 
@@ -88,7 +93,7 @@ fn delete(
     let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
     let mut result_of = |_| {
         let result = results.next().expect("one result for each deletion");
-        result.map_err(|error| failure::told(&error, &call.id))
+        result.map_err(|error| find::conceal(failure::told(&error, &call.id), proof, call.bucket()))
     };
     Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
 }
@@ -104,6 +109,12 @@ fn check(wanted: &Wanted, proof: &Authorized, bucket: &str) -> Result<Deletion, 
     };
     if !proof.may(action, bucket, Some(key.as_str())) {
         return Err(S3Error::new(ErrorCode::AccessDenied));
+    }
+    if wanted.unserved {
+        return Err(S3Error::new(ErrorCode::NotImplemented));
+    }
+    if wanted.if_match.is_some() {
+        new_object::check_may_compare(proof, which, (bucket, key.as_str()))?;
     }
     Ok(Deletion { key: wanted.key.clone(), which, if_match: wanted.if_match.clone() })
 }

@@ -52,7 +52,7 @@ pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
 }
 
 /// Whether a key exists is told to those alone who may list the bucket (S3 API reference, GetObject, "Permissions").
-fn conceal(error: S3Error, proof: &Authorized, bucket: &str) -> S3Error {
+pub(super) fn conceal(error: S3Error, proof: &Authorized, bucket: &str) -> S3Error {
     let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, bucket, None);
     if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
 }

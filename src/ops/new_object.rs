@@ -1,9 +1,9 @@
 //! What a client gives with a new object beside its bytes, and what keeps it from being put.
 
-use super::Context;
 use super::failure::ForClient as _;
-use crate::s3::conditions::{self, same_tag};
-use crate::s3::{Call, ErrorCode, S3Error, metadata};
+use super::{Context, find};
+use crate::auth::{Action, Authorized};
+use crate::s3::{Call, ErrorCode, S3Error, conditions, metadata};
 use crate::store::{Attributes, Selector, StoreError, WriteCondition};
 
 /// Headers that ask for what is not served. To ignore one would be to promise it.
@@ -53,21 +53,39 @@ pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
 /// The condition that the headers put on the write.
 ///
 /// # Errors
-/// Those of [`conditions::WriteCondition::from_headers`].
-pub(super) fn condition(call: &Call<'_>) -> Result<WriteCondition, S3Error> {
-    Ok(match conditions::WriteCondition::from_headers(call.headers())? {
-        conditions::WriteCondition::None => WriteCondition::None,
-        conditions::WriteCondition::IfAbsent => WriteCondition::IfAbsent,
-        conditions::WriteCondition::IfMatch(tag) => WriteCondition::IfMatch(tag),
-    })
+/// Those of [`conditions::write_condition`] and of [`check_may_compare`].
+pub(super) fn condition(proof: &Authorized, call: &Call<'_>) -> Result<WriteCondition, S3Error> {
+    let condition = conditions::write_condition(call.headers())?;
+    if condition.tells_content() {
+        check_may_compare(proof, Selector::Current, (call.bucket(), call.key()))?;
+    }
+    Ok(condition)
+}
+
+/// Checks that the caller may read the version whose entity tag decides a write: the outcome tells what is in it (S3 user
+/// guide, "Conditional writes", "Permissions").
+///
+/// # Errors
+/// `AccessDenied`.
+pub(super) fn check_may_compare(
+    proof: &Authorized,
+    which: Selector,
+    (bucket, key): (&str, &str),
+) -> Result<(), S3Error> {
+    let action = match which {
+        Selector::Current => Action::GetObject,
+        Selector::Null | Selector::Id(_) => Action::GetObjectVersion,
+    };
+    if proof.may(action, bucket, Some(key)) { Ok(()) } else { Err(S3Error::new(ErrorCode::AccessDenied)) }
 }
 
 /// Refuses early what the commit would refuse anyway, as things stand now. The commit decides for good.
 ///
 /// # Errors
-/// `PreconditionFailed`, `NoSuchKey`, `NoSuchBucket`.
+/// `PreconditionFailed`; `NoSuchKey` or, for those who may not know, `AccessDenied`; `NoSuchBucket`.
 pub(super) fn check_early(
     context: &Context,
+    proof: &Authorized,
     call: &Call<'_>,
     condition: &WriteCondition,
 ) -> Result<(), S3Error> {
@@ -79,17 +97,18 @@ pub(super) fn check_early(
         Err(StoreError::NoSuchKey) => None,
         Err(error) => return Err(error).for_client(call),
     };
-    let holds = match (condition, current) {
-        (WriteCondition::IfMatch(_), None) => Err(StoreError::NoSuchKey),
-        (WriteCondition::IfMatch(tag), Some(version)) => {
-            Ok(tag == "*" || same_tag(tag, &version.etag.to_string()))
-        }
-        (WriteCondition::IfAbsent, current) => Ok(current.is_none()),
-        (WriteCondition::None, _) => Ok(true),
-    };
-    match holds {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(StoreError::PreconditionFailed).for_client(call),
-        Err(error) => Err(error).for_client(call),
-    }
+    let current = current.map(|version| version.etag.to_string());
+    committed(condition.check(current.as_deref()).map_err(StoreError::from), proof, call)
+}
+
+/// What the client is told of a conditional write that the store has committed, or not.
+///
+/// # Errors
+/// Those of the store, but `AccessDenied` for a missing key that is to be concealed.
+pub(super) fn committed<T>(
+    outcome: Result<T, StoreError>,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<T, S3Error> {
+    outcome.for_client(call).map_err(|error| find::conceal(error, proof, call.bucket()))
 }

@@ -18,9 +18,9 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let mut integrity = md5.integrity(call)?;
     let attributes = new_object::attributes(call)?;
     let tags = tagging::of_new(proof, call)?;
-    let condition = new_object::condition(call)?;
+    let condition = new_object::condition(proof, call)?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
-    new_object::check_early(context, call, &condition)?;
+    new_object::check_early(context, proof, call, &condition)?;
 
     body::receive(call, &context.md5, &mut integrity, |piece| writer.write(piece))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
@@ -35,7 +35,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
             writer.commit(commit(ETag::Crc(crc)))
         }
     };
-    Ok(answer(&written.for_client(call)?, &verified))
+    Ok(answer(&new_object::committed(written, proof, call)?, &verified))
 }
 
 /// Who works out the MD5 that is to be the entity tag. One that the headers claim is worked out here, whoever it is.

@@ -1,6 +1,7 @@
 //! Conditional requests (RFC 9110, section 13; S3 user guide, "Conditional requests").
 
-use crate::base::Timestamp;
+use crate::base::entity_tag::{matches_strongly, matches_weakly};
+use crate::base::{Timestamp, WriteCondition};
 use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The conditions of a read.
@@ -80,44 +81,38 @@ pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool
     }
 }
 
-/// The condition of a write (S3 user guide, "Conditional writes").
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteCondition {
-    /// None.
-    None,
-    /// `If-None-Match: *`: the key must be absent.
-    IfAbsent,
-    /// `If-Match`: the current version must have this tag, which may be in quotes.
-    IfMatch(String),
-}
-
-impl WriteCondition {
-    /// Reads `If-None-Match` and `If-Match`.
-    ///
-    /// # Errors
-    /// `NotImplemented` for both at once and for any `If-None-Match` but `*`; `InvalidArgument` for what is no text.
-    pub fn from_headers(headers: &Headers) -> Result<Self, S3Error> {
-        let unsupported = |name: &'static str| {
-            S3Error::new(ErrorCode::NotImplemented).element("Header", name).element(
-                "additionalMessage",
-                "Of conditions on a write, If-None-Match: * or one If-Match is served.",
-            )
-        };
-        match (text(headers, "if-none-match")?, if_match(headers)?) {
-            (None, None) => Ok(Self::None),
-            (Some("*"), None) => Ok(Self::IfAbsent),
-            (Some(_), _) => Err(unsupported("If-None-Match")),
-            (None, Some(tag)) => Ok(Self::IfMatch(tag.to_owned())),
-        }
-    }
-}
-
-/// The `If-Match` of a write or a delete, and it alone.
+/// The condition that `If-Match` and `If-None-Match` put on a write (S3 user guide, "Conditional writes").
 ///
 /// # Errors
-/// `InvalidArgument` for what is no text.
-pub fn if_match(headers: &Headers) -> Result<Option<&str>, S3Error> {
-    text(headers, "if-match")
+/// `InvalidArgument` for a value that is not text.
+pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
+    let if_match = text(headers, "if-match")?.map(|list| WriteCondition::IfMatch(list.to_owned()));
+    let if_none_match = text(headers, "if-none-match")?.map(|list| match list {
+        "*" => WriteCondition::IfAbsent,
+        list => WriteCondition::IfNoneMatch(list.to_owned()),
+    });
+    Ok(match (if_match, if_none_match) {
+        (Some(first), Some(second)) => WriteCondition::Both(Box::new((first, second))),
+        (one, other) => one.or(other).unwrap_or_default(),
+    })
+}
+
+/// The condition of a deletion: `If-Match`.
+///
+/// # Errors
+/// `InvalidArgument` for a value that is not text; `NotImplemented` for the conditions that S3 does not have on the
+/// deletion of an object in an ordinary bucket: ignored, they would delete what the client wants to keep.
+pub fn delete_condition<'h>(
+    headers: &'h Headers,
+    vendor: VendorHeaders<'h>,
+) -> Result<Option<&'h str>, S3Error> {
+    let others = ["if-match-last-modified-time", "if-match-size"].into_iter();
+    let other = others.filter(|name| vendor.get(name).is_some()).map(|name| format!("p-{name}")).next();
+    let other = other.or_else(|| headers.get("if-none-match").map(|_| "If-None-Match".to_owned()));
+    match other {
+        Some(name) => Err(S3Error::new(ErrorCode::NotImplemented).element("Header", name)),
+        None => text(headers, "if-match"),
+    }
 }
 
 /// The value of a condition; one that cannot be read must not be taken for none.
@@ -126,26 +121,6 @@ fn text<'h>(headers: &'h Headers, name: &str) -> Result<Option<&'h str>, S3Error
     std::str::from_utf8(value)
         .map(Some)
         .map_err(|_| S3Error::invalid_argument(name, "", "The value of a condition must be an entity tag."))
-}
-
-/// Whether two tags are the same; the quotes around either may be missing.
-pub fn same_tag(a: &str, b: &str) -> bool {
-    bare_tag(a) == bare_tag(b)
-}
-
-/// A tag without blanks and quotes around it.
-pub fn bare_tag(tag: &str) -> &str {
-    let tag = tag.trim();
-    tag.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(tag)
-}
-
-fn matches_strongly(tags: &str, etag: &str) -> bool {
-    tags.trim() == "*" || tags.split(',').any(|tag| same_tag(tag, etag))
-}
-
-fn matches_weakly(tags: &str, etag: &str) -> bool {
-    let strong = |tag: &str| tag.trim().strip_prefix("W/").unwrap_or(tag).to_owned();
-    tags.trim() == "*" || tags.split(',').any(|tag| same_tag(&strong(tag), etag))
 }
 
 #[cfg(test)]
@@ -238,19 +213,37 @@ mod tests {
     }
 
     #[test]
-    fn writes_know_one_condition_at_a_time() {
-        let read = |lines| WriteCondition::from_headers(&headers(lines)).map_err(|e| e.code);
-        assert_eq!(read(&[]), Ok(WriteCondition::None));
-        assert_eq!(read(&[("if-none-match", "*")]), Ok(WriteCondition::IfAbsent));
-        assert_eq!(read(&[("if-match", TAG)]), Ok(WriteCondition::IfMatch(TAG.to_owned())));
-        assert_eq!(read(&[("if-none-match", TAG)]), Err(ErrorCode::NotImplemented));
-        assert_eq!(read(&[("if-none-match", "*"), ("if-match", TAG)]), Err(ErrorCode::NotImplemented));
+    fn a_write_may_bear_either_condition_or_both() {
+        let read = |lines| write_condition(&headers(lines)).unwrap();
+        let (is, is_not) =
+            (WriteCondition::IfMatch(TAG.to_owned()), WriteCondition::IfNoneMatch("x".to_owned()));
+        assert_eq!(read(&[]), WriteCondition::None);
+        assert_eq!(read(&[("if-none-match", "*")]), WriteCondition::IfAbsent);
+        assert_eq!(read(&[("if-match", TAG)]), is);
+        assert_eq!(read(&[("if-none-match", "x")]), is_not);
+        let both = WriteCondition::Both(Box::new((is, is_not)));
+        assert_eq!(read(&[("if-none-match", "x"), ("if-match", TAG)]), both);
+    }
+
+    #[test]
+    fn a_deletion_bears_if_match_and_no_condition_is_ignored() {
+        for (name, code) in [
+            ("if-none-match", Some(ErrorCode::NotImplemented)),
+            ("x-amz-if-match-size", Some(ErrorCode::NotImplemented)),
+            ("x-amz-if-match-last-modified-time", Some(ErrorCode::NotImplemented)),
+            ("if-match", None),
+        ] {
+            let lines = headers(&[(name, TAG)]);
+            let read = delete_condition(&lines, VendorHeaders::new(&lines, Dialect::Aws));
+            assert_eq!(read.as_ref().err().map(|e| e.code), code, "{name}");
+            assert!(code.is_some() || read == Ok(Some(TAG)));
+        }
     }
 
     #[test]
     fn a_condition_that_cannot_be_read_is_not_taken_for_none() {
         let mut lines = Headers::default();
         lines.push("if-match", b"\xff");
-        assert_eq!(WriteCondition::from_headers(&lines).unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(write_condition(&lines).unwrap_err().code, ErrorCode::InvalidArgument);
     }
 }

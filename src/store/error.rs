@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::base::entity_tag::Unmet;
 use crate::log::{Damage, LogError};
 
 /// Why the store did not do what it was asked. Nothing was changed unless it says so.
@@ -58,6 +59,15 @@ pub enum StoreError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl From<Unmet> for StoreError {
+    fn from(unmet: Unmet) -> Self {
+        match unmet {
+            Unmet::Absent => Self::NoSuchKey,
+            Unmet::Failed => Self::PreconditionFailed,
+        }
+    }
 }
 
 impl From<LogError> for StoreError {

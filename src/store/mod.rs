@@ -33,6 +33,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+pub use crate::base::WriteCondition;
 pub use crate::format::{
     AssembledPart, Assembly, Attributes, BucketRecord as BucketInfo, Checksum, ChecksumAlgorithm,
     ChecksumType, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
@@ -45,8 +46,7 @@ pub use compact::compact;
 pub use error::{OpenError, StoreError};
 pub use health::{Health, Trouble};
 pub use mutation::{
-    Commit, Completion, CopySource, Deleted, Deletion, NewUpload, Selector, VersionRef, WriteCondition,
-    Written,
+    Commit, Completion, CopySource, Deleted, Deletion, NewUpload, Selector, VersionRef, Written,
 };
 pub use options::Options;
 pub use reader::ObjectReader;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use crate::base::Timestamp;
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
+use crate::base::{Timestamp, WriteCondition};
 use crate::format::{
     Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
     PartRecord, Source, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
@@ -52,19 +52,6 @@ impl fmt::Display for VersionRef {
             Self::Id(id) => id.fmt(f),
         }
     }
-}
-
-/// What must hold when a version is put. Decided at the commit, so that of two who race exactly one wins. A delete
-/// marker counts as absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum WriteCondition {
-    /// Nothing.
-    #[default]
-    None,
-    /// The key has no current version.
-    IfAbsent,
-    /// The current version has this entity tag, with or without quotes; `*` is any.
-    IfMatch(String),
 }
 
 /// What is put, beside the bytes.

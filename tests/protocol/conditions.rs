@@ -134,12 +134,195 @@ fn a_key_is_replaced_only_where_its_tag_matches() {
 }
 
 #[test]
-fn other_conditions_on_a_put_are_not_served() {
+fn a_put_may_bear_both_conditions_and_lists_of_tags() {
     let (server, etag) = with_object();
-    let put = || server.request("PUT", "/b/k").body(b"new");
-    put().header("If-None-Match", &etag).send().is_error(501, "NotImplemented");
-    put().header("If-None-Match", "*").header("If-Match", &etag).send().is_error(501, "NotImplemented");
+    let put = |lines: &[(&str, &str)]| {
+        let asked = server.request("PUT", "/b/k").body(b"body");
+        lines.iter().fold(asked, |asked, (name, value)| asked.header(name, value)).send().status
+    };
+    for (lines, status) in [
+        (vec![("If-None-Match", etag.as_str())], 412),
+        (vec![("If-None-Match", "\"x\"")], 200),
+        (vec![("If-Match", &*format!("\"x\", {etag}"))], 200),
+        (vec![("If-None-Match", &*format!("\"x\", W/{etag}"))], 412),
+        (vec![("If-Match", &*etag), ("If-None-Match", "\"x\"")], 200),
+        (vec![("If-Match", &*etag), ("If-None-Match", "*")], 412),
+        (vec![("If-Match", "*"), ("If-None-Match", &*etag)], 412),
+    ] {
+        assert_eq!(put(&lines), status, "{lines:?}");
+    }
+}
+
+/// How tags may be written, and whether they then are the tag.
+fn spellings(etag: &str) -> [(String, bool); 6] {
+    let bare = etag.trim_matches('"');
+    [
+        (etag.to_owned(), true),
+        (bare.to_owned(), true),
+        (format!("\"{bare}"), false),
+        (format!("{bare}\""), false),
+        (format!("\"{etag}\""), false),
+        (bare.to_uppercase(), false),
+    ]
+}
+
+#[test]
+fn one_rule_compares_tags_everywhere() {
+    let (server, etag) = with_object();
+    server.put("/b/target", b"body");
+    for (tag, same) in spellings(&etag) {
+        let passes = |met| if same { met } else { 412 };
+        let bearing = |method: &str, target: &str, name: &str| {
+            server.request(method, target).header(name, &tag).body(if method == "PUT" {
+                b"body"
+            } else {
+                b""
+            })
+        };
+        assert_eq!(bearing("GET", "/b/k", "If-Match").send().status, passes(200), "{tag} read");
+        assert_eq!(bearing("PUT", "/b/k", "If-Match").send().status, passes(200), "{tag} put");
+        let copy = bearing("PUT", "/b/target", "If-Match").header("p-copy-source", "/b/k").body(b"");
+        assert_eq!(copy.send().status, passes(200), "{tag} target of a copy");
+        let copy =
+            bearing("PUT", "/b/target", "p-copy-source-if-match").header("p-copy-source", "/b/k").body(b"");
+        assert_eq!(copy.send().status, passes(200), "{tag} source of a copy");
+        let entry = format!(
+            "<Delete><Object><Key>k</Key><ETag>{}</ETag></Object></Delete>",
+            tag.replace('"', "&quot;")
+        );
+        let code = delete::many(&server, &entry).one("Code");
+        assert_eq!(code.as_deref(), (!same).then_some("PreconditionFailed"), "{tag} deletions");
+        server.put("/b/k", b"body");
+        assert_eq!(bearing("DELETE", "/b/k", "If-Match").send().status, passes(204), "{tag} deletion");
+        server.put("/b/k", b"body");
+        let listed = complete(&server, "owner", "k", Some(&tag), &[]);
+        assert_eq!(listed.status, if same { 200 } else { 400 }, "{tag} listed as a part");
+        server.put("/b/k", b"body");
+    }
+}
+
+/// Completes an upload of one part, `body`, that `owner` has made ready, as `user`, who lists it with `tag`
+/// or its own.
+fn complete(server: &Server, user: &str, key: &str, tag: Option<&str>, lines: &[(&str, &str)]) -> Answer {
+    let id = server.request("POST", &format!("/b/{key}?uploads")).send().one("UploadId").unwrap();
+    let part = server.put(&format!("/b/{key}?partNumber=1&uploadId={id}"), b"body");
+    let tag = tag.unwrap_or(part.header("ETag").unwrap()).replace('"', "&quot;");
+    let body = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{tag}</ETag></Part></CompleteMultipartUpload>"
+    );
+    let asked = server.request("POST", &format!("/b/{key}?uploadId={id}")).by(user).body(body.as_bytes());
+    lines.iter().fold(asked, |asked, (name, value)| asked.header(name, value)).send()
+}
+
+/// Every conditional write there is, by `user` on `key`; the object there is `body`.
+fn writes(server: &Server, user: &str, key: &str, name: &str, tag: &str) -> Vec<(&'static str, Answer)> {
+    let target = format!("/b/{key}");
+    let bearing = |method: &str| {
+        if key != "absent" {
+            server.put(&target, b"body");
+        }
+        server.request(method, &target).by(user).header(name, tag)
+    };
+    let mut all = vec![
+        ("put", bearing("PUT").body(b"body").send()),
+        ("copy", bearing("PUT").header("p-copy-source", "/b/source").send()),
+    ];
+    if name == "If-Match" {
+        all.push(("delete", bearing("DELETE").send()));
+    }
+    drop(bearing("PUT"));
+    all.push(("complete", complete(server, user, key, None, &[(name, tag)])));
+    all
+}
+
+#[test]
+fn a_condition_by_tag_takes_the_permission_to_read() {
+    const WRITES: [&str; 2] = ["PutObject", "DeleteObject"];
+    let server = Server::with_grants(&[
+        ("writer", &WRITES, &["b/*"]),
+        ("writer", &["GetObject"], &["b/source"]),
+        ("lister", &[WRITES[0], WRITES[1], "ListBucket"], &["*"]),
+        ("lister", &["GetObject"], &["b/source"]),
+    ]);
+    let source = server.put("/b/source", b"body");
+    let etag = source.header("ETag").unwrap();
+    for user in ["writer", "lister"] {
+        for (name, tag) in
+            [("If-Match", etag), ("If-Match", "\"x\""), ("If-Match", "*"), ("If-None-Match", etag)]
+        {
+            for key in ["k", "absent"] {
+                for (write, answer) in writes(&server, user, key, name, tag) {
+                    let told = (answer.status, answer.code());
+                    assert_eq!(
+                        told,
+                        (403, "AccessDenied".to_owned()),
+                        "{write} {key} {name}: {tag} by {user}"
+                    );
+                }
+                assert_eq!(server.head("/b/absent").status, 404);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_is_put_where_it_is_absent_with_the_permission_to_write_alone() {
+    let server = Server::with_grants(&[("writer", &["PutObject"], &["b/*"])]);
+    let put = |key: &str| {
+        let asked = server.request("PUT", &format!("/b/{key}")).by("writer").body(b"x");
+        asked.header("If-None-Match", "*").send().status
+    };
+    assert_eq!((put("k"), put("k")), (200, 412));
+    let completed = |key| complete(&server, "writer", key, None, &[("If-None-Match", "*")]).status;
+    assert_eq!((completed("l"), completed("l")), (200, 412));
+}
+
+#[test]
+fn that_a_key_is_absent_is_told_to_those_who_may_list() {
+    const WRITES: [&str; 3] = ["PutObject", "DeleteObject", "GetObject"];
+    let server = Server::with_grants(&[
+        ("reader", &WRITES, &["b/*"]),
+        ("lister", &[WRITES[0], WRITES[1], WRITES[2], "ListBucket"], &["*"]),
+    ]);
+    let source = server.put("/b/source", b"body");
+    let etag = source.header("ETag").unwrap();
+    for (user, told) in [("reader", (403, "AccessDenied")), ("lister", (404, "NoSuchKey"))] {
+        for tag in [etag, "*"] {
+            for (write, answer) in writes(&server, user, "absent", "If-Match", tag) {
+                assert_eq!((answer.status, &*answer.code()), told, "{write} {tag} by {user}");
+            }
+            for (write, answer) in writes(&server, user, "k", "If-Match", tag) {
+                assert!(matches!(answer.status, 200 | 204), "{write} {tag} by {user}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn deletions_by_tag_go_by_the_same_permissions() {
+    let server = Server::with_grants(&[
+        ("writer", &["DeleteObject", "DeleteObjectVersion"], &["b/*"]),
+        ("reader", &["DeleteObject", "GetObject"], &["b/*"]),
+    ]);
+    let etag = server.put("/b/k", b"body").header("ETag").unwrap().replace('"', "");
+    let many = |user: &str, key: &str, inner: &str| {
+        let body = format!("<Delete><Object><Key>{key}</Key>{inner}</Object></Delete>");
+        delete::many_by(&server, user, &body).one("Code")
+    };
+    let by_tag = format!("<ETag>{etag}</ETag>");
+    assert_eq!(many("writer", "k", &by_tag).as_deref(), Some("AccessDenied"));
+    assert_eq!(many("writer", "absent", &by_tag).as_deref(), Some("AccessDenied"));
+    let named = format!("{by_tag}<VersionId>null</VersionId>");
+    assert_eq!(many("writer", "k", &named).as_deref(), Some("AccessDenied"));
+    assert_eq!(many("reader", "absent", &by_tag).as_deref(), Some("AccessDenied"));
+    for unserved in ["<Size>4</Size>", "<LastModifiedTime>Sat, 31 Jan 2026 12:00:00 GMT</LastModifiedTime>"] {
+        assert_eq!(many("reader", "k", unserved).as_deref(), Some("NotImplemented"), "{unserved}");
+    }
     assert_eq!(server.get("/b/k").text(), "body");
+    assert_eq!(many("reader", "k", &by_tag), None);
+    assert_eq!(server.head("/b/k").status, 404);
+    let named = server.request("DELETE", "/b/k?versionId=null").by("writer").header("If-Match", "*").send();
+    named.is_error(403, "AccessDenied");
 }
 
 #[test]

@@ -4,9 +4,14 @@ use super::*;
 use base64::Engine as _;
 
 pub(super) fn many(server: &Server, body: &str) -> Answer {
+    many_by(server, "owner", body)
+}
+
+pub(super) fn many_by(server: &Server, user: &str, body: &str) -> Answer {
     let digest = md5::Digest::finalize(md5::Digest::chain_update(<md5::Md5 as md5::Digest>::new(), body));
     let digest = base64::engine::general_purpose::STANDARD.encode(digest);
-    server.request("POST", "/b?delete").header("Content-MD5", digest).body(body.as_bytes()).send()
+    let asked = server.request("POST", "/b?delete").by(user).header("Content-MD5", digest);
+    asked.body(body.as_bytes()).send()
 }
 
 fn objects(keys: &[&str]) -> String {

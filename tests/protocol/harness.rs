@@ -71,11 +71,13 @@ impl Server {
         Self::with_grants(&[])
     }
 
-    /// Further users, with what they may do: a name, actions, resources.
+    /// Further users, with what they may do: a name, actions, resources. Several for one user stand side by side.
     pub(super) fn with_grants(grants: &[(&str, &[&str], &[&str])]) -> Self {
         let mut users = user("owner", &["*"], &["*"]) + &user("other", &["*"], &["*"]);
+        let mut last = "";
         for (name, actions, resources) in grants {
-            users += &user(name, actions, resources);
+            users += &if *name == last { allow(actions, resources) } else { user(name, actions, resources) };
+            last = name;
         }
         let settings = Settings {
             default_dialect: usual_dialect(),
@@ -177,9 +179,11 @@ fn user(name: &str, actions: &[&str], resources: &[&str]) -> String {
         "anonymous" => String::new(),
         _ => format!("access_key = \"AK-{name}\"\nsecret_key = \"secret of {name}\"\n"),
     };
-    format!(
-        "[[user]]\nname = \"{name}\"\n{keys}[[user.allow]]\nactions = {actions:?}\nresources = {resources:?}\n\n"
-    )
+    format!("[[user]]\nname = \"{name}\"\n{keys}{}", allow(actions, resources))
+}
+
+fn allow(actions: &[&str], resources: &[&str]) -> String {
+    format!("[[user.allow]]\nactions = {actions:?}\nresources = {resources:?}\n\n")
 }
 
 /// How the body of a request is framed.

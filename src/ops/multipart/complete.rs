@@ -8,7 +8,7 @@ use super::{etag_of, upload_id};
 use crate::auth::Authorized;
 use crate::base::Reservation;
 use crate::ops::failure::{self, ForClient as _};
-use crate::ops::{Context, body, checksums, keep_alive, memory, new_object, version_id};
+use crate::ops::{Context, body, checksums, find, keep_alive, memory, new_object, version_id};
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
@@ -22,11 +22,11 @@ use crate::xml::Writer;
 /// commits of a key, so that none is allotted before.
 pub(in crate::ops) fn complete(
     context: &Context,
-    _: &Authorized,
+    proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
     check_body(call)?;
-    let wanted = Wanted::from_headers(call)?;
+    let wanted = Wanted::from_headers(proof, call)?;
     let state = State::find(context, call)?;
     let held = state.reserve(context)?;
     let list = PartList::read(context, call)?;
@@ -36,9 +36,9 @@ pub(in crate::ops) fn complete(
         State::InProgress(upload) => {
             let Upload { record, parts } = upload;
             let parts = list.choose(parts)?;
-            let (commit, checksum) = wanted.settle(context, call, &record, &parts)?;
+            let (commit, checksum) = wanted.settle((context, proof), call, &record, &parts)?;
             let completion = Completion { upload: record.id, parts, commit };
-            commit_parts(context, call, completion, checksum, held)
+            commit_parts((context, proof), call, completion, checksum, held)
         }
     }
 }
@@ -92,8 +92,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
-        let condition = new_object::condition(call)?;
+    fn from_headers(proof: &Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
+        let condition = new_object::condition(proof, call)?;
         let size = call.p("mp-object-size").map(|text| {
             let name = format!("{}mp-object-size", call.dialect.header_prefix());
             let message = "The size of the object is a number of bytes.";
@@ -104,7 +104,7 @@ impl Wanted {
 
     fn settle(
         self,
-        context: &Context,
+        (context, proof): (&Context, &Authorized),
         call: &Call<'_>,
         upload: &UploadRecord,
         parts: &[PartRecord],
@@ -115,7 +115,7 @@ impl Wanted {
                 .message(format!("The size of the object is {size} bytes, not what was specified.")));
         }
         let checksum = self.claimed.settle(upload.checksum, parts)?;
-        new_object::check_early(context, call, &self.condition)?;
+        new_object::check_early(context, proof, call, &self.condition)?;
         let md5s: Vec<_> = parts.iter().map(|part| part.md5).collect();
         let commit = Commit {
             etag: etag_of(&md5s),
@@ -130,7 +130,7 @@ impl Wanted {
 
 /// Has the parts made an object, and keeps the client waiting meanwhile.
 fn commit_parts(
-    context: &Context,
+    (context, proof): (&Context, &Authorized),
     call: &Call<'_>,
     completion: Completion,
     checksum: Settled,
@@ -138,6 +138,7 @@ fn commit_parts(
 ) -> Result<Response, S3Error> {
     let commit = Committing {
         store: Arc::clone(&context.store),
+        proof: proof.clone(),
         id: call.id.clone(),
         dialect: call.dialect,
         bucket: call.bucket().to_owned(),
@@ -151,6 +152,7 @@ fn commit_parts(
 /// What a commit takes with it to its thread.
 struct Committing {
     store: Arc<Store>,
+    proof: Authorized,
     id: RequestId,
     dialect: Dialect,
     bucket: String,
@@ -170,7 +172,8 @@ impl Committing {
         let kept = completion.commit.checksums.clone();
         let written = self.store.complete_upload(&self.bucket, &self.key, completion);
         let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
-        let written = written.map_err(|error| failure::told(&error, &self.id))?;
+        let written = written
+            .map_err(|error| find::conceal(failure::told(&error, &self.id), &self.proof, &self.bucket))?;
         Ok(version_id::announce(finished(self.document, etag, &kept), &written))
     }
 

@@ -2,10 +2,10 @@
 
 use super::etag_of;
 use crate::base::digest::{from_hex, is_hex_of};
+use crate::base::entity_tag;
 use crate::base::limits::{OBJECT_SIZE_MAX_BYTES, PART_LIST_MAX_BYTES, PART_NUMBER_MAX, PART_SIZE_MIN_BYTES};
 use crate::ops::{Context, body, checksums};
 use crate::s3::checksum::{self, Algorithm};
-use crate::s3::conditions::bare_tag;
 use crate::s3::{Call, ErrorCode, S3Error};
 use crate::store::{ETag, PartRecord, VersionRecord};
 use crate::xml::Element;
@@ -67,7 +67,7 @@ impl PartList {
 
     /// The tag of an object of these parts; `None` where a part has a tag that no part has.
     fn etag(&self) -> Option<ETag> {
-        let md5s = self.0.iter().map(|listed| from_hex(listed.tag.trim_matches('"'))?.try_into().ok());
+        let md5s = self.0.iter().map(ListedPart::md5);
         md5s.collect::<Option<Vec<[u8; 16]>>>().map(|md5s| etag_of(&md5s))
     }
 }
@@ -107,12 +107,18 @@ impl ListedPart {
         })
     }
 
+    /// The digest that the tag tells, if a part has such a tag.
+    fn md5(&self) -> Option<[u8; 16]> {
+        let tag = entity_tag::bare(&self.tag);
+        from_hex(tag)?.try_into().ok().filter(|md5: &[u8; 16]| is_hex_of(tag, md5))
+    }
+
     fn is(&self, part: &PartRecord) -> bool {
         let has = |(algorithm, text): &(Algorithm, String)| {
             let own = part.checksum.as_ref().filter(|own| own.algorithm == checksums::to_store(*algorithm));
             own.is_some_and(|own| checksum::encode(&own.value) == *text)
         };
-        is_hex_of(bare_tag(&self.tag), &part.md5) && self.checksums.iter().all(has)
+        is_hex_of(entity_tag::bare(&self.tag), &part.md5) && self.checksums.iter().all(has)
     }
 }
 

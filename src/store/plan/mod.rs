@@ -307,15 +307,9 @@ pub(super) fn slices(extents: &[ExtentRef], range: &std::ops::Range<u64>) -> Vec
 }
 
 fn check(condition: &WriteCondition, current: Option<&VersionSummary>) -> Result<(), StoreError> {
-    let current = current.filter(|version| !version.delete_marker);
-    match (condition, current) {
-        (WriteCondition::None, _) | (WriteCondition::IfAbsent, None) => Ok(()),
-        (WriteCondition::IfAbsent, Some(_)) => Err(StoreError::PreconditionFailed),
-        (WriteCondition::IfMatch(_), None) => Err(StoreError::NoSuchKey),
-        (WriteCondition::IfMatch(wanted), Some(version)) => {
-            let tag = version.etag.to_string();
-            let same = wanted == "*" || wanted.trim_matches('"') == tag.trim_matches('"');
-            if same { Ok(()) } else { Err(StoreError::PreconditionFailed) }
-        }
+    if *condition == WriteCondition::None {
+        return Ok(());
     }
+    let current = current.filter(|version| !version.delete_marker).map(|version| version.etag.to_string());
+    condition.check(current.as_deref()).map_err(StoreError::from)
 }

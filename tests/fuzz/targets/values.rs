@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use siltstone::auth::Users;
 use siltstone::base::Timestamp;
 use siltstone::s3::checksum::{self, Algorithm};
-use siltstone::s3::conditions::{ReadConditions, WriteCondition, if_match};
+use siltstone::s3::conditions::{ReadConditions, delete_condition, write_condition};
 use siltstone::s3::range::ByteRange;
 use siltstone::s3::{
     BucketName, CopySource, Dialect, Headers, ObjectKey, Query, VendorHeaders, metadata, tags, uri,
@@ -25,8 +25,8 @@ fn headers(value: &[u8]) {
     }
     let _ = CopySource::from_headers(vendor);
     let _ = metadata::collect(&headers, vendor);
-    let _ = WriteCondition::from_headers(&headers);
-    let _ = if_match(&headers);
+    let _ = write_condition(&headers);
+    let _ = delete_condition(&headers, vendor);
     let _ = ReadConditions::from_headers(&headers).decide("\"etag\"", Timestamp::from_millis(1));
 }
 

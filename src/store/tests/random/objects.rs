@@ -43,12 +43,15 @@ impl Run {
     pub(super) fn condition(&self, bucket: &str, key: &str) -> WriteCondition {
         let there = self.world.bucket(bucket).ok().and_then(|bucket| bucket.versions(key).first());
         let tag = there.map_or("\"none\"".to_owned(), |object| object.record.etag.to_string());
+        let both = |first, second| WriteCondition::Both(Box::new((first, second)));
+        let not_another = || WriteCondition::IfNoneMatch("\"another\"".into());
         match self.draw.below(10) {
-            0 => WriteCondition::IfAbsent,
+            0 => both(WriteCondition::IfAbsent, WriteCondition::IfNoneMatch(tag)),
             1 => WriteCondition::IfMatch("*".into()),
-            2 => WriteCondition::IfMatch(tag),
+            2 => both(WriteCondition::IfMatch(tag), not_another()),
             3 => WriteCondition::IfMatch(tag.trim_matches('"').into()),
             4 => WriteCondition::IfMatch("\"another\"".into()),
+            5 => not_another(),
             _ => WriteCondition::None,
         }
     }

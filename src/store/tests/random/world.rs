@@ -144,6 +144,11 @@ impl Bucket {
                 Err(StoreError::PreconditionFailed)
             }
             WriteCondition::IfAbsent => Ok(()),
+            WriteCondition::IfNoneMatch(tag) => match check_tag(tag, there) {
+                Ok(()) => Err(StoreError::PreconditionFailed),
+                Err(_) => Ok(()),
+            },
+            WriteCondition::Both(both) => self.check(key, &both.0).and_then(|()| self.check(key, &both.1)),
         }
     }
 

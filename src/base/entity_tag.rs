@@ -1,0 +1,131 @@
+//! Entity tags and the conditions of writes that name them (RFC 9110, sections 8.8.3 and 13.1). Reads, writes, copies,
+//! deletions and lists of parts all compare tags by the rule in this file.
+
+/// A tag without surrounding whitespace and quotes. A quote on one side only belongs to the tag, which then equals none
+/// that the store gives.
+pub fn bare(tag: &str) -> &str {
+    let tag = tag.trim();
+    tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag)
+}
+
+/// Whether two tags are the same; the quotes around either may be missing.
+pub fn same(a: &str, b: &str) -> bool {
+    bare(a) == bare(b)
+}
+
+/// Whether `If-Match` with that list holds for `etag`: strong comparison; `*` stands for any tag.
+pub fn matches_strongly(list: &str, etag: &str) -> bool {
+    list.trim() == "*" || list.split(',').any(|tag| same(tag, etag))
+}
+
+/// Whether `If-None-Match` with that list fails for `etag`: weak comparison, which ignores the mark `W/`; `*` stands for
+/// any tag.
+pub fn matches_weakly(list: &str, etag: &str) -> bool {
+    let unmarked = |tag| str::trim(tag).strip_prefix("W/").unwrap_or(tag);
+    list.trim() == "*" || list.split(',').any(|tag| same(unmarked(tag), etag))
+}
+
+/// What must hold when a version is put. Decided at the commit, so that of two racing writers exactly one wins. A delete
+/// marker counts as absent. Lists of tags are kept as the client wrote them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum WriteCondition {
+    /// Nothing.
+    #[default]
+    None,
+    /// The key has no current version.
+    IfAbsent,
+    /// The current version has one of these entity tags; `*` stands for any.
+    IfMatch(String),
+    /// There is no current version, or it has none of these entity tags.
+    IfNoneMatch(String),
+    /// Two conditions. The first that does not hold decides the answer.
+    Both(Box<(Self, Self)>),
+}
+
+/// Why a condition does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmet {
+    /// It asks for a version where there is none.
+    Absent,
+    /// It does not hold for the current version.
+    Failed,
+}
+
+impl WriteCondition {
+    /// Checks the condition against the entity tag of the current version, if there is one.
+    ///
+    /// # Errors
+    /// Why it does not hold.
+    pub fn check(&self, current: Option<&str>) -> Result<(), Unmet> {
+        let holds = |holds| if holds { Ok(()) } else { Err(Unmet::Failed) };
+        match (self, current) {
+            (Self::None, _) | (Self::IfAbsent | Self::IfNoneMatch(_), None) => Ok(()),
+            (Self::IfAbsent, Some(_)) => Err(Unmet::Failed),
+            (Self::IfMatch(_), None) => Err(Unmet::Absent),
+            (Self::IfMatch(list), Some(etag)) => holds(matches_strongly(list, etag)),
+            (Self::IfNoneMatch(list), Some(etag)) => holds(!matches_weakly(list, etag)),
+            (Self::Both(both), _) => both.0.check(current).and_then(|()| both.1.check(current)),
+        }
+    }
+
+    /// Whether the outcome depends on the content of the current version, and so tells something of it.
+    pub fn tells_content(&self) -> bool {
+        match self {
+            Self::None | Self::IfAbsent => false,
+            Self::IfMatch(_) | Self::IfNoneMatch(_) => true,
+            Self::Both(both) => both.0.tells_content() || both.1.tells_content(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: &str = "\"abc\"";
+
+    #[test]
+    fn quotes_and_whitespace_around_a_tag_do_not_count_but_a_single_quote_does() {
+        for tag in ["abc", "\"abc\"", " \"abc\" ", "abc "] {
+            assert!(same(tag, TAG), "{tag}");
+        }
+        for tag in ["\"abc", "abc\"", "\"\"abc\"\"", "\"", "", "ABC", "W/\"abc\""] {
+            assert!(!same(tag, TAG), "{tag}");
+        }
+    }
+
+    #[test]
+    fn a_list_matches_by_any_of_its_tags_and_weak_ones_match_weakly_alone() {
+        for list in ["*", " * ", "\"x\", \"abc\"", "x,abc"] {
+            assert!(matches_strongly(list, TAG) && matches_weakly(list, TAG), "{list}");
+        }
+        for list in ["", "\"x\"", "\"abc", "**"] {
+            assert!(!matches_strongly(list, TAG) && !matches_weakly(list, TAG), "{list}");
+        }
+        assert!(!matches_strongly("W/\"abc\"", TAG) && matches_weakly("\"x\", W/\"abc\"", TAG));
+    }
+
+    #[test]
+    fn each_condition_holds_or_says_why_not() {
+        use WriteCondition::{Both, IfAbsent, IfMatch, IfNoneMatch, None as Nothing};
+        let both = |a: &WriteCondition, b: &WriteCondition| Both(Box::new((a.clone(), b.clone())));
+        let (is, is_not) = (IfMatch("abc".to_owned()), IfNoneMatch("abc".to_owned()));
+        let other = IfNoneMatch("x".to_owned());
+        for (condition, present, absent) in [
+            (Nothing, Ok(()), Ok(())),
+            (IfAbsent, Err(Unmet::Failed), Ok(())),
+            (is.clone(), Ok(()), Err(Unmet::Absent)),
+            (IfMatch("x".to_owned()), Err(Unmet::Failed), Err(Unmet::Absent)),
+            (is_not.clone(), Err(Unmet::Failed), Ok(())),
+            (other.clone(), Ok(()), Ok(())),
+            (both(&is, &other), Ok(()), Err(Unmet::Absent)),
+            (both(&is, &is_not), Err(Unmet::Failed), Err(Unmet::Absent)),
+            (both(&IfAbsent, &is), Err(Unmet::Failed), Err(Unmet::Absent)),
+        ] {
+            assert_eq!(condition.check(Some(TAG)), present, "{condition:?}");
+            assert_eq!(condition.check(None), absent, "{condition:?}");
+        }
+        assert!(!IfAbsent.tells_content() && !both(&Nothing, &IfAbsent).tells_content());
+        assert!(is.tells_content() && is_not.tells_content() && both(&IfAbsent, &is).tells_content());
+    }
+}
