@@ -111,7 +111,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     for (arguments, expected, reason) in [
         (&["add", "admin", "--admin"][..], 1, "there is a user `admin` already"),
         (&["add", "x", "--actions", "Get", "--resources", "*"], 1, "there is no action `Get`"),
-        (&["add", "x", "--actions", "GetObject", "--resources", "b*"], 1, "b*"),
+        (&["add", "x", "--actions", "GetObject", "--resources", "b*"], 1, "`GetObject` does nothing here"),
         (&["add", "", "--admin"], 1, "`name`"),
         (&["add", "x"], 2, "--actions"),
         (&["add", "x", "--actions", "*"], 2, "--resources"),

@@ -10,10 +10,21 @@ enum Level {
     Service,
     /// A bucket itself.
     Bucket,
-    /// The versions of all objects of a bucket: granted on the bucket or on all of its objects.
-    Versions,
+    /// The names of the keys in a bucket: granted on the bucket, or on those that begin so.
+    Listing,
     /// One object.
     Object,
+}
+
+impl Level {
+    /// What an action of this level can be granted on.
+    fn expected(self) -> &'static str {
+        match self {
+            Self::Service | Self::Bucket => "a bucket (`bucket`, `start*`)",
+            Self::Listing => "a bucket or a key prefix (`bucket`, `bucket/prefix*`)",
+            Self::Object => "objects (`bucket/*`, `bucket/prefix*`, `bucket/key`)",
+        }
+    }
 }
 
 macro_rules! actions {
@@ -48,12 +59,12 @@ actions! {
     CreateBucket: Bucket;
     /// DeleteBucket.
     DeleteBucket: Bucket;
-    /// HeadBucket and the listings of objects; whoever holds it also learns that a key does not exist.
-    ListBucket: Bucket;
-    /// ListObjectVersions; a grant on `bucket` or on `bucket/*` suffices.
-    ListBucketVersions: Versions;
+    /// HeadBucket and the listings of objects; its holder also learns that a key does not exist.
+    ListBucket: Listing;
+    /// ListObjectVersions.
+    ListBucketVersions: Listing;
     /// ListMultipartUploads.
-    ListBucketMultipartUploads: Bucket;
+    ListBucketMultipartUploads: Listing;
     /// GetBucketLocation.
     GetBucketLocation: Bucket;
     /// GetBucketVersioning.
@@ -121,8 +132,16 @@ impl fmt::Display for Action {
 pub enum Resource<'a> {
     /// The server as a whole.
     Service,
-    /// A bucket. For an action on objects it stands for "at least some object of it".
+    /// A bucket. For an action on objects it stands for "at least some object of it", for a listing action for all of its
+    /// keys.
     Bucket(&'a str),
+    /// The keys of a bucket that begin so, for listing actions.
+    Prefix {
+        /// The name of the bucket.
+        bucket: &'a str,
+        /// The prefix; empty for all keys.
+        prefix: &'a str,
+    },
     /// An object.
     Object {
         /// The name of its bucket.
@@ -136,29 +155,51 @@ impl<'a> Resource<'a> {
     fn bucket(self) -> Option<&'a str> {
         match self {
             Self::Service => None,
-            Self::Bucket(bucket) | Self::Object { bucket, .. } => Some(bucket),
+            Self::Bucket(bucket) | Self::Prefix { bucket, .. } | Self::Object { bucket, .. } => Some(bucket),
         }
     }
 
-    fn key(self) -> Option<&'a str> {
+    /// The start that all keys of it have in common.
+    fn common_start(self) -> &'a str {
         match self {
-            Self::Object { key, .. } => Some(key),
-            Self::Service | Self::Bucket(_) => None,
+            Self::Service | Self::Bucket(_) => "",
+            Self::Prefix { prefix, .. } => prefix,
+            Self::Object { key, .. } => key,
         }
     }
 }
 
-/// What a grant covers, as a users file writes it.
+/// A name in full, or, with a `*` at its end, all names that begin so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Name {
+    /// Without the `*`.
+    text: String,
+    /// Whether there was a `*`.
+    open: bool,
+}
+
+impl Name {
+    /// `None` for a `*` elsewhere than at the end.
+    fn parse(text: &str) -> Option<Self> {
+        let stem = text.strip_suffix('*');
+        let name = Self { text: stem.unwrap_or(text).to_owned(), open: stem.is_some() };
+        (!name.text.contains('*')).then_some(name)
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        if self.open { name.starts_with(&self.text) } else { name == self.text }
+    }
+}
+
+/// A resource as a users file writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     /// `*`: every bucket and every object.
     Everything,
-    /// `bucket`: the bucket itself, none of its objects.
-    Bucket(String),
-    /// `bucket/key`: one object.
-    Key { bucket: String, key: String },
-    /// `bucket/prefix*`: the objects whose keys start so; `bucket/*` is all of them. Not the bucket itself.
-    Prefix { bucket: String, prefix: String },
+    /// `bucket`, `start*`: buckets, none of their objects.
+    Buckets(Name),
+    /// `bucket/key`, `bucket/prefix*`, `start*/key`, `start*/prefix*`: objects, not the buckets.
+    Objects { bucket: Name, key: Name },
 }
 
 impl Pattern {
@@ -167,45 +208,59 @@ impl Pattern {
         if text == "*" {
             return Ok(Self::Everything);
         }
-        let (bucket, object) = match text.split_once('/') {
-            Some((bucket, object)) => (bucket, Some(object)),
+        let (bucket, key) = match text.split_once('/') {
+            Some((bucket, key)) => (bucket, Some(key)),
             None => (text, None),
         };
-        let stem = object.map(|object| object.strip_suffix('*').unwrap_or(object));
-        if bucket.is_empty() || object == Some("") {
+        if bucket.is_empty() || key == Some("") {
             return Err(format!("`{text}` is not `*`, `bucket`, `bucket/key` or `bucket/prefix*`"));
         }
-        if bucket.contains('*') || stem.is_some_and(|stem| stem.contains('*')) {
-            return Err(format!("`{text}` has a `*` elsewhere than at the end of a key prefix"));
-        }
-        let bucket = bucket.to_owned();
-        Ok(match (object, stem) {
-            (Some(object), Some(stem)) if object.len() > stem.len() => {
-                Self::Prefix { bucket, prefix: stem.to_owned() }
-            }
-            (Some(object), _) => Self::Key { bucket, key: object.to_owned() },
-            (None, _) => Self::Bucket(bucket),
+        let name = |part| {
+            Name::parse(part).ok_or_else(|| {
+                format!("`{text}` has a `*` elsewhere than at the end of a bucket's name or of a key prefix")
+            })
+        };
+        Ok(match key {
+            None => Self::Buckets(name(bucket)?),
+            Some(key) => Self::Objects { bucket: name(bucket)?, key: name(key)? },
         })
     }
 
     fn covers(&self, level: Level, resource: Resource<'_>) -> bool {
-        let is_its = |bucket: &str| resource.bucket() == Some(bucket);
-        let key = resource.key();
+        let is_in = |name: &Name| resource.bucket().is_some_and(|bucket| name.matches(bucket));
         match (self, level) {
             (Self::Everything, _) => true,
-            (Self::Bucket(bucket), Level::Bucket | Level::Versions) => is_its(bucket),
-            (Self::Bucket(bucket), Level::Service) => resource == Resource::Service || is_its(bucket),
-            (Self::Key { .. } | Self::Prefix { .. }, Level::Service) => resource == Resource::Service,
-            (Self::Prefix { bucket, prefix }, Level::Versions) => prefix.is_empty() && is_its(bucket),
-            (Self::Prefix { bucket, prefix }, Level::Object) => {
-                is_its(bucket) && key.is_none_or(|key| key.starts_with(prefix.as_str()))
+            (Self::Buckets(name), Level::Bucket | Level::Listing) => is_in(name),
+            (Self::Buckets(name), Level::Service) => resource == Resource::Service || is_in(name),
+            (Self::Objects { .. }, Level::Service) => resource == Resource::Service,
+            (Self::Objects { bucket, key }, Level::Listing) => {
+                is_in(bucket) && key.open && key.matches(resource.common_start())
             }
-            (Self::Key { bucket, key: only }, Level::Object) => {
-                is_its(bucket) && key.is_none_or(|key| key == only)
+            (Self::Objects { bucket, key }, Level::Object) => {
+                let some = matches!(resource, Resource::Bucket(_));
+                is_in(bucket) && (some || key.matches(resource.common_start()))
             }
-            (Self::Bucket(_), Level::Object)
-            | (Self::Prefix { .. }, Level::Bucket)
-            | (Self::Key { .. }, Level::Bucket | Level::Versions) => false,
+            (Self::Buckets(_), Level::Object) | (Self::Objects { .. }, Level::Bucket) => false,
+        }
+    }
+
+    /// The buckets that it is about.
+    fn bucket(&self) -> Option<&Name> {
+        match self {
+            Self::Everything => None,
+            Self::Buckets(name) | Self::Objects { bucket: name, .. } => Some(name),
+        }
+    }
+
+    /// Whether an action of that level can do anything with what this names.
+    fn fits(&self, level: Level) -> bool {
+        match (self, level) {
+            (Self::Everything, _) => true,
+            (Self::Buckets(_), level) => level != Level::Object,
+            (Self::Objects { .. }, Level::Object) => true,
+            // A single key is not listed: a listing shows those that begin with it, too.
+            (Self::Objects { key, .. }, Level::Listing) => key.open,
+            (Self::Objects { .. }, Level::Service | Level::Bucket) => false,
         }
     }
 }
@@ -223,16 +278,17 @@ impl ActionSet {
         1 << action as u32
     }
 
-    /// Adds what a users file names; the error says what is wrong with it.
-    fn add(&mut self, name: &str) -> Result<(), String> {
+    /// The actions of a name in a users file; the error says what is wrong with it.
+    fn named(name: &str) -> Result<Self, String> {
         if name == "*" {
-            *self = Self::EVERY;
-            return Ok(());
+            return Ok(Self::EVERY);
         }
         let action = Action::ALL.iter().find(|action| action.as_str() == name);
-        let action = action.ok_or_else(|| format!("there is no action `{name}`"))?;
-        self.0 |= Self::bit(*action);
-        Ok(())
+        action.map(|&action| Self(Self::bit(action))).ok_or_else(|| format!("there is no action `{name}`"))
+    }
+
+    fn levels(self) -> impl Iterator<Item = Level> {
+        Action::ALL.iter().filter(move |&&action| self.contains(action)).map(|action| action.level())
     }
 
     fn contains(self, action: Action) -> bool {
@@ -255,13 +311,52 @@ impl Grant {
 
     /// Adds the action of that name, or all for `*`; the error says what is wrong with it.
     pub(super) fn add_action(&mut self, name: &str) -> Result<(), String> {
-        self.actions.add(name)
+        self.actions.0 |= ActionSet::named(name)?.0;
+        Ok(())
     }
 
     /// Adds a resource; the error says what is wrong with it.
     pub(super) fn add_resource(&mut self, text: &str) -> Result<(), String> {
         self.resources.push(Pattern::parse(text)?);
         Ok(())
+    }
+
+    /// Checks that the action of that name can be done to some resource of this grant.
+    ///
+    /// # Errors
+    /// What would be, for the author of the file.
+    pub(super) fn check_action(&self, name: &str) -> Result<(), String> {
+        let actions = ActionSet::named(name)?;
+        let is_of_use = |level| self.resources.iter().any(|pattern| pattern.fits(level));
+        match actions.levels().next() {
+            Some(level) if !actions.levels().any(is_of_use) => Err(format!(
+                "`{name}` does nothing here, since it takes {}, which no resource beside it is",
+                level.expected()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that some action of this grant can be done to a resource. A bucket beside its objects, or the other way
+    /// round, passes: both are customarily written together.
+    ///
+    /// # Errors
+    /// What would be, for the author of the file.
+    pub(super) fn check_resource(&self, text: &str) -> Result<(), String> {
+        let pattern = Pattern::parse(text)?;
+        let is_of_use = |pattern: &Pattern| self.actions.levels().any(|level| pattern.fits(level));
+        let beside = |other: &&Pattern| other.bucket() == pattern.bucket();
+        if self.resources.iter().filter(beside).any(is_of_use) {
+            return Ok(());
+        }
+        Err(match pattern {
+            Pattern::Objects { .. } => {
+                format!("`{text}` names objects, which no action beside it is done to")
+            }
+            _ => format!(
+                "`{text}` names buckets, which no action beside it is done to; their objects are `{text}/*`"
+            ),
+        })
     }
 
     /// Whether this grant allows `action` on `resource`.
@@ -313,11 +408,11 @@ mod tests {
     #[test]
     fn a_bucket_does_not_cover_its_objects_nor_they_the_bucket() {
         let bucket = grant(&["*"], &["photos"]);
-        assert!(bucket.allows(Action::ListBucket, Resource::Bucket("photos")));
-        assert!(!bucket.allows(Action::ListBucket, Resource::Bucket("photos2")));
+        assert!(bucket.allows(Action::DeleteBucket, Resource::Bucket("photos")));
+        assert!(!bucket.allows(Action::DeleteBucket, Resource::Bucket("photos2")));
         assert!(!bucket.allows(Action::GetObject, object("photos", "k")));
         let objects = grant(&["*"], &["photos/*"]);
-        assert!(!objects.allows(Action::ListBucket, Resource::Bucket("photos")));
+        assert!(!objects.allows(Action::DeleteBucket, Resource::Bucket("photos")));
         assert!(objects.allows(Action::GetObject, object("photos", "k")));
         assert!(!objects.allows(Action::GetObject, object("photos2", "k")));
     }
@@ -334,14 +429,75 @@ mod tests {
         assert!(!key.allows(Action::PutObject, object("b", "in/x")));
     }
 
+    const LISTING: [Action; 3] =
+        [Action::ListBucket, Action::ListBucketVersions, Action::ListBucketMultipartUploads];
+
     #[test]
-    fn versions_are_listed_by_whoever_holds_the_bucket_or_all_of_its_objects() {
-        let may = |resource| {
-            grant(&["ListBucketVersions"], &[resource])
-                .allows(Action::ListBucketVersions, Resource::Bucket("b"))
-        };
-        assert!(may("b") && may("b/*") && may("*"));
-        assert!(!may("b/p*") && !may("b/k") && !may("c") && !may("c/*"));
+    fn a_bucket_is_listed_by_whoever_holds_it_or_all_of_its_keys() {
+        for action in LISTING {
+            let may = |resource| grant(&[action.as_str()], &[resource]).allows(action, Resource::Bucket("b"));
+            assert!(may("b") && may("b/*") && may("*") && may("b*") && may("*/*"));
+            assert!(!may("b/p*") && !may("b/k") && !may("c") && !may("c/*") && !may("bb*"));
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_listed_by_whoever_holds_it_or_a_shorter_one() {
+        for action in LISTING {
+            let grant = grant(&[action.as_str()], &["b/p/*", "c/key", "t-*/in/*"]);
+            let may = |bucket, prefix| grant.allows(action, Resource::Prefix { bucket, prefix });
+            assert!(may("b", "p/") && may("b", "p/q") && may("t-1", "in/x"));
+            for (bucket, prefix) in
+                [("b", ""), ("b", "p"), ("b", "q/"), ("b", "/p/"), ("c", "key"), ("c", "key/"), ("t", "in/")]
+            {
+                assert!(!may(bucket, prefix), "{action} {bucket} {prefix}");
+            }
+            assert!(grant.allows(action, object("b", "p/k")) && !grant.allows(action, object("b", "k")));
+        }
+    }
+
+    #[test]
+    fn a_pattern_of_buckets_covers_those_whose_names_start_so_and_their_objects_apart() {
+        let buckets = grant(&["*"], &["alt-*"]);
+        assert!(buckets.allows(Action::CreateBucket, Resource::Bucket("alt-1")));
+        assert!(buckets.allows(Action::ListAllMyBuckets, Resource::Bucket("alt-1")));
+        assert!(buckets.allows(Action::ListBucket, Resource::Bucket("alt-")));
+        for other in ["alt", "Alt-1", "x-alt-1"] {
+            assert!(!buckets.allows(Action::CreateBucket, Resource::Bucket(other)), "{other}");
+        }
+        assert!(!buckets.allows(Action::GetObject, object("alt-1", "k")));
+        let objects = grant(&["*"], &["alt-*/pub/*", "alt-*/one"]);
+        assert!(objects.allows(Action::GetObject, object("alt-1", "pub/k")));
+        assert!(objects.allows(Action::GetObject, object("alt-2", "one")));
+        assert!(!objects.allows(Action::GetObject, object("alt-1", "k")));
+        assert!(!objects.allows(Action::GetObject, object("other", "pub/k")));
+        assert!(!objects.allows(Action::DeleteBucket, Resource::Bucket("alt-1")));
+    }
+
+    #[test]
+    fn what_could_never_take_effect_is_found() {
+        let action = |name: &str, resources: &[&str]| grant(&[name], resources).check_action(name);
+        for (name, resources) in [
+            ("GetObject", &["b", "c*"][..]),
+            ("CreateBucket", &["b/*", "b/k"]),
+            ("ListBucket", &["b/k"]),
+            ("ListAllMyBuckets", &["b/*"]),
+        ] {
+            assert!(action(name, resources).unwrap_err().contains(name));
+            for fit in ["*", if name == "GetObject" { "x/k" } else { "x" }] {
+                assert_eq!(action(name, &[resources, &[fit]].concat()), Ok(()), "{name} {fit}");
+            }
+        }
+        for resource in ["*", "b", "b*", "b/k", "b/*"] {
+            assert_eq!(action("*", &[resource]), Ok(()));
+        }
+        let resource = |text: &str, names: &[&str]| grant(names, &[text]).check_resource(text);
+        assert!(resource("b", &["GetObject", "PutObject"]).unwrap_err().contains("`b/*`"));
+        assert!(resource("b/k", &["ListBucket"]).is_err());
+        let beside = grant(&["GetObject"], &["b", "c", "b/*"]);
+        assert!(beside.check_resource("b").is_ok() && beside.check_resource("c").is_err());
+        assert_eq!(resource("b/k", &["ListBucket", "GetObject"]), Ok(()));
+        assert_eq!(resource("*", &["GetObject"]), Ok(()));
     }
 
     #[test]
@@ -363,7 +519,8 @@ mod tests {
 
     #[test]
     fn resources_that_would_be_misread_are_refused() {
-        for text in ["", "/", "/k", "b/", "b*", "*b", "*/k", "**", "b/*x", "b/a*b", "b/a**"] {
+        for text in ["", "/", "/k", "b/", "b*/", "*b", "a*b", "**", "b**", "a*b/k", "b/*x", "b/a*b", "b/a**"]
+        {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }
     }

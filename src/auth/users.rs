@@ -20,7 +20,8 @@
 //! ```
 //!
 //! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
-//! `bucket/prefix*` the objects whose keys start so; neither includes the other. What no grant allows is refused.
+//! `bucket/prefix*` the objects whose keys start so; neither includes the other. A `*` at the end of the bucket's name
+//! stands for all buckets whose names start so. What no grant allows is refused; a grant without effect is an error.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -193,6 +194,9 @@ impl Reader {
             return Err((table.name.span(), format!("the user `{name}` is there twice")));
         }
         let grants = table.allow.iter().map(grant).collect::<Result<_, _>>()?;
+        if name == Users::ANONYMOUS {
+            table.allow.iter().try_for_each(check_anonymous)?;
+        }
         let keys = keys_of(table)?;
         let Some(pair) = &keys else {
             self.anonymous = Some(User::new(name, None, grants));
@@ -267,7 +271,32 @@ fn grant(table: &AllowTable) -> Result<Grant, Problem> {
     for resource in &table.resources {
         grant.add_resource(resource.as_ref()).map_err(|problem| (resource.span(), problem))?;
     }
+    check_effect(&grant, table)?;
     Ok(grant)
+}
+
+/// Refuses actions and resources that have no effect beside each other: their author expects one. An empty list plainly
+/// grants nothing.
+fn check_effect(grant: &Grant, table: &AllowTable) -> Result<(), Problem> {
+    if table.actions.is_empty() || table.resources.is_empty() {
+        return Ok(());
+    }
+    for action in &table.actions {
+        grant.check_action(action.as_ref()).map_err(|problem| (action.span(), problem))?;
+    }
+    for resource in &table.resources {
+        grant.check_resource(resource.as_ref()).map_err(|problem| (resource.span(), problem))?;
+    }
+    Ok(())
+}
+
+/// Refuses a grant to the anonymous user of what it is never allowed.
+fn check_anonymous(table: &AllowTable) -> Result<(), Problem> {
+    let barred = |action: &&Spanned<String>| action.as_ref() == Action::CreateBucket.as_str();
+    match table.actions.iter().find(barred) {
+        Some(action) => Err((action.span(), "buckets are never created without a signature".to_owned())),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -300,14 +329,18 @@ mod tests {
 
     #[test]
     fn nobody_creates_buckets_anonymously_whatever_is_granted() {
-        for actions in ["*", "CreateBucket"] {
-            let text = format!(
-                "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"{actions}\"]\nresources = [\"*\"]"
-            );
-            let users = Users::parse(&text).unwrap();
-            assert!(!users.anonymous().may(Action::CreateBucket, Resource::Bucket("b")));
-            assert_eq!(users.anonymous().may(Action::DeleteBucket, Resource::Bucket("b")), actions == "*");
-        }
+        let granted = |action: &str| {
+            format!(
+                "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"{action}\"]\nresources = [\"*\"]"
+            )
+        };
+        let users = Users::parse(&granted("*")).unwrap();
+        assert!(!users.anonymous().may(Action::CreateBucket, Resource::Bucket("b")));
+        assert!(users.anonymous().may(Action::DeleteBucket, Resource::Bucket("b")));
+        assert_eq!(
+            refusal(&granted("CreateBucket")),
+            (4, "buckets are never created without a signature".to_owned())
+        );
     }
 
     #[test]
@@ -393,8 +426,26 @@ mod tests {
     fn unknown_actions_and_resources_are_refused_by_line() {
         let allow = "[[user.allow]]\nactions = [\n\"GetObject\",\n\"Get\"]\nresources = []\n";
         assert_eq!(refusal(&file(&[("a", "AK1")], allow)), (8, "there is no action `Get`".to_owned()));
-        let allow = "[[user.allow]]\nactions = []\nresources = [\"b*\"]\n";
+        let allow = "[[user.allow]]\nactions = []\nresources = [\"*b\"]\n";
         assert_eq!(refusal(&file(&[("a", "AK1")], allow)).0, 7);
+    }
+
+    #[test]
+    fn grants_without_effect_are_refused_by_line() {
+        let refusal = |actions: &str, resources: &str| {
+            let allow = format!("[[user.allow]]\nactions = [{actions}]\nresources = [{resources}]\n");
+            refusal(&file(&[("a", "AK1")], &allow))
+        };
+        let (line, problem) = refusal("\"ListBucket\",\n\"GetObject\"", "\"b\"");
+        assert!(line == 7 && problem.contains("`GetObject` does nothing here"), "{line} {problem}");
+        let (line, problem) = refusal("\"GetObject\"", "\"b/*\",\n\"c\"");
+        assert!(line == 8 && problem.contains("`c/*`"), "{line} {problem}");
+        let (line, problem) = refusal("\"ListBucket\"", "\"b/key\"");
+        assert!(line == 6 && problem.contains("`bucket/prefix*`"), "{line} {problem}");
+        for (actions, resources) in [("", "'b'"), ("'GetObject'", ""), ("'*'", "'b/k', 'b', 'c*'")] {
+            let allow = format!("[[user.allow]]\nactions = [{actions}]\nresources = [{resources}]\n");
+            assert!(Users::parse(&file(&[("a", "AK1")], &allow)).is_ok(), "{actions} on {resources}");
+        }
     }
 
     #[test]

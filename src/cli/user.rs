@@ -13,6 +13,10 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
   siltstone user add backup --actions ListBucket,GetObject --resources 'pictures,pictures/*'
+  siltstone user add h --actions '*' --resources 'home/h/*'
+      All that can be done to the objects below h/ in the bucket home, listing them included.
+  siltstone user add tests --actions '*' --resources 'alt-*,alt-*/*'
+      All buckets whose names begin with alt-, and all that is in them.
   siltstone user add deputy --admin
   siltstone user add anonymous --actions GetObject --resources 'pictures/public/*'
       What needs no signature.
@@ -56,7 +60,7 @@ pub(crate) struct Add {
     /// What it may do, by names as in the file; `*` for everything
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', required_unless_present = "admin")]
     actions: Vec<String>,
-    /// On what: buckets (`b`), keys (`b/k`, `b/k*`) or `*`
+    /// On what: buckets (`b`, `b*`), keys (`b/k`, `b/k*`, `b*/k*`) or `*`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', required_unless_present = "admin")]
     resources: Vec<String>,
     /// It may do everything

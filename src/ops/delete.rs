@@ -91,9 +91,11 @@ fn delete(
     let checked: Vec<_> = wanted.iter().map(|wanted| check(wanted, proof, call.bucket())).collect();
     let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
-    let mut result_of = |_| {
+    let mut result_of = |deletion: Deletion| {
         let result = results.next().expect("one result for each deletion");
-        result.map_err(|error| find::conceal(failure::told(&error, &call.id), proof, call.bucket()))
+        result.map_err(|error| {
+            find::conceal(failure::told(&error, &call.id), proof, (call.bucket(), &deletion.key))
+        })
     };
     Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
 }

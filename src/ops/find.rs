@@ -40,20 +40,20 @@ impl Deref for Read {
 pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Read, S3Error> {
     let which = version_id::selector(&call.query)?;
     let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
-    let found = found.map_err(|error| conceal(error, proof, call.bucket()))?;
+    let found = found.map_err(|error| conceal(error, proof, (call.bucket(), call.key())))?;
     if !found.version.delete_marker {
         let held = memory::for_version(context, &found.version)?;
         return Ok(Read { found, held });
     }
     Err(match which {
-        Selector::Current => conceal(deleted(&found, call), proof, call.bucket()),
+        Selector::Current => conceal(deleted(&found, call), proof, (call.bucket(), call.key())),
         Selector::Null | Selector::Id(_) => marker(&found, call),
     })
 }
 
-/// Whether a key exists is told to those alone who may list the bucket (S3 API reference, GetObject, "Permissions").
-pub(super) fn conceal(error: S3Error, proof: &Authorized, bucket: &str) -> S3Error {
-    let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, bucket, None);
+/// Whether a key exists is told to those alone who could list it (S3 API reference, GetObject, "Permissions").
+pub(super) fn conceal(error: S3Error, proof: &Authorized, (bucket, key): (&str, &str)) -> S3Error {
+    let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, bucket, Some(key));
     if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
 }
 
@@ -105,9 +105,10 @@ pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
     }
     owner::check_source(context, call, &named.bucket)?;
     let found = context.store.find(&named.bucket, named.key.as_str(), which);
-    let found = found.map_err(|error| conceal(told(&error, &named, call), proof, &named.bucket))?;
+    let place = (named.bucket.as_str(), named.key.as_str());
+    let found = found.map_err(|error| conceal(told(&error, &named, call), proof, place))?;
     if found.version.delete_marker {
-        return Err(conceal(marked_source(&named, which), proof, &named.bucket));
+        return Err(conceal(marked_source(&named, which), proof, place));
     }
     check_conditions(&found.version, call)?;
     let held = memory::for_version(context, &found.version)?;

@@ -110,5 +110,5 @@ pub(super) fn committed<T>(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<T, S3Error> {
-    outcome.for_client(call).map_err(|error| find::conceal(error, proof, call.bucket()))
+    outcome.for_client(call).map_err(|error| find::conceal(error, proof, (call.bucket(), call.key())))
 }

@@ -8,7 +8,7 @@ pub mod permission;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::auth::{Authenticator, Authorized, Identity, Resource};
+use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy};
 use crate::ops::Context;
 use crate::s3::hoisted;
@@ -139,11 +139,7 @@ impl Service {
         target: &Target,
         query: &Query,
     ) -> Result<Authorized, S3Error> {
-        let resource = match target {
-            Target::Service => Resource::Service,
-            Target::Bucket(bucket) => Resource::Bucket(bucket),
-            Target::Object { bucket, key } => Resource::Object { bucket, key: key.as_str() },
-        };
+        let resource = permission::resource(operation, target, query);
         let mut outcome = Err(S3Error::new(ErrorCode::AccessDenied));
         for action in permission::actions(operation, query.has("versionId")) {
             outcome = outcome.or_else(|_| self.authenticator.authorize(identity, *action, resource));

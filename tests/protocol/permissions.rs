@@ -72,6 +72,15 @@ fn status(server: &Server, method: &str, target: &str, user: &str) -> u16 {
     asked.by(user).send().status
 }
 
+/// Resources of the kind that the action takes, none of which is the one that is asked for.
+fn elsewhere(action: &str, resource: &str) -> &'static [&'static str] {
+    match (action.starts_with("ListBucket"), resource.contains('/')) {
+        (true, _) => &["other-bucket", "other*", "other-bucket/*", "b/other*"],
+        (false, true) => &["other-bucket/*", "other*/*", "b/other", "b/other*"],
+        (false, false) => &["other-bucket", "other*"],
+    }
+}
+
 #[test]
 fn one_action_on_one_resource_suffices_and_all_others_together_do_not() {
     for (method, target, action, resource) in REQUESTS {
@@ -81,7 +90,7 @@ fn one_action_on_one_resource_suffices_and_all_others_together_do_not() {
         let server = Server::with_grants(&[
             ("holder", &[action], &[resource]),
             ("lacking", &others, &["*"]),
-            ("elsewhere", &[action], &["other-bucket", "other-bucket/*", "b/other", "b/other*"]),
+            ("elsewhere", &[action], elsewhere(action, resource)),
         ]);
         server.put("/empty", b"");
         server.put("/b/k", b"x");
@@ -196,4 +205,146 @@ fn a_source_of_another_owner_than_expected_is_refused() {
         copy("other").is_error(403, "AccessDenied");
         assert_eq!(copy("owner").status, 200);
     }
+}
+
+/// A server with objects and uploads inside and outside of `home/h/`, and users `h`, who holds everything there and nothing
+/// else, and `lister`, who may list them.
+fn server_with_homes() -> Server {
+    let listings = ["ListBucket", "ListBucketVersions", "ListBucketMultipartUploads"];
+    let server =
+        Server::with_grants(&[("h", &["*"], &["b/home/h/*"]), ("lister", &listings, &["b/home/h/*"])]);
+    for key in
+        ["a", "home/g/x", "home/h", "home/h/1", "home/h/in/2", "home/h/in/3", "home/h2", "home/i/x", "z"]
+    {
+        server.put(&format!("/b/{key}"), b"x");
+        server.request("POST", &format!("/b/{key}?uploads")).send().one("UploadId").unwrap();
+    }
+    server
+}
+
+/// The four listings, each with a parameter to come.
+const LISTINGS: [&str; 4] = ["/b?x-id=ListObjects", "/b?list-type=2", "/b?versions", "/b?uploads"];
+
+#[test]
+fn whoever_holds_a_prefix_lists_what_begins_so_and_nothing_else() {
+    let server = server_with_homes();
+    for (user, listing) in ["h", "lister"].iter().flat_map(|user| LISTINGS.map(|listing| (user, listing))) {
+        let list = |rest: &str| server.request("GET", &format!("{listing}&{rest}")).by(user).send();
+        let inside = list("prefix=home%2Fh%2F");
+        assert_eq!(inside.all("Key"), ["home/h/1", "home/h/in/2", "home/h/in/3"], "{listing}");
+        assert_eq!(inside.one("IsTruncated").as_deref(), Some("false"), "{listing}");
+        assert_eq!(list("prefix=home/h/in/").all("Key"), ["home/h/in/2", "home/h/in/3"], "{listing}");
+        assert_eq!(list("prefix=home%2Fh%2Fin").all("Key").len(), 2, "{listing}");
+        for rest in ["x=y", "prefix=", "prefix=h", "prefix=home%2Fh", "prefix=home%2F", "prefix=home%2Fg%2F"]
+        {
+            list(rest).is_error(403, "AccessDenied");
+            list(&format!("{rest}&delimiter=%2F&max-keys=1")).is_error(403, "AccessDenied");
+        }
+        // Of two, the first counts, for the permission and for the listing.
+        list("prefix=home%2F&prefix=home%2Fh%2F").is_error(403, "AccessDenied");
+        assert_eq!(list("prefix=home%2Fh%2F&prefix=home%2F").all("Key").len(), 3, "{listing}");
+    }
+}
+
+#[test]
+fn neither_delimiters_nor_markers_lead_out_of_a_prefix_that_is_held() {
+    let server = server_with_homes();
+    for listing in LISTINGS {
+        let list = |rest: &str| {
+            let asked = server.request("GET", &format!("{listing}&prefix=home%2Fh%2F&{rest}"));
+            let answer = asked.by("lister").send();
+            assert_eq!(answer.status, 200, "{listing} {rest}");
+            (answer.all("Key"), answer.all("CommonPrefixes"), answer.one("IsTruncated"))
+        };
+        let (keys, prefixes, _) = list("delimiter=%2F");
+        assert_eq!((keys, prefixes.len()), (vec!["home/h/1".to_owned()], 1), "{listing}");
+        for delimiter in ["h", "home%2F", "home%2Fh%2F", "e", "x", "%2F2"] {
+            let (keys, _, truncated) = list(&format!("delimiter={delimiter}"));
+            assert!(keys.iter().all(|key| key.starts_with("home/h/")), "{listing} {delimiter}: {keys:?}");
+            assert_eq!(truncated.as_deref(), Some("false"));
+        }
+        for marker in ["marker", "start-after", "key-marker"] {
+            for (at, count) in [("a", 3), ("home/g/x", 3), ("home/h/in/2", 1), ("home/h2", 0), ("zz", 0)] {
+                let (keys, _, truncated) = list(&format!("{marker}={}", encoded(at)));
+                let applies = match marker {
+                    "marker" => listing == "/b?x-id=ListObjects",
+                    "start-after" => listing == "/b?list-type=2",
+                    _ => listing == "/b?versions" || listing == "/b?uploads",
+                };
+                assert_eq!(keys.len(), if applies { count } else { 3 }, "{listing} {marker}={at}: {keys:?}");
+                assert!(keys.iter().all(|key| key.starts_with("home/h/")), "{listing} {marker}={at}");
+                assert_eq!(truncated.as_deref(), Some("false"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_prefix_that_is_held_says_nothing_of_the_bucket_and_of_other_keys() {
+    let server = server_with_homes();
+    server.request("HEAD", "/b").by("h").send().is_bare(403);
+    server.request("HEAD", "/absent").by("h").send().is_bare(403);
+    server.request("GET", "/b?location").by("h").send().is_error(403, "AccessDenied");
+    let get = |key: &str, user: &str| server.request("GET", &format!("/b/{key}")).by(user).send();
+    assert_eq!(get("home/h/1", "h").status, 200);
+    get("home/h/absent", "h").is_error(404, "NoSuchKey");
+    for key in ["home/g/x", "home/g/absent", "home/h", "a", "absent"] {
+        get(key, "h").is_error(403, "AccessDenied");
+    }
+    get("home/h/1", "lister").is_error(403, "AccessDenied");
+    assert_eq!(server.request("GET", "/").by("h").send().all("Name"), Vec::<String>::new());
+}
+
+#[test]
+fn that_a_key_is_missing_follows_the_listing_of_its_prefix() {
+    let server = Server::with_grants(&[
+        ("reader", &["GetObject", "PutObject"], &["b/*"]),
+        ("both", &["GetObject", "PutObject", "ListBucket"], &["b/in/*", "b/out", "b/copy"]),
+    ]);
+    let ask = |key: &str, user: &str| server.request("GET", &format!("/b/{key}")).by(user).send();
+    ask("in/absent", "both").is_error(404, "NoSuchKey");
+    ask("out", "both").is_error(403, "AccessDenied");
+    ask("in/absent", "reader").is_error(403, "AccessDenied");
+    let copy = |source: &str| {
+        let asked = server.request("PUT", "/b/copy").header("p-copy-source", format!("/b/{source}"));
+        asked.by("both").send()
+    };
+    copy("in/absent").is_error(404, "NoSuchKey");
+    copy("out").is_error(403, "AccessDenied");
+    let replace = |key: &str| {
+        let asked = server.request("PUT", &format!("/b/{key}")).header("If-Match", "*").body(b"x");
+        asked.by("both").send()
+    };
+    replace("in/absent").is_error(404, "NoSuchKey");
+    replace("out").is_error(403, "AccessDenied");
+}
+
+#[test]
+fn a_pattern_of_buckets_holds_for_those_that_begin_so() {
+    let server = Server::with_grants(&[
+        ("alt", &["*"], &["alt-*", "alt-*/*"]),
+        ("buckets", &["CreateBucket", "ListBucket", "ListAllMyBuckets"], &["alt-*"]),
+        ("public", &["GetObject"], &["alt-*/pub/*"]),
+    ]);
+    let ask = |method: &str, target: &str, user: &str| server.request(method, target).by(user).send();
+    for (bucket, user) in [("alt-1", "alt"), ("alt-2", "buckets")] {
+        assert_eq!(ask("PUT", &format!("/{bucket}"), user).status, 200);
+    }
+    for bucket in ["alt", "alte", "other", "x-alt-1"] {
+        ask("PUT", &format!("/{bucket}"), "alt").is_error(403, "AccessDenied");
+    }
+    for key in ["pub/k", "k"] {
+        assert_eq!(ask("PUT", &format!("/alt-1/{key}"), "alt").status, 200);
+        ask("PUT", &format!("/alt-1/{key}"), "buckets").is_error(403, "AccessDenied");
+        ask("PUT", &format!("/b/{key}"), "alt").is_error(403, "AccessDenied");
+    }
+    assert_eq!(ask("GET", "/alt-1", "buckets").all("Key"), ["k", "pub/k"]);
+    ask("GET", "/b", "buckets").is_error(403, "AccessDenied");
+    for user in ["alt", "buckets"] {
+        assert_eq!(ask("GET", "/", user).all("Name"), ["alt-1", "alt-2"], "{user}");
+    }
+    assert_eq!(ask("GET", "/alt-1/pub/k", "public").status, 200);
+    ask("GET", "/alt-1/k", "public").is_error(403, "AccessDenied");
+    ask("GET", "/alt-1", "public").is_error(403, "AccessDenied");
+    ask("GET", "/alt-9/k", "alt").is_error(404, "NoSuchBucket");
 }

@@ -172,8 +172,9 @@ impl Committing {
         let kept = completion.commit.checksums.clone();
         let written = self.store.complete_upload(&self.bucket, &self.key, completion);
         let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
-        let written = written
-            .map_err(|error| find::conceal(failure::told(&error, &self.id), &self.proof, &self.bucket))?;
+        let concealed =
+            |error| find::conceal(failure::told(&error, &self.id), &self.proof, (&self.bucket, &self.key));
+        let written = written.map_err(concealed)?;
         Ok(version_id::announce(finished(self.document, etag, &kept), &written))
     }
 
