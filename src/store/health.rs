@@ -19,6 +19,8 @@ pub enum Trouble {
     SegmentLost,
     /// What was committed does not fit what is in memory.
     Contradiction,
+    /// A commit ended by a panic.
+    Panicked,
 }
 
 impl Trouble {
@@ -48,6 +50,9 @@ impl fmt::Display for Trouble {
             }
             Self::Contradiction => {
                 "the log contradicts what is in memory. Stop the server and check the store with siltstone-tools verify."
+            }
+            Self::Panicked => {
+                "the server met an error of its own in a commit. Restart it, and report what its log says of the panic."
             }
         })
     }

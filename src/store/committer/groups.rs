@@ -131,6 +131,7 @@ impl Groups {
 
     /// Makes the changes of a batch durable and visible, and answers those who wait for it.
     pub(super) fn commit(&mut self, batch: Batch) {
+        let _latch = LatchOnPanic(self.shared.clone());
         if let Err(error) = self.shared.check_writable() {
             batch.mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
             return;
@@ -195,7 +196,9 @@ impl Groups {
         let written = self.write_group(&plan, pack);
         let log_synced = written.as_ref().map_or(Ok(()), |_| self.journal.file().sync_data());
         let segment_synced = place.map_or(Ok(()), |_| self.syncer.wait());
-        segment_synced.and(log_synced).map_err(|error| self.sync_failed(&error))?;
+        let segment_path = || place.map(|place| place.segment.path()).unwrap_or_default();
+        segment_synced.map_err(|error| self.sync_failed(&segment_path(), &error))?;
+        log_synced.map_err(|error| self.sync_failed(&self.journal.path(), &error))?;
         // Nothing of a group that failed counts: the next one is written over it.
         let written = written.map_err(|error| self.shared.write_failed(error))?;
         // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
@@ -245,13 +248,14 @@ impl Groups {
 
     /// Writes a group that says that the last one is durable.
     pub(super) fn mark(&mut self) -> Result<(), StoreError> {
+        let _latch = LatchOnPanic(self.shared.clone());
         self.marked = true;
         self.shared.check_writable()?;
         self.write(Plan::default(), None)
     }
 
-    fn sync_failed(&self, error: &io::Error) -> StoreError {
-        let why = format!("syncing {} failed: {error}", self.journal.path());
+    fn sync_failed(&self, path: &str, error: &io::Error) -> StoreError {
+        let why = format!("syncing {path} failed: {error}");
         self.shared.latch(Trouble::SyncFailed, why.clone());
         StoreError::ReadOnly(why)
     }
@@ -282,6 +286,17 @@ impl Groups {
         }
         if let Err(error) = checkpointer::write(&self.shared) {
             log::warn!("no checkpoint was written, so that the next start reads more of the log: {error}");
+        }
+    }
+}
+
+/// Ends all writing where a group ends by a panic: what had been done of it by then nobody knows.
+struct LatchOnPanic(Arc<Shared>);
+
+impl Drop for LatchOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.latch(Trouble::Panicked, "a commit ended by a panic".into());
         }
     }
 }

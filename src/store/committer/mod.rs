@@ -5,7 +5,7 @@ mod groups;
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -152,8 +152,9 @@ impl Desk {
         (groups.is_some() && self.waiting.load(Ordering::Acquire) == 0).then_some(groups)
     }
 
+    /// After a panic in a commit nothing is committed any more, but everybody is told so.
     fn groups(&self) -> MutexGuard<'_, Option<Groups>> {
-        self.groups.lock().expect(NO_PANIC)
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_up(&self, commands: usize) {

@@ -3,6 +3,8 @@
 use super::model::Model;
 use super::script::{CHURN, Halt, InDoubt, MORE_WORK, WORK, work};
 use super::steps::Step;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::fs::sim::{CrashPolicy, Op, OpKind};
 
@@ -45,6 +47,10 @@ fn sweep_of_failed_syncs(options: Options) {
             }
             Err(halt) => {
                 check_latched(&halt);
+                let told = halt.store.as_ref().and_then(|store| store.health().read_only);
+                let named = told.as_deref().and_then(|why| why.strip_prefix("syncing "));
+                let path = failed.path.trim_end_matches(".new");
+                assert!(named.is_none_or(|named| named.starts_with(path)), "{told:?}");
                 halt.doubt
             }
         };
@@ -131,4 +137,70 @@ fn where_no_file_can_be_opened_a_request_fails_and_the_store_takes_writes_again(
         println!("{swept} openings");
         assert!(swept > 30);
     }
+}
+
+/// A clock that panics when it is asked by somebody who commits.
+#[derive(Default)]
+struct Trap(AtomicBool);
+
+impl Clock for Trap {
+    fn now(&self) -> Timestamp {
+        assert!(!self.0.load(Ordering::Relaxed), "the trap has closed");
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+}
+
+fn open_with_trap(fs: &SimFs) -> (Store, Arc<Trap>) {
+    let trap = Arc::new(Trap::default());
+    let store = Store::open(Arc::new(fs.clone()), trap.clone(), &SeededEntropy::new(1), options()).unwrap();
+    store.create_bucket("a", "admin").unwrap();
+    put(&store, "a", "before", b"before").unwrap();
+    (store, trap)
+}
+
+/// After a panic in a commit the store says so and takes no writes, though the trap is open again.
+fn check_refusing(store: &Store, trap: &Trap) {
+    trap.0.store(false, Ordering::Relaxed);
+    assert_eq!(store.health().trouble, Some(Trouble::Panicked));
+    assert!(matches!(put(store, "a", "more", b"more"), Err(StoreError::ReadOnly(_))));
+    let refused = store.create_bucket("more", "admin");
+    assert!(matches!(refused, Err(StoreError::ReadOnly(_) | StoreError::Closed)), "{refused:?}");
+    assert!(matches!(store.checkpoint(), Err(StoreError::ReadOnly(_))));
+    assert_eq!(get(store, "a", "before").unwrap(), b"before");
+}
+
+#[test]
+fn a_panic_in_a_commit_ends_all_writing_and_is_told() {
+    let fs = SimFs::new();
+    let (store, trap) = open_with_trap(&fs);
+    while store.committer.waiting() > 0 {
+        std::thread::yield_now();
+    }
+    trap.0.store(true, Ordering::Relaxed);
+    let delete = || delete(&store, "a", "before", Selector::Current);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(delete)).is_err());
+    check_refusing(&store, &trap);
+    store.close();
+    drop(store);
+    assert_eq!(get(&open(&fs.crash(CrashPolicy::DropAll)), "a", "before").unwrap(), b"before");
+}
+
+#[test]
+fn so_does_one_in_the_thread_that_commits_for_others() {
+    let fs = SimFs::new();
+    let (store, trap) = open_with_trap(&fs);
+    let gate = fs.hold_syncs("meta/");
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| put(&store, "a", "first", b"first"));
+        assert!(gate.wait_until_held(1));
+        let second = scope.spawn(|| delete(&store, "a", "before", Selector::Current));
+        while store.committer.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        trap.0.store(true, Ordering::Relaxed);
+        drop(gate);
+        first.join().unwrap().unwrap();
+        assert_eq!(second.join().unwrap(), Err(StoreError::Closed));
+    });
+    check_refusing(&store, &trap);
 }
