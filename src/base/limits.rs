@@ -190,6 +190,18 @@ pub const MOVED_AT_ONCE_MAX_SEGMENTS: usize = 256;
 pub const MOVE_BATCH_BYTES: u64 = 4 * MIB;
 /// Dead bytes side by side in a sealed segment are given back to the file system as a hole when they are so many.
 pub const HOLE_MIN_BYTES: u64 = MIB;
+/// The index is walked to find where when so many bytes have died for each key in it, unless room is short: the walk
+/// costs less than the deletes did.
+pub const HOLES_DEAD_BYTES_PER_KEY: u64 = 256;
+/// What is gathered in a walk over the index, to find holes or what the scrub reads next, takes up no more than such a share of
+/// what the index itself does,
+pub const WALK_MEMORY_SHARE: u64 = 32;
+/// or than so many bytes, where that is more.
+pub const WALK_MEMORY_MIN_BYTES: u64 = 4 * MIB;
+/// What was found out is kept in a file after each walk, and so often where something else has changed.
+pub const RECLAIM_SAVE_EVERY_SECS: u64 = 10 * 60;
+/// That file: there is room for some three hundred thousand segments.
+pub const RECLAIM_FILE_MAX_BYTES: u64 = 4 * MIB;
 /// What is moved in a second so that room is won back, in bytes, where none is short.
 pub const RECLAIM_RATE_BYTES_PER_SEC: u64 = 32 * MIB;
 /// Payload of one extent.

@@ -9,8 +9,10 @@ mod extent;
 mod file_header;
 mod footer;
 mod group;
+mod kept;
 mod layout;
 mod names;
+mod reclaim;
 mod scrub;
 mod upload;
 mod version;
@@ -23,9 +25,11 @@ pub use extent::{EXTENT_LAYOUT, ExtentHeader};
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
+pub use kept::KEPT_LAYOUT;
 pub use layout::Field;
-pub use names::{LOCK, SCRUB, checkpoint_path, log_path, number_of, segment_path, unfinished};
-pub use scrub::{BadExtent, ExtentOwner, OwnerKind, SCRUB_LAYOUT, ScrubPosition, ScrubState};
+pub use names::{LOCK, RECLAIM, SCRUB, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
+pub use scrub::{BadExtent, ExtentOwner, OwnerKind, ScrubPosition, ScrubState};
 pub use upload::{PartRecord, UploadRecord};
 pub use version::{
     AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, EncodedPairs,

@@ -8,6 +8,9 @@ pub const LOCK: &str = "LOCK";
 /// The file that tells how far the scrub has got.
 pub const SCRUB: &str = "meta/scrub";
 
+/// The file that tells what was found out about segments when room was to be given back.
+pub const RECLAIM: &str = "meta/reclaim";
+
 const UNFINISHED: &str = ".new";
 
 impl FileKind {

@@ -1,18 +1,10 @@
 //! How far the scrub has got, and what it found (data-format.md, section 12).
 
 use crate::base::Timestamp;
-use crate::format::{DecodeError, Decoded, Decoder, Encode, Field, StoreId, UploadId, VersionId};
+use crate::format::kept::{self, Magic};
+use crate::format::{DecodeError, Decoded, Decoder, Encode, StoreId, UploadId, VersionId};
 
-const MAGIC_BYTES: &[u8; 8] = b"SiltScrb";
-
-const MAGIC: Field = Field::new(0, 8, "magic");
-const BODY_LEN: Field = Field::new(8, 4, "body length");
-const CRC: Field = Field::new(12, 4, "CRC");
-
-/// The fields before the body.
-pub const SCRUB_LAYOUT: &[Field] = &[MAGIC, BODY_LEN, CRC];
-
-const HEADER_BYTES: usize = 16;
+const MAGIC_BYTES: &Magic = b"SiltScrb";
 
 /// The smallest encoding of a bad extent.
 const BAD_EXTENT_BYTES_MIN: usize = 18;
@@ -100,12 +92,7 @@ impl ScrubState {
             body.put_varint(number);
         }
         self.bad.iter().for_each(|bad| bad.encode(&mut body));
-        let mut file = vec![0; HEADER_BYTES];
-        MAGIC.put(&mut file, MAGIC_BYTES);
-        BODY_LEN.put_u32(&mut file, body.len() as u32);
-        CRC.put_u32(&mut file, store.seal(&body));
-        file.extend(body);
-        file
+        kept::encode(MAGIC_BYTES, store, &body)
     }
 
     /// Reads the file.
@@ -113,16 +100,7 @@ impl ScrubState {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(store: &StoreId, file: &[u8]) -> Decoded<Self> {
-        let (header, body) = file.split_at_checked(HEADER_BYTES).ok_or(DecodeError::Short)?;
-        if MAGIC.of(header) != MAGIC_BYTES {
-            return Err(DecodeError::Magic);
-        }
-        if BODY_LEN.u32(header) as usize != body.len() {
-            return Err(DecodeError::Value("the body length"));
-        }
-        if CRC.u32(header) != store.seal(body) {
-            return Err(DecodeError::Crc("body"));
-        }
+        let (_, body) = kept::decode([MAGIC_BYTES], store, file)?;
         let mut decoder = Decoder::new(body);
         let state = Self {
             started: timestamp(&mut decoder)?,

@@ -11,6 +11,7 @@ pub mod compact;
 mod error;
 mod extents;
 mod health;
+mod kept;
 mod mutation;
 mod options;
 mod plan;
@@ -247,7 +248,8 @@ impl Store {
         let shared = recovered.shared;
         let committer = Committer::start(shared.clone(), recovered.journal)?;
         let scrubber = Scrubber::open(&shared);
-        Ok(Self { shared, committer, reclaimer: Mutex::default(), scrubber, _lock: lock })
+        let reclaimer = Mutex::new(Reclaimer::open(&shared));
+        Ok(Self { shared, committer, reclaimer, scrubber, _lock: lock })
     }
 
     /// Finishes what was submitted, writes a checkpoint and stops. What is called afterwards fails with
@@ -255,6 +257,7 @@ impl Store {
     pub fn close(&self) {
         self.scrubber.close(&self.shared);
         self.committer.close();
+        self.close_reclaimer();
     }
 
     /// Makes a bucket. Durable on return.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::base::Clock;
+use crate::base::limits::{WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
 use crate::format::StoreId;
 use crate::fs::Fs;
 use crate::index::Index;
@@ -28,6 +29,12 @@ pub(super) struct Published {
     /// The segment of the last group's pack; 0 for none. Until another group follows, recovery asks for the bytes of that pack
     /// to tell whether the group counts, dead or not.
     pub(super) doubtful_segment: u64,
+}
+
+/// How much memory a walk over `index` may use for what it gathers, in bytes. The more keys there are to be passed, the more
+/// is gathered on the way.
+pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
+    (index.memory_bytes() / WALK_MEMORY_SHARE).max(WALK_MEMORY_MIN_BYTES)
 }
 
 pub(super) struct Shared {

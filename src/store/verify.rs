@@ -18,7 +18,7 @@ use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
 use crate::store::checkpointer::GENERATIONS;
 use crate::store::reading::{Reading, store_id};
-use crate::store::{OpenError, recovery, scrub};
+use crate::store::{OpenError, reclaim, recovery, scrub};
 use objects::Objects;
 
 /// Keys that are taken out of the index at once.
@@ -110,6 +110,7 @@ impl<'a> Verifier<'a> {
         reading.missing_segments().map_err(could_not_look)?.into_iter().for_each(|d| self.report.find(d));
         self.check_objects(&reading.index);
         self.check_scrub(&reading.index)?;
+        self.check_reclaim()?;
         self.account(&reading.index, whole);
         let expected = whole.then(|| fingerprint(&reading.index));
         drop(reading);
@@ -220,6 +221,16 @@ impl<'a> Verifier<'a> {
             }
         }
         Ok(())
+    }
+
+    fn check_reclaim(&mut self) -> Result<(), VerifyError> {
+        match reclaim::load(self.fs, &self.store) {
+            Err(LogError::Damaged(damage)) => {
+                self.report.find(damage);
+                Ok(())
+            }
+            loaded => loaded.map(|_| ()).map_err(could_not_look),
+        }
     }
 
     /// How much of each segment is wanted. Where part of the index is lost, nobody can say which segments are not.

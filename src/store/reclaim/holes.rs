@@ -1,74 +1,55 @@
 //! Punching holes into segments in which too much lives to be moved: steps 8 to 11.
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use super::{KEYS_AT_ONCE, Phase, Run, WALKS_AT_ONCE, extents_of};
-use crate::base::limits::{HOLE_MIN_BYTES, PAGE_BYTES};
-use crate::format::{ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, page_ceil, unit_ceil};
-use crate::index::Cursor;
+use super::gaps::{Gap, Gaps};
+use super::{KEYS_AT_ONCE, Phase, Reclaimer, Run, WALKS_AT_ONCE, extents_of};
+use crate::base::limits::{HOLE_MIN_BYTES, HOLES_DEAD_BYTES_PER_KEY, PAGE_BYTES, SEGMENT_MAX_BYTES};
+use crate::format::{StoreId, page_ceil, unit_ceil};
+use crate::index::{Cursor, Index};
 use crate::log::{LogError, Segment};
 use crate::store::StoreError;
-use crate::store::shared::Published;
+use crate::store::shared::{Published, walk_memory_bytes};
 
-/// Segments that are looked at together: the map of one takes up to half a megabyte.
-const SEGMENTS_AT_ONCE: usize = 16;
-/// A segment is looked at again when another such share of it has died.
-const SHARE_AGAIN: u64 = 16;
+/// Segments that are opened in one call to see how long they are.
+const MEASURED_AT_ONCE: usize = 64;
+/// Segments that are punched in one call, each with a sync.
+const PUNCHED_AT_ONCE: usize = 16;
+/// Segments of which it is known where holes could be, and which somebody reads from or has given another name.
+const PUT_OFF_MAX: usize = 4096;
 
 /// Looks for holes, all in one snapshot: an extent that became another record's meanwhile must not be missed.
 pub(super) struct Holes {
     published: Published,
     cursor: Cursor,
-    maps: BTreeMap<u64, Map>,
+    gaps: HashMap<u64, Gaps>,
 }
 
-/// Which pages of a segment hold something that lives.
-struct Map {
-    live: Vec<bool>,
-    /// Of the live extents of which the block table ends in this page, the last one starts at this unit; 0 for none. How long its
-    /// descriptor is, its header tells.
-    last: Vec<u32>,
+/// A segment that was looked at.
+pub(super) struct Searched {
+    id: u64,
+    /// What lived in it then, in bytes.
+    live: u64,
+    gaps: Gaps,
 }
 
-impl Map {
-    /// Of a segment of so many bytes; the first and the last page are its header and its footer.
-    fn new(len: u64) -> Self {
-        let pages = len.div_ceil(PAGE_BYTES) as usize;
-        let mut live = vec![false; pages];
-        live[0] = true;
-        live[pages - 1] = true;
-        Self { live, last: vec![0; pages] }
-    }
+/// Holes that wait until nobody reads from their segment and it has one name. What was dead when it was looked at stays dead,
+/// and whoever comes later does not read it: so they can wait for as long as it takes.
+pub(super) struct PutOff {
+    /// What lived in the segment when it was looked at, in bytes.
+    live: u64,
+    holes: Vec<Range<u64>>,
+}
 
-    fn add(&mut self, extent: &ExtentRef) {
-        let payload_len = u64::from(extent.payload_len);
-        let len = ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len);
-        let first = (extent.offset / PAGE_BYTES) as usize;
-        let last = ((extent.offset + len - 1) / PAGE_BYTES) as usize;
-        // A reference behind the end is damage, which others find.
-        if last < self.live.len() {
-            self.live[first..=last].fill(true);
-            self.last[last] = self.last[last].max((extent.offset / UNIT_BYTES) as u32);
+impl Reclaimer {
+    /// Where there are too many, one is looked at again when more has died in it.
+    fn put_off(&mut self, id: u64, put_off: PutOff) {
+        if self.put_off.len() < PUT_OFF_MAX {
+            self.put_off.insert(id, put_off);
+        } else {
+            self.marks.searched(id, put_off.live);
         }
-    }
-
-    /// The runs of pages in which nothing that lives is known of, and where the extent in front starts.
-    fn gaps(&self) -> Vec<(Option<u64>, Range<u64>)> {
-        let (mut gaps, mut start) = (Vec::new(), None);
-        for (page, live) in self.live.iter().enumerate() {
-            match (live, start) {
-                (false, None) => start = Some(page),
-                (true, Some(from)) => {
-                    let before = Some(u64::from(self.last[from - 1]) * UNIT_BYTES).filter(|at| *at > 0);
-                    gaps.push((before, from as u64 * PAGE_BYTES..page as u64 * PAGE_BYTES));
-                    start = None;
-                }
-                _ => {}
-            }
-        }
-        gaps.retain(|(_, gap)| gap.end - gap.start >= HOLE_MIN_BYTES);
-        gaps
     }
 }
 
@@ -76,83 +57,149 @@ impl Run<'_> {
     /// Looks which segments may be worth a hole. The order of steps 1 and 2 holds here, too.
     pub(super) fn begin_holes(&mut self) -> Phase {
         let settled = self.shared.segments.settled();
-        let unsealed = self.shared.segments.unsealed();
+        let unsealed: HashSet<u64> = self.shared.segments.unsealed().into_iter().collect();
         let published = self.shared.published();
-        let mut maps = BTreeMap::new();
-        for id in settled.into_iter().filter(|id| !unsealed.contains(id)) {
-            let live = published.index.liveness().of(id);
-            let Some(len) = self.len(id).filter(|_| live > 0 && id != published.doubtful_segment) else {
-                continue;
-            };
-            if maps.len() < SEGMENTS_AT_ONCE && self.may_have_holes(id, live, len) {
-                maps.insert(id, Map::new(len));
-            }
-        }
-        if maps.is_empty() {
+        let liveness = published.index.liveness();
+        let sealed = settled.into_iter().filter(|id| !unsealed.contains(id) && liveness.of(*id) > 0);
+        let sealed: Vec<u64> = sealed.filter(|id| *id != published.doubtful_segment).collect();
+        if self.measure(&sealed) {
+            // It is weighed up when all of them are known.
+            self.done.more = true;
             return Phase::Idle;
         }
-        Phase::Holes(Holes { published, cursor: Cursor::Start, maps })
+        let len_max = self.len_looked_at();
+        let most = walk_memory_bytes(&published.index) / Gaps::memory_max_bytes(len_max);
+        let chosen = self.worth_a_walk(sealed, &published.index, most.max(1) as usize);
+        if chosen.is_empty() {
+            return Phase::Idle;
+        }
+        self.reclaimer.count_walk();
+        let gaps = chosen.into_iter().map(|id| (id, Gaps::new(len_max))).collect();
+        Phase::Holes(Holes { published, cursor: Cursor::Start, gaps })
     }
 
-    fn may_have_holes(&self, id: u64, live: u64, len: u64) -> bool {
-        let then = self.reclaimer.punched.get(&id).copied();
-        let enough = HOLE_MIN_BYTES.max(len / SHARE_AGAIN);
-        if len < live + HOLE_MIN_BYTES || then.is_some_and(|then| then < live + enough) {
-            return false;
+    /// How much of a segment is looked at. What is longer was written with another limit.
+    fn len_looked_at(&self) -> u64 {
+        self.shared.options.segment_max_bytes.max(SEGMENT_MAX_BYTES)
+    }
+
+    /// Gives segments their marks; `true` when there are more than for one call.
+    fn measure(&mut self, sealed: &[u64]) -> bool {
+        let open: Vec<u64> = sealed.iter().copied().filter(|id| self.reclaimer.marks.is_open(*id)).collect();
+        for id in open.iter().copied().take(MEASURED_AT_ONCE) {
+            let used = |segment: &Segment| Ok(segment.file.usage()?.allocated_bytes.min(segment.file.len()?));
+            let used = self.shared.segments.get(id).and_then(|segment| used(&segment));
+            // One that cannot be opened gets no hole.
+            self.reclaimer.marks.close(id, used.unwrap_or(0));
         }
-        let usage = self.shared.segments.get(id).ok().and_then(|segment| segment.file.usage().ok());
-        usage.is_some_and(|usage| usage.links == 1 && usage.allocated_bytes >= live + HOLE_MIN_BYTES)
+        open.len() > MEASURED_AT_ONCE
+    }
+
+    /// The segments to be looked at, at most so many, those with the most dead bytes: none where a walk over the whole index
+    /// would be much for what may come of it.
+    fn worth_a_walk(&mut self, sealed: Vec<u64>, index: &Index, most: usize) -> Vec<u64> {
+        let (marks, size) = (&self.reclaimer.marks, self.shared.options.segment_max_bytes);
+        let dead = |id: u64| (marks.dead(id, index.liveness().of(id), size), id);
+        let candidates = sealed.into_iter().filter(|id| !self.reclaimer.put_off.contains_key(id));
+        let mut dead: Vec<(u64, u64)> = candidates.map(dead).filter(|(dead, _)| *dead > 0).collect();
+        let all: u64 = dead.iter().map(|(dead, _)| dead).sum();
+        let pressed = self.done.urgent || self.policy.thorough;
+        if !pressed && all < index.version_count().saturating_mul(HOLES_DEAD_BYTES_PER_KEY) {
+            return Vec::new();
+        }
+        dead.sort_unstable_by(|one, other| other.cmp(one));
+        dead.into_iter().take(most).map(|(_, id)| id).collect()
     }
 
     pub(super) fn look_for_holes(&mut self, mut holes: Holes) -> Result<Phase, StoreError> {
         for _ in 0..WALKS_AT_ONCE {
             let entries = holes.published.index.walk(&mut holes.cursor, KEYS_AT_ONCE);
             if entries.is_empty() {
-                for (id, map) in &holes.maps {
-                    let live = holes.published.index.liveness().of(*id);
-                    self.punch(*id, live, map)?;
-                }
-                return Ok(Phase::Idle);
+                return Ok(self.found(holes));
             }
             for extent in entries.iter().flat_map(extents_of) {
-                if let Some(map) = holes.maps.get_mut(&extent.segment) {
-                    map.add(extent);
+                if let Some(gaps) = holes.gaps.get_mut(&extent.segment) {
+                    gaps.add(extent);
                 }
             }
         }
         Ok(Phase::Holes(holes))
     }
 
-    /// Steps 9 to 11 for one segment.
-    fn punch(&mut self, id: u64, live: u64, map: &Map) -> Result<(), StoreError> {
-        let Ok(segment) = self.shared.segments.get(id) else {
-            return Ok(());
-        };
-        let store = self.shared.store;
-        let holes: Vec<Range<u64>> =
-            map.gaps().into_iter().filter_map(|(before, gap)| hole(&segment, &store, before, gap)).collect();
-        let usage =
-            |segment: &Segment| segment.file.usage().map_err(|error| self.shared.failed(error.into()));
-        let before = usage(&segment)?;
-        if before.links > 1 || !self.shared.segments.is_unread(id) {
-            return Ok(());
+    fn found(&mut self, holes: Holes) -> Phase {
+        let Holes { published, gaps, .. } = holes;
+        let live = |id: u64| published.index.liveness().of(id);
+        let searched = gaps.into_iter().map(|(id, gaps)| Searched { id, live: live(id), gaps });
+        let mut queue: Vec<Searched> = searched.collect();
+        queue.sort_unstable_by_key(|searched| searched.id);
+        Phase::Punch(queue.into())
+    }
+
+    /// Steps 9 to 11 for some of the segments.
+    pub(super) fn punch_on(&mut self, mut queue: VecDeque<Searched>) -> Result<Phase, StoreError> {
+        for _ in 0..PUNCHED_AT_ONCE {
+            let Some(Searched { id, live, gaps }) = queue.pop_front() else {
+                // There may be others that there was no memory for.
+                self.done.more = true;
+                return self.keep_verdicts().map(|()| Phase::Idle);
+            };
+            let holes = self.holes_of(id, &gaps);
+            if holes.is_empty() {
+                self.reclaimer.marks.searched(id, live);
+            } else {
+                self.punch(id, PutOff { live, holes })?;
+            }
         }
-        let punch = || {
-            holes.iter().try_for_each(|hole| segment.file.punch(hole.start, hole.end - hole.start))?;
-            segment.file.sync_data()
+        Ok(Phase::Punch(queue))
+    }
+
+    /// The length of a sealed segment does not change, so that it may be asked for after the snapshot.
+    fn holes_of(&self, id: u64, gaps: &Gaps) -> Vec<Range<u64>> {
+        let found = || {
+            let segment = self.shared.segments.get(id).ok()?;
+            let gaps = gaps.find(segment.file.len().ok()?);
+            Some(gaps.into_iter().filter_map(|gap| hole(&segment, &self.shared.store, gap)).collect())
         };
-        if !holes.is_empty() {
-            punch().map_err(|error| self.shared.write_failed(LogError::from(error)))?;
+        found().unwrap_or_default()
+    }
+
+    /// Punches some of the segments that were put off, in turn, as far as nobody reads from them any more.
+    pub(super) fn punch_put_off(&mut self) -> Result<(), StoreError> {
+        let (put_off, turn) = (&self.reclaimer.put_off, self.reclaimer.put_off_turn);
+        let ids = put_off.range(turn..).chain(put_off.range(..turn)).map(|(id, _)| *id);
+        let free: Vec<u64> =
+            ids.filter(|id| self.shared.segments.is_unread(*id)).take(PUNCHED_AT_ONCE).collect();
+        for id in free {
+            self.reclaimer.put_off_turn = id + 1;
+            if let Some(put_off) = self.reclaimer.put_off.remove(&id) {
+                self.punch(id, put_off)?;
+            }
         }
-        self.done.bytes += before.allocated_bytes.saturating_sub(usage(&segment)?.allocated_bytes);
-        self.reclaimer.punched.insert(id, live);
+        Ok(())
+    }
+
+    fn punch(&mut self, id: u64, put_off: PutOff) -> Result<(), StoreError> {
+        // One that cannot be opened gets no hole.
+        if let Ok(segment) = self.shared.segments.get(id) {
+            let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));
+            let before = usage()?;
+            if before.links > 1 || !self.shared.segments.is_unread(id) {
+                self.reclaimer.put_off(id, put_off);
+                return Ok(());
+            }
+            let punch = |hole: &Range<u64>| segment.file.punch(hole.start, hole.end - hole.start);
+            let punched = put_off.holes.iter().try_for_each(punch).and_then(|()| segment.file.sync_data());
+            punched.map_err(|error| self.shared.write_failed(LogError::from(error)))?;
+            self.done.bytes += before.allocated_bytes.saturating_sub(usage()?.allocated_bytes);
+        }
+        self.reclaimer.marks.searched(id, put_off.live);
         Ok(())
     }
 }
 
 /// The part of a gap that can be punched. It begins behind the descriptor of the live extent in front, and then where an extent starts
 /// with a page: no header stays behind of which the payload is gone.
-fn hole(segment: &Segment, store: &StoreId, before: Option<u64>, gap: Range<u64>) -> Option<Range<u64>> {
+fn hole(segment: &Segment, store: &StoreId, Gap { before, pages: gap }: Gap) -> Option<Range<u64>> {
     let mut start = match before {
         // A live extent that cannot be read any more has no known end.
         Some(at) => unit_ceil(at + segment.extent(store, at).ok()?.extent_len()),

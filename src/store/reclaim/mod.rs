@@ -32,27 +32,35 @@
 //!
 //! # How holes come into a segment in which much lives
 //!
-//! 8. Of a sealed segment it is worked out, in one snapshot of the index, where a megabyte or more lies in one piece that no
-//!    record refers to. The snapshot is taken when nobody writes to the segment any more, as in steps 1 and 2.
+//! 8. Of all sealed segments in which enough has died it is worked out, in one walk over one snapshot of the index, where a
+//!    megabyte or more lies in one piece that no record refers to. The snapshot is taken when nobody writes to the segments
+//!    any more, as in steps 1 and 2.
 //! 9. Such a segment is left alone when its file has another name. Whoever copies the store beside us, as `backup` does, gives
 //!    each segment a further name and reads the metadata after that: a hole may hold only what was dead in a durable
 //!    group before it was seen that there is one name. Seen earlier than the snapshot, the name would prove nothing.
-//! 10. It is left alone, too, while somebody reads from it. Whoever comes later refers to nothing that was dead in the snapshot.
+//! 10. It is left alone, too, while somebody reads from it. Whoever comes later refers to nothing that was dead in the snapshot,
+//!     so what was worked out stays true, and the segment is punched when it is free, without another walk.
 //! 11. The holes are punched, and the file is synced, which nothing depends on: any part of what is dead may come back.
+//!
+//! Where room is short, what can be moved is moved first: a hole gives back less than a segment that goes.
 //!
 //! A store that takes no writes is left as it is: where the log is damaged, what looks dead may be what the lost groups
 //! refer to.
 
+mod gaps;
 mod holes;
+mod marks;
 mod moves;
 mod survey;
+mod verdicts;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Receiver;
 
+use crate::base::Timestamp;
 use crate::base::limits::{
     COMPACT_BELOW_LIVE_PERCENT, MERGE_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT, SEGMENTS_BESIDE_MAX,
 };
@@ -60,9 +68,11 @@ use crate::format::{Entry, ExtentRef, FileKind};
 use crate::log::{Lane, LogError};
 use crate::store::shared::{Published, Shared};
 use crate::store::{Store, StoreError};
-use holes::Holes;
+use holes::{Holes, PutOff, Searched};
+use marks::Marks;
 use moves::Moves;
-use survey::Survey;
+use survey::{Starved, Survey};
+pub(super) use verdicts::load;
 
 /// Segments that are looked at in one call whether they need a footer.
 const SEALED_AT_ONCE: usize = 64;
@@ -125,10 +135,38 @@ pub(super) struct Reclaimer {
     lens: BTreeMap<u64, u64>,
     /// Segments that are left alone until less is alive in them.
     judged: BTreeMap<u64, Judged>,
-    /// Segments into which holes have been punched, as far as there was a place for one, and how much was alive then, in bytes.
-    punched: BTreeMap<u64, u64>,
+    /// How much has died in each segment since holes were looked for.
+    marks: Marks,
+    /// Segments with holes that are to be punched when nobody reads from them, and whose turn it is to be asked for.
+    put_off: BTreeMap<u64, PutOff>,
+    put_off_turn: u64,
+    /// Why the last survey came to nothing, where room was wanting.
+    starved: Option<Starved>,
+    /// When the verdicts were kept last, and the CRC of what was.
+    saved: Timestamp,
+    kept: u32,
+    /// Walks over the whole index that were begun.
+    #[cfg(test)]
+    pub(super) walks: u64,
     /// Segments that extents were moved to, and which are as dense as can be when the lane has left them.
     filled: BTreeSet<u64>,
+}
+
+impl Reclaimer {
+    /// Forgets the segments in which nothing lives any more; `live` has all others.
+    fn forget_all_but(&mut self, live: &BTreeMap<u64, u64>) {
+        self.judged.retain(|id, _| live.contains_key(id));
+        self.lens.retain(|id, _| live.contains_key(id));
+        self.put_off.retain(|id, _| live.contains_key(id));
+        self.marks.follow(live);
+    }
+
+    fn count_walk(&mut self) {
+        #[cfg(test)]
+        {
+            self.walks += 1;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -140,6 +178,7 @@ enum Phase {
     Move(Moves),
     /// Finding out where holes can be.
     Holes(Holes),
+    Punch(VecDeque<Searched>),
 }
 
 /// What was found out about a segment that was left alone.
@@ -218,15 +257,17 @@ impl Run<'_> {
         }
         self.remove_dead()?;
         self.seal();
-        self.go_on()
+        self.go_on()?;
+        self.keep_verdicts_if_due()
     }
 
     fn go_on(&mut self) -> Result<(), StoreError> {
         let phase = match std::mem::take(&mut self.reclaimer.phase) {
-            Phase::Idle => self.begin(),
+            Phase::Idle => self.begin()?,
             Phase::Survey(survey) => self.look_on(survey),
             Phase::Move(moves) => self.move_on(moves)?,
             Phase::Holes(holes) => self.look_for_holes(holes)?,
+            Phase::Punch(queue) => self.punch_on(queue)?,
         };
         self.done.more |= !matches!(phase, Phase::Idle);
         self.reclaimer.phase = phase;

@@ -13,6 +13,7 @@ use crate::base::limits::MOVED_AT_ONCE_MAX_SEGMENTS;
 use crate::format::{Entry, ExtentHeader, ExtentRef, unit_ceil};
 use crate::index::Cursor;
 use crate::log::{ExtentCopier, Lane, Spot};
+use crate::store::StoreError;
 
 /// What a descriptor has beside key and record: stamps, names, sizes.
 const DESCRIPTOR_BYTES: u64 = 96;
@@ -26,6 +27,15 @@ pub(super) struct Survey {
     /// Shared extents that were counted.
     shared: HashSet<Spot>,
     cursor: Cursor,
+}
+
+/// The segment that would take least to be moved, when there was no room even for that.
+#[derive(Clone, Copy)]
+pub(super) struct Starved {
+    /// Bytes that it would take.
+    bytes: u64,
+    /// How much was alive in it, in bytes.
+    live: u64,
 }
 
 /// What lives in a segment, with all that belongs to it.
@@ -70,15 +80,13 @@ fn extent_bytes(extent: &ExtentRef, described: u64) -> u64 {
 
 impl Run<'_> {
     /// Looks which segments may be worth a survey.
-    pub(super) fn begin(&mut self) -> Phase {
+    pub(super) fn begin(&mut self) -> Result<Phase, StoreError> {
         let settled = self.shared.segments.settled();
-        let live: BTreeMap<u64, u64> = {
-            let index = self.shared.index();
-            settled.iter().map(|id| (*id, index.liveness().of(*id))).filter(|(_, live)| *live > 0).collect()
-        };
-        self.reclaimer.judged.retain(|id, _| live.contains_key(id));
-        self.reclaimer.lens.retain(|id, _| live.contains_key(id));
-        self.reclaimer.punched.retain(|id, _| live.contains_key(id));
+        let all: BTreeMap<u64, u64> = self.shared.index().liveness().iter().collect();
+        self.reclaimer.forget_all_but(&all);
+        self.punch_put_off()?;
+        let live: BTreeMap<u64, u64> =
+            settled.into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
         for (id, live) in &live {
             if self.reclaimer.filled.remove(id) {
                 let dense = self.len(*id).unwrap_or(Judged::STUCK);
@@ -87,13 +95,26 @@ impl Run<'_> {
         }
         let merging = self.files_too_many() > 0;
         let candidates = live.iter().filter(|(id, live)| self.is_candidate(**id, **live, merging));
-        let dense: BTreeMap<u64, Dense> = candidates.map(|(id, _)| (*id, Dense::default())).collect();
-        // Holes take no room for copies.
-        let holes = if self.done.urgent || dense.is_empty() { self.begin_holes() } else { Phase::Idle };
-        if dense.is_empty() || !matches!(holes, Phase::Idle) {
-            return holes;
+        let candidates: BTreeMap<u64, u64> = candidates.map(|(id, live)| (*id, *live)).collect();
+        if candidates.is_empty() || self.is_starved(&candidates) {
+            return Ok(self.begin_holes());
         }
-        Phase::Survey(Survey { dense, shared: HashSet::new(), cursor: Cursor::Start })
+        self.reclaimer.count_walk();
+        let dense = candidates.into_keys().map(|id| (id, Dense::default())).collect();
+        Ok(Phase::Survey(Survey { dense, shared: HashSet::new(), cursor: Cursor::Start }))
+    }
+
+    /// Whether there is as little room for copies as when a survey came to nothing for want of it, and no segment that would
+    /// need less by much.
+    fn is_starved(&mut self, candidates: &BTreeMap<u64, u64>) -> bool {
+        let Some(Starved { bytes, live }) = self.reclaimer.starved else {
+            return false;
+        };
+        let room = self.shared.segments.room(Lane::Move).unwrap_or(0);
+        let least = candidates.values().min().copied().unwrap_or(0);
+        let starved = room < bytes && least * 8 > live * 7;
+        self.reclaimer.starved = starved.then_some(Starved { bytes, live });
+        starved
     }
 
     pub(super) fn look_on(&mut self, mut survey: Survey) -> Phase {
@@ -122,12 +143,19 @@ impl Run<'_> {
             room = room.saturating_sub(dense.bytes);
             fits
         };
-        let chosen = worth.into_iter().take_while(fits).take(MOVED_AT_ONCE_MAX_SEGMENTS);
+        let chosen = worth.iter().copied().take_while(fits).take(MOVED_AT_ONCE_MAX_SEGMENTS);
         let victims: BTreeMap<u64, u64> = {
             let index = self.shared.index();
             chosen.map(|(id, _)| (id, index.liveness().of(id))).collect()
         };
-        if victims.is_empty() { self.begin_holes() } else { Phase::Move(Moves::new(victims)) }
+        if victims.is_empty() {
+            let least = worth.first();
+            let live = |id: u64| self.shared.index().liveness().of(id);
+            self.reclaimer.starved = least.map(|(id, dense)| Starved { bytes: dense.bytes, live: live(*id) });
+            return self.begin_holes();
+        }
+        self.reclaimer.count_walk();
+        Phase::Move(Moves::new(victims))
     }
 
     /// How many of `others`, the emptiest first, are put together with what is moved anyway, so that there are not too many

@@ -5,23 +5,24 @@
 //! What the page cache holds is read from there, so the disk below it goes unread; a later pass finds it there. Nothing
 //! that was not cached before is cached afterwards.
 
-mod file;
-
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(super) use file::load;
-
 use crate::base::Timestamp;
-use crate::base::limits::{SCRUB_BAD_EXTENTS_MAX, SCRUB_EVERY_SECS, SCRUB_SAVE_EVERY_SECS};
-use crate::format::{
-    BadExtent, Entry, ExtentOwner, ExtentRef, OwnerKind, ScrubPosition, ScrubState, page_ceil, segment_path,
+use crate::base::limits::{
+    SCRUB_BAD_EXTENTS_MAX, SCRUB_EVERY_SECS, SCRUB_FILE_MAX_BYTES, SCRUB_SAVE_EVERY_SECS,
 };
+use crate::format::{
+    BadExtent, Entry, ExtentOwner, ExtentRef, OwnerKind, SCRUB, ScrubPosition, ScrubState, StoreId,
+    page_ceil, segment_path,
+};
+use crate::fs::Fs;
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment};
 use crate::store::health::ScrubHealth;
+use crate::store::kept::Kept;
 use crate::store::shared::Shared;
 use crate::store::{Health, Store, StoreError, extents, verify};
 
@@ -29,6 +30,16 @@ use crate::store::{Health, Store, StoreError, extents, verify};
 const KEYS_MAX: usize = 4096;
 /// What is told of a bad extent is cut off behind so many characters.
 const WHAT_LEN_MAX: usize = 1024;
+
+const FILE: Kept = Kept { path: SCRUB, what: "the state of the scrub", max_bytes: SCRUB_FILE_MAX_BYTES };
+
+/// What was kept of the scrub; `None` where nothing was.
+///
+/// # Errors
+/// As of [`Kept::load`].
+pub(super) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<ScrubState>, LogError> {
+    FILE.load(fs, |bytes| ScrubState::decode(store, bytes))
+}
 
 /// What a call has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -155,7 +166,7 @@ impl Scrubber {
             return Ok(());
         }
         let state = self.state().clone();
-        match file::save(shared.fs.as_ref(), &shared.store, &state) {
+        match FILE.save(shared.fs.as_ref(), &state.encode(&shared.store)) {
             Err(LogError::DiskFull(error)) => {
                 log::warn!("what the scrub knows is not kept over a restart: {error}");
                 Ok(())

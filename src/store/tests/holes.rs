@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::limits::MIB;
-use crate::format::segment_path;
+use crate::format::{RECLAIM, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::log::{Found as Scanned, SegmentRecord, SegmentScan};
@@ -140,4 +140,178 @@ fn a_power_cut_while_a_hole_is_punched_harms_nothing_that_lives() {
             assert!(used < 6_000_000, "{used} bytes");
         }
     }
+}
+
+/// Many segments with three large objects in each, all alive.
+fn many(fs: &SimFs) -> Store {
+    let store = open_with(fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..3 * SEGMENTS {
+        put(&store, "b", &format!("k{at}"), &large(at)).unwrap();
+    }
+    store.shared.segments.leave(|_| true);
+    put(&store, "b", "last", b"x").unwrap();
+    reclaim_all(&store).unwrap();
+    store
+}
+
+const SEGMENTS: u64 = 18;
+const SIZE: usize = 1_250_000;
+
+fn large(at: u64) -> Vec<u8> {
+    bytes(at, 1250).repeat(1000)
+}
+
+fn delete_one_in_each(store: &Store) {
+    for at in 0..SEGMENTS {
+        delete(store, "b", &format!("k{}", 3 * at + 1), Selector::Current).unwrap();
+    }
+}
+
+fn walks(store: &Store) -> u64 {
+    store.reclaimer.lock().unwrap().walks
+}
+
+#[test]
+fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_no_death_is_no_walk() {
+    let fs = SimFs::new();
+    let store = many(&fs);
+    assert_eq!(walks(&store), 0, "nothing has died");
+    delete_one_in_each(&store);
+    let free = fs.space().unwrap().free_bytes;
+    reclaim_all(&store).unwrap();
+    assert_eq!((walks(&store), punched(&fs) as u64), (1, SEGMENTS));
+    assert!(fs.space().unwrap().free_bytes - free > SEGMENTS * (SIZE as u64 - 50_000));
+    reclaim_all(&store).unwrap();
+    assert_eq!(walks(&store), 1, "all is known");
+    for at in (0..3 * SEGMENTS).filter(|at| at % 3 != 1).step_by(7) {
+        assert_eq!(get(&store, "b", &format!("k{at}")).unwrap(), large(at));
+    }
+    // It stays known over an orderly restart and a crash.
+    store.close();
+    drop(store);
+    for fs in [fs.crash(CrashPolicy::KeepAll), fs.crash(CrashPolicy::DropAll)] {
+        let store = open_with(&fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+        reclaim_all(&store).unwrap();
+        assert_eq!((walks(&store), punched(&fs)), (0, 0));
+    }
+}
+
+#[test]
+fn what_died_before_a_crash_is_found_after_it() {
+    let fs = SimFs::new();
+    let store = many(&fs);
+    store.close();
+    drop(store);
+    let options = Options { segment_max_bytes: 4 * MIB, ..options() };
+    let store = open_with(&fs, options).unwrap();
+    delete_one_in_each(&store);
+    let fs = fs.kill();
+    let store = open_with(&fs, options).unwrap();
+    reclaim_all(&store).unwrap();
+    assert_eq!((walks(&store), punched(&fs) as u64), (1, SEGMENTS));
+}
+
+#[test]
+fn what_is_known_is_found_out_again_where_it_was_lost_and_told_where_it_is_damaged() {
+    for damaged in [false, true] {
+        let fs = SimFs::new();
+        let store = many(&fs);
+        delete_one_in_each(&store);
+        store.close();
+        drop(store);
+        if damaged {
+            fs.damage(RECLAIM, 20, 1).unwrap();
+            let found = verify(&fs, &mut |_| {}).unwrap().findings;
+            assert_eq!(found.iter().map(|f| f.damage.file.as_str()).collect::<Vec<_>>(), [RECLAIM]);
+        } else {
+            fs.remove(RECLAIM).unwrap();
+        }
+        let store = open_with(&fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+        assert_eq!(store.health().damage.len(), usize::from(damaged));
+        assert!(store.health().read_only.is_none());
+        reclaim_all(&store).unwrap();
+        assert_eq!((walks(&store), punched(&fs) as u64), (1, SEGMENTS));
+        store.close();
+        drop(store);
+        assert_eq!(verify(&fs, &mut |_| {}).unwrap().findings, []);
+    }
+}
+
+#[test]
+fn a_segment_that_is_read_from_is_put_off_without_another_walk() {
+    let fs = SimFs::new();
+    let store = many(&fs);
+    let found = store.find("b", "k1", Selector::Current).unwrap();
+    delete_one_in_each(&store);
+    for _ in 0..12 {
+        reclaim_all(&store).unwrap();
+        assert_eq!((walks(&store), punched(&fs) as u64), (1, SEGMENTS - 1));
+    }
+    assert_eq!(to_end(store.read(&found, 0..SIZE as u64).unwrap()).unwrap(), large(1));
+    drop(found);
+    reclaim_all(&store).unwrap();
+    assert_eq!((walks(&store), punched(&fs) as u64), (1, SEGMENTS));
+}
+
+/// A hole that was put off is not forgotten by a crash.
+#[test]
+fn a_segment_that_was_put_off_before_a_crash_gets_its_hole_after_it() {
+    let fs = SimFs::new();
+    let store = many(&fs);
+    let found = store.find("b", "k1", Selector::Current).unwrap();
+    delete_one_in_each(&store);
+    reclaim_all(&store).unwrap();
+    let fs = fs.crash(CrashPolicy::DropAll);
+    drop(found);
+    let store = open_with(&fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+    reclaim_all(&store).unwrap();
+    assert_eq!((walks(&store), punched(&fs)), (1, 1));
+}
+
+/// Few bytes for each key are not worth passing all keys, until room is short.
+#[test]
+fn the_index_is_not_walked_for_what_is_little_beside_it_unless_room_is_short() {
+    let fs = SimFs::new();
+    let store = many(&fs);
+    // Delete markers are keys that take up no room.
+    store.create_bucket("c", "admin").unwrap();
+    store.set_versioning("c", Versioning::Enabled).unwrap();
+    let marker = |at| Deletion { key: format!("{at}"), which: Selector::Current, if_match: None };
+    store.delete("c", (0..LITTLE_KEYS).map(marker).collect()).unwrap();
+    delete(&store, "b", "k1", Selector::Current).unwrap();
+    reclaim_all(&store).unwrap();
+    assert_eq!((walks(&store), punched(&fs)), (0, 0));
+    let used = 4 * 1024 * MIB - fs.space().unwrap().free_bytes;
+    fs.set_capacity(used);
+    reclaim_all(&store).unwrap();
+    assert_eq!(punched(&fs), 1);
+}
+
+const LITTLE_KEYS: u64 = SIZE as u64 / crate::base::limits::HOLES_DEAD_BYTES_PER_KEY;
+
+#[test]
+fn where_room_is_short_what_can_be_moved_is_moved_before_any_hole_is_looked_for() {
+    let fs = SimFs::new();
+    let store = many(&fs);
+    // The last segments are mostly dead, and all others have room for a hole.
+    delete_one_in_each(&store);
+    for at in 3 * (SEGMENTS - 4)..3 * SEGMENTS {
+        if at % 3 == 0 {
+            delete(&store, "b", &format!("k{at}"), Selector::Current).unwrap();
+        }
+    }
+    let used = 4 * 1024 * MIB - fs.space().unwrap().free_bytes;
+    // There is more when the lane has given back what it had set aside.
+    fs.set_capacity(used - MIB);
+    let mut calls = 0;
+    while store.health().moved_bytes == 0 {
+        let done = store.reclaim().unwrap();
+        assert!(done.urgent && done.more, "there is no nap before the first byte has moved");
+        calls += 1;
+    }
+    assert_eq!(punched(&fs), 0);
+    assert!(calls <= 3, "{calls}");
+    reclaim_all(&store).unwrap();
+    assert_eq!(punched(&fs) as u64, SEGMENTS - 4);
 }

@@ -1,0 +1,45 @@
+//! Small files that are written whole (data-format.md, section 12): magic, body length, CRC, body.
+
+use crate::format::{DecodeError, Decoded, Field, StoreId};
+
+const MAGIC: Field = Field::new(0, 8, "magic");
+const BODY_LEN: Field = Field::new(8, 4, "body length");
+const CRC: Field = Field::new(12, 4, "CRC");
+
+/// The fields before the body.
+pub const KEPT_LAYOUT: &[Field] = &[MAGIC, BODY_LEN, CRC];
+
+const HEADER_BYTES: usize = 16;
+
+/// What a file begins with that says what its body is.
+pub(super) type Magic = [u8; 8];
+
+/// The file with this body.
+pub(super) fn encode(magic: &Magic, store: &StoreId, body: &[u8]) -> Vec<u8> {
+    let mut file = vec![0; HEADER_BYTES];
+    MAGIC.put(&mut file, magic);
+    BODY_LEN.put_u32(&mut file, body.len() as u32);
+    CRC.put_u32(&mut file, store.seal(body));
+    file.extend(body);
+    file
+}
+
+/// The body of a file, and which of the magics it has.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub(super) fn decode<'f, const N: usize>(
+    magics: [&Magic; N],
+    store: &StoreId,
+    file: &'f [u8],
+) -> Decoded<(usize, &'f [u8])> {
+    let (header, body) = file.split_at_checked(HEADER_BYTES).ok_or(DecodeError::Short)?;
+    let magic = magics.iter().position(|magic| MAGIC.of(header) == *magic).ok_or(DecodeError::Magic)?;
+    if BODY_LEN.u32(header) as usize != body.len() {
+        return Err(DecodeError::Value("the body length"));
+    }
+    if CRC.u32(header) != store.seal(body) {
+        return Err(DecodeError::Crc("body"));
+    }
+    Ok((magic, body))
+}

@@ -1,0 +1,90 @@
+//! How much has died in each segment, as far as holes are concerned. Liveness alone does not tell: between live extents lie
+//! descriptors and padding, and a segment of small objects that are all alive has more of these than a hole needs. So for
+//! each segment the live bytes are kept from which what has died since is counted.
+
+use std::collections::BTreeMap;
+
+use crate::base::limits::HOLE_MIN_BYTES;
+
+/// A segment in which holes were looked for is looked at again when another such share of a segment has died in it.
+const SHARE_AGAIN: u64 = 16;
+/// A segment of which more than such a share never lived may hold what clients have left behind that went away.
+const SHARE_UNEXPLAINED: u64 = 8;
+
+/// From which live bytes the dead bytes of a segment are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// All that ever lived in it, while it is written to.
+    Filling(u64),
+    /// All that may have lived in it. Nobody has looked for holes yet.
+    Lived(u64),
+    /// What lived in it when holes were looked for.
+    Searched(u64),
+}
+
+/// The marks of all segments.
+#[derive(Default)]
+pub(super) struct Marks {
+    marks: BTreeMap<u64, Mark>,
+    /// The newest segment that there was when the store was opened: of those up to it that have no mark nobody knows what lived
+    /// in them.
+    newest_known: u64,
+}
+
+impl Marks {
+    /// Marks that were kept. `newest` is the newest segment that there is.
+    pub(super) fn new(marks: BTreeMap<u64, Mark>, newest: u64) -> Self {
+        Self { marks, newest_known: newest }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Mark)> {
+        self.marks.iter().map(|(id, mark)| (*id, *mark))
+    }
+
+    /// Forgets the segments that are gone, and follows those that are filled. `live` has all segments in which something lives.
+    pub(super) fn follow(&mut self, live: &BTreeMap<u64, u64>) {
+        self.marks.retain(|id, _| live.contains_key(id));
+        for (id, live) in live {
+            match self.marks.get_mut(id) {
+                Some(Mark::Filling(most) | Mark::Lived(most)) => *most = (*most).max(*live),
+                Some(Mark::Searched(_)) => {}
+                None if *id > self.newest_known => {
+                    self.marks.insert(*id, Mark::Filling(*live));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether it takes a look at the file to give a segment, which nobody writes to any more, its mark.
+    pub(super) fn is_open(&self, id: u64) -> bool {
+        matches!(self.marks.get(&id), None | Some(Mark::Filling(_)))
+    }
+
+    /// Gives a segment its mark. `used` is how many bytes it takes up: what never lived is taken for dead where there is much
+    /// of it, or where nobody knows what lived.
+    pub(super) fn close(&mut self, id: u64, used: u64) {
+        let mark = match self.marks.get(&id) {
+            Some(Mark::Filling(most)) if used <= *most + used / SHARE_UNEXPLAINED => Mark::Lived(*most),
+            Some(Mark::Filling(_)) | None => Mark::Lived(used),
+            Some(_) => return,
+        };
+        self.marks.insert(id, mark);
+    }
+
+    /// Notes that holes were looked for while so much was alive.
+    pub(super) fn searched(&mut self, id: u64, live: u64) {
+        self.marks.insert(id, Mark::Searched(live));
+    }
+
+    /// How much has died in a segment, in bytes, where that may be enough for a hole; else 0.
+    pub(super) fn dead(&self, id: u64, live: u64, segment_max_bytes: u64) -> u64 {
+        let (then, enough) = match self.marks.get(&id) {
+            Some(Mark::Lived(then)) => (*then, HOLE_MIN_BYTES),
+            Some(Mark::Searched(then)) => (*then, HOLE_MIN_BYTES.max(segment_max_bytes / SHARE_AGAIN)),
+            Some(Mark::Filling(_)) | None => return 0,
+        };
+        let dead = then.saturating_sub(live);
+        if dead >= enough { dead } else { 0 }
+    }
+}
