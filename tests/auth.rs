@@ -106,6 +106,7 @@ impl Sent {
             body: Body { content_length, chunked: false, reader },
             secure: false,
             peer: None,
+            client: None,
         }
     }
 

@@ -4,6 +4,7 @@ mod bodies;
 mod connections;
 mod framing;
 pub(crate) mod harness;
+mod heavy;
 mod limits;
 mod responses;
 mod slow;

@@ -142,10 +142,12 @@ pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
 /// How long that rest may keep the response waiting.
 pub const UNREAD_BODY_PATIENCE_MILLIS: u64 = 100;
 /// A body of at most this size is small: a worker of any duty may wait for it, and the largest is on the way in no time. What
-/// is larger, or of unknown length, is bulk, in either direction.
+/// is larger, or of unknown length, is large, in either direction.
 pub const QUICK_BODY_MAX_BYTES: u64 = 256 * KIB;
-/// How long a small body may take to follow its head before it counts as bulk, too.
+/// How long a small body may take to follow its head before it counts as large, too.
 pub const PROMPT_BODY_MILLIS: u64 = 200;
+/// How long a worker waits for a commit that may take long before it takes it for one that does.
+pub const PROMPT_COMMIT_MILLIS: u64 = 250;
 /// How many times faster the patience with a slow peer is used up while others wait for a worker.
 pub const PRESSED_FACTOR: u32 = 16;
 /// What a client may still send after the last response of its connection, so that it comes to read that response.

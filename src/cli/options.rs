@@ -98,7 +98,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", env = "SILTSTONE_SHUTDOWN_TIMEOUT", global = true)]
     shutdown_timeout: Option<Period>,
 
-    /// How long completing a multipart upload may take before the answer begins with blanks [default: 5s]
+    /// How long completing an upload, or reading for a copy, may take before the answer begins with blanks [default: 5s]
     #[arg(long, value_name = "TIME", env = "SILTSTONE_KEEP_ALIVE_AFTER", global = true)]
     keep_alive_after: Option<Period>,
 

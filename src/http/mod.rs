@@ -11,6 +11,7 @@ mod config;
 mod direct;
 mod fields;
 mod guarded;
+mod origin;
 mod outbox;
 mod request;
 mod response;

@@ -4,14 +4,15 @@
 use std::borrow::Cow;
 
 use super::Context;
-use super::failure::ForClient as _;
+use super::failure::{self, ForClient as _};
+use super::keep_alive::Abandoned;
 use super::memory::{self, Held};
 use crate::base::Md5Mill;
 use crate::base::limits::{
     KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, QUICK_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
 };
 use crate::s3::integrity::Integrity;
-use crate::s3::{Body, BodyRead, Call, ErrorCode, S3Error};
+use crate::s3::{Body, BodyRead, Call, ErrorCode, RequestId, S3Error};
 use crate::store::{ObjectReader, StoreError};
 use crate::xml::{Document, XmlError, tree_bytes_max};
 
@@ -95,18 +96,29 @@ fn fill(reader: &mut dyn BodyRead, piece: &mut [u8]) -> Result<usize, S3Error> {
     Ok(filled)
 }
 
-/// Hands what an object or part holds to `take`, piece by piece.
+/// Hands what an object or part holds to `take`, piece by piece, as long as that is wanted.
 ///
 /// # Errors
-/// Those of reading.
-pub(super) fn absorb(reader: &mut ObjectReader, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+/// Those of reading, and that of [`Abandoned::check`].
+pub(super) fn absorb(
+    reader: &mut ObjectReader,
+    id: &RequestId,
+    abandoned: &Abandoned,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), S3Error> {
     let mut buffer = vec![0; BUFFER_BYTES as usize];
     loop {
-        match reader.read(&mut buffer)? {
+        abandoned.check()?;
+        match reader.read(&mut buffer).map_err(|error| failure::told(&error, id))? {
             0 => return Ok(()),
             read => take(&buffer[..read]),
         }
     }
+}
+
+/// Whether a client may be left waiting by a small request while so many bytes are read.
+pub(super) fn is_read_at_once(bytes: u64) -> bool {
+    bytes <= SMALL_MAX_BYTES
 }
 
 /// Reads the whole body of a call as a document, and verifies whatever its headers claim of it.

@@ -1,16 +1,21 @@
 //! CopyObject: an object made of another one, of which no byte is copied.
 
-use super::failure::ForClient as _;
+use std::sync::Arc;
+
+use super::failure::{ForClient as _, Subject};
 use super::find::{self, Source};
-use super::{Context, body, checksums, new_object, tagging, version_id};
+use super::keep_alive::{self, Abandoned};
+use super::{Context, body, checksums, memory, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::checksum::{Algorithm, Running};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
-use crate::store::{Attributes, Checksum, Commit, ETag, StoreError, Written};
+use crate::store::{Attributes, Checksum, Commit, CopySource, ETag, Store, StoreError, Written};
+use crate::xml::Writer;
 
-/// CopyObject. Durable on return. The copy keeps the entity tag of its source, and its parts where it has any: that is
-/// what was computed when the bytes were there, and they are not looked at again.
+/// CopyObject. Durable once the answer tells of the copy. It keeps the entity tag of its source, and its parts where it has
+/// any: that is what was computed when the bytes were there. They are read again only for a checksum that is not known; of a
+/// large source, that is work for which the client may be kept waiting.
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     new_object::check_served(call)?;
     let directives = Directives::from_headers(call)?;
@@ -18,22 +23,73 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     context.store.bucket(call.bucket()).for_client(call)?;
     let source = find::source(context, proof, call)?;
     check_changes(&source, &directives, call)?;
-    let bytes = source.bytes(0..source.found.version.size)?;
+    let (checksums, unknown) = checksums_of(&source, directives.algorithm);
     let commit = Commit {
         etag: source.found.version.etag,
         attributes: attributes(&source, &directives, call)?,
         tags: tags(&source, &directives, proof, call)?,
-        checksums: checksums_of(&source, directives.algorithm, context, call)?,
+        checksums,
         condition,
     };
-    let (etag, kept) = (commit.etag, commit.checksums.clone());
-    let written = context.store.copy(bytes, call.bucket(), call.key(), commit);
-    let written = match written {
-        // The target that a condition asks for. A source that is gone is a version that is not there.
-        Err(StoreError::NoSuchKey) => new_object::committed(written, proof, call)?,
-        written => source.copied(written, call)?,
+    new_object::check_early(context, proof, call, &commit.condition)?;
+    let bytes = source.bytes(0..source.found.version.size)?;
+    let is_long = unknown.is_some() && !body::is_read_at_once(source.found.version.size);
+    let copying = Copying {
+        store: Arc::clone(&context.store),
+        proof: proof.clone(),
+        target: Subject::of(call),
+        document: context.document("CopyObjectResult"),
+        source,
+        unknown,
     };
-    Ok(answer(context, &source, (etag, written, &kept)))
+    if !is_long {
+        return copying.run(bytes, commit, &Abandoned::default());
+    }
+    let held = memory::for_late_answer(context)?;
+    let run = move |abandoned: &Abandoned| {
+        let _held = held;
+        copying.run(bytes, commit, abandoned)
+    };
+    Ok(keep_alive::defer(context.keep_alive, call, run))
+}
+
+/// What it takes to make a copy when the call is over.
+struct Copying {
+    store: Arc<Store>,
+    proof: Authorized,
+    target: Subject,
+    source: Source,
+    /// The checksum for which the source has to be read.
+    unknown: Option<Algorithm>,
+    /// The beginning of the answer.
+    document: Writer,
+}
+
+impl Copying {
+    fn run(self, bytes: CopySource, mut commit: Commit, abandoned: &Abandoned) -> Result<Response, S3Error> {
+        if let Some(algorithm) = self.unknown {
+            commit.checksums = vec![checksums::of_whole((algorithm, self.compute(algorithm, abandoned)?))];
+        }
+        let (etag, kept) = (commit.etag, commit.checksums.clone());
+        let place = (self.target.bucket.as_str(), self.target.key.as_str());
+        let written = match self.store.copy(bytes, place.0, place.1, commit) {
+            // The target that a condition asks for. A source that is gone is a version that is not there.
+            Err(error @ StoreError::NoSuchKey) => {
+                return Err(find::conceal(self.target.told(&error), &self.proof, place));
+            }
+            written => self.source.copied(written, &self.target)?,
+        };
+        Ok(answer(self.document, &self.source, (etag, written, &kept)))
+    }
+
+    fn compute(&self, algorithm: Algorithm, abandoned: &Abandoned) -> Result<Vec<u8>, S3Error> {
+        let found = &self.source.found;
+        let reader = self.store.read(found, 0..found.version.size);
+        let mut reader = reader.map_err(|error| self.target.told(&error))?;
+        let mut running = Running::new(algorithm);
+        body::absorb(&mut reader, &self.target.id, abandoned, |bytes| running.update(bytes))?;
+        Ok(running.finish())
+    }
 }
 
 /// What of the copy comes from its source and what from the request.
@@ -116,40 +172,21 @@ fn tags(
     Ok(tags.clone())
 }
 
-/// The checksums of the source, unless the request wants one that it does not have: that one takes reading all bytes.
-fn checksums_of(
-    source: &Source,
-    wanted: Option<Algorithm>,
-    context: &Context,
-    call: &Call<'_>,
-) -> Result<Vec<Checksum>, S3Error> {
+/// The checksums of the source, and the one that the request wants where it is not among them: that takes reading all bytes.
+fn checksums_of(source: &Source, wanted: Option<Algorithm>) -> (Vec<Checksum>, Option<Algorithm>) {
     let kept = &source.found.version.checksums;
-    let Some(algorithm) = wanted else { return Ok(kept.clone()) };
+    let Some(algorithm) = wanted else { return (kept.clone(), None) };
     match checksums::by(algorithm, kept) {
-        Some(checksum) => Ok(vec![checksum.clone()]),
-        None => Ok(vec![checksums::of_whole((algorithm, compute(source, algorithm, context, call)?))]),
+        Some(checksum) => (vec![checksum.clone()], None),
+        None => (Vec::new(), Some(algorithm)),
     }
 }
 
-fn compute(
-    source: &Source,
-    algorithm: Algorithm,
-    context: &Context,
-    call: &Call<'_>,
-) -> Result<Vec<u8>, S3Error> {
-    let version = &source.found.version;
-    let mut reader = context.store.read(&source.found, 0..version.size).for_client(call)?;
-    let mut running = Running::new(algorithm);
-    body::absorb(&mut reader, |bytes| running.update(bytes)).for_client(call)?;
-    Ok(running.finish())
-}
-
 fn answer(
-    context: &Context,
+    mut document: Writer,
     source: &Source,
     (etag, written, kept): (ETag, Written, &[Checksum]),
 ) -> Response {
-    let mut document = context.document("CopyObjectResult");
     document.plain("ETag", etag);
     document.plain("LastModified", written.modified);
     checksums::write(&mut document, kept);

@@ -12,14 +12,34 @@ pub(super) trait ForClient<T> {
 
 impl<T> ForClient<T> for Result<T, StoreError> {
     fn for_client(self, call: &Call<'_>) -> Result<T, S3Error> {
-        let (version, upload) = (call.query.get("versionId"), call.query.get("uploadId"));
-        let what = (call.bucket(), call.key(), version.unwrap_or_default());
-        self.map_err(|error| match told_of(&error, &call.id, what) {
-            told if told.code == ErrorCode::NoSuchUpload => {
-                told.element("UploadId", upload.unwrap_or_default())
-            }
+        self.map_err(|error| Subject::of(call).told(&error))
+    }
+}
+
+/// What a request is about, for errors in work that outlasts its call.
+pub(super) struct Subject {
+    pub(super) id: RequestId,
+    pub(super) bucket: String,
+    pub(super) key: String,
+    version: String,
+    upload: String,
+}
+
+impl Subject {
+    /// The subject of `call`.
+    pub(super) fn of(call: &Call<'_>) -> Self {
+        let parameter = |name| call.query.get(name).unwrap_or_default().to_owned();
+        let (id, bucket, key) = (call.id.clone(), call.bucket().to_owned(), call.key().to_owned());
+        Self { id, bucket, key, version: parameter("versionId"), upload: parameter("uploadId") }
+    }
+
+    /// What the client is told of `error`.
+    pub(super) fn told(&self, error: &StoreError) -> S3Error {
+        let what = (self.bucket.as_str(), self.key.as_str(), self.version.as_str());
+        match told_of(error, &self.id, what) {
+            told if told.code == ErrorCode::NoSuchUpload => told.element("UploadId", self.upload.as_str()),
             told => told,
-        })
+        }
     }
 }
 

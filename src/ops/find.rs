@@ -2,13 +2,13 @@
 
 use std::ops::{Deref, Range};
 
-use super::failure::{self, ForClient as _};
+use super::failure::{self, ForClient as _, Subject};
 use super::{Context, memory, owner, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ReadConditions, Verdict};
-use crate::s3::{Call, CopySource, ErrorCode, Response, S3Error};
+use crate::s3::{Call, CopySource, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{self, BucketInfo, Found, Selector, StoreError, VersionRecord};
 
 /// A version that was found, and the memory that it takes up.
@@ -106,7 +106,7 @@ pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
     owner::check_source(context, call, &named.bucket)?;
     let found = context.store.find(&named.bucket, named.key.as_str(), which);
     let place = (named.bucket.as_str(), named.key.as_str());
-    let found = found.map_err(|error| conceal(told(&error, &named, call), proof, place))?;
+    let found = found.map_err(|error| conceal(told(&error, &named, &call.id), proof, place))?;
     if found.version.delete_marker {
         return Err(conceal(marked_source(&named, which), proof, place));
     }
@@ -116,9 +116,9 @@ pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
 }
 
 /// What the client is told of an error of the store about a source.
-fn told(error: &StoreError, named: &CopySource, call: &Call<'_>) -> S3Error {
+fn told(error: &StoreError, named: &CopySource, id: &RequestId) -> S3Error {
     let version = named.version.as_deref().unwrap_or_default();
-    failure::told_of(error, &call.id, (&named.bucket, named.key.as_str(), version))
+    failure::told_of(error, id, (&named.bucket, named.key.as_str(), version))
 }
 
 /// The answer where a copy is to be made of a delete marker (S3 API reference, CopyObject).
@@ -167,19 +167,19 @@ impl Source {
     ///
     /// # Errors
     /// `NoSuchVersion` or `NoSuchKey` for a source that is gone; else those of the store.
-    pub(super) fn copied<T>(&self, outcome: Result<T, StoreError>, call: &Call<'_>) -> Result<T, S3Error> {
-        match outcome {
-            Err(StoreError::NoSuchVersion) => Err(self.gone(call)),
-            outcome => outcome.for_client(call),
-        }
+    pub(super) fn copied<T>(&self, outcome: Result<T, StoreError>, target: &Subject) -> Result<T, S3Error> {
+        outcome.map_err(|error| match error {
+            StoreError::NoSuchVersion => self.gone(&target.id),
+            error => target.told(&error),
+        })
     }
 
-    fn gone(&self, call: &Call<'_>) -> S3Error {
+    fn gone(&self, id: &RequestId) -> S3Error {
         let error = match self.named.version {
             Some(_) => StoreError::NoSuchVersion,
             None => StoreError::NoSuchKey,
         };
-        told(&error, &self.named, call)
+        told(&error, &self.named, id)
     }
 
     /// Tells in a response which version was copied, where the bucket of the source has versions.

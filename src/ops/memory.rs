@@ -84,6 +84,14 @@ pub(super) fn for_parts(context: &Context, parts: &[PartRecord]) -> Result<Reser
     reserve(context, LATE_ANSWER_BYTES + PART_BYTES * parts.len() as u64 + EXTENT_BYTES * extents)
 }
 
+/// For a thread that reads an object, and its buffer.
+///
+/// # Errors
+/// `SlowDown`.
+pub(super) fn for_late_answer(context: &Context) -> Result<Reservation, S3Error> {
+    reserve(context, LATE_ANSWER_BYTES)
+}
+
 /// For a version that was found, and what is made of it without its bytes: most take up next to nothing.
 ///
 /// # Errors

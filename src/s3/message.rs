@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 
 use crate::base::Reservation;
 use crate::s3::S3Error;
@@ -175,6 +176,14 @@ pub struct Request<'c> {
     pub secure: bool,
     /// The client's address, for logs and policies.
     pub peer: Option<std::net::SocketAddr>,
+    /// What tells whether the client is still there; `None` where the engine cannot know.
+    pub client: Option<Arc<dyn Client>>,
+}
+
+/// The client of a request, for work that outlasts the handling of it.
+pub trait Client: Send + Sync {
+    /// Whether it will send nothing more: it has closed the connection, or its half of it.
+    fn has_left(&self) -> bool;
 }
 
 /// Produces a response body piece by piece.
@@ -186,6 +195,9 @@ pub trait BodySource: Send {
     /// cannot take what it has for the whole.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 }
+
+/// Work that takes as long as it takes, and what it comes to.
+pub type Work = Box<dyn FnOnce() -> Result<Response, S3Error> + Send>;
 
 /// The body of a response.
 #[derive(Default)]
@@ -202,6 +214,9 @@ pub enum ResponseBody {
         /// Where they come from.
         source: Box<dyn BodySource>,
     },
+    /// Bytes that are still to be worked out, and with them the whole response that takes the place of this one. The engine
+    /// decides when there is time for it.
+    Deferred(Work),
 }
 
 impl ResponseBody {
@@ -211,6 +226,7 @@ impl ResponseBody {
             Self::Empty => Some(0),
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::Stream { length, .. } => *length,
+            Self::Deferred(_) => None,
         }
     }
 
@@ -261,6 +277,17 @@ impl Response {
     pub fn holding(mut self, held: Reservation) -> Self {
         self.held = held;
         self
+    }
+
+    /// The response itself, after the work that it may still take.
+    ///
+    /// # Errors
+    /// Those of that work.
+    pub fn settled(mut self) -> Result<Self, S3Error> {
+        while let ResponseBody::Deferred(work) = self.body {
+            self = work()?;
+        }
+        Ok(self)
     }
 
     /// The value of the first header line of that name, whatever the case.

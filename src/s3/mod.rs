@@ -24,7 +24,9 @@ pub use call::{Call, RequestId};
 pub use copy_source::CopySource;
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
-pub use message::{Body, BodyRead, BodySource, Handler, Headers, Method, Request, Response, ResponseBody};
+pub use message::{
+    Body, BodyRead, BodySource, Client, Handler, Headers, Method, Request, Response, ResponseBody, Work,
+};
 pub use names::{BucketName, ObjectKey};
 pub use operation::Operation;
 pub use query::Query;

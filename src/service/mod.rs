@@ -15,8 +15,8 @@ use crate::s3::hoisted;
 use crate::s3::render::{Frame, render};
 use crate::s3::route::{self, Addressing};
 use crate::s3::{
-    Call, Dialect, ErrorCode, Handler, Method, Operation, Query, Request, RequestId, Response, S3Error,
-    Target, VendorHeaders,
+    Call, Dialect, ErrorCode, Handler, Method, Operation, Query, Request, RequestId, Response, ResponseBody,
+    S3Error, Target, VendorHeaders, Work,
 };
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{Counted, Entry, ToLog};
@@ -38,20 +38,28 @@ pub struct Settings {
 pub struct Service {
     context: Context,
     authenticator: Arc<Authenticator>,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
-    metrics: Metrics,
+    accounts: Accounts,
+}
+
+/// Where it is written down what requests came to.
+#[derive(Clone)]
+struct Accounts {
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
     access_log: Arc<dyn AccessLog>,
 }
 
 impl Handler for Service {
     fn handle(&self, request: Request<'_>) -> Response {
         let received = AtomicU64::new(0);
-        let mut entry = Entry::begin(&request, RequestId::new(&*self.entropy), self.clock.now());
+        let mut entry = Entry::begin(&request, RequestId::new(&*self.entropy), self.accounts.clock.now());
         entry.dialect = self.settings.default_dialect;
-        let outcome = self.answer(request, &mut entry, &received);
-        self.conclude(outcome, &mut entry, &received)
+        match self.answer(request, &mut entry, &received) {
+            Ok(Response { body: ResponseBody::Deferred(work), .. }) => self.defer(work, entry, received),
+            outcome => self.accounts.conclude(outcome, &mut entry, &received),
+        }
     }
 
     fn overloaded(&self) -> Response {
@@ -59,9 +67,10 @@ impl Handler for Service {
     }
 
     fn refused(&self, error: S3Error) -> Response {
-        let mut entry = Entry::without_request(RequestId::new(&*self.entropy), self.clock.now());
+        let now = self.accounts.clock.now();
+        let mut entry = Entry::without_request(RequestId::new(&*self.entropy), now);
         entry.dialect = self.settings.default_dialect;
-        self.conclude(Err(error), &mut entry, &AtomicU64::new(0))
+        self.accounts.conclude(Err(error), &mut entry, &AtomicU64::new(0))
     }
 }
 
@@ -74,21 +83,15 @@ impl Service {
         entropy: Arc<dyn Entropy>,
         settings: Settings,
     ) -> Self {
-        Self {
-            context,
-            authenticator,
-            clock,
-            entropy,
-            settings,
-            metrics: Metrics::default(),
-            access_log: Arc::new(ToLog),
-        }
+        let accounts = Accounts { clock, metrics: Arc::default(), access_log: Arc::new(ToLog) };
+        Self { context, authenticator, entropy, settings, accounts }
     }
 
     /// The same service, which has `log` take note of every request; else the log of the process does.
     #[must_use]
-    pub fn with_access_log(self, log: Arc<dyn AccessLog>) -> Self {
-        Self { access_log: log, ..self }
+    pub fn with_access_log(mut self, log: Arc<dyn AccessLog>) -> Self {
+        self.accounts.access_log = log;
+        self
     }
 
     /// From the head of a request to what it comes to; what is learnt on the way goes into `entry`.
@@ -147,6 +150,15 @@ impl Service {
         outcome
     }
 
+    /// An answer that is concluded when the work for it is done.
+    fn defer(&self, work: Work, mut entry: Entry, received: AtomicU64) -> Response {
+        let accounts = self.accounts.clone();
+        let conclude = move || Ok(accounts.conclude(work(), &mut entry, &received));
+        Response::new(200).with_body(ResponseBody::Deferred(Box::new(conclude)))
+    }
+}
+
+impl Accounts {
     /// Renders, counts and logs.
     fn conclude(
         &self,

@@ -100,6 +100,7 @@ fn request(path: &str, query: &str, lines: &[(&str, &str)]) -> Request<'static> 
         body: Body::none(),
         secure: false,
         peer: None,
+        client: None,
     }
 }
 

@@ -103,3 +103,29 @@ fn a_small_body_may_come_late_and_a_large_response_by_another_worker() {
     }
     assert_eq!(client.ask("/small").status, 200);
 }
+
+#[test]
+fn bodies_that_never_come_hold_no_worker_that_small_requests_need() {
+    // With four workers one is left for small requests: whoever holds three, by whatever promise of a small body, has all.
+    for promised in [
+        "Content-Length: 5\r\nExpect: 100-continue\r\n",
+        "Content-Length: 200000\r\n",
+        "Content-Length: 5\r\n",
+    ] {
+        let patience = Duration::from_secs(3600);
+        let shutdown_timeout = Duration::from_millis(100);
+        let server = serve(Config { workers: 4, read_patience: patience, shutdown_timeout, ..settings() });
+        let mut silent: Vec<Client> = (0..64).map(|_| server.client()).collect();
+        for client in &mut silent {
+            client.send(format!("PUT /upload HTTP/1.1\r\nHost: a\r\n{promised}\r\n"));
+        }
+        if promised.contains("Expect") {
+            assert_eq!(silent[0].answer_without_body().status, 100, "it has a worker");
+        }
+        for _ in 0..20 {
+            assert_eq!(server.client().ask("/small").status, 200, "{promised}");
+        }
+        // The patience with them does not end within this test: what they hold they would hold to its end.
+        server.handle.shutdown();
+    }
+}

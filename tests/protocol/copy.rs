@@ -1,5 +1,10 @@
 //! CopyObject.
 
+use std::time::Duration;
+
+use siltstone::base::digest::Md5;
+use siltstone::ops::KeepAlive;
+use siltstone::s3::ResponseBody;
 use siltstone::store::{
     Attributes, Commit, Completion, CopySource, ETag, NewUpload, Selector, UploadId, WriteCondition,
 };
@@ -24,8 +29,12 @@ fn with_source() -> Server {
 }
 
 fn crc32(text: &str) -> String {
+    crc32_of(text.as_bytes())
+}
+
+fn crc32_of(bytes: &[u8]) -> String {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(crc32fast::hash(text.as_bytes()).to_be_bytes())
+    base64::engine::general_purpose::STANDARD.encode(crc32fast::hash(bytes).to_be_bytes())
 }
 
 fn tags(server: &Server, target: &str) -> Vec<(String, String)> {
@@ -376,4 +385,61 @@ fn a_copy_of_a_multipart_object_keeps_its_tag() {
     assert_eq!(copy(&server, "b/k", "/b/copy").send().one("ETag"), Some(etag.clone()));
     let get = server.get("/b/copy");
     assert_eq!((get.text(), get.header("ETag")), ("piecepiecepiece", Some(etag.as_str())));
+}
+
+/// What of an answer comes first, and the rest of it.
+fn late(response: siltstone::s3::Response) -> (String, String) {
+    let ResponseBody::Stream { length: None, mut source } = response.body else {
+        panic!("the answer is not late: {}", response.status)
+    };
+    let mut read = || {
+        let mut buffer = [0; 4096];
+        let count = source.read(&mut buffer).unwrap();
+        String::from_utf8(buffer[..count].to_vec()).unwrap()
+    };
+    let first = read();
+    (first, std::iter::repeat_with(read).take_while(|piece| !piece.is_empty()).collect())
+}
+
+#[test]
+fn a_copy_that_takes_reading_a_large_source_keeps_its_client_waiting_and_is_right() {
+    let keep_alive = KeepAlive { after: Duration::ZERO, every: Duration::from_millis(1) };
+    let server = Server::with_keep_alive(keep_alive);
+    let content = pattern(3_000_000);
+    server.put("/b/k", &content);
+    let gate = server.fs.hold_syncs("");
+    let response = copy(&server, "b/k", "/b/copy").header("p-checksum-algorithm", "CRC32").respond();
+    drop(gate);
+    let (first, rest) = late(response);
+    assert_eq!(first, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let crc = crc32_of(&content);
+    assert!(rest.contains("<CopyObjectResult") && rest.contains(&format!("<ChecksumCRC32>{crc}<")), "{rest}");
+    assert_eq!(server.get("/b/copy").body, content);
+
+    let id = server.request("POST", "/b/parts?uploads").send().one("UploadId").unwrap();
+    let target = format!("/b/parts?partNumber=1&uploadId={id}");
+    let gate = server.fs.hold_syncs("");
+    let asked = copy(&server, "b/k", &target).header("p-copy-source-range", "bytes=1-2999999");
+    let response = asked.respond();
+    drop(gate);
+    let (first, rest) = late(response);
+    let md5: String = Md5::of(&content[1..]).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(first.starts_with("<?xml") && rest.contains("<CopyPartResult") && rest.contains(&md5), "{rest}");
+}
+
+#[test]
+fn a_large_source_is_not_read_for_a_client_that_has_left() {
+    let server = Server::new();
+    server.put("/b/k", &pattern(3_000_000));
+    server.put("/b/small", b"body");
+    let ask = |source: &str, target: &str| {
+        let asked = copy(&server, source, target).header("p-checksum-algorithm", "CRC32");
+        asked.leaving().respond().status
+    };
+    assert_eq!(ask("b/k", "/b/copy"), 400);
+    server.get("/b/copy").is_error(404, "NoSuchKey");
+    assert_eq!(ask("b/small", "/b/copy"), 200, "it would take longer to ask");
+    let id = server.request("POST", "/b/parts?uploads").send().one("UploadId").unwrap();
+    let asked = copy(&server, "b/k", &format!("/b/parts?partNumber=1&uploadId={id}"));
+    assert_eq!(asked.header("p-copy-source-range", "bytes=1-2999999").leaving().respond().status, 400);
 }

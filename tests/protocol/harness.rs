@@ -15,7 +15,7 @@ use siltstone::http::EngineName;
 use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
-    Body, BodyRead, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
+    Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
 use siltstone::service::{MetricsAccess, Service, Settings};
 use siltstone::store::{Options, Store};
@@ -146,6 +146,7 @@ impl Server {
             user: Some("owner".to_owned()),
             peer: Some((Ipv4Addr::LOCALHOST, 40_000).into()),
             failure: None,
+            client: None,
         }
     }
 
@@ -212,6 +213,16 @@ pub(super) struct Asked<'s> {
     user: Option<String>,
     peer: Option<SocketAddr>,
     failure: Option<S3Error>,
+    client: Option<Arc<dyn Client>>,
+}
+
+/// A client that sends its request and closes the connection.
+struct Gone;
+
+impl Client for Gone {
+    fn has_left(&self) -> bool {
+        true
+    }
 }
 
 impl Asked<'_> {
@@ -293,6 +304,12 @@ impl Asked<'_> {
             .header("p-decoded-content-length", body.len().to_string())
             .header("p-trailer", name)
             .header("Content-Encoding", "aws-chunked")
+    }
+
+    /// The client does not wait for the answer.
+    pub(super) fn leaving(mut self) -> Self {
+        self.client = Some(Arc::new(Gone));
+        self
     }
 
     /// Sends the request. How often its body was read is for the answer to tell.
@@ -383,8 +400,9 @@ impl Asked<'_> {
             },
             secure: false,
             peer: self.peer,
+            client: self.client.clone(),
         };
-        let response = self.server.service.handle(request);
+        let response = self.server.service.handle(request).settled().unwrap();
         (response, reads.into_inner())
     }
 
@@ -557,6 +575,7 @@ impl Answer {
                 assert!(cut || length.is_none_or(|length| length == body.len() as u64));
                 (body, cut)
             }
+            ResponseBody::Deferred(_) => unreachable!("it has been settled"),
         };
         Self { status: response.status, headers, body, cut, reads, dialect: usual_dialect() }
     }

@@ -12,13 +12,14 @@ use super::lot::{Held, NoRoom, Purpose};
 use super::readiness::{Event, Token, Watch};
 use super::shared::Shared;
 use super::stream::{Stream, is_wait};
+use super::work_queues::Class;
 use crate::base::limits;
 use crate::http::Config;
 use crate::http::guarded::guarded;
 use crate::http::response::{Asked, DateLine, render};
 use crate::s3::{Method, S3Error};
 
-/// How long a small body may take to follow its head before it counts as bulk.
+/// How long a small body may take to follow its head before it counts as large.
 const PROMPT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
 
 /// Turns that a thread takes between two pieces of its own work: some dozens of events at the most, so that a server which
@@ -121,7 +122,7 @@ impl Attendant {
         match connection.purpose {
             Purpose::Draining(left) => self.drain(connection, left),
             // It takes a signature and more: work for a worker.
-            Purpose::Handshake => self.enqueue(connection, false),
+            Purpose::Handshake => self.enqueue(connection, Class::Small),
             // A worker has given back bytes that it had no time to look at.
             Purpose::Requests if connection.wanted == 0 && connection.searched < connection.pending.len() => {
                 self.judge_head(connection);
@@ -134,7 +135,7 @@ impl Attendant {
         let room = self.shared.config.head_max_bytes - connection.pending.len();
         match connection.stream.receive_now(&mut self.scratch[..room]) {
             // A worker tells the client that its body is not whole.
-            Ok(0) if connection.wanted > 0 => self.enqueue(connection, true),
+            Ok(0) if connection.wanted > 0 => self.enqueue(connection, Class::Large),
             Ok(0) => {}
             Ok(count) => {
                 if connection.pending.is_empty() {
@@ -147,7 +148,7 @@ impl Attendant {
                 }
             }
             Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
-            Err(_) if connection.wanted > 0 => self.enqueue(connection, true),
+            Err(_) if connection.wanted > 0 => self.enqueue(connection, Class::Large),
             Err(_) => {}
         }
     }
@@ -159,9 +160,13 @@ impl Attendant {
         if connection.wanted > 0 {
             self.await_body(connection);
         } else if head::has_arrived(&connection.pending, connection.searched) {
-            match head::outlook(&connection.pending, self.shared.config.head_max_bytes) {
-                Outlook::Quick => self.enqueue(connection, false),
-                Outlook::Bulk => self.enqueue(connection, true),
+            match head::outlook(&connection.pending) {
+                Outlook::Small => self.enqueue(connection, Class::Small),
+                Outlook::Large => self.enqueue(connection, Class::Large),
+                Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
+                    let class = class_of_rest(&connection.stream, wanted - received);
+                    self.enqueue(connection, class);
+                }
                 Outlook::Awaited(wanted) => {
                     connection.wanted = wanted;
                     connection.deadline = self.shared.deadline_in(PROMPT);
@@ -188,16 +193,16 @@ impl Attendant {
     /// No worker waits for a body that a head's room can hold, as long as it comes promptly.
     fn await_body(&mut self, connection: Held) {
         if connection.pending.len() >= connection.wanted {
-            self.enqueue(connection, false);
+            self.enqueue(connection, Class::Small);
         } else {
             self.await_rest(connection);
         }
     }
 
     /// Lets a request wait for a worker.
-    pub(super) fn enqueue(&mut self, mut connection: Held, bulk: bool) {
+    pub(super) fn enqueue(&mut self, mut connection: Held, class: Class) {
         connection.wanted = 0;
-        if let Err(connection) = self.shared.lanes.push(connection, bulk) {
+        if let Err(connection) = self.shared.queues.push(connection, class) {
             self.turn_away(connection, Reason::Overload);
         }
     }
@@ -216,6 +221,10 @@ impl Attendant {
     /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
     /// there and only the time for it was missing: the client is to come back, and a new connection would cost both more.
     pub(super) fn turn_away(&mut self, mut connection: Held, reason: Reason) {
+        // It had an answer that nobody had time to send. What came behind it is not the request that is answered here.
+        if connection.outgoing.take().is_some() {
+            connection.forget();
+        }
         let whole = match reason {
             Reason::Overload if !self.shared.is_stopping() => {
                 head::of_whole_request(&connection.pending, self.shared.config.headers_max)
@@ -247,12 +256,17 @@ impl Attendant {
     }
 }
 
+/// What kind of work it is to read the rest of a small body, of which no more can be kept without a worker: a worker may
+/// begin with it at once where the system has all of it.
+pub(super) fn class_of_rest(stream: &Stream, missing: usize) -> Class {
+    if stream.available() >= missing { Class::Small } else { Class::Large }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
 
     use super::super::Server;
-    use super::super::lanes::Duty;
     use super::*;
     use crate::base::SystemClock;
     use crate::s3::{Handler, Request, Response};
@@ -287,7 +301,8 @@ mod tests {
                 attendant.lend_a_hand();
             }
         }
-        assert!(shared.lanes.try_next(Duty::Any).is_some() && shared.lanes.try_next(Duty::Any).is_none());
+        shared.queues.close();
+        assert!(shared.queues.next().is_some() && shared.queues.next().is_none());
         let mut status = [0; 12];
         clients[1].read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 503");

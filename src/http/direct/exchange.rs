@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::body::RequestBody;
 use super::head;
 use super::inbox::Inbox;
-use super::lanes::Duty;
 use super::lot::Connection;
 use super::pace::Pace;
 use super::shared::Shared;
 use super::stream::Stream;
 use super::wire::transmit;
+use super::work_queues::Class;
 use crate::base::limits::QUICK_BODY_MAX_BYTES;
 use crate::http::fields::{BodyFraming, refused};
 use crate::http::guarded::guarded;
@@ -31,7 +31,7 @@ pub(super) enum After {
     Drain,
     /// The client must see that its response is not whole.
     Cut,
-    /// Its response is bulk, and the worker is reserved for what is not: another has to send it.
+    /// Its response takes more than the worker has the right to.
     Defer(Box<Outgoing>),
 }
 
@@ -52,12 +52,16 @@ impl std::fmt::Debug for Outgoing {
 }
 
 impl Outgoing {
-    /// Whether nobody can say how long sending it will take.
-    fn is_bulk(&self) -> bool {
-        let is_stream = matches!(self.response.body, ResponseBody::Stream { .. });
-        is_stream
-            && !self.asked.head_only
-            && self.response.body.len().is_none_or(|len| len > QUICK_BODY_MAX_BYTES)
+    /// What kind of work it is to send it.
+    pub(super) fn class(&self) -> Class {
+        match &self.response.body {
+            ResponseBody::Deferred(_) => Class::Heavy,
+            ResponseBody::Stream { length, .. } if !self.asked.head_only => match length {
+                Some(..=QUICK_BODY_MAX_BYTES) => Class::Small,
+                _ => Class::Large,
+            },
+            _ => Class::Small,
+        }
     }
 }
 
@@ -70,7 +74,8 @@ pub(super) struct Exchange {
     /// Whether the response to the current request has begun to go out.
     begun: bool,
     asked: Asked,
-    duty: Duty,
+    /// What the worker has the right to do.
+    class: Class,
 }
 
 /// The client that a response goes to.
@@ -91,22 +96,25 @@ impl Recipient for Peer<'_> {
 
 impl Exchange {
     /// Empty buffers.
-    pub(super) fn new(shared: Arc<Shared>, duty: Duty) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         let inbox = Inbox::new(shared.config.head_max_bytes);
-        Self { shared, inbox, outbox: Outbox::default(), begun: false, asked: Asked::default(), duty }
+        let (asked, class) = (Asked::default(), Class::Small);
+        Self { shared, inbox, outbox: Outbox::default(), begun: false, asked, class }
     }
 
-    /// Answers the request whose head is in the inbox. Whatever panics on the way answers 500 if the response has not
-    /// begun, and cuts the connection if it has.
-    pub(super) fn run(&mut self, connection: &Connection) -> After {
+    /// Answers the request whose head is in the inbox, for a worker that may do work of that class. Whatever panics on the
+    /// way answers 500 if the response has not begun, and cuts the connection if it has.
+    pub(super) fn run(&mut self, connection: &Connection, class: Class) -> After {
+        self.class = class;
         self.begun = false;
         self.asked = Asked::default();
         let after = guarded(|| self.answer(connection));
         after.unwrap_or_else(|| self.after_panic(connection))
     }
 
-    /// Sends a response that another worker has left to this one.
-    pub(super) fn resume(&mut self, connection: &Connection, outgoing: Outgoing) -> After {
+    /// Sends a response that was deferred, for a worker that may do work of that class.
+    pub(super) fn resume(&mut self, connection: &Connection, outgoing: Outgoing, class: Class) -> After {
+        self.class = class;
         self.begun = false;
         self.asked = outgoing.asked;
         let after = guarded(|| self.deliver(connection, outgoing));
@@ -140,14 +148,16 @@ impl Exchange {
         let close = response.close || !keep_alive || !is_read || self.shared.is_stopping();
         let is_said = is_read && !keep_alive && self.inbox.is_empty();
         let outgoing = Outgoing { response, asked: self.asked, close, is_said };
-        match self.duty {
-            Duty::Reserved if outgoing.is_bulk() => After::Defer(Box::new(outgoing)),
-            _ => self.deliver(connection, outgoing),
+        match outgoing.class() > self.class {
+            true => After::Defer(Box::new(outgoing)),
+            false => self.deliver(connection, outgoing),
         }
     }
 
     fn deliver(&mut self, connection: &Connection, outgoing: Outgoing) -> After {
-        match self.send(connection, outgoing.response, outgoing.close) {
+        let response = outgoing.response.settled();
+        let response = response.unwrap_or_else(|error| self.shared.handler.refused(error));
+        match self.send(connection, response, outgoing.close) {
             // A client that wanted the connection closed sends nothing more.
             After::Drain if outgoing.is_said => After::Close,
             after => after,
@@ -156,8 +166,8 @@ impl Exchange {
 
     /// The response, and whether the request has been read to its end.
     fn call_handler(&mut self, connection: &Connection, head: Head) -> (Response, bool) {
-        let Self { shared, inbox, duty, .. } = self;
-        let pressed = || shared.lanes.is_waited_for(*duty);
+        let Self { shared, inbox, class, .. } = self;
+        let pressed = || shared.queues.is_waited_for(*class);
         let (patience, rate) = (shared.config.read_patience, shared.config.rate_min_bytes_per_sec);
         let pace = Pace::new(&*shared.clock, patience, rate, &pressed);
         let mut unread = RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, pace);
@@ -178,6 +188,7 @@ impl Exchange {
             body,
             secure: connection.stream.is_encrypted(),
             peer: Some(connection.peer),
+            client: Some(connection.stream.clone()),
         });
         let is_read = unread.settle();
         (response, is_read)
@@ -190,10 +201,10 @@ impl Exchange {
     }
 
     fn send(&mut self, connection: &Connection, response: Response, close: bool) -> After {
-        let Self { shared, outbox, begun, asked, duty, .. } = self;
+        let Self { shared, outbox, begun, asked, class, .. } = self;
         let framing = Framing::of(&response, *asked);
         let manner = Manner { asked: *asked, framing, close: close || framing == Framing::UntilClose };
-        let pressed = || shared.lanes.is_waited_for(*duty);
+        let pressed = || shared.queues.is_waited_for(*class);
         let (patience, rate) = (shared.config.write_patience, shared.config.rate_min_bytes_per_sec);
         let pace = Pace::new(&*shared.clock, patience, rate, &pressed);
         let mut to = Peer { stream: &connection.stream, pace, begun };

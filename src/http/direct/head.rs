@@ -26,33 +26,32 @@ pub(super) fn has_arrived(bytes: &[u8], searched: usize) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outlook {
     /// It can be answered with what is there. So can what is no acceptable head.
-    Quick,
-    /// It has a body that has not all come and is small: so many bytes hold head and body.
+    Small,
+    /// It has a small body that has not all come: so many bytes hold head and body.
     Awaited(usize),
     /// It has a body of which nobody can say how long it will take.
-    Bulk,
+    Large,
 }
 
-/// What the whole head at the start of `bytes` lets expect, where a connection keeps `room` bytes without a worker.
-pub(super) fn outlook(bytes: &[u8], room: usize) -> Outlook {
+/// What the whole head at the start of `bytes` lets expect.
+pub(super) fn outlook(bytes: &[u8]) -> Outlook {
     let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
     let mut raw = httparse::Request::new(&mut []);
     let Ok(httparse::Status::Complete(len)) = raw.parse_with_uninit_headers(bytes, &mut lines) else {
-        return Outlook::Quick;
+        return Outlook::Small;
     };
     let line = |name: &str| raw.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
     if line("transfer-encoding").is_some() {
-        return Outlook::Bulk;
+        return Outlook::Large;
     }
     let length = line("content-length").and_then(|line| std::str::from_utf8(line.value).ok()?.parse().ok());
     match length {
-        None | Some(0) => Outlook::Quick,
-        Some(length) if length > limits::QUICK_BODY_MAX_BYTES => Outlook::Bulk,
-        // A client that waits to be asked sends nothing before a worker asks it. It is asked once it has proven who it is and
-        // that it may: only then does a worker wait for it, and while others wait for the worker, not for long.
-        Some(_) if line("expect").is_some() => Outlook::Quick,
+        None | Some(0) => Outlook::Small,
+        Some(length) if length > limits::QUICK_BODY_MAX_BYTES => Outlook::Large,
         Some(length) => match len + length as usize {
-            all if all <= bytes.len() || all > room => Outlook::Quick,
+            all if all <= bytes.len() => Outlook::Small,
+            // A client that waits to be asked sends nothing before a worker asks it, which may be in vain.
+            _ if line("expect").is_some() => Outlook::Large,
             all => Outlook::Awaited(all),
         },
     }
@@ -174,6 +173,26 @@ mod tests {
             let bytes = format!("\r\nPUT / HTTP/1.1\r\nHost: a\r\n\r\n{rest}");
             assert!(has_arrived(bytes.as_bytes(), 0), "{rest:?}");
         }
+    }
+
+    #[test]
+    fn a_body_makes_a_request_small_once_it_is_there() {
+        let of = |lines: &str, body: usize| {
+            let head = format!("PUT / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            (outlook(&[head.as_bytes(), &vec![0; body]].concat()), head.len())
+        };
+        assert_eq!(of("", 0).0, Outlook::Small);
+        assert_eq!(of("Content-Length: 0\r\nExpect: 100-continue\r\n", 0).0, Outlook::Small);
+        assert_eq!(of("Content-Length: 5\r\n", 5).0, Outlook::Small);
+        let (awaited, len) = of("Content-Length: 5\r\n", 4);
+        assert_eq!(awaited, Outlook::Awaited(len + 5));
+        let most = limits::QUICK_BODY_MAX_BYTES as usize;
+        let (awaited, len) = of(&format!("Content-Length: {most}\r\n"), 4);
+        assert_eq!(awaited, Outlook::Awaited(len + most));
+        assert_eq!(of("Content-Length: 5\r\nExpect: 100-continue\r\n", 4).0, Outlook::Large);
+        assert_eq!(of("Content-Length: 5\r\nExpect: 100-continue\r\n", 5).0, Outlook::Small);
+        assert_eq!(of(&format!("Content-Length: {}\r\n", most + 1), 4).0, Outlook::Large);
+        assert_eq!(of("Transfer-Encoding: chunked\r\n", 9).0, Outlook::Large);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::exchange::Outgoing;
 use super::readiness::{Readiness, Token, Watch};
 use super::stream::Stream;
 use crate::base::{Budget, Reservation, limits};
+use crate::http::origin::Origin;
 
 /// There is no memory for more.
 #[derive(Debug)]
@@ -77,6 +78,11 @@ impl Connection {
             self.room = memory.reserve(most as u64).ok_or(NoRoom)?;
         }
         Ok(())
+    }
+
+    /// Where its client comes from.
+    pub(super) fn origin(&self) -> Origin {
+        Origin::of(self.peer.ip())
     }
 
     /// Hands over what waits here.

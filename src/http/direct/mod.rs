@@ -8,10 +8,10 @@
 //! has come while others wait for it.
 //!
 //! ```text
-//!   accept -> poller: reads heads without waiting -> lanes -> worker: body, handler, response
-//!                ^                                              |        |
-//!                |        lot: connections that wait            |        +-> lingers for the next request
-//!                +----------------------------------------------+            while other workers are free
+//!   accept -> poller: reads heads without waiting -> work queues -> worker: body, handler, response
+//!                ^                                                    |        |
+//!                |        lot: connections that wait                  |        +-> lingers for the next request
+//!                +----------------------------------------------------+            while other workers are free
 //! ```
 //!
 //! From the top down:
@@ -25,7 +25,7 @@
 //! | body | reading what comes behind a head |
 //! | head, chunked | HTTP as bytes: no socket, no clock |
 //! | lot | the open connections |
-//! | lanes | the queues between: some workers never wait for large bodies |
+//! | work_queues, fair_queue | the queues between: some workers never wait for large bodies, and clients take turns |
 //! | wire, stream, session, readiness, pace, inbox | sockets, encryption, patience and buffers |
 //!
 //! Only `stream` touches a connected socket, only `session` what encrypts it, and only `readiness` knows epoll. A handshake is
@@ -36,10 +36,10 @@ mod attendant;
 mod body;
 mod chunked;
 mod exchange;
+mod fair_queue;
 pub mod fuzzing;
 mod head;
 mod inbox;
-mod lanes;
 mod lot;
 mod pace;
 mod poller;
@@ -48,23 +48,24 @@ mod session;
 mod shared;
 mod stream;
 mod wire;
+mod work_queues;
 mod worker;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
 use self::acceptor::Acceptor;
-use self::lanes::{Duty, Lanes};
 use self::lot::Lot;
 use self::poller::Poller;
 use self::readiness::Readiness;
 use self::shared::Shared;
+use self::work_queues::WorkQueues;
 use self::worker::Worker;
 use super::guarded::guarded;
 use super::{Config, Engine, Handle, Outcome, Stop};
@@ -112,7 +113,7 @@ impl Server {
         let address = listener.local_addr()?;
         let readiness = Arc::new(Readiness::new()?);
         let acceptor = Acceptor::new(listener, Arc::clone(&readiness))?;
-        let queue_len = config.queue_len;
+        let queues = WorkQueues::new(config.workers, config.queue_len);
         let shared = Shared {
             config,
             clock,
@@ -121,8 +122,7 @@ impl Server {
             lot: Lot::new(Arc::clone(&readiness)),
             readiness,
             stopping: Arc::new(AtomicBool::new(false)),
-            lanes: Lanes::new(queue_len),
-            idle_workers: AtomicUsize::new(0),
+            queues,
         };
         Ok(Self { address, shared: Arc::new(shared) })
     }
@@ -179,8 +179,8 @@ impl Crew {
     /// Starts the workers. They end when nothing can come into the queues any more.
     fn start(shared: &Arc<Shared>) -> io::Result<Self> {
         let (done, news) = bounded(shared.config.workers);
-        for (number, duty) in Duty::of_crew(shared.config.workers).enumerate() {
-            let worker = Worker::new(Arc::clone(shared), duty);
+        for number in 0..shared.config.workers {
+            let worker = Worker::new(Arc::clone(shared));
             let done = done.clone();
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
                 // There is room for the news of every worker; without a server nobody waits for it.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::attendant::{Attendant, Reason};
 use super::shared::Shared;
+use super::work_queues::Class;
 use crate::base::limits;
 use crate::s3::{ErrorCode, S3Error};
 
@@ -47,7 +48,7 @@ impl Poller {
             outcome = self.turn(timeout);
         }
         let accepted = self.shared.acceptor.close();
-        self.shared.lanes.close();
+        self.shared.queues.close();
         for connection in self.shared.lot.close() {
             if !connection.pending.is_empty() {
                 self.attendant.turn_away(connection, Reason::Overload);
@@ -100,7 +101,7 @@ impl Poller {
         self.next_look = now + (shortest / 4).clamp(LOOK_MIN, LOOK_MAX);
         for connection in lot.expired(now) {
             if connection.wanted > 0 {
-                self.attendant.enqueue(connection, true);
+                self.attendant.enqueue(connection, Class::Large);
             } else if !connection.pending.is_empty() {
                 let error = S3Error::new(ErrorCode::RequestTimeout);
                 self.attendant.turn_away(connection, Reason::Error(error));

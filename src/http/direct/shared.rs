@@ -1,13 +1,13 @@
 //! What the poller and the workers of one engine have in common.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::acceptor::Acceptor;
-use super::lanes::Lanes;
 use super::lot::Lot;
 use super::readiness::Readiness;
+use super::work_queues::WorkQueues;
 use crate::base::Clock;
 use crate::http::Config;
 use crate::s3::Handler;
@@ -28,10 +28,8 @@ pub(super) struct Shared {
     pub(super) readiness: Arc<Readiness>,
     /// Set once, by the order to stop.
     pub(super) stopping: Arc<AtomicBool>,
-    /// The two queues, as the workers see them.
-    pub(super) lanes: Lanes,
-    /// Workers that wait for a request from the queue.
-    pub(super) idle_workers: AtomicUsize,
+    /// The requests that wait for a worker.
+    pub(super) queues: Arc<WorkQueues>,
 }
 
 impl Shared {

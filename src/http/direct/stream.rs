@@ -13,6 +13,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustls::ServerConnection;
 
 use super::session::Session;
+use crate::s3::Client;
 
 /// The longest wait for room to write, after which the sender looks at its patience.
 const SEND_WAIT_MAX: Duration = Duration::from_millis(250);
@@ -85,6 +86,15 @@ impl Stream {
         }
     }
 
+    /// Bytes that the system has received and that can be received from here without waiting; 0 where nobody knows.
+    pub(super) fn available(&self) -> usize {
+        match self.session {
+            // How much clear text they hold shows when they are decrypted.
+            Some(_) => 0,
+            None => rustix::io::ioctl_fionread(&self.socket).map_or(0, |count| count as usize),
+        }
+    }
+
     /// Waits until there is something to receive or the connection has ended, for `at_most` that long.
     pub(super) fn wait_readable(&self, at_most: Duration) {
         if !self.has_waiting() {
@@ -154,6 +164,15 @@ impl Stream {
     fn session(&self) -> Option<MutexGuard<'_, Session>> {
         // What a panic has left half done shows as an error of the encryption.
         self.session.as_ref().map(|session| session.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Client for Stream {
+    fn has_left(&self) -> bool {
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut socket = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let told = poll(&mut socket, Some(&Timespec::default()));
+        told.is_ok_and(|count| count > 0) && socket[0].revents().intersects(gone)
     }
 }
 

@@ -1,16 +1,15 @@
 //! A thread that handles requests, one at a time, and stays with a connection only while nobody else needs it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::attendant::Attendant;
+use super::attendant::{Attendant, Reason, class_of_rest};
 use super::exchange::{After, Exchange};
 use super::head::{self, Outlook};
-use super::lanes::Duty;
 use super::lot::{Connection, Held, NoRoom, Purpose};
 use super::readiness::Watch;
 use super::shared::Shared;
 use super::stream::is_wait;
+use super::work_queues::{Class, Job, Permit};
 use crate::http::Config;
 
 /// Pieces in which a head may come while a worker waits for it. One that comes in more is read by the poller.
@@ -19,15 +18,14 @@ const PIECES_MAX: usize = 8;
 /// A worker of one engine.
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    duty: Duty,
     exchange: Exchange,
     attendant: Attendant,
 }
 
 /// Where the next request of a connection is.
 enum Next {
-    /// In the inbox of this worker.
-    Here,
+    /// In the inbox of this worker, which may begin with it.
+    Here(Option<Permit>),
     /// Not here: the connection has to wait for it, and for what.
     Wait(Watch),
     /// There will be none.
@@ -35,38 +33,28 @@ enum Next {
 }
 
 impl Worker {
-    /// A worker with that duty.
-    pub(super) fn new(shared: Arc<Shared>, duty: Duty) -> Self {
-        let exchange = Exchange::new(Arc::clone(&shared), duty);
+    /// A worker that has not begun.
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let exchange = Exchange::new(Arc::clone(&shared));
         let attendant = Attendant::new(Arc::clone(&shared), shared.config.head_max_bytes);
-        Self { shared, duty, exchange, attendant }
+        Self { shared, exchange, attendant }
     }
 
     /// Works until nothing can come into the queues any more. Says how many requests it has answered.
     pub(super) fn work(mut self) -> u64 {
         let mut answered = 0;
-        while let Some(connection) = self.next_connection() {
-            answered += self.serve(connection);
+        while let Some(job) = self.shared.queues.next() {
+            answered += self.serve(job);
             // Whoever comes then would find the queue full, or may have to find it so: they are to be told at once.
-            if self.shared.lanes.is_waited_for(self.duty) && !self.shared.is_stopping() {
+            if self.shared.queues.has_work() && !self.shared.is_stopping() {
                 self.attendant.lend_a_hand();
             }
         }
         answered
     }
 
-    fn next_connection(&self) -> Option<Held> {
-        if let Some(connection) = self.shared.lanes.try_next(self.duty) {
-            return Some(connection);
-        }
-        self.shared.idle_workers.fetch_add(1, Ordering::Relaxed);
-        let connection = self.shared.lanes.next(self.duty);
-        self.shared.idle_workers.fetch_sub(1, Ordering::Relaxed);
-        connection
-    }
-
     /// Answers the request that has come on a connection, and those that follow while nobody else needs the worker.
-    fn serve(&mut self, mut connection: Held) -> u64 {
+    fn serve(&mut self, Job { mut connection, mut permit }: Job) -> u64 {
         if connection.purpose == Purpose::Handshake {
             self.agree(connection);
             return 0;
@@ -74,44 +62,61 @@ impl Worker {
         self.exchange.inbox.load(&connection.take_pending().0);
         let mut answered = 0;
         loop {
+            let class = permit.as_ref().map_or(Class::Small, Permit::class);
             let after = match connection.outgoing.take() {
-                Some(outgoing) => self.exchange.resume(&connection, *outgoing),
-                None => self.exchange.run(&connection),
+                Some(outgoing) => self.exchange.resume(&connection, *outgoing, class),
+                None => self.exchange.run(&connection, class),
             };
+            // Whatever comes next takes a right of its own.
+            drop(permit.take());
             if let After::Defer(outgoing) = after {
+                let class = outgoing.class();
                 connection.outgoing = Some(outgoing);
-                if self.keep_inbox(&mut connection).is_ok() {
-                    match self.shared.lanes.push(connection, true) {
-                        Ok(()) => return answered,
-                        Err(refused) => connection = refused,
-                    }
+                permit = self.shared.queues.try_start(class);
+                if permit.is_none() {
+                    self.hand_on(connection, class);
+                    return answered;
                 }
-                // Better by the wrong worker than not at all.
-                connection.take_pending();
                 continue;
             }
             answered += 1;
             match after {
-                After::Defer(_) => {}
                 After::KeepOpen => match self.next_request(&connection) {
-                    Next::Here => {}
+                    Next::Here(right) => permit = right,
                     Next::Wait(watch) => {
                         self.give_back(connection, watch);
                         return answered;
                     }
                     Next::Never => return answered,
                 },
-                After::Close => return answered,
-                After::Drain => {
-                    let deadline = self.shared.deadline_in(self.shared.config.drain_deadline);
-                    self.shared.lot.drain(connection, deadline);
-                    return answered;
-                }
-                After::Cut => {
-                    connection.stream.reset_on_close();
+                last => {
+                    self.end(connection, &last);
                     return answered;
                 }
             }
+        }
+    }
+
+    /// Ends a connection after its last response.
+    fn end(&self, connection: Held, after: &After) {
+        match after {
+            After::Drain => {
+                let deadline = self.shared.deadline_in(self.shared.config.drain_deadline);
+                self.shared.lot.drain(connection, deadline);
+            }
+            After::Cut => connection.stream.reset_on_close(),
+            After::Close | After::KeepOpen | After::Defer(_) => {}
+        }
+    }
+
+    /// Lets a response wait until a worker may send it, or one for which there is less room than for others be refused.
+    fn hand_on(&mut self, mut connection: Held, class: Class) {
+        let refused = match self.keep_inbox(&mut connection) {
+            Ok(()) => self.shared.queues.push(connection, class).err(),
+            Err(NoRoom) => Some(connection),
+        };
+        if let Some(refused) = refused {
+            self.attendant.turn_away(refused, Reason::Overload);
         }
     }
 
@@ -132,13 +137,13 @@ impl Worker {
     /// Looks for the next request of a connection. Others have precedence: with requests in the queue, or with no
     /// other worker free for those to come, it does not wait.
     fn next_request(&mut self, connection: &Connection) -> Next {
-        let others_wait = self.shared.lanes.is_waited_for(self.duty);
+        let others_wait = self.shared.queues.has_work();
         match self.has_request() {
-            true if others_wait || !self.suits() => return Next::Wait(Watch::Anything),
-            true => return Next::Here,
+            true if others_wait => return Next::Wait(Watch::Anything),
+            true => return self.begin(connection),
             false => {}
         }
-        if others_wait || self.shared.idle_workers.load(Ordering::Relaxed) == 0 || self.shared.is_stopping() {
+        if others_wait || !self.shared.queues.has_idle_worker() || self.shared.is_stopping() {
             return Next::Wait(Watch::Readable);
         }
         self.linger(connection)
@@ -153,7 +158,7 @@ impl Worker {
                 Err(_) => return Next::Never,
             }
             if self.has_request() {
-                return if self.suits() { Next::Here } else { Next::Wait(Watch::Anything) };
+                return self.begin(connection);
             }
         }
         Next::Wait(Watch::Readable)
@@ -165,12 +170,24 @@ impl Worker {
         inbox.is_full() || head::has_arrived(inbox.filled(), 0)
     }
 
-    /// Whether the request in the inbox is one for this worker, and needs no more of the client before it is begun.
-    fn suits(&self) -> bool {
-        match head::outlook(self.exchange.inbox.filled(), self.shared.config.head_max_bytes) {
-            Outlook::Quick => true,
-            Outlook::Bulk => self.duty == Duty::Any,
-            Outlook::Awaited(_) => false,
+    /// Takes on the request in the inbox, if a worker may begin with it and needs no more of the client before.
+    fn begin(&self, connection: &Connection) -> Next {
+        let received = self.exchange.inbox.filled();
+        let class = match head::outlook(received) {
+            Outlook::Small => Class::Small,
+            Outlook::Large => Class::Large,
+            Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
+                class_of_rest(&connection.stream, wanted - received.len())
+            }
+            Outlook::Awaited(_) => return Next::Wait(Watch::Anything),
+        };
+        match class {
+            Class::Small => Next::Here(None),
+            class => self
+                .shared
+                .queues
+                .try_start(class)
+                .map_or(Next::Wait(Watch::Anything), |right| Next::Here(Some(right))),
         }
     }
 

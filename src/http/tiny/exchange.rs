@@ -101,7 +101,7 @@ impl Exchange {
             BodyFraming::Absent => Body::none(),
             _ => Body { content_length, chunked, reader: Box::new(body) },
         };
-        self.shared.handler.handle(crate::s3::Request {
+        let response = self.shared.handler.handle(crate::s3::Request {
             method: head.method,
             path: head.path,
             query: head.query,
@@ -109,7 +109,10 @@ impl Exchange {
             body,
             secure: false,
             peer,
-        })
+            // The crate keeps the connection to itself.
+            client: None,
+        });
+        response.settled().unwrap_or_else(|error| refusal(&*self.shared.handler, &error))
     }
 
     /// Answers a request whose framing is in doubt as the last one of its connection. Of its body nothing is waited for.

@@ -1,6 +1,7 @@
 //! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and full object checksum
 //! types"). A composite one is the checksum of the parts' checksums; one of the full object follows from them.
 
+use crate::ops::keep_alive::Abandoned;
 use crate::ops::{body, checksums, failure};
 use crate::s3::checksum::{self, Algorithm, Running};
 use crate::s3::integrity::Integrity;
@@ -136,17 +137,23 @@ impl Settled {
     /// The checksum, for which the parts are read, by `read`, where that must be.
     ///
     /// # Errors
-    /// `BadDigest`; those of reading the parts.
+    /// `BadDigest`; those of reading the parts, and that of reading in vain.
     pub(super) fn finish(
         self,
         read: Read<'_>,
         id: &RequestId,
+        abandoned: &Abandoned,
         parts: &[PartRecord],
     ) -> Result<Option<Checksum>, S3Error> {
         match self {
             Self::Known(checksum) => Ok(checksum),
             Self::Unread { algorithm, value } => {
-                let checksum = read_back(read, algorithm, parts).map_err(|e| failure::told(&e, id))?;
+                let mut running = Running::new(algorithm);
+                for part in parts {
+                    let mut reader = read(part).map_err(|error| failure::told(&error, id))?;
+                    body::absorb(&mut reader, id, abandoned, |bytes| running.update(bytes))?;
+                }
+                let checksum = checksums::of_whole((algorithm, running.finish()));
                 verify(value.as_ref(), &checksum, parts)?;
                 Ok(Some(checksum))
             }
@@ -212,15 +219,6 @@ fn of_parts(algorithm: Algorithm, kind: ChecksumType, parts: &[PartRecord]) -> O
             Some(checksums::of_whole((algorithm, whole)))
         }
     }
-}
-
-/// The checksum of all bytes, where the parts came without.
-fn read_back(read: Read<'_>, algorithm: Algorithm, parts: &[PartRecord]) -> Result<Checksum, StoreError> {
-    let mut running = Running::new(algorithm);
-    for part in parts {
-        body::absorb(&mut read(part)?, |bytes| running.update(bytes))?;
-    }
-    Ok(checksums::of_whole((algorithm, running.finish())))
 }
 
 fn is_of(checksum: &Checksum, algorithm: Algorithm) -> bool {

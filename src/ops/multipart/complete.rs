@@ -8,6 +8,7 @@ use super::{etag_of, upload_id};
 use crate::auth::Authorized;
 use crate::base::Reservation;
 use crate::ops::failure::{self, ForClient as _};
+use crate::ops::keep_alive::Abandoned;
 use crate::ops::{Context, body, checksums, find, keep_alive, memory, new_object, version_id};
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
@@ -146,7 +147,12 @@ fn commit_parts(
         document: begun(context, call),
         _held: held,
     };
-    keep_alive::answer(context.keep_alive, call, move || commit.run(completion, checksum))
+    let takes_reading = matches!(checksum, Settled::Unread { .. });
+    let run = move |abandoned: &Abandoned| commit.run(completion, checksum, abandoned);
+    match takes_reading {
+        true => Ok(keep_alive::defer(context.keep_alive, call, run)),
+        false => keep_alive::answer(context.keep_alive, call, run),
+    }
 }
 
 /// What a commit takes with it to its thread.
@@ -163,10 +169,15 @@ struct Committing {
 }
 
 impl Committing {
-    fn run(self, mut completion: Completion, checksum: Settled) -> Result<Response, S3Error> {
+    fn run(
+        self,
+        mut completion: Completion,
+        checksum: Settled,
+        abandoned: &Abandoned,
+    ) -> Result<Response, S3Error> {
         let (object, upload) = ((self.bucket.as_str(), self.key.as_str()), completion.upload);
         let read = |part: &PartRecord| self.store.read_part(object, upload, part);
-        let checksum = checksum.finish(&read, &self.id, &completion.parts)?;
+        let checksum = checksum.finish(&read, &self.id, abandoned, &completion.parts)?;
         completion.commit.checksums = checksum.into_iter().collect();
         let etag = completion.commit.etag;
         let kept = completion.commit.checksums.clone();

@@ -1,19 +1,22 @@
 //! UploadPart and UploadPartCopy.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{checksum, upload_id};
 use crate::auth::Authorized;
 use crate::base::limits::PART_NUMBER_MAX;
-use crate::ops::failure::ForClient as _;
+use crate::ops::failure::{ForClient as _, Subject};
 use crate::ops::find::{self, Source};
-use crate::ops::{Context, body, checksums, new_object};
+use crate::ops::keep_alive::{self, Abandoned};
+use crate::ops::{Context, body, checksums, memory, new_object};
 use crate::s3::checksum::Algorithm;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{Checksum, ETag, VersionRecord};
+use crate::store::{Checksum, CopySource, ETag, Store, UploadId, VersionRecord};
+use crate::xml::Writer;
 
 /// UploadPart. Durable on return. All that can be refused without the body is refused before it is asked for.
 pub(in crate::ops) fn upload_part(
@@ -45,8 +48,8 @@ pub(in crate::ops) fn upload_part(
     })
 }
 
-/// UploadPartCopy. Durable on return. The part shares the bytes of its source; they are read once, for their digests, where
-/// these are not known.
+/// UploadPartCopy. Durable once the answer tells of the part. It shares the bytes of its source; they are read once, for their
+/// digests, where these are not known. Of many bytes, that is work for which the client may be kept waiting.
 pub(in crate::ops) fn copy_part(
     context: &Context,
     proof: &Authorized,
@@ -61,17 +64,68 @@ pub(in crate::ops) fn copy_part(
     let bytes = source.bytes(range.clone())?;
 
     let algorithm = upload.checksum.map(|(algorithm, _)| checksums::from_store(algorithm));
-    let (md5, checksum) = match known_digests(&source.found.version, &range, algorithm) {
-        Some(known) => known,
-        None => digests(context, &source, range, algorithm, call)?,
+    let known = known_digests(&source.found.version, &range, algorithm);
+    let is_long = known.is_none() && !body::is_read_at_once(range.end - range.start);
+    let copying = Copying {
+        store: Arc::clone(&context.store),
+        target: Subject::of(call),
+        part: (id, number),
+        document: context.document("CopyPartResult"),
+        source,
+        algorithm,
     };
-    let part = context.store.copy_part(bytes, (call.bucket(), call.key()), (id, number), md5, checksum);
-    let part = source.copied(part, call)?;
-    let mut document = context.document("CopyPartResult");
-    document.plain("LastModified", part.modified);
-    document.plain("ETag", ETag::Md5(part.md5));
-    part.checksum.iter().for_each(|checksum| checksums::write_value(&mut document, checksum));
-    Ok(source.announce(xml(200, document)))
+    if !is_long {
+        return copying.run(bytes, known, &Abandoned::default());
+    }
+    let held = memory::for_late_answer(context)?;
+    let run = move |abandoned: &Abandoned| {
+        let _held = held;
+        copying.run(bytes, known, abandoned)
+    };
+    Ok(keep_alive::defer(context.keep_alive, call, run))
+}
+
+/// What it takes to make a part when the call is over.
+struct Copying {
+    store: Arc<Store>,
+    target: Subject,
+    part: (UploadId, u32),
+    source: Source,
+    /// The algorithm of the checksum that the upload wants.
+    algorithm: Option<Algorithm>,
+    /// The beginning of the answer.
+    document: Writer,
+}
+
+impl Copying {
+    fn run(
+        mut self,
+        bytes: CopySource,
+        known: Option<Digests>,
+        abandoned: &Abandoned,
+    ) -> Result<Response, S3Error> {
+        let (md5, checksum) = match known {
+            Some(known) => known,
+            None => self.digests(bytes.range.clone(), abandoned)?,
+        };
+        let object = (self.target.bucket.as_str(), self.target.key.as_str());
+        let part = self.store.copy_part(bytes, object, self.part, md5, checksum);
+        let part = self.source.copied(part, &self.target)?;
+        let document = &mut self.document;
+        document.plain("LastModified", part.modified);
+        document.plain("ETag", ETag::Md5(part.md5));
+        part.checksum.iter().for_each(|checksum| checksums::write_value(document, checksum));
+        Ok(self.source.announce(xml(200, self.document)))
+    }
+
+    fn digests(&self, range: Range<u64>, abandoned: &Abandoned) -> Result<Digests, S3Error> {
+        let mut integrity = Integrity::none().computing(self.algorithm);
+        let reader = self.store.read(&self.source.found, range);
+        let mut reader = reader.map_err(|error| self.target.told(&error))?;
+        body::absorb(&mut reader, &self.target.id, abandoned, |bytes| integrity.update(bytes))?;
+        let computed = integrity.verify(&[])?;
+        Ok((md5_of(&computed), computed.checksum.map(checksums::of_whole)))
+    }
 }
 
 /// The MD5 of a part, and the checksum that its upload wants.
@@ -90,20 +144,6 @@ fn known_digests(
         },
         _ => None,
     }
-}
-
-fn digests(
-    context: &Context,
-    source: &Source,
-    range: Range<u64>,
-    algorithm: Option<Algorithm>,
-    call: &Call<'_>,
-) -> Result<Digests, S3Error> {
-    let mut integrity = Integrity::none().computing(algorithm);
-    let mut reader = context.store.read(&source.found, range).for_client(call)?;
-    body::absorb(&mut reader, |bytes| integrity.update(bytes)).for_client(call)?;
-    let computed = integrity.verify(&[])?;
-    Ok((md5_of(&computed), computed.checksum.map(checksums::of_whole)))
 }
 
 /// The digest that is the tag of a part, also where objects that are put in one piece have another: the tag of a multipart
