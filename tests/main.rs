@@ -14,6 +14,7 @@ mod format;
 mod hostile;
 mod hostile_disk;
 mod http;
+mod index_memory;
 mod protocol;
 mod readme;
 mod tools;

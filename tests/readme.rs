@@ -178,6 +178,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
             ("requests that wait for a worker", flag("queue"), "503 SlowDown"),
             ("requests at a time", flag("workers"), "they wait"),
             ("memory of requests, beyond what each worker has", memory, "503 SlowDown"),
+            ("memory of the index", flag("index-max"), "507 InsufficientStorage"),
             (
                 "open files: connections, and segments of requests",
                 "`ulimit -n`, divided at the start".to_owned(),

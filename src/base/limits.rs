@@ -66,6 +66,11 @@ pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 pub const MEMORY_MIN_BYTES: u64 = 64 * MIB;
 /// Where nothing is set, a quarter of what the process may have, but no less than [`MEMORY_MIN_BYTES`] and no more than this.
 pub const MEMORY_DEFAULT_MAX_BYTES: u64 = GIB;
+/// Of what the process may have beyond that, the index may take up three quarters where nothing is set: the rest is for what
+/// snapshots of it still hold while a checkpoint is written, and for the system.
+pub const INDEX_DEFAULT_SHARE: (u64, u64) = (3, 4);
+/// It may take up no less where nothing is set.
+pub const INDEX_DEFAULT_MIN_BYTES: u64 = 8 * MIB;
 /// The program itself and the threads that are there once: the poller, the committer, checkpoints, the scrub, and what wins back
 /// room, whose batches are the largest of it.
 pub const MEMORY_OF_PROCESS_BYTES: u64 = 16 * MIB;

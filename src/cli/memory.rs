@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytesize::ByteSize;
+use log::warn;
 use siltstone::base::Budget;
 use siltstone::base::limits::{
-    CONNECTIONS_MAX_DEFAULT, DRAINING_MAX, MEMORY_DEFAULT_MAX_BYTES, MEMORY_FOR_REQUESTS_MIN_BYTES,
-    MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES, MEMORY_OF_PROCESS_BYTES, MEMORY_OF_TLS_CONNECTION_BYTES,
-    MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES, WORKERS_DEFAULT,
+    CONNECTIONS_MAX_DEFAULT, DRAINING_MAX, INDEX_DEFAULT_MIN_BYTES, INDEX_DEFAULT_SHARE,
+    MEMORY_DEFAULT_MAX_BYTES, MEMORY_FOR_REQUESTS_MIN_BYTES, MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES,
+    MEMORY_OF_PROCESS_BYTES, MEMORY_OF_TLS_CONNECTION_BYTES, MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES,
+    WORKERS_DEFAULT,
 };
 
 use super::Failure;
@@ -24,6 +26,8 @@ const CONNECTIONS_SHARE: u64 = 6;
 pub(crate) struct Plan {
     /// Bytes in all, beside the index.
     pub(crate) ceiling: u64,
+    /// Bytes that the index may take up.
+    pub(crate) index_max: u64,
     /// Bytes that are set aside.
     pub(crate) fixed: u64,
     /// Threads.
@@ -38,11 +42,14 @@ impl Plan {
     /// # Errors
     /// Names the settings that do not fit, and by how much.
     pub(crate) fn make(settings: &Settings) -> Result<Self, Failure> {
-        let ceiling = settings.memory_max.unwrap_or_else(|| default_ceiling(machine_bytes()));
-        Self::divide(settings, ceiling)
+        let machine = machine_bytes();
+        let ceiling = settings.memory_max.unwrap_or_else(|| default_ceiling(machine));
+        let index_max = settings.index_max.unwrap_or_else(|| default_index_max(machine, ceiling));
+        warn_of_sum(ceiling, index_max, machine);
+        Self::divide(settings, ceiling, index_max)
     }
 
-    fn divide(settings: &Settings, ceiling: u64) -> Result<Self, Failure> {
+    fn divide(settings: &Settings, ceiling: u64, index_max: u64) -> Result<Self, Failure> {
         if ceiling < MEMORY_MIN_BYTES {
             let least = ByteSize(MEMORY_MIN_BYTES);
             return Err(Failure::usage(format!("--memory-max: {} is less than {least}", ByteSize(ceiling))));
@@ -68,7 +75,7 @@ impl Plan {
         if fixed.saturating_add(MEMORY_FOR_REQUESTS_MIN_BYTES) > ceiling {
             return Err(Failure::usage(too_much(ceiling, &costs)));
         }
-        Ok(Self { ceiling, fixed, workers, connections_max })
+        Ok(Self { ceiling, index_max, fixed, workers, connections_max })
     }
 
     /// What requests reserve from.
@@ -95,6 +102,24 @@ fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
 fn default_ceiling(machine: Option<u64>) -> u64 {
     let quarter = machine.unwrap_or(0) / 4;
     quarter.clamp(MEMORY_MIN_BYTES, MEMORY_DEFAULT_MAX_BYTES)
+}
+
+/// The larger part of what is left beside that, so that both fit; without end where the machine tells nothing.
+fn default_index_max(machine: Option<u64>, ceiling: u64) -> u64 {
+    let (share, of) = INDEX_DEFAULT_SHARE;
+    machine
+        .map_or(u64::MAX, |bytes| (bytes.saturating_sub(ceiling) / of * share).max(INDEX_DEFAULT_MIN_BYTES))
+}
+
+fn warn_of_sum(ceiling: u64, index_max: u64, machine: Option<u64>) {
+    let sum = ceiling.saturating_add(index_max);
+    if let Some(machine) = machine.filter(|machine| sum > *machine) {
+        warn!(
+            "--memory-max and --index-max allow {} together, and there are {}: the system may end the server",
+            ByteSize(sum),
+            ByteSize(machine)
+        );
+    }
 }
 
 /// What the process may have: the memory of the machine, or less where a control group says so.
@@ -147,6 +172,7 @@ mod tests {
         let encrypted = plan("memory_max = '64MiB'\ntls_cert = 'c'").unwrap();
         assert!(encrypted.connections_max < small.connections_max / 10);
         assert!(plan("").is_ok(), "by the machine");
+        assert_eq!(plan("index_max = '10MiB'").unwrap().index_max, 10 * MIB);
     }
 
     #[test]
@@ -166,6 +192,9 @@ mod tests {
         assert_eq!(default_ceiling(Some(GIB / 64)), 64 * MIB);
         assert_eq!(default_ceiling(Some(64 * GIB)), GIB);
         assert_eq!(default_ceiling(None), 64 * MIB);
+        assert_eq!(default_index_max(Some(512 * MIB), 128 * MIB), 288 * MIB);
+        assert_eq!(default_index_max(Some(64 * MIB), 64 * MIB), 8 * MIB);
+        assert_eq!(default_index_max(None, 64 * MIB), u64::MAX);
         assert!(machine_bytes().is_some());
         assert_eq!(total_bytes("MemTotal:         524288 kB\nMemFree: 1 kB\n"), Some(512 * MIB));
         assert_eq!(total_bytes("MemFree: 1 kB\n"), None);

@@ -90,6 +90,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_MEMORY_MAX", global = true)]
     memory_max: Option<Size>,
 
+    /// Memory that the index of keys may take up; puts near it get 507 [default: three quarters of what --memory-max leaves]
+    #[arg(long, value_name = "SIZE", env = "SILTSTONE_INDEX_MAX", global = true)]
+    index_max: Option<Size>,
+
     /// How long a connection may stay open without a request [default: 1m]
     #[arg(long, value_name = "TIME", env = "SILTSTONE_IDLE_TIMEOUT", global = true)]
     idle_timeout: Option<Period>,
@@ -213,6 +217,8 @@ pub(crate) struct Settings {
     pub(crate) connections_max: Option<usize>,
     /// In bytes, beside the index. `None`: by the machine.
     pub(crate) memory_max: Option<u64>,
+    /// In bytes. `None`: by the machine.
+    pub(crate) index_max: Option<u64>,
     pub(crate) idle_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) keep_alive_after: Duration,
@@ -260,6 +266,7 @@ impl Options {
             queue: self.queue.or(other.queue),
             max_connections: self.max_connections.or(other.max_connections),
             memory_max: self.memory_max.or(other.memory_max),
+            index_max: self.index_max.or(other.index_max),
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             shutdown_timeout: self.shutdown_timeout.or(other.shutdown_timeout),
             keep_alive_after: self.keep_alive_after.or(other.keep_alive_after),
@@ -300,6 +307,7 @@ impl From<Options> for Settings {
             queue_len: set.queue.map_or(limits::QUEUE_LEN_DEFAULT, NonZeroUsize::get),
             connections_max: set.max_connections.map(NonZeroUsize::get),
             memory_max: set.memory_max.map(|Size(bytes)| bytes),
+            index_max: set.index_max.map(|Size(bytes)| bytes),
             idle_timeout: period(set.idle_timeout, limits::IDLE_DEADLINE_DEFAULT_SECS),
             shutdown_timeout: period(set.shutdown_timeout, limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
             keep_alive_after: period(set.keep_alive_after, limits::KEEP_ALIVE_AFTER_SECS),
@@ -542,7 +550,7 @@ mod tests {
         dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\n\
-        access_log = '-'\naccess_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'";
+        access_log = '-'\naccess_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'\nindex_max = '64MiB'";
 
     #[test]
     fn every_option_can_stand_in_the_file_and_falls_back() {

@@ -31,7 +31,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = Plan::make(settings)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers);
-    let store = open_store(settings, Arc::clone(&clock), files)?;
+    let store = open_store(settings, &plan, Arc::clone(&clock), files)?;
     tell_of_memory(&plan, &store);
     let memory = plan.budget();
     let made_up = users_file.create_if_missing(&OsEntropy).map_err(Failure::start)?;
@@ -78,12 +78,18 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     outcome.map(report).map_err(|e| Failure::start(format!("cannot go on serving: {e}")))
 }
 
-fn open_store(settings: &Settings, clock: Arc<dyn Clock>, files: OpenFiles) -> Result<Arc<Store>, Failure> {
+fn open_store(
+    settings: &Settings,
+    plan: &Plan,
+    clock: Arc<dyn Clock>,
+    files: OpenFiles,
+) -> Result<Arc<Store>, Failure> {
     let data_dir = &settings.data_dir;
     let options = store::Options {
         abort_uploads_after: settings.abort_uploads_after,
         segment_max_bytes: settings.segment_max_bytes,
         segments_open_max: files.segments_open_max,
+        index_max_bytes: plan.index_max,
         ..store::Options::default()
     };
     let refuse =
@@ -128,10 +134,10 @@ fn service(
 }
 
 fn tell_of_memory(plan: &Plan, store: &Store) {
-    let Plan { ceiling, fixed, workers, connections_max } = plan;
+    let Plan { ceiling, index_max, fixed, workers, connections_max } = plan;
     info!(
-        "memory: {ceiling} bytes at the most beside the index, which takes {}; {fixed} are set aside for {workers} workers, \
-         {connections_max} connections and the process",
+        "memory: {ceiling} bytes at the most beside the index, which takes {} of {index_max}; {fixed} are set aside for \
+         {workers} workers, {connections_max} connections and the process",
         store.index_bytes()
     );
 }

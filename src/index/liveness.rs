@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rpds::RedBlackTreeMapSync;
 
 use crate::format::{ExtentHeader, ExtentRef};
-use crate::index::MAP_NODE_BYTES;
+use crate::index::memory::map_entry_bytes;
 
 /// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment. An extent that
 /// several of them share counts once. A clone is a snapshot and costs nothing.
@@ -33,7 +33,8 @@ impl Liveness {
 
     /// The memory that it takes up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        (self.bytes.size() + self.shared.size()) as u64 * MAP_NODE_BYTES
+        self.bytes.size() as u64 * map_entry_bytes::<u64, u64>()
+            + self.shared.size() as u64 * map_entry_bytes::<(u64, u64), Shared>()
     }
 
     /// The live bytes of one segment.

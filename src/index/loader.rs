@@ -83,7 +83,7 @@ impl Loader {
             return Ok(true);
         }
         self.close();
-        let empty = self.index.bucket_mut(bucket)?.keys.is_empty();
+        let empty = self.index.change(bucket, |bucket| bucket.keys.is_empty())?;
         self.filling = empty.then(|| (bucket, KeysBuilder::default()));
         Ok(empty)
     }
@@ -97,8 +97,8 @@ impl Loader {
     fn close(&mut self) {
         self.index.liveness.add_counted(std::mem::take(&mut self.counted));
         if let Some((bucket, keys)) = self.filling.take() {
-            let bucket = self.index.bucket_mut(bucket).expect("no bucket goes while it is filled");
-            bucket.keys = keys.finish();
+            let filled = self.index.change(bucket, |bucket| bucket.keys = keys.finish());
+            filled.expect("no bucket goes while it is filled");
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 
 use crate::format::{Decoder, PartRecord};
-use crate::index::{MAP_NODE_BYTES, shared_bytes, trusted};
+use crate::index::memory::{map_entry_bytes, shared_bytes};
+use crate::index::trusted;
 
 /// So many numbers in a row have their parts side by side: whoever goes through thousands of parts, or gives them back, then
 /// has little to go after, and whoever puts one in copies few others.
@@ -19,12 +20,18 @@ const PART_BYTES: usize = 64;
 pub(super) struct Parts {
     /// Encoded [`PartRecord`]s, ascending within a row as the rows are.
     rows: RedBlackTreeMapSync<u32, Arc<[u8]>>,
+    /// The memory that they take up.
+    bytes: u64,
+}
+
+fn row_bytes(len: usize) -> u64 {
+    map_entry_bytes::<u32, Arc<[u8]>>() + shared_bytes(len)
 }
 
 impl Parts {
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.rows.values().map(|row| MAP_NODE_BYTES + shared_bytes(row.len())).sum()
+        self.bytes
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = PartRecord> {
@@ -43,6 +50,8 @@ impl Parts {
         row.extend_from_slice(before);
         record.encode(&mut row);
         row.extend_from_slice(behind);
+        let old_bytes = if old.is_empty() { 0 } else { row_bytes(old.len()) };
+        self.bytes = self.bytes - old_bytes + row_bytes(row.len());
         self.rows.insert_mut(record.number / ROW_NUMBERS, row.into());
         replaced
     }
@@ -95,6 +104,7 @@ mod tests {
             let new = part(1 + step * 37 % 101, u64::from(step));
             assert_eq!(parts.put(&new), model.insert(new.number, new.clone()), "step {step}");
             assert!(parts.iter().eq(model.values().cloned()), "step {step}");
+            assert_eq!(parts.bytes, parts.rows.values().map(|row| row_bytes(row.len())).sum());
         }
         for number in 0..=ROW_NUMBERS * 8 {
             assert_eq!(parts.get(number), model.get(&number).cloned(), "part {number}");

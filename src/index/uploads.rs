@@ -7,8 +7,8 @@ use rpds::RedBlackTreeMapSync;
 
 use crate::format::{PartRecord, UploadId, UploadRecord};
 use crate::index::listing::Query;
+use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
 use crate::index::parts::Parts;
-use crate::index::{MAP_NODE_BYTES, shared_bytes};
 
 /// An upload and its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,12 +48,16 @@ type Name = (Arc<[u8]>, UploadId);
 
 /// The uploads of one bucket. A clone is a snapshot and costs nothing.
 #[derive(Clone, Default)]
-pub(super) struct Uploads(RedBlackTreeMapSync<Name, Held>);
+pub(super) struct Uploads {
+    held: RedBlackTreeMapSync<Name, Held>,
+    /// The memory that they take up.
+    bytes: u64,
+}
 
 /// The memory of a record, in bytes: each text is an allocation.
 fn record_bytes(record: &UploadRecord) -> u64 {
     let tags = record.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let text = |text: &str| size_of::<String>() as u64 + shared_bytes(text.len());
+    let text = |text: &str| size_of::<String>() as u64 + heap_bytes(text.len());
     let texts = record.attributes.iter().chain(tags).map(|(name, value)| text(name) + text(value));
     shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>()
 }
@@ -62,33 +66,37 @@ impl Held {
     fn to_upload(&self) -> Upload {
         Upload { record: UploadRecord::clone(&self.record), parts: self.parts.iter().collect() }
     }
+
+    fn memory_bytes(&self, key: &[u8]) -> u64 {
+        map_entry_bytes::<Name, Self>()
+            + shared_bytes(key.len())
+            + record_bytes(&self.record)
+            + self.parts.memory_bytes()
+    }
 }
 
 impl Uploads {
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let of_upload = |((key, _), held): (&Name, &Held)| {
-            let names = 2 * MAP_NODE_BYTES + shared_bytes(key.len());
-            names + record_bytes(&held.record) + held.parts.memory_bytes()
-        };
-        self.0.iter().map(of_upload).sum()
+        self.bytes
     }
 
     pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) {
-        let name = (key.into(), record.id);
-        let record = Arc::new(record.clone());
-        match self.0.get_mut(&name) {
-            Some(held) => held.record = record,
-            None => self.0.insert_mut(name, Held { record, parts: Parts::default() }),
-        }
+        let parts = self.remove(key, record.id);
+        let held = Held { record: Arc::new(record.clone()), parts };
+        self.bytes += held.memory_bytes(key);
+        self.held.insert_mut((key.into(), record.id), held);
     }
 
     /// Takes an upload out and gives back its parts.
     pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> Parts {
         let name = (key.into(), upload);
-        let parts = self.0.get(&name).map(|held| held.parts.clone()).unwrap_or_default();
-        self.0.remove_mut(&name);
-        parts
+        let Some(held) = self.held.get(&name).cloned() else {
+            return Parts::default();
+        };
+        self.held.remove_mut(&name);
+        self.bytes -= held.memory_bytes(key);
+        held.parts
     }
 
     /// Puts a part in and gives back the one that it replaces; `None` when there is no such upload.
@@ -98,43 +106,47 @@ impl Uploads {
         upload: UploadId,
         record: &PartRecord,
     ) -> Option<Option<PartRecord>> {
-        Some(self.0.get_mut(&(key.into(), upload))?.parts.put(record))
+        let parts = &mut self.held.get_mut(&(key.into(), upload))?.parts;
+        let before = parts.memory_bytes();
+        let replaced = parts.put(record);
+        self.bytes = self.bytes - before + parts.memory_bytes();
+        Some(replaced)
     }
 
     pub(super) fn contains(&self, key: &[u8], upload: UploadId) -> bool {
-        self.0.contains_key(&(key.into(), upload))
+        self.held.contains_key(&(key.into(), upload))
     }
 
     pub(super) fn get(&self, key: &[u8], upload: UploadId) -> Option<Upload> {
-        self.0.get(&(key.into(), upload)).map(Held::to_upload)
+        self.held.get(&(key.into(), upload)).map(Held::to_upload)
     }
 
     pub(super) fn part(&self, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
-        self.0.get(&(key.into(), upload))?.parts.get(number)
+        self.held.get(&(key.into(), upload))?.parts.get(number)
     }
 
     /// The parts of an upload, by number.
     pub(super) fn parts(&self, key: &[u8], upload: UploadId) -> Option<impl Iterator<Item = PartRecord>> {
-        self.0.get(&(key.into(), upload)).map(|held| held.parts.iter())
+        self.held.get(&(key.into(), upload)).map(|held| held.parts.iter())
     }
 
     pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
-        self.0.get(&(key.into(), upload)).map(|held| held.record.as_ref())
+        self.held.get(&(key.into(), upload)).map(|held| held.record.as_ref())
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.0.size() as u64
+        self.held.size() as u64
     }
 
     /// The parts of all uploads.
     pub(super) fn all_parts(&self) -> impl Iterator<Item = PartRecord> {
-        self.0.values().flat_map(|held| held.parts.iter())
+        self.held.values().flat_map(|held| held.parts.iter())
     }
 
     /// Every upload behind `after` with its key.
     pub(super) fn behind(&self, after: Option<(Vec<u8>, UploadId)>) -> impl Iterator<Item = (&[u8], Upload)> {
         let from = after.map_or(Bound::Unbounded, |(key, id)| Bound::Excluded((key.into(), id)));
-        self.0
+        self.held
             .range((from, Bound::Unbounded))
             .map(|((key, _), held): (&Name, &Held)| (key.as_ref(), held.to_upload()))
     }
@@ -153,7 +165,7 @@ impl Uploads {
                 None => return page,
             },
         };
-        while let Some(((key, id), held)) = self.0.range((from.clone(), Bound::Unbounded)).next() {
+        while let Some(((key, id), held)) = self.held.range((from.clone(), Bound::Unbounded)).next() {
             if !key.starts_with(&query.prefix) {
                 // Keys before the prefix come only from a marker that lies before it.
                 if key.as_ref() < query.prefix.as_slice() {

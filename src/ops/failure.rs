@@ -4,6 +4,9 @@
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::StoreError;
 
+const INDEX_FULL: &str = "The index of the store has reached the memory that it may take up. Delete objects or have the limit \
+                          raised, then try again.";
+
 /// Turns what the store failed with into what the client is told.
 pub(super) trait ForClient<T> {
     /// Names bucket and key of `call` where that helps the client.
@@ -71,7 +74,7 @@ pub(super) fn told(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::PartsOutOfOrder => ErrorCode::InvalidPartOrder,
         StoreError::PreconditionFailed => ErrorCode::PreconditionFailed,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
-        StoreError::DiskFull => ErrorCode::InsufficientStorage,
+        StoreError::DiskFull | StoreError::IndexFull { .. } => ErrorCode::InsufficientStorage,
         StoreError::Exhausted(_) => ErrorCode::SlowDown,
         StoreError::ReadOnly(_) | StoreError::Closed => ErrorCode::ServiceUnavailable,
         StoreError::Corrupt(_) | StoreError::Io(_) => ErrorCode::InternalError,
@@ -79,7 +82,11 @@ pub(super) fn told(error: &StoreError, id: &RequestId) -> S3Error {
     if code.status() >= 500 {
         log::error!("request {id}: {error}");
     }
-    if code == ErrorCode::SlowDown { S3Error::slow_down() } else { S3Error::new(code) }
+    match error {
+        StoreError::IndexFull { .. } => S3Error::new(code).message(INDEX_FULL),
+        StoreError::Exhausted(_) => S3Error::slow_down(),
+        _ => S3Error::new(code),
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +106,7 @@ mod tests {
         assert_eq!(status(&StoreError::PreconditionFailed), 412);
         assert_eq!(status(&StoreError::TooLarge), 400);
         assert_eq!(status(&StoreError::DiskFull), 507);
+        assert_eq!(status(&StoreError::IndexFull { used: 9, ceiling: 8 }), 507);
         assert_eq!(status(&StoreError::ReadOnly("why".to_owned())), 503);
         assert_eq!(status(&StoreError::Closed), 503);
         assert_eq!(status(&StoreError::Exhausted("why".to_owned())), 503);

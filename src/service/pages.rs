@@ -53,8 +53,18 @@ impl Service {
         }
     }
 
+    /// Whether a put would succeed now.
     fn ready(&self) -> Response {
-        match self.context.health().trouble {
+        let health = self.context.health();
+        match health.trouble {
+            None if health.index_full => text(
+                503,
+                &format!(
+                    "The index takes up {} bytes of the {} that --index-max allows, so puts are refused. Reads and deletes \
+                     go on. Delete objects, or raise --index-max.\n",
+                    health.index_bytes, health.index_max_bytes
+                ),
+            ),
             None => text(200, "ready\n"),
             // The log names files and places; here stands only what may be told to anybody.
             Some(trouble) => text(
@@ -79,7 +89,8 @@ impl Service {
                 "Memory that is set aside or reserved, of memory_max_bytes.",
                 memory.fixed + memory.reserved,
             ),
-            ("memory_index_bytes", "Memory that the index takes up.", self.context.store.index_bytes()),
+            ("memory_index_bytes", "Memory that the index takes up.", health.index_bytes),
+            ("memory_index_max_bytes", "Memory that the index may take up.", health.index_max_bytes),
             ("store_read_only", "Whether the store takes no writes.", u64::from(health.read_only.is_some())),
             ("store_damaged_places", "Places of damage found since the start.", health.damage.len() as u64),
             ("store_buckets", "Buckets.", health.buckets),

@@ -41,6 +41,16 @@ pub enum StoreError {
     /// The disk, less what is kept back, is full. Deleting makes room.
     #[error("the disk is full")]
     DiskFull,
+    /// The index, which is in memory, is near its ceiling. Deleting makes room.
+    #[error(
+        "the index takes up {used} bytes of the {ceiling} that --index-max allows: delete objects or raise it"
+    )]
+    IndexFull {
+        /// Bytes that it takes up.
+        used: u64,
+        /// Bytes that it may take up.
+        ceiling: u64,
+    },
     /// The process or the system has no file descriptor or no memory left to open a file with. It may work later.
     #[error("no file can be opened for the moment: {0}")]
     Exhausted(String),

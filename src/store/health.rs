@@ -90,6 +90,12 @@ pub struct Health {
     pub buckets: u64,
     /// Versions, delete markers included.
     pub versions: u64,
+    /// Memory that the index takes up, in bytes.
+    pub index_bytes: u64,
+    /// Memory that it may take up.
+    pub index_max_bytes: u64,
+    /// Whether it is so near that puts are refused.
+    pub index_full: bool,
     /// Bytes of extents that versions refer to.
     pub live_bytes: u64,
     /// Segments.

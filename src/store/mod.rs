@@ -10,6 +10,7 @@ mod committer;
 pub mod compact;
 mod error;
 mod extents;
+mod growth;
 mod health;
 mod kept;
 mod mutation;
@@ -305,8 +306,7 @@ impl Store {
         self.shared.index().bucket_count()
     }
 
-    /// The memory that the index takes up, in bytes: all keys with their versions, uploads and buckets. It is counted when it
-    /// is asked for, which takes some milliseconds for a million keys.
+    /// The memory that the index takes up, in bytes: all keys with their versions, uploads and buckets. Asking costs nothing.
     pub fn index_bytes(&self) -> u64 {
         self.shared.index().memory_bytes()
     }
@@ -373,7 +373,7 @@ impl Store {
     /// Takes the bytes of an object that will be put under `key`. With `expected_len`, room is set aside in time.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`]; [`StoreError::ReadOnly`].
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::ReadOnly`]; [`StoreError::IndexFull`] as things are now.
     pub fn writer(
         &self,
         bucket: &str,
@@ -382,6 +382,7 @@ impl Store {
     ) -> Result<ObjectWriter<'_>, StoreError> {
         self.shared.check_writable()?;
         let bucket = self.bucket(bucket)?;
+        self.shared.growth_room().check()?;
         Ok(ObjectWriter::new(&self.shared, &self.committer, bucket, key, expected_len))
     }
 
@@ -521,7 +522,8 @@ impl Store {
     /// Takes the bytes of a part.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`].
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`]; [`StoreError::IndexFull`] as things
+    /// are now.
     pub fn part_writer(
         &self,
         bucket: &str,
@@ -532,6 +534,7 @@ impl Store {
     ) -> Result<PartWriter<'_>, StoreError> {
         self.shared.check_writable()?;
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
+        self.shared.growth_room().check()?;
         Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
     }
 

@@ -10,7 +10,7 @@ use crate::format::{
     Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
     PartRecord, Source, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
-use crate::index::Liveness;
+use crate::index::{BUCKET_BYTES, Liveness};
 use crate::log::Spot;
 use crate::store::StoreError;
 
@@ -292,9 +292,30 @@ const TAGS_BYTES_MAX: usize = TAGS_MAX * 4 * (TAG_KEY_LEN_MAX_CHARS + TAG_VALUE_
 /// A generous bound on what a version keeps of one part.
 const PART_BYTES_MAX: usize = 80;
 
+/// A generous bound on what a version takes of the index beside what stands above, its place in a leaf and what a leaf that is
+/// split takes for itself included. A key stands in a leaf, and may stand between two.
+const VERSION_INDEX_BYTES_MAX: usize = 512;
+/// The same of an upload and its first part; each attribute and tag is two allocations.
+const UPLOAD_INDEX_BYTES_MAX: usize = 1024;
+/// What an allocation takes beside its bytes.
+const TEXT_BYTES_MAX: usize = 32;
+/// What an extent takes from when it is shared.
+const SHARED_INDEX_BYTES_MAX: usize = 256;
+
+/// A bound on what a delete marker takes of the index.
+pub(super) fn marker_index_bytes_max(key: &[u8]) -> u64 {
+    (VERSION_INDEX_BYTES_MAX + 2 * key.len()) as u64
+}
+
 fn bytes_of(attributes: &Attributes, tags: &[(String, String)]) -> usize {
     let tags = tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     attributes.iter().chain(tags).map(|(name, value)| name.len() + value.len() + 8).sum()
+}
+
+/// The same as an upload keeps them: each name and each value is an allocation.
+fn texts_in_memory(attributes: &Attributes, tags: &[(String, String)]) -> usize {
+    bytes_of(attributes, tags)
+        + (attributes.iter().count() + tags.len()) * 2 * (size_of::<String>() + TEXT_BYTES_MAX)
 }
 
 fn version_bytes_max(version: &VersionRecord) -> usize {
@@ -359,6 +380,29 @@ impl Mutation {
         Some((payload, &mut commit.etag))
     }
 
+    /// The index grows by no more than so many bytes; 0 of what may be done however little is left. To complete an upload is
+    /// among that, since the upload takes more than its object, and so are deletions: markers are counted one by one.
+    pub(super) fn index_bytes_max(&self) -> u64 {
+        let bytes = match self {
+            Self::Bucket(BucketChange::Create { .. }, _) => BUCKET_BYTES as usize,
+            Self::Put(put, _) => put.index_bytes_max(),
+            Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
+            Self::Upload { key, change: UploadChange::Create(new), .. } => {
+                UPLOAD_INDEX_BYTES_MAX + key.len() + texts_in_memory(&new.attributes, &new.tags)
+            }
+            Self::SetTags { tags, .. } if !tags.is_empty() => {
+                VERSION_INDEX_BYTES_MAX + bytes_of(&Attributes::new(), tags)
+            }
+            Self::Bucket(..)
+            | Self::Upload { .. }
+            | Self::SetTags { .. }
+            | Self::Delete { .. }
+            | Self::Complete { .. }
+            | Self::Move(..) => 0,
+        };
+        bytes as u64
+    }
+
     /// Answers that it was not done.
     pub(super) fn fail(self, error: StoreError) {
         // Whoever asked may have gone away: then nobody is told.
@@ -398,6 +442,15 @@ impl Content {
         }
     }
 
+    fn index_bytes_max(&self) -> usize {
+        match self {
+            Self::Copied { source, .. } => {
+                (source.version.extents.len() + 1) * (EXTENT_BYTES_MAX + SHARED_INDEX_BYTES_MAX)
+            }
+            Self::Packed { .. } | Self::Stored(_) => self.extent_bytes_max(),
+        }
+    }
+
     fn packed_bytes_max(&self, record_bytes_max: usize) -> usize {
         match self {
             Self::Packed { payload, .. } => payload.len() + record_bytes_max,
@@ -412,6 +465,16 @@ impl Put {
     fn record_bytes_max(&self) -> usize {
         ENTRY_BYTES_MAX
             + self.key.len()
+            + self.content.part_count() * PART_BYTES_MAX
+            + bytes_of(&self.commit.attributes, &self.commit.tags)
+    }
+}
+
+impl Put {
+    fn index_bytes_max(&self) -> usize {
+        VERSION_INDEX_BYTES_MAX
+            + 2 * self.key.len()
+            + self.content.index_bytes_max()
             + self.content.part_count() * PART_BYTES_MAX
             + bytes_of(&self.commit.attributes, &self.commit.tags)
     }

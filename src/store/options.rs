@@ -21,6 +21,8 @@ pub struct Options {
     /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
     /// never.
     pub mark_after: Option<Duration>,
+    /// The memory that the index may take up, in bytes. Near it, what makes it grow is refused.
+    pub index_max_bytes: u64,
     /// Multipart uploads in progress that are older are given up when the house is kept. `None`: never.
     pub abort_uploads_after: Option<Duration>,
 }
@@ -34,6 +36,7 @@ impl Default for Options {
             segments_open_max: SEGMENTS_OPEN_MIN,
             checkpoint_after_bytes: 32 * MIB,
             mark_after: Some(Duration::from_secs(1)),
+            index_max_bytes: u64::MAX,
             abort_uploads_after: None,
         }
     }

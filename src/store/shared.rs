@@ -11,6 +11,7 @@ use crate::format::StoreId;
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments};
+use crate::store::growth::GrowthRoom;
 use crate::store::health::ScrubHealth;
 use crate::store::stamps::Stamps;
 use crate::store::{Health, Options, StoreError, Trouble};
@@ -104,6 +105,11 @@ impl Shared {
         self.published.read().expect(NO_PANIC).clone()
     }
 
+    /// How far the index as last published may grow.
+    pub(super) fn growth_room(&self) -> GrowthRoom {
+        GrowthRoom::of(&self.index(), self.options.index_max_bytes)
+    }
+
     /// For the committer alone: shows everybody what is true from now on.
     pub(super) fn publish(&self, next: Published) {
         let last = std::mem::replace(&mut *self.published.write().expect(NO_PANIC), next);
@@ -189,6 +195,9 @@ impl Shared {
             sequence,
             buckets: index.bucket_count(),
             versions: index.version_count(),
+            index_bytes: index.memory_bytes(),
+            index_max_bytes: self.options.index_max_bytes,
+            index_full: GrowthRoom::of(&index, self.options.index_max_bytes).check().is_err(),
             live_bytes: index.liveness().iter().map(|(_, bytes)| bytes).sum(),
             segments: self.segments.count(),
             reclaimed_segments: self.reclaimed.segments.load(Ordering::Relaxed),

@@ -176,8 +176,9 @@ fn grow(keys: u64, dir: &Path) {
     assert_eq!(seen.version_count(), keys, "each key was put once");
     let grown = resident() - before;
     println!(
-        "grown by puts in random order: {:.1} B a key, {:.2?} a put",
+        "grown by puts in random order: {:.1} B a key ({:.1} by its own count), {:.2?} a put",
         grown as f64 / keys as f64,
+        index.memory_bytes() as f64 / keys as f64,
         applying / keys as u32
     );
     overwrite(&mut index, keys, &draw);
@@ -270,8 +271,9 @@ fn start(keys: u64, dir: &Path) {
     let grown = resident() - before;
     assert_eq!((store.health().versions, store.health().read_only), (keys, None));
     println!(
-        "start of a store, its checkpoint in the page cache: {took:.2?}, {:.1} B a key",
-        grown as f64 / keys as f64
+        "start of a store, its checkpoint in the page cache: {took:.2?}, {:.1} B a key ({:.1} by its own count)",
+        grown as f64 / keys as f64,
+        store.index_bytes() as f64 / keys as f64
     );
     finds(&store, keys);
     pages(&store);

@@ -56,6 +56,10 @@ fn engine() -> Option<EngineName> {
     })
 }
 
+fn options() -> Options {
+    Options { keep_free_bytes: 0, mark_after: None, ..Options::default() }
+}
+
 /// A server with one bucket, `b`, that belongs to `owner`.
 pub(super) struct Server {
     pub(super) fs: SimFs,
@@ -104,10 +108,32 @@ impl Server {
         Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive, EntityTags::Md5)
     }
 
+    /// The index may take up so many bytes.
+    pub(super) fn with_index_max(index_max_bytes: u64) -> Self {
+        let addressing = Addressing::default();
+        let settings =
+            Settings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Open };
+        let choices = (KeepAlive::default(), EntityTags::Md5);
+        Self::with_options(
+            &user("owner", &["*"], &["*"]),
+            settings,
+            choices,
+            Options { index_max_bytes, ..options() },
+        )
+    }
+
     fn with(users: &str, settings: Settings, keep_alive: KeepAlive, entity_tags: EntityTags) -> Self {
+        Self::with_options(users, settings, (keep_alive, entity_tags), options())
+    }
+
+    fn with_options(
+        users: &str,
+        settings: Settings,
+        (keep_alive, entity_tags): (KeepAlive, EntityTags),
+        options: Options,
+    ) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
         let fs = SimFs::new();
-        let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
         let store =
             Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options).unwrap();
         let store = Arc::new(store);

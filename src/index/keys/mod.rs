@@ -42,7 +42,7 @@ impl Keys {
 
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.tree.memory_bytes()
+        self.tree.memory_bytes() + self.words.memory_bytes()
     }
 
     pub(super) fn is_empty(&self) -> bool {

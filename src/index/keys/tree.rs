@@ -13,7 +13,7 @@ use crate::index::keys::leaf::{
     At, BYTES_MAX, ENTRIES_MAX, Leaf, LeafBuilder, LeafScan, RUN, rewritten_run_max, shared_len,
 };
 use crate::index::keys::record;
-use crate::index::shared_bytes;
+use crate::index::memory::shared_bytes;
 
 /// Children of a node. Copying a node touches each of them.
 const CHILDREN_MAX: usize = 16;
@@ -28,6 +28,8 @@ const MERGED_SHARE: (usize, usize) = (3, 4);
 pub(super) struct Tree {
     root: Option<Child>,
     len: u64,
+    /// The memory of its leaves and nodes.
+    bytes: u64,
 }
 
 /// A part of the tree, and whether a key that begins in it shows.
@@ -91,22 +93,27 @@ impl Tree {
 
     /// The memory that it takes up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.root.as_ref().map_or(0, Child::memory_bytes)
+        self.bytes
     }
 
     /// Makes a change. Whether the entry that goes was found; where it stands in another leaf than the one that comes, it
     /// is not, and needs a change of its own.
     pub(super) fn change(&mut self, change: &Change<'_>) -> bool {
-        let mut edit = Edit { change, builder: LeafBuilder::default(), gone: false, replaced: false };
+        let mut edit = Edit::new(change);
         match &mut self.root {
-            None => self.root = edit.first_leaf().map(|leaf| Child::of_leaf(leaf, None)),
+            None => {
+                self.root = edit.first_leaf().map(|leaf| Child::of_leaf(leaf, None));
+                edit.grown.by(self.root.iter());
+            }
             Some(root) => {
                 if let Some(split) = edit.apply(root, None) {
                     let left = root.clone();
                     *root = Child::of_node(Node::of_two(left, split));
+                    edit.grown.by([&*root]);
                 }
             }
         }
+        edit.grown.change(&mut self.bytes);
         self.shrink_root();
         self.len += u64::from(change.comes.is_some());
         self.len -= u64::from(edit.gone) + u64::from(edit.replaced);
@@ -118,9 +125,12 @@ impl Tree {
             if node.children.len() > 1 {
                 return;
             }
-            self.root = node.children.first().cloned();
+            let only = node.children.first().cloned();
+            self.bytes -= self.root.as_ref().map_or(0, Child::own_bytes);
+            self.root = only;
         }
-        self.root.take_if(|root| root.is_empty());
+        let empty = self.root.take_if(|root| root.is_empty());
+        self.bytes -= empty.map_or(0, |root| root.own_bytes());
     }
 
     /// A scan that stands nowhere yet.
@@ -171,7 +181,8 @@ impl Child {
         }
     }
 
-    fn memory_bytes(&self) -> u64 {
+    /// The memory that it takes up without its children.
+    fn own_bytes(&self) -> u64 {
         match self {
             Self::Leaf(leaf, _) => shared_bytes(leaf.byte_len()),
             Self::Node(node, _) => {
@@ -179,9 +190,17 @@ impl Child {
                 shared_bytes(size_of::<Node>())
                     + shared_bytes(keys.len())
                     + shared_bytes(size_of_val(&places[..]))
-                    + node.children.iter().map(Self::memory_bytes).sum::<u64>()
             }
         }
+    }
+
+    /// The memory that it takes up, counted.
+    fn memory_bytes(&self) -> u64 {
+        let of_children = match self {
+            Self::Leaf(..) => 0,
+            Self::Node(node, _) => node.children.iter().map(Self::memory_bytes).sum(),
+        };
+        self.own_bytes() + of_children
     }
 
     fn is_empty(&self) -> bool {
@@ -215,15 +234,42 @@ fn leaf_shows(leaf: &Leaf, before: Option<At<'_>>) -> bool {
     false
 }
 
+/// How much more memory a change takes up, and how much less.
+#[derive(Default)]
+struct Grown {
+    more: u64,
+    less: u64,
+}
+
+impl Grown {
+    fn by<'c>(&mut self, made: impl IntoIterator<Item = &'c Child>) {
+        self.more += made.into_iter().map(Child::own_bytes).sum::<u64>();
+    }
+
+    fn without<'c>(&mut self, dropped: impl IntoIterator<Item = &'c Child>) {
+        self.less += dropped.into_iter().map(Child::own_bytes).sum::<u64>();
+    }
+
+    fn change(&self, bytes: &mut u64) {
+        *bytes = *bytes + self.more - self.less;
+    }
+}
+
 /// A change under way.
 struct Edit<'e> {
     change: &'e Change<'e>,
     builder: LeafBuilder,
     gone: bool,
     replaced: bool,
+    grown: Grown,
 }
 
-impl Edit<'_> {
+impl<'e> Edit<'e> {
+    fn new(change: &'e Change<'e>) -> Self {
+        let (builder, grown) = (LeafBuilder::default(), Grown::default());
+        Self { change, builder, gone: false, replaced: false, grown }
+    }
+
     /// Where the leaf is: where the entry that comes belongs, or else the one that goes.
     fn at(&self) -> At<'_> {
         let rank = self.change.comes.map(|(rank, _)| rank).or(self.change.goes);
@@ -237,6 +283,7 @@ impl Edit<'_> {
     }
 
     fn apply(&mut self, child: &mut Child, before: Option<At<'_>>) -> Option<Split> {
+        self.grown.without([&*child]);
         let split = match child {
             Child::Leaf(leaf, _) => {
                 let (left, split) = self.rewrite(leaf);
@@ -251,6 +298,7 @@ impl Edit<'_> {
             }
         };
         child.look(before);
+        self.grown.by([&*child].into_iter().chain(split.iter().map(|split| &split.right)));
         split
     }
 
@@ -258,12 +306,13 @@ impl Edit<'_> {
         let at = node.separators.count_up_to(self.at());
         let split = self.apply(&mut node.children[at], node.separators.before(at).or(before));
         if node.children[at].is_empty() {
+            self.grown.without([&node.children[at]]);
             node.drop_empty(at, before);
             return None;
         }
         let Some(split) = split else {
             node.part(at, self.change.key);
-            node.join_small(at, before);
+            node.join_small(at, before, &mut self.grown);
             return None;
         };
         node.insert_behind(at, split);
@@ -385,7 +434,7 @@ impl Node {
     }
 
     /// Joins a child that has become small with a neighbour.
-    fn join_small(&mut self, at: usize, before: Option<At<'_>>) {
+    fn join_small(&mut self, at: usize, before: Option<At<'_>>, grown: &mut Grown) {
         let fits =
             |a: usize, b: usize| a.min(b) * 4 <= 1000 && (a + b) * MERGED_SHARE.1 <= 1000 * MERGED_SHARE.0;
         let fill = self.children[at].fill();
@@ -397,7 +446,9 @@ impl Node {
         if let Some(left) =
             pairs.find(|left| fits(self.children[*left].fill(), self.children[left + 1].fill()))
         {
+            grown.without(&self.children[left..=left + 1]);
             self.join(left, before);
+            grown.by([&self.children[left]]);
         }
     }
 
@@ -709,7 +760,9 @@ impl TreeBuilder {
             root = Some(std::mem::take(&mut self.open[level]).close());
             level += 1;
         }
-        let mut tree = Tree { root: root.map(|(_, child)| child), len: self.len };
+        let root = root.map(|(_, child)| child);
+        let bytes = root.as_ref().map_or(0, Child::memory_bytes);
+        let mut tree = Tree { root, len: self.len, bytes };
         tree.shrink_root();
         tree
     }
@@ -740,6 +793,7 @@ mod tests {
             look(root, None, None, &mut shape);
         }
         assert_eq!(shape.entries, tree.len());
+        assert_eq!(tree.memory_bytes(), tree.root.as_ref().map_or(0, Child::memory_bytes));
         shape
     }
 

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::index::memory::shared_bytes;
+
 /// Attributes that say little about a single object. Others, the names and times of files among them, would fill the
 /// table with what is used once.
 const COMMON: [&[u8]; 4] = [b"content-type", b"cache-control", b"content-encoding", b"content-language"];
@@ -19,6 +21,8 @@ const LEN_MAX: usize = 128;
 pub(super) struct Vocabulary {
     words: Vec<Arc<[u8]>>,
     codes: HashMap<Arc<[u8]>, u8>,
+    /// The memory of the words themselves.
+    word_bytes: u64,
 }
 
 impl Vocabulary {
@@ -44,8 +48,15 @@ impl Vocabulary {
         Some(at as u8 + 1)
     }
 
+    /// The memory that it takes up, in bytes. Both tables have room for twice as many at the most.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let in_tables = size_of::<Arc<[u8]>>() + size_of::<(Arc<[u8]>, u8)>() + 1;
+        self.word_bytes + (2 * self.words.len() * in_tables) as u64
+    }
+
     fn add(&mut self, pair: &[u8]) -> u8 {
         let word: Arc<[u8]> = pair.into();
+        self.word_bytes += shared_bytes(pair.len());
         self.words.push(word.clone());
         let code = u8::try_from(self.words.len()).expect("there are no more codes than fit a byte");
         self.codes.insert(word, code);

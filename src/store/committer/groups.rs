@@ -14,6 +14,7 @@ use crate::format::{ETag, Entry, Pack};
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::{Journal, Lane, LogError, Place, Written};
+use crate::store::growth::GrowthRoom;
 use crate::store::mutation::Mutation;
 use crate::store::plan::{Answer, Plan, Planner};
 use crate::store::shared::{Published, Shared};
@@ -105,6 +106,8 @@ pub(super) struct Groups {
     syncer: Syncer,
     /// Whether the last group is below the watermark of a later one, or changed nothing.
     marked: bool,
+    /// Whether it was said that the index is full.
+    index_full: bool,
     /// Bytes of groups since a checkpoint was last asked for.
     log_bytes: u64,
     checkpoints: Sender<()>,
@@ -116,7 +119,18 @@ impl Groups {
         let (checkpoints, requests) = unbounded();
         let checkpointer = checkpointer::start(shared.clone(), requests);
         let syncer = Syncer::start();
-        Self { shared, journal, syncer, marked: true, log_bytes: 0, checkpoints, checkpointer }
+        let mut groups = Self {
+            shared,
+            journal,
+            syncer,
+            marked: true,
+            index_full: false,
+            log_bytes: 0,
+            checkpoints,
+            checkpointer,
+        };
+        groups.tell_of_growth();
+        groups
     }
 
     /// Whether a mark would say nothing new.
@@ -174,7 +188,8 @@ impl Groups {
     fn plan(&self, mutations: Vec<Mutation>, place: Option<&Place>) -> Plan {
         let index = self.shared.index();
         let room = place.map(|place| place.len);
-        let mut planner = Planner::new(&index, &self.shared.stamps, self.shared.clock.now(), room);
+        let growth = GrowthRoom::of(&index, self.shared.options.index_max_bytes);
+        let mut planner = Planner::new(&index, &self.shared.stamps, self.shared.clock.now(), room, growth);
         mutations.into_iter().for_each(|mutation| planner.add(mutation));
         planner.finish()
     }
@@ -243,7 +258,24 @@ impl Groups {
             doubtful_segment: pack_segment.unwrap_or(0),
         });
         self.marked = entries.is_empty();
+        self.tell_of_growth();
         Ok(())
+    }
+
+    /// Logs when the index has become full, and when it is so no longer.
+    fn tell_of_growth(&mut self) {
+        let room = self.shared.growth_room();
+        match room.check() {
+            Err(why) if !self.index_full => {
+                self.index_full = true;
+                log::warn!("puts are refused: {why}");
+            }
+            Ok(()) if self.index_full && room.is_back() => {
+                self.index_full = false;
+                log::info!("puts are taken again: there is room in the index");
+            }
+            _ => {}
+        }
     }
 
     /// Writes a group that says that the last one is durable.

@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::index::Index;
 use crate::log::PackBuilder;
+use crate::store::growth::{Growth, GrowthRoom};
 use crate::store::mutation::{BucketChange, Content, CopySource, Mutation, Reply, Stored};
 use crate::store::plan::changes::Changes;
 use crate::store::stamps::Stamps;
@@ -79,6 +80,8 @@ pub(super) struct Planner<'a> {
     now: Timestamp,
     /// Whether there is a place for packed extents.
     room: bool,
+    /// How far the index may grow.
+    growth: GrowthRoom,
     /// The keys that this group has changed.
     changed: HashMap<(u64, Vec<u8>), Changes>,
     /// Versions that this group has amended.
@@ -89,16 +92,25 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// One that may pack so many bytes, if any.
-    pub(super) fn new(index: &'a Index, stamps: &'a Stamps, now: Timestamp, room: Option<u64>) -> Self {
+    /// One that may pack so many bytes, if any, and let the index grow so far.
+    pub(super) fn new(
+        index: &'a Index,
+        stamps: &'a Stamps,
+        now: Timestamp,
+        room: Option<u64>,
+        growth: GrowthRoom,
+    ) -> Self {
         let (changed, amended, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
         let pack = PackBuilder::with_capacity(room.unwrap_or(0) as usize);
         let plan = Plan { pack, ..Plan::default() };
-        Self { index, stamps, now, room: room.is_some(), changed, amended, ended, plan }
+        Self { index, stamps, now, room: room.is_some(), growth, changed, amended, ended, plan }
     }
 
     /// Decides one mutation.
     pub(super) fn add(&mut self, mutation: Mutation) {
+        if let Err(error) = self.growth.take(mutation.index_bytes_max(), Growth::Data) {
+            return mutation.fail(error);
+        }
         match mutation {
             Mutation::Bucket(change, reply) => {
                 let decided = self.change_bucket(change);

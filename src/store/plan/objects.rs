@@ -3,7 +3,8 @@
 use crate::format::{
     Attributes, BucketRecord, ETag, Entry, Purpose, Recorded, VersionId, VersionRecord, Versioning,
 };
-use crate::store::mutation::{Deletions, Put};
+use crate::store::growth::Growth;
+use crate::store::mutation::{Deletions, Put, marker_index_bytes_max};
 use crate::store::plan::{Planner, check};
 use crate::store::{Deleted, Deletion, Selector, StoreError, VersionRef, WriteCondition, Written};
 
@@ -44,7 +45,7 @@ impl Planner<'_> {
         }
         let named = match which {
             Selector::Current if bucket.versioning == Versioning::Unset => None,
-            Selector::Current => return Ok(self.add_marker(bucket, key)),
+            Selector::Current => return self.add_marker(bucket, key),
             Selector::Null => Some(VersionRef::Null),
             Selector::Id(id) => Some(VersionRef::Id(id)),
         };
@@ -56,7 +57,8 @@ impl Planner<'_> {
         Ok(Deleted { delete_marker, version: named })
     }
 
-    fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Deleted {
+    fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Result<Deleted, StoreError> {
+        self.growth.take(marker_index_bytes_max(&key), Growth::Marker)?;
         let id = VersionId(self.stamps.next());
         let null = bucket.versioning != Versioning::Enabled;
         let record = VersionRecord {
@@ -74,7 +76,7 @@ impl Planner<'_> {
         };
         self.put_version(bucket.id, key, record);
         let version = if null { VersionRef::Null } else { VersionRef::Id(id) };
-        Deleted { delete_marker: true, version: Some(version) }
+        Ok(Deleted { delete_marker: true, version: Some(version) })
     }
 
     pub(super) fn set_tags(

@@ -9,6 +9,7 @@ mod crashes;
 mod damage;
 mod faults;
 mod full_disk;
+mod full_index;
 mod holes;
 mod lost_files;
 mod lost_segments;
