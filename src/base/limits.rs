@@ -224,12 +224,16 @@ pub const GROUP_BODY_MAX_BYTES: u64 = 16 * MIB;
 /// A file of the metadata log is closed when it has reached this size.
 pub const LOG_FILE_MAX_BYTES: u64 = 64 * MIB;
 
-/// The scrub begins a pass so long after the last one has ended.
+/// The scrub begins a pass so long after the last one was begun, or when that has ended, where it took longer.
 pub const SCRUB_EVERY_SECS: u64 = 7 * 24 * 60 * 60;
+/// A pass takes no longer than this where no rate is set and the disk is fast enough.
+pub const SCRUB_PASS_SECS: u64 = 6 * 24 * 60 * 60;
 /// While it goes on, it keeps where it is so often.
 pub const SCRUB_SAVE_EVERY_SECS: u64 = 60;
-/// How much of the disk it reads in a second: little enough for an SD card to serve clients meanwhile.
+/// The least that it reads of the disk in a second where no rate is set: little enough for an SD card to serve clients meanwhile.
 pub const SCRUB_RATE_BYTES_PER_SEC: u64 = 4 * MIB;
+/// It reads for no more than one in so many parts of the time, whatever rate is set.
+pub const SCRUB_TIME_SHARE: u32 = 4;
 /// Bad extents that are listed until they are gone; more are counted and logged.
 pub const SCRUB_BAD_EXTENTS_MAX: usize = 100;
 /// The file in which it keeps them.
@@ -246,6 +250,7 @@ const _: () = {
     assert!(PACK_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
     assert!(MOVE_BELOW_LIVE_PERCENT <= MERGE_BELOW_LIVE_PERCENT && MERGE_BELOW_LIVE_PERCENT < 100);
     assert!(GROUP_BODY_MAX_BYTES * 2 <= LOG_FILE_MAX_BYTES);
+    assert!(SCRUB_PASS_SECS < SCRUB_EVERY_SECS);
     assert!(PART_SIZE_MIN_BYTES <= PUT_SIZE_MAX_BYTES && PUT_SIZE_MAX_BYTES <= OBJECT_SIZE_MAX_BYTES);
     // A key of which every byte is percent-encoded and all metadata leave room for the rest of a head.
     assert!(

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use log::{error, info};
 use siltstone::base::limits::MIB;
-use siltstone::store::{Reclaimed, Scrubbed, Store, StoreError};
+use siltstone::store::{Reclaimed, ScrubPace, Scrubbed, Store, StoreError};
 
 use super::Failure;
 
@@ -29,15 +29,19 @@ pub(crate) struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Begins at once: what has become due while the server was down is not put off. `scrub_rate` is in bytes a second; 0
-    /// is no scrub.
+    /// Begins at once: what has become due while the server was down is not put off. `reclaim_rate` is in bytes a second; without
+    /// `scrub_pace` there is no scrub.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(store: Arc<Store>, reclaim_rate: u64, scrub_rate: u64) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        store: Arc<Store>,
+        reclaim_rate: u64,
+        scrub_pace: Option<ScrubPace>,
+    ) -> Result<Self, Failure> {
         let (stop, stopped) = bounded(0);
         let room_wanted = store.room_wanted();
-        let run = move || House { room_wanted, store, stopped, reclaim_rate, scrub_rate }.keep();
+        let run = move || House { room_wanted, store, stopped, reclaim_rate, scrub_pace }.keep();
         let thread = thread::Builder::new().name("housekeeping".into()).spawn(run);
         let thread = thread.map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { stop, thread })
@@ -59,8 +63,8 @@ struct House {
     room_wanted: Receiver<()>,
     /// Bytes a second.
     reclaim_rate: u64,
-    /// Bytes a second that may be read to check what is stored; 0: none.
-    scrub_rate: u64,
+    /// How fast what is stored is read to be checked; `None`: not at all.
+    scrub_pace: Option<ScrubPace>,
 }
 
 impl House {
@@ -87,15 +91,14 @@ impl House {
         }
     }
 
-    /// Takes a step of the scrub, and says how long the next one waits, so that the rate holds.
+    /// Takes a step of the scrub, and says how long the next one waits.
     fn scrub(&self) -> Duration {
-        if self.scrub_rate == 0 {
+        let Some(pace) = self.scrub_pace else {
             return SCRUB_INTERVAL;
-        }
+        };
+        let start = Instant::now();
         match self.store.scrub(SCRUB_STEP_BYTES) {
-            Ok(Scrubbed { more: true, bytes, .. }) => {
-                Duration::from_secs_f64(bytes as f64 / self.scrub_rate as f64).max(REST_MIN)
-            }
+            Ok(done @ Scrubbed { more: true, .. }) => pace.rest(&done, start.elapsed()).max(REST_MIN),
             Ok(_) => SCRUB_INTERVAL,
             Err(problem) => {
                 error!("what is stored is not checked for damage: {problem}");

@@ -16,6 +16,7 @@ use siltstone::http::EngineName;
 use siltstone::ops::EntityTags;
 use siltstone::s3::Dialect;
 use siltstone::service::MetricsAccess;
+use siltstone::store::ScrubPace;
 
 use super::Failure;
 use super::access_log::LineFormat;
@@ -118,7 +119,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_RECLAIM_RATE", global = true)]
     reclaim_rate: Option<Size>,
 
-    /// Bytes a second that may be read to check what is stored for damage; 0 for none [default: 4MiB]
+    /// Bytes a second that may be read to check what is stored for damage; 0 for none [default: for a pass in 6d, at least 4MiB]
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_SCRUB_RATE", global = true)]
     scrub_rate: Option<Rate>,
 
@@ -225,8 +226,8 @@ pub(crate) struct Settings {
     pub(crate) abort_uploads_after: Option<Duration>,
     pub(crate) segment_max_bytes: u64,
     pub(crate) reclaim_rate: u64,
-    /// Bytes a second; 0: none.
-    pub(crate) scrub_rate: u64,
+    /// `None`: no scrub.
+    pub(crate) scrub_pace: Option<ScrubPace>,
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) access_log_format: LineFormat,
     pub(crate) log_level: LogLevel,
@@ -314,7 +315,11 @@ impl From<Options> for Settings {
             abort_uploads_after: set.abort_uploads_after.map(|Period(time)| time),
             segment_max_bytes: set.segment_size.map_or(limits::SEGMENT_MAX_BYTES, |Size(bytes)| bytes),
             reclaim_rate: set.reclaim_rate.map_or(limits::RECLAIM_RATE_BYTES_PER_SEC, |Size(bytes)| bytes),
-            scrub_rate: set.scrub_rate.map_or(limits::SCRUB_RATE_BYTES_PER_SEC, |Rate(bytes)| bytes),
+            scrub_pace: match set.scrub_rate {
+                None => Some(ScrubPace::Weekly),
+                Some(Rate(0)) => None,
+                Some(Rate(bytes)) => Some(ScrubPace::BytesPerSec(bytes)),
+            },
             access_log: set.access_log,
             access_log_format: set.access_log_format.unwrap_or(LineFormat::Json),
             log_level: set.log_level.unwrap_or(LogLevel::Info),

@@ -69,7 +69,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     if made_up.is_some() {
         announce::first_steps(scheme, address);
     }
-    let housekeeping = Housekeeping::start(Arc::clone(&store), settings.reclaim_rate, settings.scrub_rate)?;
+    let housekeeping = Housekeeping::start(Arc::clone(&store), settings.reclaim_rate, settings.scrub_pace)?;
     announce::listening(scheme, address);
     let outcome = server.run();
     signals.end();

@@ -29,7 +29,7 @@ pub use kept::KEPT_LAYOUT;
 pub use layout::Field;
 pub use names::{LOCK, RECLAIM, SCRUB, checkpoint_path, log_path, number_of, segment_path, unfinished};
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
-pub use scrub::{BadExtent, ExtentOwner, OwnerKind, ScrubPosition, ScrubState};
+pub use scrub::{BadExtent, ExtentOwner, OwnerKind, ScrubState};
 pub use upload::{PartRecord, UploadRecord};
 pub use version::{
     AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, EncodedPairs,

@@ -4,7 +4,9 @@ use crate::base::Timestamp;
 use crate::format::kept::{self, Magic};
 use crate::format::{DecodeError, Decoded, Decoder, Encode, StoreId, UploadId, VersionId};
 
-const MAGIC_BYTES: &Magic = b"SiltScrb";
+const MAGIC_BYTES: &Magic = b"SiltScr2";
+/// Of files that tell of a pass in the order of keys.
+const BY_KEY_MAGIC_BYTES: &Magic = b"SiltScrb";
 
 /// The smallest encoding of a bad extent.
 const BAD_EXTENT_BYTES_MIN: usize = 18;
@@ -12,14 +14,18 @@ const BAD_EXTENT_BYTES_MIN: usize = 18;
 /// What is kept of the scrub.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScrubState {
-    /// When the pass that goes on was begun; `None` between passes.
-    pub started: Option<Timestamp>,
-    /// When the last pass ended.
+    /// When the last pass was begun.
+    pub begun: Option<Timestamp>,
+    /// Whether it goes on.
+    pub goes_on: bool,
+    /// When the last pass ended that came to its end.
     pub finished: Option<Timestamp>,
-    /// All before it has been checked in this pass.
-    pub position: ScrubPosition,
-    /// Extents behind the position that have been checked, too.
-    pub done: u64,
+    /// The segment that the pass has come to; all live extents in those before it have been checked.
+    pub segment: u64,
+    /// All live extents in that segment that start before this offset have been checked, too.
+    pub offset: u64,
+    /// The newest segment when the pass was begun. Those behind it are left to the next one.
+    pub end: u64,
     /// Extents checked in this pass.
     pub extents: u64,
     /// Bytes of them.
@@ -28,20 +34,6 @@ pub struct ScrubState {
     pub unlisted: u64,
     /// What was found to be bad.
     pub bad: Vec<BadExtent>,
-}
-
-/// A place in the order of buckets, keys and uploads.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum ScrubPosition {
-    /// Before the first bucket.
-    #[default]
-    Start,
-    /// In a bucket, behind a key or before all of them.
-    Keys(u64, Option<Vec<u8>>),
-    /// In a bucket, behind all keys, and behind an upload or before all of them.
-    Uploads(u64, Option<(Vec<u8>, UploadId)>),
-    /// Behind a bucket.
-    Behind(u64),
 }
 
 /// Whose an extent is.
@@ -85,10 +77,11 @@ impl ScrubState {
     /// The file.
     pub fn encode(&self, store: &StoreId) -> Vec<u8> {
         let mut body = Vec::new();
-        body.put_varint(millis(self.started));
+        body.put_varint(millis(self.begun));
+        body.put_u8(u8::from(self.goes_on));
         body.put_varint(millis(self.finished));
-        self.position.encode(&mut body);
-        for number in [self.done, self.extents, self.bytes, self.unlisted, self.bad.len() as u64] {
+        let Self { segment, offset, end, extents, bytes, unlisted, .. } = *self;
+        for number in [segment, offset, end, extents, bytes, unlisted, self.bad.len() as u64] {
             body.put_varint(number);
         }
         self.bad.iter().for_each(|bad| bad.encode(&mut body));
@@ -100,58 +93,59 @@ impl ScrubState {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(store: &StoreId, file: &[u8]) -> Decoded<Self> {
-        let (_, body) = kept::decode([MAGIC_BYTES], store, file)?;
+        let (by_key, body) = kept::decode([MAGIC_BYTES, BY_KEY_MAGIC_BYTES], store, file)?;
         let mut decoder = Decoder::new(body);
-        let state = Self {
-            started: timestamp(&mut decoder)?,
-            finished: timestamp(&mut decoder)?,
-            position: ScrubPosition::decode(&mut decoder)?,
-            done: decoder.varint()?,
+        let state =
+            if by_key == 1 { Self::decode_by_key(&mut decoder) } else { Self::decode_body(&mut decoder) }?;
+        decoder.finish().map(|()| state)
+    }
+
+    fn decode_body(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(Self {
+            begun: timestamp(decoder)?,
+            goes_on: match decoder.u8()? {
+                0 => false,
+                1 => true,
+                _ => return Err(DecodeError::Unknown("a state of the scrub")),
+            },
+            finished: timestamp(decoder)?,
+            segment: decoder.varint()?,
+            offset: decoder.varint()?,
+            end: decoder.varint()?,
             extents: decoder.varint()?,
             bytes: decoder.varint()?,
             unlisted: decoder.varint()?,
-            bad: {
-                let count = decoder.count(BAD_EXTENT_BYTES_MIN)?;
-                (0..count).map(|_| BadExtent::decode(&mut decoder)).collect::<Decoded<_>>()?
-            },
-        };
-        decoder.finish().map(|()| state)
+            bad: decode_bad(decoder)?,
+        })
+    }
+
+    /// A pass in the order of keys begins again; what was found stays found.
+    fn decode_by_key(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        let (started, finished) = (timestamp(decoder)?, timestamp(decoder)?);
+        skip_position(decoder)?;
+        // What was done behind the position, extents, bytes, unlisted.
+        for _ in 0..4 {
+            decoder.varint()?;
+        }
+        let begun = if started.is_some() { None } else { finished };
+        Ok(Self { begun, finished, bad: decode_bad(decoder)?, ..Self::default() })
     }
 }
 
-impl ScrubPosition {
-    fn encode(&self, body: &mut Vec<u8>) {
-        let (kind, bucket) = match self {
-            Self::Start => (0, 0),
-            Self::Keys(bucket, None) => (1, *bucket),
-            Self::Keys(bucket, Some(_)) => (2, *bucket),
-            Self::Uploads(bucket, None) => (3, *bucket),
-            Self::Uploads(bucket, Some(_)) => (4, *bucket),
-            Self::Behind(bucket) => (5, *bucket),
-        };
-        body.put_u8(kind);
-        body.put_varint(bucket);
-        match self {
-            Self::Keys(_, Some(key)) => body.put_bytes(key),
-            Self::Uploads(_, Some((key, upload))) => {
-                body.put_bytes(key);
-                body.put_u64(upload.0);
-            }
-            _ => {}
-        }
-    }
+fn decode_bad(decoder: &mut Decoder<'_>) -> Decoded<Vec<BadExtent>> {
+    let count = decoder.count(BAD_EXTENT_BYTES_MIN)?;
+    (0..count).map(|_| BadExtent::decode(decoder)).collect()
+}
 
-    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-        let (kind, bucket) = (decoder.u8()?, decoder.varint()?);
-        Ok(match kind {
-            0 => Self::Start,
-            1 => Self::Keys(bucket, None),
-            2 => Self::Keys(bucket, Some(decoder.bytes()?.to_vec())),
-            3 => Self::Uploads(bucket, None),
-            4 => Self::Uploads(bucket, Some((decoder.bytes()?.to_vec(), UploadId(decoder.u64()?)))),
-            5 => Self::Behind(bucket),
-            _ => return Err(DecodeError::Unknown("a position of the scrub")),
-        })
+/// A place in the order of keys: a kind, a bucket, and what the kind calls for.
+fn skip_position(decoder: &mut Decoder<'_>) -> Decoded<()> {
+    let kind = decoder.u8()?;
+    decoder.varint()?;
+    match kind {
+        0 | 1 | 3 | 5 => Ok(()),
+        2 => decoder.bytes().map(|_| ()),
+        4 => decoder.bytes().and_then(|_| decoder.u64()).map(|_| ()),
+        _ => Err(DecodeError::Unknown("a position of the scrub")),
     }
 }
 
@@ -218,20 +212,14 @@ mod tests {
 
     #[test]
     fn a_state_comes_back_and_no_flip_passes() {
-        let key = || Some(b"some key".to_vec());
-        let positions = [
-            ScrubPosition::Start,
-            ScrubPosition::Keys(5, None),
-            ScrubPosition::Keys(5, key()),
-            ScrubPosition::Uploads(5, None),
-            ScrubPosition::Uploads(5, key().map(|key| (key, UploadId(9)))),
-            ScrubPosition::Behind(u64::MAX),
-        ];
-        for position in positions {
+        for goes_on in [false, true] {
             let state = ScrubState {
-                started: Some(Timestamp::from_millis(1)),
-                position,
-                done: 300,
+                begun: Some(Timestamp::from_millis(1)),
+                goes_on,
+                finished: Some(Timestamp::from_millis(3)),
+                segment: 300,
+                offset: 1 << 40,
+                end: 302,
                 unlisted: 2,
                 bad: vec![bad(OwnerKind::Version(VersionId(8))), bad(OwnerKind::Part(UploadId(8), 4))],
                 ..ScrubState::default()
@@ -245,5 +233,36 @@ mod tests {
                 assert!(ScrubState::decode(&STORE, &file[..at]).is_err(), "{at} bytes");
             }
         }
+    }
+
+    /// As it was written when a pass went in the order of keys.
+    fn by_key(started: u64, position: &[u8]) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.put_varint(started);
+        body.put_varint(7);
+        body.extend_from_slice(position);
+        for number in [300, 9, 90_000, 2, 1] {
+            body.put_varint(number);
+        }
+        bad(OwnerKind::Version(VersionId(8))).encode(&mut body);
+        kept::encode(BY_KEY_MAGIC_BYTES, &STORE, &body)
+    }
+
+    #[test]
+    fn what_a_pass_in_the_order_of_keys_found_stays_found_and_the_pass_begins_again() {
+        let upload = [&[4, 5, 3][..], b"key", &[9; 8]].concat();
+        let positions = [&[0, 0][..], &[1, 5], &[2, 5, 3, 107, 101, 121], &[3, 5], &upload, &[5, 200, 1]];
+        for position in positions {
+            let finished = Some(Timestamp::from_millis(7));
+            let expected = ScrubState {
+                finished,
+                bad: vec![bad(OwnerKind::Version(VersionId(8)))],
+                ..ScrubState::default()
+            };
+            assert_eq!(ScrubState::decode(&STORE, &by_key(1, position)), Ok(expected.clone()));
+            let rests = ScrubState { begun: finished, ..expected };
+            assert_eq!(ScrubState::decode(&STORE, &by_key(0, position)), Ok(rests));
+        }
+        assert!(ScrubState::decode(&STORE, &by_key(1, &[6, 0])).is_err());
     }
 }

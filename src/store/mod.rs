@@ -54,7 +54,7 @@ pub use options::Options;
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
-pub use scrub::Scrubbed;
+pub use scrub::{ScrubPace, Scrubbed};
 pub use stats::stats;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};

@@ -150,6 +150,16 @@ impl SimFs {
         self.shared.disk().plan.trace.clone()
     }
 
+    /// Notes from now on what is read; [`SimFs::reads`] tells.
+    pub fn trace_reads(&self) {
+        self.shared.disk().plan.reads = Some(Vec::new());
+    }
+
+    /// What was read since [`SimFs::trace_reads`], in order.
+    pub fn reads(&self) -> Vec<Op> {
+        self.shared.disk().plan.reads.clone().unwrap_or_default()
+    }
+
     /// From now on every sync of a path that begins with `prefix` waits, before it makes anything durable, until the
     /// answer is dropped.
     #[must_use = "dropping the gate opens it"]
@@ -331,6 +341,10 @@ impl File for SimFile {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.with(|disk| {
+            if let Some(reads) = &mut disk.plan.reads {
+                let (path, len) = (self.path.clone(), buf.len() as u64);
+                reads.push(Op { kind: OpKind::Read, path, offset, len });
+            }
             disk.check_readable(self.id, offset, buf.len() as u64)?;
             let image = disk.image(self.id);
             let end = offset.checked_add(buf.len() as u64);

@@ -20,6 +20,8 @@ pub struct Op {
 /// What an operation does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpKind {
+    /// Bytes were read. Only where a test asks for it.
+    Read,
     /// A file was made (by a lock too).
     Create,
     /// A directory was made.
@@ -64,6 +66,8 @@ struct Gate {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) trace: Vec<Op>,
+    /// What was read, where that is asked for.
+    pub(super) reads: Option<Vec<Op>>,
     pub(super) syncs: u64,
     pub(super) stop_at: Option<u64>,
     pub(super) fail_sync_at: Option<u64>,

@@ -1,33 +1,51 @@
 //! The scrub: a slow pass over all that is stored, which reads every extent that a record refers to, so that what rots is
-//! noticed before somebody needs it. It goes in the order of the index, in small steps, beside all else; extents that
+//! noticed before somebody needs it. It goes in the order of the disk, in small steps, beside all else; extents that
 //! are moved or die meanwhile are no damage.
+//!
+//! # A pass
+//!
+//! 1. A walk over the index gathers the live extents from the place on that the pass has come to, as many as there is memory for.
+//! 2. They are read in the order in which they lie. It is only told whether they are good.
+//! 3. Where some are not, another walk finds all who refer to them, for whom they are looked at closely and recorded.
+//!
+//! Then from 1 on with what follows, up to the newest segment that there was at the beginning: what was written or moved since then has
+//! been checked on its way, and waits for the next pass.
 //!
 //! What the page cache holds is read from there, so the disk below it goes unread; a later pass finds it there. Nothing
 //! that was not cached before is cached afterwards.
 
-use std::collections::{HashSet, VecDeque};
+mod batch;
+mod pace;
+mod sweep;
+
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use pace::ScrubPace;
 
 use crate::base::Timestamp;
 use crate::base::limits::{
     SCRUB_BAD_EXTENTS_MAX, SCRUB_EVERY_SECS, SCRUB_FILE_MAX_BYTES, SCRUB_SAVE_EVERY_SECS,
 };
 use crate::format::{
-    BadExtent, Entry, ExtentOwner, ExtentRef, OwnerKind, SCRUB, ScrubPosition, ScrubState, StoreId,
-    page_ceil, segment_path,
+    BadExtent, Entry, ExtentOwner, ExtentRef, OwnerKind, SCRUB, ScrubState, StoreId, page_ceil, segment_path,
 };
 use crate::fs::Fs;
 use crate::index::{Cursor, Index};
-use crate::log::{Damage, LogError, Segment};
+use crate::log::{Damage, LogError, Segment, Spot};
 use crate::store::health::ScrubHealth;
 use crate::store::kept::Kept;
-use crate::store::shared::Shared;
+use crate::store::shared::{Shared, walk_memory_bytes};
 use crate::store::{Health, Store, StoreError, extents, verify};
+use batch::{Gathering, LiveExtent};
+use sweep::Sweep;
 
-/// Keys that one call may pass, so that it ends soon where they have next to no bytes.
-const KEYS_MAX: usize = 4096;
+/// Keys that are taken out of the index at once, while it is locked against the committer.
+const KEYS_AT_ONCE: usize = 256;
+/// So often in one call.
+const WALKS_AT_ONCE: usize = 64;
 /// What is told of a bad extent is cut off behind so many characters.
 const WHAT_LEN_MAX: usize = 1024;
 
@@ -48,6 +66,10 @@ pub struct Scrubbed {
     pub extents: u64,
     /// Bytes that were read for it, in whole pages.
     pub bytes: u64,
+    /// Bytes of the extents.
+    pub checked_bytes: u64,
+    /// Bytes of all extents that there are.
+    pub live_bytes: u64,
     /// How many were bad.
     pub bad: u64,
     /// Whether the pass goes on: else it is over, or the next one is not due.
@@ -65,14 +87,36 @@ pub(super) struct Scrubber {
 
 /// Where the pass is.
 struct Walk {
-    /// Behind what is pending.
-    cursor: Cursor,
-    pending: VecDeque<Target>,
-    /// Extents that are pending and were checked before the last start.
-    skip: u64,
-    /// The shared extents that were found good in this pass, by segment and offset.
-    good: HashSet<(u64, u64)>,
+    stage: Stage,
+    /// Where the next gathering begins; `None` behind the last.
+    next: Option<Spot>,
+    /// Extents that are not good, and of which it is not known yet who refers to them.
+    suspects: HashSet<Spot>,
     saved: Timestamp,
+}
+
+enum Stage {
+    /// Finding out what comes next on the disk.
+    Gather(Gathering),
+    /// Reading it.
+    Read(std::vec::IntoIter<LiveExtent>),
+    /// Finding out who refers to the suspects.
+    Resolve(Cursor),
+}
+
+impl Walk {
+    /// Nothing has been gathered yet of what lies at `from` and behind.
+    fn new(from: Spot, saved: Timestamp) -> Self {
+        Self { stage: Stage::Read(Vec::new().into_iter()), next: Some(from), suspects: HashSet::new(), saved }
+    }
+}
+
+/// What comes after a step.
+enum Then {
+    GoOn,
+    /// The budget is used up.
+    Pause,
+    Finish,
 }
 
 /// An extent and one of those who refer to it.
@@ -82,10 +126,10 @@ struct Target {
 }
 
 impl Store {
-    /// Checks extents until `budget_bytes` bytes have been read or the pass is over; at least one where there is any. A pass
-    /// begins a week after the last one ended. For whoever keeps house, as often as the disk should be read. Where it
-    /// has got to is kept now and then, and at the latest by [`Store::close`]; what was found to be bad, before the
-    /// return.
+    /// Checks extents until `budget_bytes` bytes have been read or the pass is over; or looks through some thousands of keys for
+    /// those that come next. A pass begins a week after the last one began, or when that has ended, where it took longer.
+    /// [`ScrubPace`] says when the next call is due. Where the pass has got to is kept now and then, and at the
+    /// latest by [`Store::close`]; a finding, before the return of the call in which it was found who refers to the extent.
     ///
     /// # Errors
     /// Of the disk, when a segment cannot be opened or a finding not be kept. Damage is no error but a finding: see
@@ -94,7 +138,9 @@ impl Store {
         // A call that panicked has at worst left an extent out.
         let walk = self.scrubber.walk.lock().unwrap_or_else(PoisonError::into_inner);
         let (shared, scrubber) = (&*self.shared, &self.scrubber);
-        Run { shared, scrubber, walk, segment: None, done: Scrubbed::default() }.run(budget_bytes)
+        let live_bytes = shared.index().liveness().iter().map(|(_, live)| live).sum();
+        let done = Scrubbed { live_bytes, ..Scrubbed::default() };
+        Run { shared, scrubber, walk, sweep: None, budget_bytes, walks: WALKS_AT_ONCE, done }.run()
     }
 }
 
@@ -109,13 +155,7 @@ impl Scrubber {
                 ScrubState::default()
             }
         };
-        let walk = Walk {
-            cursor: cursor_of(&state.position),
-            pending: VecDeque::new(),
-            skip: state.done,
-            good: HashSet::new(),
-            saved: shared.clock.now(),
-        };
+        let walk = Walk::new((state.segment, state.offset), shared.clock.now());
         Self {
             state: Mutex::new(state),
             walk: Mutex::new(walk),
@@ -126,7 +166,7 @@ impl Scrubber {
 
     /// Keeps where a pass has got to.
     pub(super) fn close(&self, shared: &Shared) {
-        if self.state().started.is_some() {
+        if self.state().goes_on {
             // It costs no more than reading some again.
             let _ = self.save(shared);
         }
@@ -181,29 +221,32 @@ struct Run<'a> {
     shared: &'a Shared,
     scrubber: &'a Scrubber,
     walk: MutexGuard<'a, Walk>,
-    /// The segment that was looked at last. Were it open from call to call, its room could not be given back.
-    segment: Option<Arc<Segment>>,
+    /// The segment that was read last. Were it open from call to call, its room could not be given back.
+    sweep: Option<Sweep>,
+    budget_bytes: u64,
+    /// How often keys may still be taken out of the index.
+    walks: usize,
     done: Scrubbed,
 }
 
 impl Run<'_> {
-    fn run(mut self, budget_bytes: u64) -> Result<Scrubbed, StoreError> {
+    fn run(mut self) -> Result<Scrubbed, StoreError> {
         self.forget_what_is_gone()?;
         if !self.begin_if_due()? {
             return Ok(self.done);
         }
-        for _ in 0..KEYS_MAX {
-            while let Some(target) = self.walk.pending.pop_front() {
-                self.take(&target)?;
-                if self.done.bytes >= budget_bytes {
-                    return self.pause();
-                }
-            }
-            if !self.next_key() {
-                return self.finish();
+        loop {
+            let then = match &self.walk.stage {
+                Stage::Gather(_) => self.gather(),
+                Stage::Read(_) => self.read()?,
+                Stage::Resolve(_) => self.resolve()?,
+            };
+            match then {
+                Then::GoOn => {}
+                Then::Pause => return self.pause(),
+                Then::Finish => return self.finish(),
             }
         }
-        self.pause()
     }
 
     fn forget_what_is_gone(&self) -> Result<(), StoreError> {
@@ -224,64 +267,156 @@ impl Run<'_> {
 
     fn begin_if_due(&mut self) -> Result<bool, StoreError> {
         let now = self.shared.clock.now();
+        // One that is missing counts, too.
+        let end = self.shared.index().liveness().iter().map(|(id, _)| id).max().unwrap_or(0);
         {
             let mut state = self.scrubber.state();
-            let rested = |ended: Timestamp| now.as_secs() >= ended.as_secs() + SCRUB_EVERY_SECS;
-            match (state.started, state.finished) {
-                (Some(_), _) => return Ok(true),
-                (None, Some(ended)) if !rested(ended) => return Ok(false),
-                _ => {}
+            // A clock that was wrong and has been put right puts off nothing for longer than a week.
+            let wrong = state.begun.is_some_and(|begun| begun > now);
+            if wrong {
+                state.begun = Some(now);
+            }
+            let rests = state.begun.is_some_and(|begun| now.as_secs() < begun.as_secs() + SCRUB_EVERY_SECS);
+            if state.goes_on || rests {
+                let goes_on = state.goes_on;
+                drop(state);
+                return if wrong { self.save().map(|()| goes_on) } else { Ok(goes_on) };
             }
             let ScrubState { finished, ref mut bad, .. } = *state;
             let bad = std::mem::take(bad);
-            *state = ScrubState { started: Some(now), finished, bad, ..ScrubState::default() };
+            *state =
+                ScrubState { begun: Some(now), goes_on: true, finished, end, bad, ..ScrubState::default() };
         }
-        self.walk.cursor = Cursor::Start;
-        self.walk.pending.clear();
-        self.walk.skip = 0;
+        *self.walk = Walk::new((0, 0), self.walk.saved);
         self.save().map(|()| true)
     }
 
-    /// Makes the extents of the next key or upload the pending ones; `false` at the end.
-    fn next_key(&mut self) -> bool {
-        {
+    /// Goes on to what comes after the suspects of the last batch have been cleared up.
+    fn next_batch(&mut self) -> Then {
+        // It may be longer by now, where it is written to.
+        self.sweep = None;
+        let Some(from) = self.walk.next else {
+            return Then::Finish;
+        };
+        let end = {
             let mut state = self.scrubber.state();
-            if self.walk.skip == 0 {
-                state.position = position_of(&self.walk.cursor);
-                state.done = 0;
+            (state.segment, state.offset) = from;
+            state.end
+        };
+        let memory_bytes = walk_memory_bytes(&self.shared.index());
+        self.walk.stage = Stage::Gather(Gathering::new(from, end, memory_bytes));
+        Then::GoOn
+    }
+
+    /// The next keys of a walk; `None` when the call has passed enough of them. None are left behind the last.
+    fn next_keys(&mut self, cursor: &mut Cursor) -> Option<Vec<Entry>> {
+        self.walks = self.walks.checked_sub(1)?;
+        Some(self.shared.index().walk(cursor, KEYS_AT_ONCE))
+    }
+
+    fn gather(&mut self) -> Then {
+        let nothing = Stage::Read(Vec::new().into_iter());
+        let Stage::Gather(mut gathering) = std::mem::replace(&mut self.walk.stage, nothing) else {
+            return Then::GoOn;
+        };
+        let entries = self.next_keys(&mut gathering.cursor);
+        match entries {
+            Some(entries) if entries.is_empty() => {
+                let (batch, next) = gathering.finish();
+                self.walk.next = next;
+                self.walk.stage = Stage::Read(batch.into_iter());
+                return Then::GoOn;
             }
+            Some(ref entries) => entries.iter().for_each(|entry| gathering.add(entry)),
+            None => {}
         }
-        let entries = self.shared.index().walk(&mut self.walk.cursor, 1);
-        if entries.is_empty() {
-            return false;
-        }
-        let skip = std::mem::take(&mut self.walk.skip) as usize;
-        self.walk.pending.extend(entries.iter().flat_map(targets_of).skip(skip));
-        true
+        self.walk.stage = Stage::Gather(gathering);
+        if entries.is_some() { Then::GoOn } else { Then::Pause }
     }
 
-    fn take(&mut self, target: &Target) -> Result<(), StoreError> {
-        let ExtentRef { segment, offset, shared, .. } = target.extent;
-        if !shared || !self.walk.good.contains(&(segment, offset)) {
-            self.check(target)?;
+    fn read(&mut self) -> Result<Then, StoreError> {
+        let Stage::Read(batch) = &self.walk.stage else {
+            return Ok(Then::GoOn);
+        };
+        let Some(extent) = batch.as_slice().first().copied() else {
+            if self.walk.suspects.is_empty() {
+                return Ok(self.next_batch());
+            }
+            self.walk.stage = Stage::Resolve(Cursor::Start);
+            return Ok(Then::GoOn);
+        };
+        let is_read = self.sweep.as_ref().is_some_and(|sweep| sweep.has_read(&extent));
+        if !is_read && self.done.bytes >= self.budget_bytes {
+            return Ok(Then::Pause);
         }
-        self.scrubber.state().done += 1;
-        Ok(())
+        let is_good = self.is_good(&extent)?;
+        if let Stage::Read(batch) = &mut self.walk.stage {
+            batch.next();
+        }
+        self.count(&extent);
+        if is_good {
+            self.strike_out(extent.spot())?;
+        } else {
+            self.walk.suspects.insert(extent.spot());
+        }
+        if self.walk.suspects.is_empty() {
+            let mut state = self.scrubber.state();
+            (state.segment, state.offset) = (extent.segment, extent.offset + 1);
+        }
+        Ok(Then::GoOn)
     }
 
-    fn check(&mut self, target: &Target) -> Result<(), StoreError> {
-        let ExtentRef { segment, offset, shared, .. } = target.extent;
-        let damage = self.look(target)?;
-        self.count(extents::len(&target.extent));
-        match damage {
-            None => {
-                if shared {
-                    self.walk.good.insert((segment, offset));
+    /// Whether the next extent of the batch is.
+    fn is_good(&mut self, extent: &LiveExtent) -> Result<bool, StoreError> {
+        if self.sweep.as_ref().is_none_or(|sweep| sweep.segment() != extent.segment) {
+            self.sweep = match self.open(extent.segment) {
+                Ok(segment) => {
+                    Some(Sweep::new(segment, self.shared.store).map_err(|e| self.shared.failed(e))?)
                 }
-                self.strike_out(target)
-            }
-            Some(damage) => self.record(target, &damage),
+                // What is missing may have been taken away this moment.
+                Err(LogError::Damaged(_)) => None,
+                Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(self.shared.failed(error)),
+            };
         }
+        let (Some(sweep), Stage::Read(batch)) = (&mut self.sweep, &self.walk.stage) else {
+            return Ok(false);
+        };
+        let before = sweep.read_bytes;
+        let budget = self.budget_bytes.saturating_sub(self.done.bytes);
+        let is_good = sweep.is_good(batch.as_slice(), budget);
+        self.done.bytes += sweep.read_bytes - before;
+        is_good.map_err(|error| self.shared.failed(error))
+    }
+
+    /// Looks closely at the suspects, for each of those who refer to them.
+    fn resolve(&mut self) -> Result<Then, StoreError> {
+        let Stage::Resolve(cursor) = &self.walk.stage else {
+            return Ok(Then::GoOn);
+        };
+        let mut cursor = cursor.clone();
+        let Some(entries) = self.next_keys(&mut cursor) else {
+            return Ok(Then::Pause);
+        };
+        if entries.is_empty() {
+            self.walk.suspects = HashSet::new();
+            return Ok(self.next_batch());
+        }
+        for target in entries.iter().flat_map(targets_of) {
+            if self.walk.suspects.contains(&(target.extent.segment, target.extent.offset)) {
+                self.done.bytes += page_ceil(extents::len(&target.extent));
+                match self.look(&target)? {
+                    Some(damage) => self.record(&target, &damage)?,
+                    None => log::warn!(
+                        "{} at offset {}: the scrub found damage that is not there any more",
+                        segment_path(target.extent.segment),
+                        target.extent.offset
+                    ),
+                }
+            }
+        }
+        self.walk.stage = Stage::Resolve(cursor);
+        Ok(Then::GoOn)
     }
 
     fn look(&mut self, target: &Target) -> Result<Option<Damage>, StoreError> {
@@ -300,20 +435,16 @@ impl Run<'_> {
     }
 
     /// Its header is checked where it is opened for others.
-    fn open(&mut self, id: u64) -> Result<Arc<Segment>, LogError> {
-        match &self.segment {
-            Some(segment) if segment.id == id => Ok(segment.clone()),
-            _ => {
-                self.shared.segments.get(id)?;
-                let file = self.shared.fs.open_in_passing(&segment_path(id))?;
-                Ok(self.segment.insert(Arc::new(Segment { id, file })).clone())
-            }
-        }
+    fn open(&self, id: u64) -> Result<Arc<Segment>, LogError> {
+        self.shared.segments.get(id)?;
+        let file = self.shared.fs.open_in_passing(&segment_path(id))?;
+        Ok(Arc::new(Segment { id, file }))
     }
 
-    fn count(&mut self, bytes: u64) {
+    fn count(&mut self, extent: &LiveExtent) {
+        let bytes = extent.len();
         self.done.extents += 1;
-        self.done.bytes += page_ceil(bytes);
+        self.done.checked_bytes += bytes;
         self.scrubber.extents.fetch_add(1, Ordering::Relaxed);
         self.scrubber.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut state = self.scrubber.state();
@@ -350,14 +481,11 @@ impl Run<'_> {
     }
 
     /// What can be read again is bad no longer: a cable was loose, perhaps.
-    fn strike_out(&mut self, target: &Target) -> Result<(), StoreError> {
-        let ExtentRef { segment, offset, .. } = target.extent;
-        let is_this =
-            |bad: &BadExtent| (bad.segment, bad.offset) == (segment, offset) && bad.owner == *target.owner;
+    fn strike_out(&mut self, (segment, offset): Spot) -> Result<(), StoreError> {
         let struck = {
             let mut state = self.scrubber.state();
             let before = state.bad.len();
-            state.bad.retain(|bad| !is_this(bad));
+            state.bad.retain(|bad| (bad.segment, bad.offset) != (segment, offset));
             before - state.bad.len()
         };
         if struck == 0 {
@@ -372,8 +500,8 @@ impl Run<'_> {
 
     fn pause(mut self) -> Result<Scrubbed, StoreError> {
         self.done.more = true;
-        let saved = self.walk.saved.as_secs();
-        if self.shared.clock.now().as_secs() >= saved + SCRUB_SAVE_EVERY_SECS {
+        let since = self.shared.clock.now().as_secs().abs_diff(self.walk.saved.as_secs());
+        if since >= SCRUB_SAVE_EVERY_SECS {
             self.save_walk()?;
         }
         Ok(self.done)
@@ -389,10 +517,9 @@ impl Run<'_> {
                 state.bytes,
                 state.bad.len() as u64 + state.unlisted
             );
-            (state.started, state.finished) = (None, Some(now));
-            (state.position, state.done) = (ScrubPosition::Start, 0);
+            (state.goes_on, state.finished) = (false, Some(now));
+            (state.segment, state.offset, state.end) = (0, 0, 0);
         }
-        self.walk.good = HashSet::new();
         self.save_walk()?;
         Ok(self.done)
     }
@@ -444,22 +571,4 @@ pub(super) fn damage_of(bad: &BadExtent) -> Damage {
 
 fn is_same(one: &BadExtent, other: &BadExtent) -> bool {
     (one.segment, one.offset, &one.owner) == (other.segment, other.offset, &other.owner)
-}
-
-fn cursor_of(position: &ScrubPosition) -> Cursor {
-    match position.clone() {
-        ScrubPosition::Start => Cursor::Start,
-        ScrubPosition::Keys(bucket, key) => Cursor::Keys(bucket, key),
-        ScrubPosition::Uploads(bucket, upload) => Cursor::Uploads(bucket, upload),
-        ScrubPosition::Behind(bucket) => Cursor::Behind(bucket),
-    }
-}
-
-fn position_of(cursor: &Cursor) -> ScrubPosition {
-    match cursor.clone() {
-        Cursor::Start => ScrubPosition::Start,
-        Cursor::Keys(bucket, key) => ScrubPosition::Keys(bucket, key),
-        Cursor::Uploads(bucket, upload) => ScrubPosition::Uploads(bucket, upload),
-        Cursor::Behind(bucket) => ScrubPosition::Behind(bucket),
-    }
 }

@@ -1,0 +1,174 @@
+//! What the scrub reads next: the live extents from a place on, in the order in which they lie on the disk. The index knows
+//! them in the order of keys, so it is walked, and of what the walk finds as many as there is memory for are kept, those
+//! that lie first.
+
+use crate::base::digest::Crc32;
+use crate::format::{Entry, ExtentHeader, ExtentRef};
+use crate::index::Cursor;
+use crate::log::Spot;
+
+/// An extent that a record refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LiveExtent {
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+    pub(super) payload_len: u32,
+    pub(super) check: u32,
+    /// Tells whose it is, see [`owner_mark`].
+    pub(super) owner: u32,
+}
+
+impl LiveExtent {
+    fn new(extent: &ExtentRef, owner: u32) -> Self {
+        let ExtentRef { segment, offset, payload_len, check, shared, .. } = *extent;
+        Self { segment, offset, payload_len, check, owner: if shared { SHARED } else { owner } }
+    }
+
+    pub(super) fn spot(&self) -> Spot {
+        (self.segment, self.offset)
+    }
+
+    /// Bytes of header, payload and block table.
+    pub(super) fn len(&self) -> u64 {
+        let payload_len = u64::from(self.payload_len);
+        ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len)
+    }
+}
+
+/// Whoever shares an extent, it names the first of those that it belonged to.
+pub(super) const SHARED: u32 = 0;
+
+/// Stands for a key of a bucket; never [`SHARED`]. That two keys have the same one does no harm: the scrub looks for what
+/// rots, and for what the disk put into the wrong place.
+pub(super) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
+    let mut crc = Crc32::with_seed(0);
+    crc.update(&bucket.to_le_bytes());
+    crc.update(key);
+    crc.value() | 1
+}
+
+/// A walk over the index that gathers extents.
+pub(super) struct Gathering {
+    pub(super) cursor: Cursor,
+    from: Spot,
+    /// The last segment.
+    end: u64,
+    /// What starts here or behind it is left to the next walk.
+    limit: Option<Spot>,
+    most: usize,
+    found: Vec<LiveExtent>,
+}
+
+impl Gathering {
+    /// Of what starts at `from` or behind it in segments up to `end`. No more than `memory_bytes` bytes are used, and at least
+    /// one extent is found where there is any.
+    pub(super) fn new(from: Spot, end: u64, memory_bytes: u64) -> Self {
+        let most = (memory_bytes as usize / size_of::<LiveExtent>()).max(2);
+        Self { cursor: Cursor::Start, from, end, limit: None, most, found: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry) {
+        let Some((bucket, key, extents)) = extents_of(entry) else {
+            return;
+        };
+        let owner = owner_mark(bucket, key);
+        for extent in extents {
+            let spot = (extent.segment, extent.offset);
+            let is_next = spot >= self.from && self.limit.is_none_or(|limit| spot < limit);
+            if is_next && extent.segment <= self.end {
+                self.found.push(LiveExtent::new(extent, owner));
+                if self.found.len() >= self.most {
+                    self.cut();
+                }
+            }
+        }
+    }
+
+    /// Keeps the first half.
+    fn cut(&mut self) {
+        self.sort();
+        let kept = self.most / 2;
+        if let Some(first_left) = self.found.get(kept) {
+            self.limit = Some(first_left.spot());
+            self.found.truncate(kept);
+        }
+    }
+
+    /// An extent that several share is there once.
+    fn sort(&mut self) {
+        self.found.sort_unstable();
+        self.found.dedup_by_key(|extent| extent.spot());
+    }
+
+    /// The extents in order, and where the next walk begins; `None` when that was the last.
+    pub(super) fn finish(mut self) -> (Vec<LiveExtent>, Option<Spot>) {
+        self.sort();
+        (self.found, self.limit)
+    }
+}
+
+/// The extents of a version or part, with the bucket and the key that it belongs to.
+pub(super) fn extents_of(entry: &Entry) -> Option<(u64, &[u8], &[ExtentRef])> {
+    match entry {
+        Entry::VersionPut { bucket, key, record } => Some((*bucket, key, &record.extents)),
+        Entry::PartPut { bucket, key, record, .. } => Some((*bucket, key, &record.extents)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Entropy, SeededEntropy, Timestamp};
+    use crate::format::PartRecord;
+    use crate::format::UploadId;
+
+    fn part(extents: Vec<ExtentRef>) -> Entry {
+        let record = PartRecord {
+            number: 1,
+            id: 1,
+            modified: Timestamp::from_millis(1),
+            size: 0,
+            md5: [0; 16],
+            extents,
+            checksum: None,
+        };
+        Entry::PartPut { bucket: 1, key: b"k".to_vec(), upload: UploadId(1), record }
+    }
+
+    #[test]
+    fn walks_with_little_memory_find_all_extents_once_in_the_order_of_the_disk() {
+        let draw = SeededEntropy::new(5);
+        let random = || ExtentRef {
+            segment: draw.next_u64() % 9,
+            offset: draw.next_u64() % 500 * 64,
+            payload_len: 10,
+            check: 3,
+            skip: 0,
+            take: 10,
+            shared: draw.next_u64().is_multiple_of(2),
+        };
+        let entries: Vec<Entry> = (0..600).map(|_| part(vec![random(), random()])).collect();
+        let (mut from, mut walks, mut found) = ((2, 700), 0, Vec::new());
+        loop {
+            let mut gathering = Gathering::new(from, 7, 100 * size_of::<LiveExtent>() as u64);
+            entries.iter().for_each(|entry| gathering.add(entry));
+            assert!(gathering.found.capacity() <= 200);
+            let (batch, next) = gathering.finish();
+            assert!(batch.len() >= 50 || next.is_none());
+            found.extend(batch.iter().map(LiveExtent::spot));
+            walks += 1;
+            match next {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        let all = entries.iter().flat_map(|entry| extents_of(entry).unwrap().2);
+        let mut expected: Vec<Spot> = all.map(|extent| (extent.segment, extent.offset)).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        expected.retain(|spot| *spot >= (2, 700) && spot.0 <= 7);
+        assert_eq!(found, expected);
+        assert!(walks > 5, "{walks}");
+    }
+}
