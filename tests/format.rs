@@ -302,6 +302,28 @@ fn a_store_can_be_read_from_the_worked_dumps() {
     assert_eq!(store.bucket("docs").unwrap().owner, "admin");
 }
 
+#[test]
+fn the_ids_that_clients_see_are_made_as_the_page_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = write_hello(dir.path());
+    let [rows] = &tables("| label | stamp | id |")[..] else { panic!("one table of ids") };
+    let bare = |cell: &str| cell.trim_matches('`').to_owned();
+    let ids = rows.iter().map(|row| {
+        let stamp = u64::from_str_radix(row[1].strip_prefix("0x").unwrap(), 16).unwrap();
+        let made = match bare(&row[0]).as_str() {
+            "version" => store.client_ids().of_version(VersionId(stamp)),
+            "upload" => store.client_ids().of_upload(UploadId(stamp)),
+            other => panic!("{other} has no ids"),
+        };
+        (made.to_string(), bare(&row[2]))
+    });
+    let ids: Vec<_> = ids.collect();
+    assert_eq!(ids.len(), 2);
+    for (made, shown) in ids {
+        assert_eq!(made, shown);
+    }
+}
+
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     siltstone::base::Entropy::fill(&SeededEntropy::new(seed), &mut bytes);

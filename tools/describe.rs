@@ -1,13 +1,14 @@
 //! What records say, field by field. Each field is named, so that one which is added to a record cannot be forgotten here.
-//! Ids and stamps are given as clients and messages have them: 16 hexadecimal digits.
+//! Stamps are given as messages have them, as 16 hexadecimal digits, and the ids of versions and uploads as clients see them:
+//! the stamp and a tag.
 
 use serde_json::{Map, Value, json};
 use siltstone::base::digest::to_hex;
 use siltstone::base::entity_tag;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
-    ChecksumType, Descriptor, Entry, ExtentHeader, ExtentRef, FileHeader, Group, GroupHeader, Pack,
-    PartRecord, Purpose, Recorded, Source, UploadRecord, VersionRecord, Versioning,
+    ChecksumType, ClientIds, Descriptor, Entry, ExtentHeader, ExtentRef, FileHeader, Group, GroupHeader,
+    Pack, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord, VersionRecord, Versioning,
 };
 
 fn stamp(value: u64) -> String {
@@ -63,7 +64,7 @@ pub(crate) fn extent(header: &ExtentHeader) -> Value {
 }
 
 /// The descriptor of an extent.
-pub(crate) fn descriptor(descriptor: &Descriptor) -> Value {
+pub(crate) fn descriptor(ids: &ClientIds, descriptor: &Descriptor) -> Value {
     let Descriptor { bucket, bucket_name, key, write, position, purpose } = descriptor;
     let mut described = json!({
         "bucket": stamp(*bucket),
@@ -72,26 +73,29 @@ pub(crate) fn descriptor(descriptor: &Descriptor) -> Value {
         "write": stamp(*write),
         "position": position,
     });
-    if let (Value::Object(described), Value::Object(more)) = (&mut described, describe_purpose(purpose)) {
+    if let (Value::Object(described), Value::Object(more)) = (&mut described, describe_purpose(ids, purpose))
+    {
         described.extend(more);
     }
     described
 }
 
-fn describe_purpose(purpose: &Purpose) -> Value {
+fn describe_purpose(ids: &ClientIds, purpose: &Purpose) -> Value {
     match purpose {
         Purpose::Object(last) => {
-            json!({ "purpose": "object", "record": last.as_ref().map(|record| version(record)) })
+            json!({ "purpose": "object", "record": last.as_ref().map(|record| version(ids, record)) })
         }
         Purpose::Part(id, last) => json!({
             "purpose": "part",
-            "upload": id.to_string(),
+            "upload": ids.of_upload(*id).to_string(),
             "record": last.as_ref().map(|record| part(record)),
         }),
         Purpose::ObjectRecord(object) => {
-            recorded("object record", object, Value::Null, version(&object.record))
+            recorded("object record", object, Value::Null, version(ids, &object.record))
         }
-        Purpose::PartRecord(of, object) => recorded("part record", object, upload(of), part(&object.record)),
+        Purpose::PartRecord(of, object) => {
+            recorded("part record", object, upload(ids, of), part(&object.record))
+        }
     }
 }
 
@@ -115,7 +119,7 @@ fn source(source: &Source) -> Value {
 }
 
 /// A group with its entries.
-pub(crate) fn group(group: &Group) -> Value {
+pub(crate) fn group(ids: &ClientIds, group: &Group) -> Value {
     let Group { header, entries, crc: own_crc } = group;
     let GroupHeader { kind: _, sequence, stable, file_len, time, pack, previous_crc } = header;
     json!({
@@ -126,7 +130,7 @@ pub(crate) fn group(group: &Group) -> Value {
         "previous_crc": crc(*previous_crc),
         "crc": crc(*own_crc),
         "pack": pack.as_ref().map(describe_pack),
-        "entries": list(entries, entry),
+        "entries": list(entries, |one| entry(ids, one)),
     })
 }
 
@@ -135,22 +139,26 @@ fn describe_pack(pack: &Pack) -> Value {
     json!({ "segment": stamp(*segment), "offset": offset, "len": len, "crc": crc(*pack_crc) })
 }
 
-fn entry(entry: &Entry) -> Value {
+fn entry(ids: &ClientIds, entry: &Entry) -> Value {
     match entry {
         Entry::BucketPut(record) => json!({ "kind": "bucket put", "record": bucket(record) }),
         Entry::BucketDelete { id } => json!({ "kind": "bucket delete", "bucket": stamp(*id) }),
-        Entry::VersionPut { bucket, key, record } => placed("version put", *bucket, key, version(record)),
-        Entry::VersionAmend { bucket, key, record } => placed("version amend", *bucket, key, version(record)),
-        Entry::VersionDelete { bucket, key, version } => {
-            placed("version delete", *bucket, key, json!({ "id": version.to_string() }))
+        Entry::VersionPut { bucket, key, record } => {
+            placed("version put", *bucket, key, version(ids, record))
         }
-        Entry::UploadPut { bucket, key, record } => placed("upload put", *bucket, key, upload(record)),
+        Entry::VersionAmend { bucket, key, record } => {
+            placed("version amend", *bucket, key, version(ids, record))
+        }
+        Entry::VersionDelete { bucket, key, version } => {
+            placed("version delete", *bucket, key, json!({ "id": ids.of_version(*version).to_string() }))
+        }
+        Entry::UploadPut { bucket, key, record } => placed("upload put", *bucket, key, upload(ids, record)),
         Entry::UploadDelete { bucket, key, upload } => {
-            placed("upload delete", *bucket, key, json!({ "id": upload.to_string() }))
+            placed("upload delete", *bucket, key, json!({ "id": ids.of_upload(*upload).to_string() }))
         }
         Entry::PartPut { bucket, key, upload, record } => {
             let mut described = placed("part put", *bucket, key, part(record));
-            described["upload"] = upload.to_string().into();
+            described["upload"] = ids.of_upload(*upload).to_string().into();
             described
         }
         Entry::CheckpointEnd(CheckpointEnd { through, last_stamp, buckets, versions }) => json!({
@@ -187,7 +195,7 @@ fn versioning_name(versioning: Versioning) -> &'static str {
     }
 }
 
-fn version(record: &VersionRecord) -> Value {
+fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
     let VersionRecord {
         id,
         null,
@@ -202,7 +210,7 @@ fn version(record: &VersionRecord) -> Value {
         upload,
     } = record;
     json!({
-        "id": id.to_string(),
+        "id": ids.of_version(*id).to_string(),
         "null": *null,
         "delete_marker": delete_marker,
         "modified": modified.to_string(),
@@ -212,24 +220,26 @@ fn version(record: &VersionRecord) -> Value {
         "attributes": attributes(given),
         "checksums": list(checksums, checksum),
         "tags": tags(tagged),
-        "upload": upload.as_ref().map(assembly),
+        "upload": upload.as_ref().map(|made| assembly(ids, made)),
     })
 }
 
-fn assembly(assembly: &Assembly) -> Value {
+fn assembly(ids: &ClientIds, assembly: &Assembly) -> Value {
     let Assembly { upload, parts } = assembly;
+    // A copy of a whole such object completed no upload.
+    let of = (*upload != UploadId::NONE).then(|| ids.of_upload(*upload));
     let part = |part: &AssembledPart| {
         let AssembledPart { number, size, checksum: given } = part;
         json!({ "number": number, "size": size, "checksum": given.as_ref().map(checksum) })
     };
-    json!({ "id": upload.to_string(), "parts": list(parts, part) })
+    json!({ "id": of.map(|id| id.to_string()), "parts": list(parts, part) })
 }
 
-fn upload(record: &UploadRecord) -> Value {
+fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
     let UploadRecord { id, initiated, initiator, checksum, attributes: given, tags: tagged } = record;
     let checksum = checksum.map(|(algorithm, kind)| checksum_name(algorithm, kind));
     json!({
-        "id": id.to_string(),
+        "id": ids.of_upload(*id).to_string(),
         "initiated": initiated.to_string(),
         "initiator": initiator,
         "checksum": checksum,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use siltstone::base::limits::PAGE_BYTES;
-use siltstone::format::{ExtentHeader, FileHeader, FileKind, Footer, Group, GroupKind, StoreId, number_of};
+use siltstone::format::{
+    ClientIds, ExtentHeader, FileHeader, FileKind, Footer, Group, GroupKind, StoreId, number_of,
+};
 use siltstone::fs::{File, Fs, OsFs, ReadOnly};
 use siltstone::log::{Found, GroupScan, LogError, Segment, SegmentRecord, SegmentScan, any_header};
 
@@ -46,6 +48,12 @@ struct Identity {
     store: StoreId,
     /// Where it is certain, what the first group must have: its sequence and previous CRC.
     first: Option<(u64, u32)>,
+}
+
+impl Identity {
+    fn ids(&self) -> ClientIds {
+        ClientIds::new(&self.store)
+    }
 }
 
 impl<'a> Dump<'a> {
@@ -114,7 +122,7 @@ impl<'a> Dump<'a> {
             let (offset, found) = found.map_err(|error| self.unreadable(error))?;
             next = match found {
                 Found::Record(group) => {
-                    self.group(offset, &group, next)?;
+                    self.group((offset, identity), &group, next)?;
                     Some((group.header.sequence.wrapping_add(1), group.crc))
                 }
                 Found::Unread { len, why, .. } => {
@@ -126,13 +134,18 @@ impl<'a> Dump<'a> {
         Ok(())
     }
 
-    fn group(&mut self, offset: u64, group: &Group, next: Option<(u64, u32)>) -> Result<(), Failure> {
+    fn group(
+        &mut self,
+        (offset, identity): (u64, &Identity),
+        group: &Group,
+        next: Option<(u64, u32)>,
+    ) -> Result<(), Failure> {
         let found = (group.header.sequence, group.header.previous_crc);
         if let Some((sequence, crc)) = next.filter(|next| *next != found) {
             let why = format!("the next group must have sequence {sequence} and previous CRC {crc:08x}");
             self.damaged(offset, 0, &why)?;
         }
-        self.record(offset, "group", describe::group(group))
+        self.record(offset, "group", describe::group(&identity.ids(), group))
     }
 
     fn segment(&mut self, identity: &Identity) -> Result<(), Failure> {
@@ -141,7 +154,7 @@ impl<'a> Dump<'a> {
         for found in scan.map_err(|error| self.unreadable(error))? {
             match found.map_err(|error| self.unreadable(error))? {
                 (offset, Found::Record(SegmentRecord::Extent(header))) => {
-                    self.extent(&segment, offset, &header)?;
+                    self.extent(&segment, (offset, identity), &header)?;
                 }
                 (offset, Found::Record(SegmentRecord::Footer(Footer { segment, .. }))) => {
                     self.record(offset, "footer", json!({ "segment": format!("{segment:016x}") }))?;
@@ -155,7 +168,12 @@ impl<'a> Dump<'a> {
         Ok(())
     }
 
-    fn extent(&mut self, segment: &Arc<Segment>, offset: u64, header: &ExtentHeader) -> Result<(), Failure> {
+    fn extent(
+        &mut self,
+        segment: &Arc<Segment>,
+        (offset, identity): (u64, &Identity),
+        header: &ExtentHeader,
+    ) -> Result<(), Failure> {
         let payload = segment.check_payload(&header.to_ref());
         let descriptor = segment.descriptor(header);
         if payload.is_err() || descriptor.is_err() {
@@ -163,8 +181,8 @@ impl<'a> Dump<'a> {
         }
         let mut described = describe::extent(header);
         described["payload"] = payload.map_or_else(|error| reason(error).into(), |()| "good".into());
-        described["descriptor"] =
-            descriptor.map_or_else(|error| reason(error).into(), |found| describe::descriptor(&found));
+        described["descriptor"] = descriptor
+            .map_or_else(|error| reason(error).into(), |found| describe::descriptor(&identity.ids(), &found));
         self.record(offset, "extent", described)
     }
 

@@ -22,12 +22,12 @@ pub(crate) fn owner(owner: &Owner, described: &mut Value) {
     described["bucket"] = owner.bucket.as_str().into();
     described["key"] = owner.key.as_str().into();
     match owner.which {
-        Which::Version { id, null } => {
-            described["version"] = id.to_string().into();
+        Which::Version { null, .. } => {
+            described["version"] = owner.id.to_string().into();
             described["null"] = null.into();
         }
-        Which::Part { upload, number } => {
-            described["upload"] = upload.to_string().into();
+        Which::Part { number, .. } => {
+            described["upload"] = owner.id.to_string().into();
             described["part"] = number.into();
         }
     }

@@ -90,7 +90,7 @@ pub(crate) fn run(
         }
         count += found.len();
         if written.is_ok() {
-            written = found.iter().try_for_each(|found| tell(found, json, out));
+            written = found.iter().try_for_each(|found| tell(&store, found, json, out));
         }
         Ok(())
     });
@@ -121,14 +121,15 @@ fn refused(data_dir: &Path, bucket: &str, error: &StoreError) -> Failure {
     }
 }
 
-fn tell(found: &Undeletable, json: bool, out: &mut dyn Write) -> std::io::Result<()> {
+fn tell(store: &Store, found: &Undeletable, json: bool, out: &mut dyn Write) -> std::io::Result<()> {
     let Undeletable { key, markers, deleted, version } = found;
-    let id = if version.null { "null".to_owned() } else { version.id.to_string() };
+    let shown = |version: VersionRef| version.text(store.client_ids());
+    let id = shown(if version.null { VersionRef::Null } else { VersionRef::Id(version.id) });
     if json {
         let described = json!({
             "key": key,
             "deleted": deleted.to_string(),
-            "markers": markers.iter().map(VersionRef::to_string).collect::<Value>(),
+            "markers": markers.iter().map(|marker| shown(*marker)).collect::<Value>(),
             "version": { "id": id, "modified": version.modified.to_string(), "size": version.size },
         });
         return show::json(out, &described);

@@ -2,6 +2,7 @@
 //! above each type. Decoding accepts any bytes: it never panics and never allocates more than they justify.
 
 mod backup;
+mod client_ids;
 mod codec;
 mod descriptor;
 mod entry;
@@ -18,6 +19,7 @@ mod upload;
 mod version;
 
 pub use backup::{BackupCurrent, BackupSlot};
+pub use client_ids::{ClientId, ClientIds};
 pub use codec::{DecodeError, Decoded, Decoder, Encode};
 pub use descriptor::{Descriptor, Purpose, Recorded, Source};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};

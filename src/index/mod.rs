@@ -37,13 +37,13 @@ pub enum ApplyError {
     #[error("an entry names the bucket {0:016x}, which does not exist")]
     UnknownBucket(u64),
     /// It names a multipart upload that does not exist.
-    #[error("an entry names the multipart upload {0}, which does not exist")]
+    #[error("an entry names the multipart upload {:016x}, which does not exist", .0.0)]
     UnknownUpload(UploadId),
     /// The sizes of its extents do not add up to its own.
-    #[error("the extents of the version or part {0} do not add up to its size")]
+    #[error("the extents of the version or part {:016x} do not add up to its size", .0.0)]
     Incomplete(VersionId),
     /// The versions of its key leave none above them.
-    #[error("the version {0} follows one that nothing can follow")]
+    #[error("the version {:016x} follows one that nothing can follow", .0.0)]
     LastStamp(VersionId),
     /// It has no place in a log.
     #[error("an entry stands where it does not belong")]

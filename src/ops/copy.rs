@@ -79,7 +79,7 @@ impl Copying {
             }
             written => self.source.copied(written, &self.target)?,
         };
-        Ok(answer(self.document, &self.source, (etag, written, &kept)))
+        Ok(answer(&self.store, self.document, &self.source, (etag, written, &kept)))
     }
 
     fn compute(&self, algorithm: Algorithm, abandoned: &Abandoned) -> Result<Vec<u8>, S3Error> {
@@ -183,6 +183,7 @@ fn checksums_of(source: &Source, wanted: Option<Algorithm>) -> (Vec<Checksum>, O
 }
 
 fn answer(
+    store: &Store,
     mut document: Writer,
     source: &Source,
     (etag, written, kept): (ETag, Written, &[Checksum]),
@@ -190,5 +191,5 @@ fn answer(
     document.plain("ETag", etag);
     document.plain("LastModified", written.modified);
     checksums::write(&mut document, kept);
-    version_id::announce(source.announce(xml(200, document)), &written)
+    version_id::announce(store, source.announce(store, xml(200, document)), &written)
 }

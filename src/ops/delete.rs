@@ -11,7 +11,7 @@ use crate::xml::{Element, Writer, XmlError};
 
 /// DeleteObject: 204, whether there was anything or not. Durable on return.
 pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let which = version_id::selector(&call.query)?;
+    let which = version_id::selector(context, call)?;
     let if_match = conditions::delete_condition(call.headers(), call.vendor())?.map(str::to_owned);
     if if_match.is_some() {
         new_object::check_may_compare(proof, which, (call.bucket(), call.key()))?;
@@ -24,8 +24,11 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     if deleted.delete_marker {
         response = response.header("p-delete-marker", "true");
     }
-    if let Some(version) = deleted.version {
-        response = response.header("p-version-id", version.to_string());
+    // An id that names no version is echoed as it came.
+    let named = call.query.get("versionId").map(str::to_owned);
+    let made = || deleted.version.map(|version| version.text(context.store.client_ids()));
+    if let Some(version) = named.or_else(made) {
+        response = response.header("p-version-id", version);
     }
     Ok(response)
 }
@@ -50,7 +53,7 @@ pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -
     let mut document = context.long_document("DeleteResult", &held);
     for (wanted, result) in wanted.iter().zip(results) {
         match result {
-            Ok(deleted) if !quiet => write_deleted(&mut document, wanted, deleted),
+            Ok(deleted) if !quiet => write_deleted(context, &mut document, wanted, deleted),
             Ok(_) => {}
             Err(error) => write_error(&mut document, wanted, &error),
         }
@@ -88,7 +91,7 @@ fn delete(
     call: &Call<'_>,
     wanted: &[Wanted],
 ) -> Result<Vec<Result<Deleted, S3Error>>, S3Error> {
-    let checked: Vec<_> = wanted.iter().map(|wanted| check(wanted, proof, call.bucket())).collect();
+    let checked: Vec<_> = wanted.iter().map(|wanted| check(wanted, context, proof, call.bucket())).collect();
     let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
     let mut result_of = |deletion: Deletion| {
@@ -100,12 +103,13 @@ fn delete(
     Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
 }
 
-fn check(wanted: &Wanted, proof: &Authorized, bucket: &str) -> Result<Deletion, S3Error> {
+fn check(wanted: &Wanted, context: &Context, proof: &Authorized, bucket: &str) -> Result<Deletion, S3Error> {
     let key = ObjectKey::new(wanted.key.clone())?;
     let (which, action) = match wanted.version.as_deref() {
         None => (Selector::Current, Action::DeleteObject),
         Some(text) => {
-            let which = version_id::parse(text).ok_or_else(|| S3Error::new(ErrorCode::NoSuchVersion))?;
+            let which =
+                version_id::parse(context, text).ok_or_else(|| S3Error::new(ErrorCode::NoSuchVersion))?;
             (which, Action::DeleteObjectVersion)
         }
     };
@@ -121,7 +125,7 @@ fn check(wanted: &Wanted, proof: &Authorized, bucket: &str) -> Result<Deletion, 
     Ok(Deletion { key: wanted.key.clone(), which, if_match: wanted.if_match.clone() })
 }
 
-fn write_deleted(document: &mut Writer, wanted: &Wanted, deleted: Deleted) {
+fn write_deleted(context: &Context, document: &mut Writer, wanted: &Wanted, deleted: Deleted) {
     document.element("Deleted", |entry| {
         entry.leaf("Key", &wanted.key);
         if let Some(version) = &wanted.version {
@@ -130,7 +134,7 @@ fn write_deleted(document: &mut Writer, wanted: &Wanted, deleted: Deleted) {
         if deleted.delete_marker {
             entry.leaf("DeleteMarker", "true");
             if let Some(version) = deleted.version {
-                entry.plain("DeleteMarkerVersionId", version);
+                entry.leaf("DeleteMarkerVersionId", &version.text(context.store.client_ids()));
             }
         }
     });

@@ -9,7 +9,7 @@ use crate::base::Reservation;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ReadConditions, Verdict};
 use crate::s3::{Call, CopySource, ErrorCode, RequestId, Response, S3Error};
-use crate::store::{self, BucketInfo, Found, Selector, StoreError, VersionRecord};
+use crate::store::{self, Found, Selector, Store, StoreError, VersionRecord};
 
 /// A version that was found, and the memory that it takes up.
 pub(super) struct Read {
@@ -38,7 +38,7 @@ impl Deref for Read {
 /// Those of a read: `NoSuchKey` or, for whom it must be concealed from, `AccessDenied`; `NoSuchVersion`;
 /// `MethodNotAllowed` for a delete marker that is named; `SlowDown`.
 pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Read, S3Error> {
-    let which = version_id::selector(&call.query)?;
+    let which = version_id::selector(context, call)?;
     let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
     let found = found.map_err(|error| conceal(error, proof, (call.bucket(), call.key())))?;
     if !found.version.delete_marker {
@@ -46,8 +46,8 @@ pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
         return Ok(Read { found, held });
     }
     Err(match which {
-        Selector::Current => conceal(deleted(&found, call), proof, (call.bucket(), call.key())),
-        Selector::Null | Selector::Id(_) => marker(&found, call),
+        Selector::Current => conceal(deleted(context, &found, call), proof, (call.bucket(), call.key())),
+        Selector::Null | Selector::Id(_) => marker(context, &found, call),
     })
 }
 
@@ -58,25 +58,25 @@ pub(super) fn conceal(error: S3Error, proof: &Authorized, (bucket, key): (&str, 
 }
 
 /// The answer where the current version is a delete marker (S3 user guide, "Working with delete markers").
-fn deleted(found: &Found, call: &Call<'_>) -> S3Error {
+fn deleted(context: &Context, found: &Found, call: &Call<'_>) -> S3Error {
     let error =
         S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
-    with_version_id(error, &found.bucket, &found.version)
+    with_version_id(context, error, found)
 }
 
 /// The answer where the version that was named is a delete marker.
-fn marker(found: &Found, call: &Call<'_>) -> S3Error {
+fn marker(context: &Context, found: &Found, call: &Call<'_>) -> S3Error {
     let error = S3Error::new(ErrorCode::MethodNotAllowed)
         .element("Method", call.request.method.as_str())
         .element("ResourceType", "DeleteMarker")
         .header("Allow", "DELETE")
         .header("Last-Modified", found.version.modified.to_http_date())
         .header("p-delete-marker", "true");
-    with_version_id(error, &found.bucket, &found.version)
+    with_version_id(context, error, found)
 }
 
-fn with_version_id(error: S3Error, bucket: &BucketInfo, version: &VersionRecord) -> S3Error {
-    match version_id::shown(bucket, version) {
+fn with_version_id(context: &Context, error: S3Error, found: &Found) -> S3Error {
+    match version_id::shown(&context.store, &found.bucket, &found.version) {
         Some(id) => error.header("p-version-id", id),
         None => error,
     }
@@ -98,7 +98,7 @@ pub(super) struct Source {
 /// `InvalidRequest` for a delete marker that is named; `PreconditionFailed`; `SlowDown`.
 pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Source, S3Error> {
     let named = CopySource::from_headers(call.vendor())?;
-    let which = version_id::named(named.version.as_deref())?;
+    let which = version_id::named(context, named.version.as_deref())?;
     let action = if which == Selector::Current { Action::GetObject } else { Action::GetObjectVersion };
     if !proof.may(action, &named.bucket, Some(named.key.as_str())) {
         return Err(S3Error::new(ErrorCode::AccessDenied));
@@ -183,8 +183,8 @@ impl Source {
     }
 
     /// Tells in a response which version was copied, where the bucket of the source has versions.
-    pub(super) fn announce(&self, response: Response) -> Response {
-        match version_id::shown(&self.found.bucket, &self.found.version) {
+    pub(super) fn announce(&self, store: &Store, response: Response) -> Response {
+        match version_id::shown(store, &self.found.bucket, &self.found.version) {
             Some(id) => response.header("p-copy-source-version-id", id),
             None => response,
         }

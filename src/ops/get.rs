@@ -20,7 +20,7 @@ const WHOLE_MAX_BYTES: u64 = 256 * KIB;
 /// GetObject.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let found = find::target(context, proof, call)?;
-    let (response, bytes) = head_of(&found, proof, call)?;
+    let (response, bytes) = head_of(context, &found, proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
         return Ok(response);
@@ -37,12 +37,17 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 /// HeadObject.
 pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let found = find::target(context, proof, call)?;
-    let (response, bytes) = head_of(&found, proof, call)?;
+    let (response, bytes) = head_of(context, &found, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }
 
 /// Status and headers of the answer, and the bytes that belong to it.
-fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Response, Range<u64>), S3Error> {
+fn head_of(
+    context: &Context,
+    found: &Found,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<(Response, Range<u64>), S3Error> {
     if proof.identity().is_anonymous() && metadata::overrides(&call.query) {
         return Err(S3Error::new(ErrorCode::InvalidRequest)
             .message("Request specific response headers cannot be used for anonymous GET requests."));
@@ -57,7 +62,7 @@ fn head_of(found: &Found, proof: &Authorized, call: &Call<'_>) -> Result<(Respon
         .header("Accept-Ranges", "bytes")
         .header("Last-Modified", version.modified.to_http_date())
         .header("ETag", etag);
-    response = version_id::tell(response, found);
+    response = version_id::tell(context, response, found);
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
     response = tagging::counted(response, version, proof, call);
     response = match announced {

@@ -35,7 +35,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
             writer.commit(commit(ETag::Crc(crc)))
         }
     };
-    Ok(answer(&new_object::committed(written, proof, call)?, &verified))
+    Ok(answer(context, &new_object::committed(written, proof, call)?, &verified))
 }
 
 /// Who works out the MD5 that is to be the entity tag. One that the headers claim is worked out here, whoever it is.
@@ -65,9 +65,9 @@ impl WhoseMd5 {
     }
 }
 
-fn answer(written: &Written, verified: &Verified) -> Response {
+fn answer(context: &Context, written: &Written, verified: &Verified) -> Response {
     let response = Response::new(200).header("ETag", written.etag.to_string());
-    let response = version_id::announce(response, written);
+    let response = version_id::announce(&context.store, response, written);
     match &verified.checksum {
         Some((algorithm, value)) => response
             .header(algorithm.header(), checksum::encode(value))

@@ -20,7 +20,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
             });
         }
     });
-    Ok(version_id::tell(xml(200, document), &found))
+    Ok(version_id::tell(context, xml(200, document), &found))
 }
 
 /// PutObjectTagging. Durable on return.
@@ -45,7 +45,7 @@ fn replace(
     tags: Vec<(String, String)>,
     status: u16,
 ) -> Result<Response, S3Error> {
-    let response = version_id::tell(Response::new(status), &found);
+    let response = version_id::tell(context, Response::new(status), &found);
     let (found, _held) = found.into_parts();
     let replaced = context.store.set_tags(call.bucket(), call.key(), found.version, tags);
     let named = call.query.has("versionId");

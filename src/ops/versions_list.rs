@@ -6,14 +6,14 @@ use super::{Context, memory, version_id};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
-use crate::store::{Page, Selector, VersionRef, VersionSummary, VersionsItem};
+use crate::store::{Page, VersionRef, VersionSummary, VersionsItem};
 use crate::xml::Writer;
 
 /// ListObjectVersions: keys ascending, the newest version of each first.
 pub(super) fn list(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let query = &call.query;
     let listing = Listing::parse(query, "max-keys", 0..=i32::MAX as usize)?;
-    let markers = Markers::parse(query)?;
+    let markers = Markers::parse(context, query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let _page = memory::for_page(context, listing.limit)?;
     let page = markers.page(&listing, context, call)?;
@@ -25,9 +25,9 @@ pub(super) fn list(context: &Context, _: &Authorized, call: &Call<'_>) -> Result
     document.leaf("KeyMarker", &listing.name(markers.key));
     document.leaf("VersionIdMarker", markers.version_text);
     if page.truncated {
-        write_next(&listing, &mut document, &page);
+        write_next(context, &listing, &mut document, &page);
     }
-    write_items(&listing, &mut document, &page, &bucket.owner);
+    write_items(context, &listing, &mut document, &page, &bucket.owner);
     Ok(xml(200, document).holding(held))
 }
 
@@ -40,7 +40,7 @@ struct Markers<'q> {
 
 impl<'q> Markers<'q> {
     /// An empty marker is as none: that is what clients send back where a page ended with a common prefix.
-    fn parse(query: &'q Query) -> Result<Self, S3Error> {
+    fn parse(context: &Context, query: &'q Query) -> Result<Self, S3Error> {
         let (name, text) = ("version-id-marker", |name| query.get(name).unwrap_or_default());
         let (key, version_text) = (text("key-marker"), text(name));
         if key.is_empty() && !version_text.is_empty() {
@@ -50,18 +50,11 @@ impl<'q> Markers<'q> {
         let version = match version_text {
             "" => None,
             text => Some(
-                Self::version(text)
+                version_id::marker(context, text)
                     .ok_or_else(|| S3Error::invalid_argument(name, text, "Invalid version id specified"))?,
             ),
         };
         Ok(Self { key, version_text, version })
-    }
-
-    fn version(text: &str) -> Option<VersionRef> {
-        match version_id::parse(text)? {
-            Selector::Id(id) => Some(VersionRef::Id(id)),
-            Selector::Null | Selector::Current => Some(VersionRef::Null),
-        }
     }
 
     fn page(
@@ -75,11 +68,11 @@ impl<'q> Markers<'q> {
     }
 }
 
-fn write_next(listing: &Listing<'_>, document: &mut Writer, page: &Page<VersionsItem>) {
+fn write_next(context: &Context, listing: &Listing<'_>, document: &mut Writer, page: &Page<VersionsItem>) {
     match page.items.last() {
         Some(VersionsItem::Version { key, version, .. }) => {
             document.leaf("NextKeyMarker", &listing.name(key));
-            document.leaf("NextVersionIdMarker", &shown(version));
+            document.leaf("NextVersionIdMarker", &version_id::listed(context, version));
         }
         Some(VersionsItem::Prefix(prefix)) => document.leaf("NextKeyMarker", &listing.name(prefix)),
         None => {}
@@ -94,12 +87,19 @@ fn name_of(item: &VersionsItem) -> &str {
     }
 }
 
-fn write_items(listing: &Listing<'_>, document: &mut Writer, page: &Page<VersionsItem>, owner: &str) {
+fn write_items(
+    context: &Context,
+    listing: &Listing<'_>,
+    document: &mut Writer,
+    page: &Page<VersionsItem>,
+    owner: &str,
+) {
     let mut prefixes = Vec::new();
     for item in &page.items {
         match item {
             VersionsItem::Version { key, version, latest } => {
-                write_version(document, &listing.name(key), version, *latest, owner);
+                let id = version_id::listed(context, version);
+                write_version(document, (&listing.name(key), &id), version, *latest, owner);
             }
             VersionsItem::Prefix(prefix) => prefixes.push(prefix.as_str()),
         }
@@ -107,11 +107,17 @@ fn write_items(listing: &Listing<'_>, document: &mut Writer, page: &Page<Version
     listing.write_prefixes(document, prefixes.into_iter());
 }
 
-fn write_version(document: &mut Writer, key: &str, version: &VersionSummary, latest: bool, owner: &str) {
+fn write_version(
+    document: &mut Writer,
+    (key, id): (&str, &str),
+    version: &VersionSummary,
+    latest: bool,
+    owner: &str,
+) {
     let name = if version.delete_marker { "DeleteMarker" } else { "Version" };
     document.element(name, |entry| {
         entry.leaf("Key", key);
-        entry.leaf("VersionId", &shown(version));
+        entry.leaf("VersionId", id);
         entry.plain("IsLatest", latest);
         entry.plain("LastModified", version.modified);
         if !version.delete_marker {
@@ -123,9 +129,4 @@ fn write_version(document: &mut Writer, key: &str, version: &VersionSummary, lat
             entry.plain("StorageClass", "STANDARD");
         }
     });
-}
-
-/// Here every version has an id, also in a bucket that never had versions.
-fn shown(version: &VersionSummary) -> String {
-    if version.null { "null".to_owned() } else { version.id.to_string() }
 }

@@ -84,13 +84,16 @@ pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool
 /// The condition that `If-Match` and `If-None-Match` put on a write (S3 user guide, "Conditional writes").
 ///
 /// # Errors
-/// `InvalidArgument` for a value that is not text.
+/// `InvalidArgument` for a value that is not text, and for an `If-None-Match` without one.
 pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
     let if_match = text(headers, "if-match")?.map(|list| WriteCondition::IfMatch(list.to_owned()));
-    let if_none_match = text(headers, "if-none-match")?.map(|list| match list {
-        "*" => WriteCondition::IfAbsent,
-        list => WriteCondition::IfNoneMatch(list.to_owned()),
-    });
+    let if_none_match = match text(headers, "if-none-match")? {
+        None => None,
+        Some("*") => Some(WriteCondition::IfAbsent),
+        // It would hold always.
+        Some("") => return Err(no_tag("if-none-match")),
+        Some(list) => Some(WriteCondition::IfNoneMatch(list.to_owned())),
+    };
     Ok(match (if_match, if_none_match) {
         (Some(first), Some(second)) => WriteCondition::Both(Box::new((first, second))),
         (one, other) => one.or(other).unwrap_or_default(),
@@ -118,9 +121,11 @@ pub fn delete_condition<'h>(
 /// The value of a condition; one that cannot be read must not be taken for none.
 fn text<'h>(headers: &'h Headers, name: &str) -> Result<Option<&'h str>, S3Error> {
     let Some(value) = headers.get(name) else { return Ok(None) };
-    std::str::from_utf8(value)
-        .map(Some)
-        .map_err(|_| S3Error::invalid_argument(name, "", "The value of a condition must be an entity tag."))
+    std::str::from_utf8(value).map(Some).map_err(|_| no_tag(name))
+}
+
+fn no_tag(name: &str) -> S3Error {
+    S3Error::invalid_argument(name, "", "The value of a condition must be an entity tag.")
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ use std::sync::{Arc, Mutex};
 pub use crate::base::WriteCondition;
 pub use crate::format::{
     AssembledPart, Assembly, Attributes, BucketRecord as BucketInfo, Checksum, ChecksumAlgorithm,
-    ChecksumType, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
-    Versioning,
+    ChecksumType, ClientId, ClientIds, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    VersionSummary, Versioning,
 };
 pub use crate::index::Upload;
 pub use crate::log::Damage;
@@ -304,6 +304,11 @@ impl Store {
     /// How many buckets there are.
     pub fn bucket_count(&self) -> u64 {
         self.shared.index().bucket_count()
+    }
+
+    /// The ids of versions and uploads as clients see them.
+    pub fn client_ids(&self) -> &ClientIds {
+        &self.shared.client_ids
     }
 
     /// The memory that the index takes up, in bytes: all keys with their versions, uploads and buckets. Asking costs nothing.

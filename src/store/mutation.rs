@@ -1,14 +1,14 @@
 //! What the committer is asked to do, and what it answers.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::base::{Timestamp, WriteCondition};
 use crate::format::{
-    Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
-    PartRecord, Source, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
+    Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ClientIds, ETag,
+    ExtentRef, PartRecord, Source, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
+    Versioning,
 };
 use crate::index::{BUCKET_BYTES, Liveness};
 use crate::log::Spot;
@@ -36,7 +36,7 @@ impl Selector {
     }
 }
 
-/// The id of a version as clients see it.
+/// What clients call a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionRef {
     /// `null`.
@@ -45,11 +45,12 @@ pub enum VersionRef {
     Id(VersionId),
 }
 
-impl fmt::Display for VersionRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl VersionRef {
+    /// The text that clients see.
+    pub fn text(self, ids: &ClientIds) -> String {
         match self {
-            Self::Null => f.write_str("null"),
-            Self::Id(id) => id.fmt(f),
+            Self::Null => "null".to_owned(),
+            Self::Id(id) => ids.of_version(id).to_string(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::base::Clock;
 use crate::base::limits::{WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
-use crate::format::StoreId;
+use crate::format::{ClientIds, StoreId};
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments};
@@ -42,6 +42,7 @@ pub(super) struct Shared {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: StoreId,
+    pub(super) client_ids: ClientIds,
     pub(super) options: Options,
     pub(super) segments: Segments,
     pub(super) stamps: Stamps,
@@ -80,6 +81,7 @@ impl Shared {
         Self {
             fs,
             clock,
+            client_ids: ClientIds::new(&store),
             store,
             options,
             segments,

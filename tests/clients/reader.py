@@ -1,5 +1,6 @@
 """A reader of data directories, written from data-format.md and nothing else: what a stranger needs to get objects out."""
 
+import hmac
 import struct
 import zlib
 from dataclasses import dataclass, field
@@ -140,9 +141,9 @@ class Version:
     tags: list = field(default_factory=list)
     parts: list = field(default_factory=list)
 
-    @property
-    def version_id(self):
-        return "null" if self.null else f"{self.id:016x}"
+    def version_id(self, store):
+        """The id of the version as clients see it."""
+        return "null" if self.null else client_id(store, b"version", self.id)
 
 
 @dataclass
@@ -235,6 +236,14 @@ def read_part(d):
     part = Part(number, id, modified, size, etag, d.many(lambda: read_extent(d)))
     d.optional(lambda: read_checksum(d))
     return part
+
+
+# ---- Section 14: what clients see ----------------------------------------------------------------------
+
+
+def client_id(store, label, stamp):
+    code = hmac.digest(store, label + struct.pack("<Q", stamp), "sha256")
+    return f"{stamp:016x}{code[:8].hex()}"
 
 
 # ---- Section 5: groups ---------------------------------------------------------------------------------

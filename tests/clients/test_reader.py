@@ -107,9 +107,9 @@ def read_from_disk(store):
         for key, versions in bucket.keys.items():
             for version in versions:
                 what = "marker" if version.delete_marker else describe(store, version)
-                rows.append((key.decode(), version.version_id, version is versions[0], version.modified, what))
+                rows.append((key.decode(), version.version_id(store.store), version is versions[0], version.modified, what))
         uploads = [
-            (key.decode(), f"{id:016x}", found.initiated, [part_row(store, part) for _, part in sorted(found.parts.items())])
+            (key.decode(), reader.client_id(store.store, b"upload", id), found.initiated, [part_row(store, part) for _, part in sorted(found.parts.items())])
             for (key, id), found in sorted(bucket.uploads.items())
         ]
         read[bucket.name] = (bucket.versioning, sorted(rows), uploads)

@@ -91,7 +91,7 @@ pub(super) fn lengths() -> Vec<Case> {
     });
     let part = |length: &str| {
         format!(
-            "PUT /b/p?partNumber=1&uploadId=0000000000000001 HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"
+            "PUT /b/p?partNumber=1&uploadId=0000000000000001aaaaaaaaaaaaaaaa HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"
         )
     };
     let parts = [

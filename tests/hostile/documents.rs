@@ -153,7 +153,7 @@ const OF_A_KIND: &[(&str, &str, &str, &str, &str)] = &[
     (
         "a part of an upload that is none",
         "POST",
-        "/b/k?uploadId=0000000000000001",
+        "/b/k?uploadId=0000000000000001aaaaaaaaaaaaaaaa",
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>x</ETag></Part></CompleteMultipartUpload>",
         "404 NoSuchUpload",
     ),

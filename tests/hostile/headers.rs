@@ -89,6 +89,12 @@ const INVALID_DIGEST: [&str; 7] = ["400 InvalidDigest"; 7];
 const TRAILER: [&str; 7] = text("400 MalformedTrailerError");
 const NOT_IMPLEMENTED: [&str; 7] = text("501 NotImplemented");
 const NO_SUCH_KEY: [&str; 7] = text("404 NoSuchKey");
+/// Tags that no object has, but for the first, which is no condition at all.
+const NONE_MATCH: [&str; 7] = {
+    let mut answers = OK_TEXT;
+    answers[0] = "400 InvalidArgument";
+    answers
+};
 const UNSIGNED: [&str; 7] = {
     let mut answers = ["400 InvalidRequest"; 7];
     answers[5] = "400 AuthorizationHeaderMalformed";
@@ -136,7 +142,7 @@ const OF_THE_INTERFACE: &[Garbage] = &[
     ("PUT", "/b/garbage", "x-amz-content-sha256", INVALID_ARGUMENT),
     ("PUT", "/b/garbage", "x-amz-copy-source", INVALID_ARGUMENT),
     ("PUT", "/b/absent", "If-Match", NO_SUCH_KEY),
-    ("PUT", "/b/garbage", "If-None-Match", NOT_IMPLEMENTED),
+    ("PUT", "/b/garbage", "If-None-Match", NONE_MATCH),
     ("PUT", "/b/garbage", "x-amz-date", OK_TEXT),
     ("PUT", "/b/garbage", "Date", OK),
     ("PUT", "/b/garbage", "Authorization", UNSIGNED),

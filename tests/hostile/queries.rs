@@ -68,7 +68,7 @@ const GARBAGE: &[Garbage] = &[
     ),
     (
         "PUT",
-        "/b/k?uploadId=0000000000000001&partNumber=",
+        "/b/k?uploadId=0000000000000001aaaaaaaaaaaaaaaa&partNumber=",
         [ARGUMENT, ARGUMENT, ARGUMENT, ARGUMENT, URI, URI, ARGUMENT],
     ),
     ("DELETE", "/b/absent?versionId=", [ARGUMENT, ARGUMENT, ARGUMENT, ARGUMENT, URI, URI, ARGUMENT]),
@@ -94,9 +94,19 @@ const TARGETS: &[(&str, &str, &str, &str)] = &[
     ("two sub-resources", "GET", "/b?versions&uploads", "200"),
     ("a sub-resource of another level", "GET", "/?versions", "200"),
     ("a part without an upload", "PUT", "/b/k?partNumber=1", "400 InvalidArgument"),
-    ("an upload without a part", "PUT", "/b/k?uploadId=0000000000000001", "400 InvalidArgument"),
-    ("part 0", "PUT", "/b/k?uploadId=0000000000000001&partNumber=0", "400 InvalidArgument"),
-    ("part 10,001", "PUT", "/b/k?uploadId=0000000000000001&partNumber=10001", "400 InvalidArgument"),
+    (
+        "an upload without a part",
+        "PUT",
+        "/b/k?uploadId=0000000000000001aaaaaaaaaaaaaaaa",
+        "400 InvalidArgument",
+    ),
+    ("part 0", "PUT", "/b/k?uploadId=0000000000000001aaaaaaaaaaaaaaaa&partNumber=0", "400 InvalidArgument"),
+    (
+        "part 10,001",
+        "PUT",
+        "/b/k?uploadId=0000000000000001aaaaaaaaaaaaaaaa&partNumber=10001",
+        "400 InvalidArgument",
+    ),
     (
         "a marker of versions without its key",
         "GET",

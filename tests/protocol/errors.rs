@@ -106,7 +106,7 @@ fn of_states(server: &Server) -> Vec<&'static str> {
         provoke("NoSuchKey", get("/b/absent")),
         provoke("NoSuchLifecycleConfiguration", get("/b?lifecycle")),
         provoke("NoSuchTagSet", get("/b?tagging")),
-        provoke("NoSuchVersion", get("/b/k?versionId=0000000000000001")),
+        provoke("NoSuchVersion", get("/b/k?versionId=0000000000000001aaaaaaaaaaaaaaaa")),
         provoke("NoSuchWebsiteConfiguration", get("/b?website")),
         provoke("NotModified", get("/b/k").header("If-None-Match", "*")),
         provoke("ObjectLockConfigurationNotFoundError", get("/b?object-lock")),
@@ -137,7 +137,10 @@ fn of_uploads(server: &Server) -> Vec<&'static str> {
         provoke("EntityTooSmall", complete(&[(1, &first), (2, &second)])),
         provoke("InvalidPart", complete(&[(1, &first), (3, &second)])),
         provoke("InvalidPartOrder", complete(&[(2, &second), (1, &first)])),
-        provoke("NoSuchUpload", server.request("DELETE", "/b/film?uploadId=0000000000000001")),
+        provoke(
+            "NoSuchUpload",
+            server.request("DELETE", "/b/film?uploadId=0000000000000001aaaaaaaaaaaaaaaa"),
+        ),
     ]
 }
 

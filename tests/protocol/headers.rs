@@ -92,7 +92,7 @@ fn a_head_is_the_get_without_its_body_whatever_comes_of_it() {
         ("/b/k?versionId=x".to_owned(), 400),
         ("/b/absent".to_owned(), 404),
         ("/absent/k".to_owned(), 404),
-        ("/b/k?versionId=0000000000000001".to_owned(), 404),
+        ("/b/k?versionId=0000000000000001aaaaaaaaaaaaaaaa".to_owned(), 404),
         ("/b/gone".to_owned(), 404),
         (format!("/b/gone?versionId={marker}"), 405),
     ];

@@ -156,7 +156,7 @@ fn what_is_not_there_has_no_tags() {
         let ask = |target: &str| server.request(method, target).body(document(&[]).as_bytes()).send();
         ask("/b/absent?tagging").is_error(404, "NoSuchKey");
         ask("/absent/k?tagging").is_error(404, "NoSuchBucket");
-        ask("/b/absent?tagging&versionId=0000000000000001").is_error(404, "NoSuchVersion");
+        ask("/b/absent?tagging&versionId=0000000000000001aaaaaaaaaaaaaaaa").is_error(404, "NoSuchVersion");
         ask("/b/absent?tagging&versionId=x").is_error(400, "InvalidArgument");
     }
     server.set_versioning("Enabled");

@@ -88,15 +88,66 @@ fn what_was_put_before_is_the_version_null() {
 fn version_ids_that_are_malformed_or_unknown_are_told_apart() {
     let server = Server::new();
     server.put("/b/k", b"x");
-    for id in ["", "x", "NULL", "0123"] {
+    for id in ["", "x", "NULL", "0123", "0000000000000001", "0000000000000001AAAAAAAAAAAAAAAA"] {
         let answer = server.get(&format!("/b/k?versionId={id}"));
         answer.is_error(400, "InvalidArgument");
         assert_eq!(answer.one("ArgumentName").as_deref(), Some("versionId"));
         assert_eq!(answer.one("ArgumentValue").as_deref(), Some(id));
     }
-    server.get("/b/k?versionId=0000000000000001").is_error(404, "NoSuchVersion");
-    server.head("/b/k?versionId=0000000000000001").is_bare(404);
+    server.get("/b/k?versionId=0000000000000001aaaaaaaaaaaaaaaa").is_error(404, "NoSuchVersion");
+    server.head("/b/k?versionId=0000000000000001aaaaaaaaaaaaaaaa").is_bare(404);
     server.head("/b/k?versionId=x").is_bare(400);
+}
+
+/// The same id with another tag; with its last digit changed, and with the tag of its neighbour.
+fn forged(id: &str) -> [String; 2] {
+    let (stamp, tag) = id.split_at(16);
+    let last = if tag.ends_with('0') { "1" } else { "0" };
+    let next = u64::from_str_radix(stamp, 16).unwrap() + 1;
+    [format!("{stamp}{}{last}", &tag[..15]), format!("{next:016x}{tag}")]
+}
+
+#[test]
+fn to_know_the_time_of_a_version_is_not_to_know_its_id() {
+    let server = Server::new();
+    server.set_versioning("Enabled");
+    let id = server.put("/b/k", b"kept").header("p-version-id").unwrap().to_owned();
+    assert_eq!(id.len(), 32);
+    for wrong in forged(&id) {
+        let at = format!("/b/k?versionId={wrong}");
+        server.get(&at).is_error(404, "NoSuchVersion");
+        server.head(&at).is_bare(404);
+        server.get(&format!("/b/k?tagging&versionId={wrong}")).is_error(404, "NoSuchVersion");
+        let copy = server.request("PUT", "/b/copy").header("p-copy-source", format!("b/k?versionId={wrong}"));
+        copy.send().is_error(404, "NoSuchVersion");
+        let deleted = server.delete(&at);
+        assert_eq!(deleted.status, 204, "as of any version that is not there");
+        assert_eq!(deleted.header("p-version-id"), Some(wrong.as_str()), "the right tag is not told");
+        let entry = format!("<Delete><Object><Key>k</Key><VersionId>{wrong}</VersionId></Object></Delete>");
+        assert_eq!(delete::many(&server, &entry).all("VersionId"), [wrong.as_str()]);
+        let listed = server.get(&format!("/b?versions&key-marker=k&version-id-marker={wrong}"));
+        listed.is_error(400, "InvalidArgument");
+        assert!(!listed.text().contains(&id));
+    }
+    assert_eq!(server.get(&format!("/b/k?versionId={id}")).text(), "kept");
+}
+
+#[test]
+fn to_know_the_time_of_an_upload_is_not_to_know_its_id() {
+    let server = Server::new();
+    let begin = || server.request("POST", "/b/k?uploads").send().one("UploadId").unwrap();
+    let (first, second) = (begin(), begin());
+    assert!(first < second && first[16..] != second[16..], "they sort by time, and differ");
+    for wrong in forged(&first) {
+        let at = |more: &str| format!("/b/k?{more}uploadId={wrong}");
+        server.request("PUT", &at("partNumber=1&")).body(b"x").send().is_error(404, "NoSuchUpload");
+        server.get(&at("")).is_error(404, "NoSuchUpload");
+        server.delete(&at("")).is_error(404, "NoSuchUpload");
+        server.request("POST", &at("")).send().is_error(404, "NoSuchUpload");
+        let listed = server.get(&format!("/b?uploads&key-marker=k&upload-id-marker={wrong}"));
+        listed.is_error(400, "InvalidArgument");
+    }
+    assert_eq!(server.get("/b?uploads").all("UploadId"), [first, second]);
 }
 
 #[test]

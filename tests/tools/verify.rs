@@ -25,7 +25,7 @@ fn expect(damage: impl FnOnce(&Fixture), file: &str, offset: u64, key: Option<&s
     assert!(found.is_some(), "nothing at {file}, {offset}, {key:?} in {findings:#?}");
     if key.is_some() {
         assert_eq!(found.unwrap()["bucket"], "photos");
-        assert_eq!(found.unwrap()["version"].as_str().unwrap().len(), 16);
+        assert_eq!(found.unwrap()["version"].as_str().unwrap().len(), 32);
     }
     assert!(fixture.contents() == damaged, "what is damaged is not mended in silence");
 }

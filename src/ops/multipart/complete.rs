@@ -66,7 +66,7 @@ enum State {
 
 impl State {
     fn find(context: &Context, call: &Call<'_>) -> Result<Self, S3Error> {
-        let id = upload_id(call)?;
+        let id = upload_id(context, call)?;
         match context.store.upload(call.bucket(), call.key(), id) {
             Err(StoreError::NoSuchUpload) if call.dialect == Dialect::Aws => {
                 let made = context.store.find_completed(call.bucket(), call.key(), id).for_client(call)?;
@@ -186,7 +186,7 @@ impl Committing {
         let concealed =
             |error| find::conceal(failure::told(&error, &self.id), &self.proof, (&self.bucket, &self.key));
         let written = written.map_err(concealed)?;
-        Ok(version_id::announce(finished(self.document, etag, &kept), &written))
+        Ok(version_id::announce(&self.store, finished(self.document, etag, &kept), &written))
     }
 
     /// A client that became impatient and asked again while its first request was at work gets the same answer twice.
@@ -203,7 +203,7 @@ impl Committing {
 /// The answer to a client that asks again.
 fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Response {
     let response = finished(begun(context, call), version.etag, &version.checksums);
-    version_id::announce(response, &written(version))
+    version_id::announce(&context.store, response, &written(version))
 }
 
 fn written(version: &VersionRecord) -> Written {

@@ -26,7 +26,7 @@ pub(in crate::ops) fn create(
     let mut document = context.document("InitiateMultipartUploadResult");
     document.leaf("Bucket", call.bucket());
     document.leaf("Key", call.key());
-    document.plain("UploadId", upload.id);
+    document.plain("UploadId", context.store.client_ids().of_upload(upload.id));
     let response = xml(200, document);
     Ok(match announced {
         Some((algorithm, kind)) => response
@@ -38,7 +38,7 @@ pub(in crate::ops) fn create(
 
 /// AbortMultipartUpload. Durable on return.
 pub(in crate::ops) fn abort(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let upload = upload_id(call)?;
+    let upload = upload_id(context, call)?;
     context.store.abort_upload(call.bucket(), call.key(), upload).for_client(call)?;
     Ok(Response::new(204))
 }

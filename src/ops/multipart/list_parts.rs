@@ -19,7 +19,8 @@ pub(in crate::ops) fn list_parts(
     let listing = Listing::parse(&call.query, "max-parts", 0..=i32::MAX as usize)?;
     let marker = call.query.number("part-number-marker", 0..=i32::MAX as u32)?.unwrap_or(0);
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
-    let upload = context.store.upload(call.bucket(), call.key(), upload_id(call)?).for_client(call)?;
+    let upload =
+        context.store.upload(call.bucket(), call.key(), upload_id(context, call)?).for_client(call)?;
     let _parts = memory::for_parts(context, &upload.parts)?;
     let rest = &upload.parts[upload.parts.partition_point(|part| part.number <= marker)..];
     let page = &rest[..rest.len().min(listing.limit)];
@@ -29,7 +30,7 @@ pub(in crate::ops) fn list_parts(
     document.leaf("Bucket", &bucket.name);
     listing.write_encoding(&mut document);
     document.leaf("Key", &listing.name(call.key()));
-    document.plain("UploadId", upload.record.id);
+    document.plain("UploadId", context.store.client_ids().of_upload(upload.record.id));
     document.plain("PartNumberMarker", marker);
     document.plain("NextPartNumberMarker", page.last().map_or(marker, |part| part.number));
     document.plain("MaxParts", listing.limit);

@@ -7,7 +7,7 @@ use crate::ops::listing::{Listing, write_user};
 use crate::ops::{Context, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
-use crate::store::{UploadId, UploadRecord, UploadsItem};
+use crate::store::{ClientId, UploadId, UploadRecord, UploadsItem};
 use crate::xml::Writer;
 
 /// ListMultipartUploads.
@@ -17,26 +17,30 @@ pub(in crate::ops) fn list_uploads(
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
     let listing = Listing::parse(&call.query, "max-uploads", 1..=i32::MAX as usize)?;
-    let marker = Marker::parse(&call.query)?;
+    let marker = Marker::parse(context, &call.query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let query = listing.query(marker.key.map(str::to_owned));
     // An upload brings the attributes of its object.
     let _page = memory::for_page(context, 4 * listing.limit)?;
-    let page = context.store.list_uploads(call.bucket(), &query, marker.upload).for_client(call)?;
+    let page = context
+        .store
+        .list_uploads(call.bucket(), &query, marker.upload.map(|(_, id)| id))
+        .for_client(call)?;
 
     let held = memory::for_document(context, page.items.iter().map(name_of))?;
     let mut document = context.long_document("ListMultipartUploadsResult", &held);
     document.leaf("Bucket", &bucket.name);
     marker.write(&mut document, &listing);
     if let Some(last) = page.items.last().filter(|_| page.truncated) {
-        write_next(&mut document, &listing, last);
+        write_next(context, &mut document, &listing, last);
     }
     listing.write_head(&mut document, "MaxUploads", page.truncated);
     let mut prefixes = Vec::new();
     for item in &page.items {
         match item {
             UploadsItem::Upload { key, upload } => {
-                write_upload(&mut document, &listing.name(key), upload, &bucket.owner);
+                let id = context.store.client_ids().of_upload(upload.id);
+                write_upload(&mut document, (&listing.name(key), id), upload, &bucket.owner);
             }
             UploadsItem::Prefix(prefix) => prefixes.push(prefix.as_str()),
         }
@@ -49,31 +53,36 @@ pub(in crate::ops) fn list_uploads(
 struct Marker<'q> {
     key: Option<&'q str>,
     /// Uploads for that key follow, too, if their ids are greater.
-    upload: Option<UploadId>,
+    upload: Option<(&'q str, UploadId)>,
 }
 
 impl<'q> Marker<'q> {
-    fn parse(query: &'q Query) -> Result<Self, S3Error> {
+    fn parse(context: &Context, query: &'q Query) -> Result<Self, S3Error> {
         let given = |name| query.get(name).filter(|text| !text.is_empty());
         let key = given("key-marker");
         let upload = match given("upload-id-marker").filter(|_| key.is_some()) {
             None => None,
-            Some(text) => Some(UploadId::parse(text).ok_or_else(|| {
-                S3Error::invalid_argument("upload-id-marker", text, "Invalid uploadId marker")
-            })?),
+            Some(text) => Some((
+                text,
+                context.store.client_ids().upload(text).ok_or_else(|| {
+                    S3Error::invalid_argument("upload-id-marker", text, "Invalid uploadId marker")
+                })?,
+            )),
         };
         Ok(Self { key, upload })
     }
 
     fn write(&self, document: &mut Writer, listing: &Listing<'_>) {
         document.leaf("KeyMarker", &listing.name(self.key.unwrap_or_default()));
-        document.leaf("UploadIdMarker", &self.upload.map(|id| id.to_string()).unwrap_or_default());
+        document.leaf("UploadIdMarker", self.upload.map_or("", |(text, _)| text));
     }
 }
 
-fn write_next(document: &mut Writer, listing: &Listing<'_>, last: &UploadsItem) {
+fn write_next(context: &Context, document: &mut Writer, listing: &Listing<'_>, last: &UploadsItem) {
     let (key, id) = match last {
-        UploadsItem::Upload { key, upload } => (key, upload.id.to_string()),
+        UploadsItem::Upload { key, upload } => {
+            (key, context.store.client_ids().of_upload(upload.id).to_string())
+        }
         UploadsItem::Prefix(prefix) => (prefix, String::new()),
     };
     document.leaf("NextKeyMarker", &listing.name(key));
@@ -87,10 +96,10 @@ fn name_of(item: &UploadsItem) -> &str {
     }
 }
 
-fn write_upload(document: &mut Writer, key: &str, upload: &UploadRecord, owner: &str) {
+fn write_upload(document: &mut Writer, (key, id): (&str, ClientId), upload: &UploadRecord, owner: &str) {
     document.element("Upload", |entry| {
         entry.leaf("Key", key);
-        entry.plain("UploadId", upload.id);
+        entry.plain("UploadId", id);
         write_user(entry, "Initiator", &upload.initiator);
         write_user(entry, "Owner", owner);
         entry.plain("StorageClass", "STANDARD");

@@ -15,6 +15,7 @@ pub(super) use list_uploads::list_uploads;
 pub(super) use parts::{copy_part, upload_part};
 
 use crate::base::digest::Md5;
+use crate::ops::Context;
 use crate::ops::failure::ForClient as _;
 use crate::s3::{Call, S3Error};
 use crate::store::{ETag, StoreError, UploadId};
@@ -22,10 +23,10 @@ use crate::store::{ETag, StoreError, UploadId};
 /// The upload that is meant.
 ///
 /// # Errors
-/// `NoSuchUpload` for a text that is never an id.
-fn upload_id(call: &Call<'_>) -> Result<UploadId, S3Error> {
+/// `NoSuchUpload` for text that is not the id of any.
+fn upload_id(context: &Context, call: &Call<'_>) -> Result<UploadId, S3Error> {
     let text = call.query.get("uploadId").unwrap_or_default();
-    UploadId::parse(text).ok_or(StoreError::NoSuchUpload).for_client(call)
+    context.store.client_ids().upload(text).ok_or(StoreError::NoSuchUpload).for_client(call)
 }
 
 /// The entity tag of an object of parts with these digests (S3 user guide, "Checking object integrity", "Using part-level

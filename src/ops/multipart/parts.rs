@@ -29,7 +29,7 @@ pub(in crate::ops) fn upload_part(
     let number = part_number(call)?;
     new_object::check_served(call)?;
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-    let id = upload_id(call)?;
+    let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
     let mut integrity = checksum::for_part(integrity, upload.checksum)?;
     let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
@@ -57,7 +57,7 @@ pub(in crate::ops) fn copy_part(
 ) -> Result<Response, S3Error> {
     let number = part_number(call)?;
     new_object::check_served(call)?;
-    let id = upload_id(call)?;
+    let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
     let source = find::source(context, proof, call)?;
     let range = source_range(call, source.found.version.size)?;
@@ -115,7 +115,7 @@ impl Copying {
         document.plain("LastModified", part.modified);
         document.plain("ETag", ETag::Md5(part.md5));
         part.checksum.iter().for_each(|checksum| checksums::write_value(document, checksum));
-        Ok(self.source.announce(xml(200, self.document)))
+        Ok(self.source.announce(&self.store, xml(200, self.document)))
     }
 
     fn digests(&self, range: Range<u64>, abandoned: &Abandoned) -> Result<Digests, S3Error> {

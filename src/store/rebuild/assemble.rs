@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::base::Timestamp;
 use crate::base::digest::Md5;
 use crate::format::{
-    BucketRecord, Descriptor, ETag, Entry, ExtentHeader, ExtentRef, PartRecord, Purpose, Recorded, Source,
-    StoreId, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, segment_path,
+    BucketRecord, ClientIds, Descriptor, ETag, Entry, ExtentHeader, ExtentRef, PartRecord, Purpose, Recorded,
+    Source, StoreId, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, segment_path,
 };
 use crate::fs::Fs;
 use crate::index::{Index, Query, UploadItem};
@@ -169,14 +169,14 @@ impl<'a> Assembler<'a> {
 
     /// Nothing tells whether an upload was given up.
     fn report_uploads(&mut self) {
-        let all = Query { limit: usize::MAX, ..Query::default() };
+        let (all, ids) = (Query { limit: usize::MAX, ..Query::default() }, ClientIds::new(&self.store));
         for bucket in self.buckets.values() {
             for item in self.index.list_uploads(bucket.id, &all, None).items {
                 let UploadItem::Upload(key, upload) = item else { continue };
                 let what = format!(
                     "the multipart upload {} is in progress again: it may have been aborted, or completed to an object \
                      that was deleted",
-                    upload.id
+                    ids.of_upload(upload.id)
                 );
                 let (bucket, key) = (bucket.name.clone(), Some(text(key)));
                 self.rebuilt.uncertain.push(Kept { bucket, key, what });
@@ -262,8 +262,7 @@ impl<'a> Assembler<'a> {
     }
 
     fn lost(&self, item: &Item, which: Which, missing: Missing) -> Lost {
-        let bucket = item.descriptor.bucket_name.clone();
-        let owner = Owner { bucket, key: text(item.descriptor.key.clone()), which };
+        let owner = Owner::new(&self.store, &item.descriptor.bucket_name, &item.descriptor.key, which);
         Lost { owner, why: missing.why, damage: missing.damage }
     }
 

@@ -7,9 +7,9 @@ use crate::format::{Entry, ExtentRef, StoreId, segment_path};
 use crate::fs::Fs;
 use crate::index::Liveness;
 use crate::log::{Damage, Segment};
+use crate::store::extents;
 use crate::store::verify::account::Account;
 use crate::store::verify::{Finding, Owner, Progress, Report, Step, Which, as_damage};
-use crate::store::{extents, text};
 
 /// Checks extents and puts into the report what it finds.
 pub(super) struct Objects<'a> {
@@ -101,8 +101,7 @@ impl<'a> Objects<'a> {
         if whole.shared {
             self.shared.insert(whole, damage.clone());
         }
-        let owner =
-            || Owner { bucket: self.bucket.name.clone(), key: text(owned.key.to_vec()), which: owned.which };
+        let owner = || Owner::new(&self.store, &self.bucket.name, owned.key, owned.which);
         let findings = damage.into_iter().map(|damage| Finding { damage, owner: Some(owner()) });
         self.report.findings.extend(findings);
     }

@@ -5,8 +5,9 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::format::{UploadId, VersionId, segment_path};
+use crate::format::{ClientId, ClientIds, StoreId, UploadId, VersionId, segment_path};
 use crate::log::Damage;
+use crate::store::text;
 
 /// All that was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Owner {
     pub key: String,
     /// Which of those under this key.
     pub which: Which,
+    /// The id of the version or upload as clients see it.
+    pub id: ClientId,
 }
 
 /// Which version or part.
@@ -208,14 +211,25 @@ impl fmt::Display for Finding {
     }
 }
 
+impl Owner {
+    pub(in crate::store) fn new(store: &StoreId, bucket: &str, key: &[u8], which: Which) -> Self {
+        let ids = ClientIds::new(store);
+        let id = match which {
+            Which::Version { id, .. } => ids.of_version(id),
+            Which::Part { upload, .. } => ids.of_upload(upload),
+        };
+        Self { bucket: bucket.to_owned(), key: text(key.to_vec()), which, id }
+    }
+}
+
 impl fmt::Display for Owner {
     /// Control characters are escaped: a key may hold any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bucket {}, key {:?}, ", self.bucket, self.key)?;
         match self.which {
-            Which::Version { id, null: false } => write!(f, "version {id}"),
-            Which::Version { id, null: true } => write!(f, "version {id} (null)"),
-            Which::Part { upload, number } => write!(f, "part {number} of upload {upload}"),
+            Which::Version { null: false, .. } => write!(f, "version {}", self.id),
+            Which::Version { null: true, .. } => write!(f, "version {} (null)", self.id),
+            Which::Part { number, .. } => write!(f, "part {number} of upload {}", self.id),
         }
     }
 }

@@ -143,7 +143,7 @@ fn a_part_that_comes_again_replaces_the_first() {
 fn parts_of_an_upload_that_ended_meanwhile_are_freed() {
     let server = Server::new();
     let id = server.begin(&[]);
-    let upload = siltstone::store::UploadId::parse(&id).unwrap();
+    let upload = server.store.client_ids().upload(&id).unwrap();
     let mut late = server.store.part_writer("b", "k", upload, 1, None).unwrap();
     late.write(b"x").unwrap();
     assert_eq!(server.delete(&format!("/b/k?uploadId={id}")).status, 204);

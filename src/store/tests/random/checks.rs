@@ -83,7 +83,7 @@ fn check_uploads(store: &Store, name: &str, bucket: &Bucket, extents: &mut Vec<E
         assert_eq!(found.record, pending.record);
         let bare = found.parts.iter().map(bare).collect::<Vec<_>>();
         let parts = pending.parts.values().map(|(part, _)| part.clone()).collect::<Vec<_>>();
-        assert_eq!(bare, parts, "of {name}/{key} {id}");
+        assert_eq!(bare, parts, "of {name}/{key} {id:?}");
         extents.extend(found.parts.into_iter().flat_map(|part| part.extents));
     }
 }

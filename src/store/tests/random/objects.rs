@@ -236,7 +236,7 @@ impl Run {
         let Some((key, object)) = self.any_version(bucket) else {
             return self.tag_what_is_gone(bucket, tags);
         };
-        println!("tag {bucket}/{key} {} {tags:?}", object.named());
+        println!("tag {bucket}/{key} {:?} {tags:?}", object.named());
         let version =
             self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
         if self.agreed(self.store().set_tags(bucket, &key, version, tags.clone()), Ok(())).is_none() {

@@ -42,7 +42,7 @@ impl Run {
         }
     }
 
-    fn is_there(&self, Owner { bucket, key, which }: &Owner) -> bool {
+    fn is_there(&self, Owner { bucket, key, which, .. }: &Owner) -> bool {
         let Ok(bucket) = self.world.bucket(bucket) else { return false };
         match which {
             Which::Version { id, .. } => {

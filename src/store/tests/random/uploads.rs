@@ -51,7 +51,7 @@ impl Run {
 
     pub(super) fn put_part(&mut self, bucket: &str, key: &str, id: UploadId) {
         let (number, bytes) = (1 + self.draw.below(4) as u32, self.bytes());
-        println!("put part {number} of {bucket}/{key} {id}, {} bytes", bytes.len());
+        println!("put part {number} of {bucket}/{key} {id:?}, {} bytes", bytes.len());
         let checksum = self.checksum_of_part(&bytes);
         let answered = self.write_part(bucket, key, id, number, (&bytes, checksum.clone()));
         self.part_was_put(bucket, key, id, number, (bytes, checksum), answered);
@@ -86,7 +86,7 @@ impl Run {
             return println!("nothing to copy");
         };
         let number = 1 + self.draw.below(4) as u32;
-        println!("copy {} {:?} to part {number} of {bucket}/{key} {id}", source.key, source.range);
+        println!("copy {} {:?} to part {number} of {bucket}/{key} {id:?}", source.key, source.range);
         let md5 = Md5::of(&bytes);
         let checksum = self.checksum_of_part(&bytes);
         let answered = self.store().copy_part(source, (bucket, key), (id, number), md5, checksum.clone());
@@ -136,7 +136,7 @@ impl Run {
         let expected = there.map(|_| ()).and(any).and_then(|()| self.expected(bucket, key, &condition));
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         let commit = self.commit(&bytes, condition);
-        println!("complete {bucket}/{key} {upload}, {} bytes, {:?}", bytes.len(), commit.condition);
+        println!("complete {bucket}/{key} {upload:?}, {} bytes, {:?}", bytes.len(), commit.condition);
         let completion = Completion { upload, parts: parts.clone(), commit: commit.clone() };
         let answered = self.store().complete_upload(bucket, key, completion);
         if let Some(written) = self.written(answered, expected) {
@@ -174,7 +174,7 @@ impl Run {
     }
 
     pub(super) fn abort(&mut self, bucket: &str, key: &str, id: UploadId) {
-        println!("abort {bucket}/{key} {id}");
+        println!("abort {bucket}/{key} {id:?}");
         let expected = self.world.upload(bucket, key, id).map(|_| ());
         if self.agreed(self.store().abort_upload(bucket, key, id), expected).is_some() {
             self.upload_ended(bucket, key, id);

@@ -1,0 +1,149 @@
+//! The ids of versions and uploads as clients see them (data-format.md, section 14).
+
+use std::fmt;
+
+use subtle::ConstantTimeEq as _;
+
+use crate::base::digest::HmacSha256;
+use crate::format::{StoreId, UploadId, VersionId};
+
+/// Hexadecimal digits of the stamp, and of the tag after it.
+const HALF_DIGITS: usize = 16;
+
+/// What the tag of an id is computed over, beside the stamp.
+const VERSION: &[u8] = b"version";
+const UPLOAD: &[u8] = b"upload";
+
+/// An id as clients see it: 32 hexadecimal digits, which sort as the stamp does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientId {
+    stamp: u64,
+    tag: [u8; 8],
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.stamp, u64::from_be_bytes(self.tag))
+    }
+}
+
+/// Gives the ids of a store the form that clients see, and takes it off again. A client that knows when an upload began or
+/// a version was made knows its stamp nearly; the tag is what it cannot guess.
+#[derive(Debug, Clone)]
+pub struct ClientIds {
+    /// Keyed by the id of the store, which no client ever sees.
+    keyed: HmacSha256,
+}
+
+impl ClientIds {
+    /// Those of a store.
+    pub fn new(store: &StoreId) -> Self {
+        Self { keyed: HmacSha256::new(&store.0) }
+    }
+
+    /// The id of a version.
+    pub fn of_version(&self, id: VersionId) -> ClientId {
+        self.tagged(VERSION, id.0)
+    }
+
+    /// The id of a multipart upload.
+    pub fn of_upload(&self, id: UploadId) -> ClientId {
+        self.tagged(UPLOAD, id.0)
+    }
+
+    /// The version that `text` names: [`VersionId::NONE`] where the tag is wrong; `None` for text that is never an id.
+    pub fn version(&self, text: &str) -> Option<VersionId> {
+        let named = parse(text)?;
+        Some(VersionId(self.stamp_of(VERSION, named).unwrap_or(VersionId::NONE.0)))
+    }
+
+    /// The upload that `text` names; `None` where the tag is wrong, and for text that is never an id.
+    pub fn upload(&self, text: &str) -> Option<UploadId> {
+        self.stamp_of(UPLOAD, parse(text)?).map(UploadId)
+    }
+
+    /// The stamp of an id that this store gave, decided in a time that does not tell how much of the tag is right.
+    fn stamp_of(&self, label: &[u8], named: ClientId) -> Option<u64> {
+        let good: bool = self.tagged(label, named.stamp).tag.ct_eq(&named.tag).into();
+        good.then_some(named.stamp)
+    }
+
+    fn tagged(&self, label: &[u8], stamp: u64) -> ClientId {
+        let mut code = self.keyed.clone();
+        code.update(label);
+        code.update(&stamp.to_le_bytes());
+        let tag = *code.finish().first_chunk().expect("a code has 32 bytes");
+        ClientId { stamp, tag }
+    }
+}
+
+/// Reads what [`ClientId`] shows, whatever the tag.
+fn parse(text: &str) -> Option<ClientId> {
+    let digits = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let (stamp, tag) =
+        text.split_at_checked(HALF_DIGITS).filter(|(_, tag)| digits && tag.len() == HALF_DIGITS)?;
+    let number = |half| u64::from_str_radix(half, 16).ok();
+    Some(ClientId { stamp: number(stamp)?, tag: number(tag)?.to_be_bytes() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids() -> ClientIds {
+        ClientIds::new(&StoreId(*b"0123456789abcdef"))
+    }
+
+    #[test]
+    fn an_id_is_its_stamp_and_the_start_of_the_code_over_label_and_stamp() {
+        let code = HmacSha256::of(b"0123456789abcdef", b"version\xff\x01\0\0\0\0\0\0");
+        let tag: String = code[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(ids().of_version(VersionId(0x1ff)).to_string(), format!("00000000000001ff{tag}"));
+        let code = HmacSha256::of(b"0123456789abcdef", b"upload\xff\x01\0\0\0\0\0\0");
+        let tag: String = code[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(ids().of_upload(UploadId(0x1ff)).to_string(), format!("00000000000001ff{tag}"));
+    }
+
+    #[test]
+    fn ids_are_read_back_and_sort_as_their_stamps() {
+        let mut before = String::new();
+        for stamp in [1, 0xf, 0x10, 1 << 40, u64::MAX] {
+            let (version, upload) = (ids().of_version(VersionId(stamp)), ids().of_upload(UploadId(stamp)));
+            assert_eq!(ids().version(&version.to_string()), Some(VersionId(stamp)));
+            assert_eq!(ids().upload(&upload.to_string()), Some(UploadId(stamp)));
+            assert!(version.to_string() > before && upload.to_string() > before);
+            before = version.to_string().max(upload.to_string());
+        }
+    }
+
+    #[test]
+    fn a_wrong_tag_names_nothing_whatever_the_digit() {
+        let good = ids().of_version(VersionId(0xabc)).to_string();
+        for at in 0..good.len() {
+            let mut wrong = good.clone().into_bytes();
+            wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
+            let wrong = String::from_utf8(wrong).unwrap();
+            assert_eq!(ids().version(&wrong), Some(VersionId::NONE), "{wrong}");
+            assert_eq!(ids().upload(&wrong), None, "{wrong}");
+        }
+        let other = ClientIds::new(&StoreId([7; 16]));
+        assert_eq!(other.version(&good), Some(VersionId::NONE), "of another store");
+        assert_eq!(ids().upload(&good), None, "a version is no upload");
+    }
+
+    #[test]
+    fn other_texts_are_never_ids() {
+        let good = ids().of_version(VersionId(0xabc)).to_string();
+        let upper = good.to_uppercase();
+        for text in
+            ["", "0000000000000abc", &good[1..], &*format!("{good}0"), &upper, "null", &"é".repeat(16)]
+        {
+            assert_eq!((ids().version(text), ids().upload(text)), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_not_shown() {
+        assert_eq!(format!("{:?}", ids()), "ClientIds { keyed: HmacSha256 }");
+    }
+}
