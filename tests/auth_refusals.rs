@@ -322,6 +322,33 @@ fn other_users_count_from_the_next_request_on() {
 }
 
 #[test]
+fn the_previous_keys_of_a_user_sign_beside_the_new_ones() {
+    let (_, authenticator) = authenticator();
+    let outcome_with = |present: [&str; 2], previous: Option<[&str; 2]>| {
+        let previous = previous.map_or_else(String::new, |[access_key, secret_key]| {
+            format!("previous = {{ access_key = \"{access_key}\", secret_key = \"{secret_key}\" }}\n")
+        });
+        let [access_key, secret_key] = present;
+        let text = format!(
+            "[[user]]\nname = \"a\"\naccess_key = \"{access_key}\"\nsecret_key = \"{secret_key}\"\n{previous}"
+        );
+        authenticator.replace(Users::parse(&text).unwrap());
+        let received = get_object().outcome(&authenticator);
+        received.map(|received| received.identity.name().to_owned()).map_err(|e| e.code)
+    };
+    let (old, new) = ([ACCESS_KEY, SECRET_KEY], ["AKIANEW", "another"]);
+    assert_eq!(outcome_with(old, None), Ok("a".to_owned()));
+    assert_eq!(outcome_with(new, Some(old)), Ok("a".to_owned()));
+    assert_eq!(outcome_with(old, Some(new)), Ok("a".to_owned()));
+    // Each access key goes with its own secret.
+    assert_eq!(
+        outcome_with(["AKIANEW", SECRET_KEY], Some([ACCESS_KEY, "x"])),
+        Err(ErrorCode::SignatureDoesNotMatch)
+    );
+    assert_eq!(outcome_with(new, None), Err(ErrorCode::InvalidAccessKeyId));
+}
+
+#[test]
 fn a_refused_request_keeps_its_body() {
     let (_, authenticator) = authenticator();
     let sent = changed(put_object(), |sent| sent.edit("authorization", "98ad", "0000"));

@@ -64,8 +64,16 @@ fn a_user_is_added_rotated_and_removed_and_the_rest_of_the_file_stays() {
     );
 
     let rotated = keys(&done(dir, &["rotate", "camera"]));
-    assert_eq!(text(dir), added.replace(&made[0], &rotated[0]).replace(&made[1], &rotated[1]));
-    assert!(made[0] != rotated[0] && made[1] != rotated[1]);
+    let changed = added.replace(&made[0], &rotated[0]).replace(&made[1], &rotated[1]);
+    let previous = format!("previous = {{ access_key = \"{}\", secret_key = \"{}\" }}\n", made[0], made[1]);
+    assert_eq!(text(dir).replace(&previous, ""), changed);
+    assert!(text(dir).contains(&previous) && made[0] != rotated[0] && made[1] != rotated[1]);
+    assert_eq!(
+        done(dir, &["list"]).lines().nth(1).unwrap().split('\t').nth(1).unwrap(),
+        format!("{},{}", rotated[0], made[0])
+    );
+    assert_eq!(done(dir, &["rotate", "camera", "--finish"]), "");
+    assert_eq!(text(dir), changed);
 
     assert_eq!(done(dir, &["remove", "camera"]), "");
     assert_eq!(text(dir), ADMIN);
@@ -117,6 +125,8 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         (&["add", "x", "--actions", "*"], 2, "--resources"),
         (&["add", "x", "--admin", "--actions", "*"], 2, "--admin"),
         (&["rotate", "x"], 1, "there is no user `x`"),
+        (&["rotate", "x", "--finish"], 1, "there is no user `x`"),
+        (&["rotate", "admin", "--finish"], 1, "the user `admin` has no previous keys"),
         (&["remove", "x"], 1, "there is no user `x`"),
         (&["remove", "admin"], 1, "--force"),
         (&["move", "admin"], 2, "move"),

@@ -116,13 +116,12 @@ impl Attempt<'_> {
     ) -> Result<(Identity, Proof), S3Error> {
         claim.check_region(&self.authenticator.regions)?;
         claim.check_time(self.authenticator.clock.now())?;
-        let user = self.users.find(claim.access_key);
-        let key = user.and_then(|user| user.signing_key(claim.date, claim.region));
-        let (Some(user), Some(key)) = (user, key) else {
+        let Some(by) = self.users.find(claim.access_key) else {
             return Err(
                 S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", claim.access_key)
             );
         };
+        let key = by.signing_key(claim.date, claim.region);
         let headers = SortedHeaders::of(&self.request.headers);
         claim.check_headers(&headers, self.dialect)?;
         let canonical = CanonicalRequest {
@@ -138,7 +137,7 @@ impl Attempt<'_> {
         let signer = || Some(ChunkSigner::new(key, &claim.stamp, claim.scope, signature));
         let payload = Payload::parse(payload, self.dialect)?;
         let proof = Proof::of(&payload, &self.request.headers, self.dialect, signer)?;
-        Ok((Identity::new(Arc::clone(user)), proof))
+        Ok((Identity::new(Arc::clone(by.user())), proof))
     }
 }
 

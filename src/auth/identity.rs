@@ -78,7 +78,7 @@ mod tests {
     fn identity() -> Identity {
         let text = "[[user]]\nname = \"eve\"\naccess_key = \"AK\"\nsecret_key = \"s\"\n\
                     allow = [{ actions = [\"GetObject\", \"ListBucket\"], resources = [\"b\", \"b/p*\"] }]";
-        Identity::new(Arc::clone(Users::parse(text).unwrap().find("AK").unwrap()))
+        Identity::new(Arc::clone(Users::parse(text).unwrap().find("AK").unwrap().user()))
     }
 
     #[test]

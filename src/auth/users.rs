@@ -6,6 +6,8 @@
 //! access_key = "AKIAIOSFODNN7EXAMPLE"
 //! secret_key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 //!
+//! previous = { access_key = "AKIAI44QH8DHBEXAMPLE", secret_key = "je7MtGbClwBF/2Zp9Utk/h3yCo8nvbEXAMPLEKEY" }
+//!
 //! [[user.allow]]
 //! actions = ["ListBucket"]
 //! resources = ["archive"]
@@ -19,11 +21,13 @@
 //! allow = [{ actions = ["GetObject"], resources = ["public/*"] }]
 //! ```
 //!
+//! A user has one pair of keys, and, while it changes from one to another, the previous one beside it.
+//!
 //! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
 //! `bucket/prefix*` the objects whose keys start so; neither includes the other. A `*` at the end of the bucket's name
 //! stands for all buckets whose names start so. What no grant allows is refused; a grant without effect is an error.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,7 +55,7 @@ pub struct UsersError {
 /// All users, as one version of the file names them.
 #[derive(Debug)]
 pub struct Users {
-    by_access_key: HashMap<String, Arc<User>>,
+    by_access_key: HashMap<String, Signer>,
     anonymous: Arc<User>,
 }
 
@@ -94,19 +98,24 @@ impl Users {
     /// # Errors
     /// The access key belongs to another user, who is named.
     pub fn with_administrator(mut self, keys: KeyPair) -> Result<Self, String> {
-        self.by_access_key.retain(|_, user| user.name != ADMINISTRATOR);
-        let access_key = keys.access_key.clone();
-        let administrator = User::new(ADMINISTRATOR, Some(keys), vec![Grant::of_everything()]);
-        match self.by_access_key.insert(access_key, administrator) {
+        self.by_access_key.retain(|_, signer| signer.user.name != ADMINISTRATOR);
+        let administrator = User::new(ADMINISTRATOR, vec![Grant::of_everything()]);
+        match self.by_access_key.insert(keys.access_key, Signer::new(&administrator, keys.secret_key)) {
             Some(other) => {
-                Err(format!("the access key of `{ADMINISTRATOR}` belongs to `{}` already", other.name))
+                Err(format!("the access key of `{ADMINISTRATOR}` belongs to `{}` already", other.user.name))
             }
             None => Ok(self),
         }
     }
 
-    /// The user of an access key.
-    pub(super) fn find(&self, access_key: &str) -> Option<&Arc<User>> {
+    /// The names of the users with a secret that can be guessed for its length, in order, each once.
+    pub fn with_short_secrets(&self) -> BTreeSet<&str> {
+        let short = |signer: &&Signer| signer.secret.reveal().len() < limits::SECRET_ADVISED_BYTES;
+        self.by_access_key.values().filter(short).map(|signer| signer.user.name()).collect()
+    }
+
+    /// The user of an access key, and what it signs with.
+    pub(super) fn find(&self, access_key: &str) -> Option<&Signer> {
         self.by_access_key.get(access_key)
     }
 
@@ -120,15 +129,12 @@ impl Users {
 #[derive(Debug)]
 pub(super) struct User {
     name: String,
-    /// `None` for the anonymous user alone.
-    keys: Option<KeyPair>,
     grants: Vec<Grant>,
-    signing_keys: SigningKeys,
 }
 
 impl User {
-    fn new(name: &str, keys: Option<KeyPair>, grants: Vec<Grant>) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), keys, grants, signing_keys: SigningKeys::default() })
+    fn new(name: &str, grants: Vec<Grant>) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), grants })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -136,7 +142,7 @@ impl User {
     }
 
     pub(super) fn is_anonymous(&self) -> bool {
-        self.keys.is_none()
+        self.name == Users::ANONYMOUS
     }
 
     /// Whether some grant allows `action` on `resource`. Nobody creates a bucket anonymously, whatever is granted.
@@ -144,10 +150,28 @@ impl User {
         let barred = self.is_anonymous() && action == Action::CreateBucket;
         !barred && self.grants.iter().any(|grant| grant.allows(action, resource))
     }
+}
 
-    /// The key that this user signs with on that day in that region; `None` for the anonymous user.
-    pub(super) fn signing_key(&self, date: &str, region: &str) -> Option<SigningKey> {
-        self.keys.as_ref().map(|keys| self.signing_keys.get(&keys.secret_key, date, region))
+/// A user by one of its access keys.
+#[derive(Debug)]
+pub(super) struct Signer {
+    user: Arc<User>,
+    secret: Secret,
+    signing_keys: SigningKeys,
+}
+
+impl Signer {
+    fn new(user: &Arc<User>, secret: Secret) -> Self {
+        Self { user: Arc::clone(user), secret, signing_keys: SigningKeys::default() }
+    }
+
+    pub(super) fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// The key that the user signs with on that day in that region.
+    pub(super) fn signing_key(&self, date: &str, region: &str) -> SigningKey {
+        self.signing_keys.get(&self.secret, date, region)
     }
 }
 
@@ -165,8 +189,17 @@ struct UserTable {
     access_key: Option<Spanned<String>>,
     /// Of any type, so that no message about a wrong type quotes it.
     secret_key: Option<Spanned<toml::Value>>,
+    previous: Option<PairTable>,
     #[serde(default)]
     allow: Vec<AllowTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PairTable {
+    access_key: Spanned<String>,
+    /// As [`UserTable::secret_key`].
+    secret_key: Spanned<toml::Value>,
 }
 
 #[derive(Deserialize)]
@@ -183,7 +216,7 @@ type Problem = (Range<usize>, String);
 #[derive(Default)]
 struct Reader {
     names: HashSet<String>,
-    by_access_key: HashMap<String, Arc<User>>,
+    by_access_key: HashMap<String, Signer>,
     anonymous: Option<Arc<User>>,
 }
 
@@ -197,44 +230,51 @@ impl Reader {
         if name == Users::ANONYMOUS {
             table.allow.iter().try_for_each(check_anonymous)?;
         }
-        let keys = keys_of(table)?;
-        let Some(pair) = &keys else {
-            self.anonymous = Some(User::new(name, None, grants));
-            return Ok(());
-        };
-        let access_key = pair.access_key.clone();
-        let user = User::new(name, keys, grants);
-        if self.by_access_key.insert(access_key, user).is_some() {
-            return Err((
-                table.name.span(),
-                format!("the access key of `{name}` belongs to another user already"),
-            ));
+        let pairs = pairs_of(table)?;
+        let user = User::new(name, grants);
+        for (at, KeyPair { access_key, secret_key }) in pairs {
+            if self.by_access_key.insert(access_key, Signer::new(&user, secret_key)).is_some() {
+                return Err((at, format!("the access key of `{name}` is there already")));
+            }
+        }
+        if user.is_anonymous() {
+            self.anonymous = Some(user);
         }
         Ok(())
     }
 
     fn finish(self) -> Users {
-        let anonymous = self.anonymous.unwrap_or_else(|| User::new(Users::ANONYMOUS, None, Vec::new()));
+        let anonymous = self.anonymous.unwrap_or_else(|| User::new(Users::ANONYMOUS, Vec::new()));
         Users { by_access_key: self.by_access_key, anonymous }
     }
 }
 
-/// The keys of a user: both, or for the anonymous user none.
-fn keys_of(table: &UserTable) -> Result<Option<KeyPair>, Problem> {
+/// A pair of keys, and where the file has it.
+type PlacedPair = (Range<usize>, KeyPair);
+
+/// The pairs of keys of a user: one, and the previous one where there is one; for the anonymous user none.
+fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, Problem> {
     let name = table.name.as_ref();
-    match (&table.access_key, &table.secret_key) {
-        (None, None) if name == Users::ANONYMOUS => Ok(None),
-        (Some(access_key), Some(secret_key)) if name != Users::ANONYMOUS => {
-            // Neither appears in what separates the parts of a credential in a request.
-            let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
-            let access_key = checked(access_key, "access_key", plain)?.to_owned();
-            Ok(Some(KeyPair { access_key, secret_key: secret(secret_key)? }))
-        }
+    match (&table.access_key, &table.secret_key, &table.previous) {
+        (None, None, None) if name == Users::ANONYMOUS => Ok(Vec::new()),
         _ if name == Users::ANONYMOUS => {
             Err((table.name.span(), "the user `anonymous` has no keys".to_owned()))
         }
+        (Some(access_key), Some(secret_key), previous) => {
+            let previous = previous.as_ref().map(|pair| (&pair.access_key, &pair.secret_key));
+            let pairs = std::iter::once((access_key, secret_key)).chain(previous);
+            pairs.map(|(access_key, secret_key)| pair(access_key, secret_key)).collect()
+        }
         _ => Err((table.name.span(), format!("the user `{name}` needs an access_key and a secret_key"))),
     }
+}
+
+fn pair(access_key: &Spanned<String>, secret_key: &Spanned<toml::Value>) -> Result<PlacedPair, Problem> {
+    // Neither appears in what separates the parts of a credential in a request.
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
+    let at = access_key.span();
+    let access_key = checked(access_key, "access_key", plain)?.to_owned();
+    Ok((at, KeyPair { access_key, secret_key: secret(secret_key)? }))
 }
 
 fn secret(value: &Spanned<toml::Value>) -> Result<Secret, Problem> {
@@ -315,7 +355,8 @@ mod tests {
     #[test]
     fn the_documented_file_means_what_it_says() {
         let users = Users::parse(&documented()).unwrap();
-        let backup = users.find("AKIAIOSFODNN7EXAMPLE").unwrap();
+        let backup = users.find("AKIAIOSFODNN7EXAMPLE").unwrap().user();
+        assert!(Arc::ptr_eq(backup, users.find("AKIAI44QH8DHBEXAMPLE").unwrap().user()));
         assert_eq!((backup.name(), backup.is_anonymous()), ("backup", false));
         assert!(backup.may(Action::ListBucket, Resource::Bucket("archive")));
         let object = |key| Resource::Object { bucket: "archive", key };
@@ -350,16 +391,15 @@ mod tests {
         for &action in Action::ALL {
             assert!(!users.anonymous().may(action, Resource::Bucket("b")));
         }
-        assert!(users.anonymous().signing_key("20130524", "eu").is_none());
     }
 
     #[test]
     fn the_first_file_names_an_administrator_who_may_do_everything() {
         let keys = KeyPair::generate(&SeededEntropy::new(1));
         let users = Users::parse(&Users::first_file(&keys)).unwrap();
-        let admin = users.find(&keys.access_key).unwrap();
+        assert!(users.find(&keys.access_key).unwrap().secret == keys.secret_key);
+        let admin = users.find(&keys.access_key).unwrap().user();
         assert_eq!(admin.name(), "admin");
-        assert_eq!(admin.keys.as_ref(), Some(&keys));
         for &action in Action::ALL {
             assert!(admin.may(action, Resource::Object { bucket: "b", key: "k" }), "{action}");
         }
@@ -369,7 +409,7 @@ mod tests {
     fn keys_chosen_by_the_operator_are_quoted_in_the_first_file() {
         let keys = KeyPair { access_key: "a\"b".to_owned(), secret_key: Secret::new("c\\d\"\n'''é") };
         let users = Users::parse(&Users::first_file(&keys)).unwrap();
-        assert_eq!(users.find("a\"b").unwrap().keys.as_ref(), Some(&keys));
+        assert!(users.find("a\"b").unwrap().secret == keys.secret_key);
     }
 
     #[test]
@@ -379,11 +419,12 @@ mod tests {
         let users = || Users::parse(&file(&[("admin", "AK1"), ("other", "AK2")], "")).unwrap();
         for access_key in ["AK1", "AK3"] {
             let users = users().with_administrator(keys(access_key)).unwrap();
-            let admin = users.find(access_key).unwrap();
-            assert_eq!((admin.name(), admin.keys.as_ref()), ("admin", Some(&keys(access_key))));
+            assert!(users.find(access_key).unwrap().secret == Secret::new("s"));
+            let admin = users.find(access_key).unwrap().user();
+            assert_eq!(admin.name(), "admin");
             assert!(admin.may(Action::CreateBucket, Resource::Bucket("b")));
             assert_eq!(users.find("AK1").is_some(), access_key == "AK1");
-            assert_eq!(users.find("AK2").unwrap().name(), "other");
+            assert_eq!(users.find("AK2").unwrap().user().name(), "other");
         }
         assert!(users().with_administrator(keys("AK2")).unwrap_err().contains("`other`"));
     }
@@ -406,7 +447,39 @@ mod tests {
         let (line, problem) = refusal(&file(&[("a", "AK1"), ("a", "AK2")], ""));
         assert_eq!((line, problem.as_str()), (6, "the user `a` is there twice"));
         let (line, problem) = refusal(&file(&[("a", "AK1"), ("b", "AK1")], ""));
-        assert_eq!((line, problem.as_str()), (6, "the access key of `b` belongs to another user already"));
+        assert_eq!((line, problem.as_str()), (7, "the access key of `b` is there already"));
+        for previous in ["AK1", "AK2"] {
+            let rest = format!("previous = {{ access_key = \"{previous}\", secret_key = \"s\" }}\n");
+            let (line, problem) = refusal(&file(&[("a", "AK1"), ("b", "AK2")], &rest));
+            assert_eq!((line, problem.as_str()), (9, "the access key of `b` is there already"));
+        }
+    }
+
+    #[test]
+    fn a_user_signs_with_either_of_its_pairs_and_each_has_keys_of_its_own() {
+        let previous = "[user.previous]\naccess_key = \"AK0\"\nsecret_key = \"s0\"\n";
+        let users = Users::parse(&file(&[("a", "AK1")], previous)).unwrap();
+        let key = |access_key: &str| {
+            let signer = users.find(access_key).unwrap();
+            assert_eq!(signer.user().name(), "a");
+            signer.signing_key("20130524", "eu").sign(&[b"x"])
+        };
+        assert_ne!(key("AK0"), key("AK1"));
+        assert_eq!(key("AK0"), key("AK0"));
+        assert_eq!(refusal(&file(&[("a", "AK1")], "previous = { access_key = \"AK0\" }\n")).0, 5);
+        let anonymous =
+            "[[user]]\nname = \"anonymous\"\n[user.previous]\naccess_key = \"A\"\nsecret_key = \"s\"\n";
+        assert_eq!(refusal(anonymous), (2, "the user `anonymous` has no keys".to_owned()));
+    }
+
+    #[test]
+    fn secrets_that_are_short_are_told_by_the_name_of_their_user() {
+        let text = file(&[("long", "AK1"), ("short", "AK2"), ("shorter", "AK3")], "").replacen(
+            "s3cr3t",
+            &"x".repeat(limits::SECRET_ADVISED_BYTES),
+            1,
+        );
+        assert!(Users::parse(&text).unwrap().with_short_secrets().into_iter().eq(["short", "shorter"]));
     }
 
     #[test]
@@ -479,6 +552,12 @@ mod tests {
             let error = Users::parse(&with(value)).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("8675309"), "{value}: {error}");
             assert!((4..=5).contains(&error.line), "{value}: {error}");
+        }
+        for value in ["8675309", "\"8675309"] {
+            let previous = format!("\"s\"\nprevious = {{ access_key = \"A\", secret_key = {value} }}");
+            let error = Users::parse(&with(&previous)).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("8675309"), "{value}: {error}");
+            assert_eq!(error.line, 5);
         }
         let users = Users::parse(&with("\"8675309\"")).unwrap();
         assert!(!format!("{users:?}").contains("8675309"));

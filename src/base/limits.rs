@@ -59,6 +59,8 @@ pub const TRAILERS_MAX: usize = 8;
 pub const SIGNING_KEYS_PER_USER_MAX: usize = 18;
 /// Access key, secret key or name of a user.
 pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
+/// Secret keys below that length are warned of: whoever records one signed request can try all of them at leisure.
+pub const SECRET_ADVISED_BYTES: usize = 16;
 
 // ---- Memory -------------------------------------------------------------------------------------------
 

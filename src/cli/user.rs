@@ -22,6 +22,8 @@ Examples:
       What needs no signature.
   siltstone user list --data-dir /srv/objects
   siltstone user rotate camera
+  siltstone user rotate camera --finish
+      Give it new keys, beside which the old ones go on; end the old ones once no client uses them.
   siltstone user remove camera
 
 A running server goes by the changed file after SIGHUP: kill -HUP PID";
@@ -35,12 +37,15 @@ pub(crate) enum UserCommand {
     /// Make a user and show its keys, once, as lines for a shell
     #[command(after_help = EXAMPLES)]
     Add(Add),
-    /// Show names, access keys and permissions; no secrets
+    /// Show names, access keys (the previous one last) and permissions; no secrets
     List,
-    /// Give a user new keys and show them, once; the old ones end
+    /// Give a user new keys and show them, once; the old ones go on until --finish or the next rotation
     Rotate {
         /// Whose keys
         name: String,
+        /// End the old keys
+        #[arg(long)]
+        finish: bool,
     },
     /// Remove a user; what it created stays
     Remove {
@@ -76,7 +81,8 @@ pub(crate) fn run(command: &UserCommand, file: &UsersFile) -> Result<(), Failure
     let done = match command {
         UserCommand::Add(new) => add(new, file),
         UserCommand::List => list(file),
-        UserCommand::Rotate { name } => rotate(name, file),
+        UserCommand::Rotate { name, finish: false } => rotate(name, file),
+        UserCommand::Rotate { name, finish: true } => finish_rotation(name, file),
         UserCommand::Remove { name, force } => remove(name, *force, file),
     };
     done.map_err(Failure::refused)
@@ -102,7 +108,14 @@ fn rotate(name: &str, file: &UsersFile) -> Result<(), String> {
     let keys = KeyPair::generate(&OsEntropy);
     file.edit(|text| users_text::rotate(text, name, &keys))?;
     tell(&format!("gave `{name}` new keys"), file);
+    eprintln!("the keys before them go on until: siltstone user rotate {name} --finish");
     show(&keys)
+}
+
+fn finish_rotation(name: &str, file: &UsersFile) -> Result<(), String> {
+    file.edit(|text| users_text::finish_rotation(text, name))?;
+    tell(&format!("ended the previous keys of `{name}`"), file);
+    Ok(())
 }
 
 fn remove(name: &str, force: bool, file: &UsersFile) -> Result<(), String> {
@@ -120,11 +133,12 @@ fn remove(name: &str, force: bool, file: &UsersFile) -> Result<(), String> {
     Ok(())
 }
 
-/// A user as it is shown: name, access key and permissions, between tabs.
+/// A user as it is shown: name, access keys and permissions, between tabs.
 fn line(user: &Listed) -> String {
     let allowed = user.allow.iter().map(|a| format!("{} on {}", a.actions.join(","), a.resources.join(",")));
     let allowed = allowed.collect::<Vec<_>>().join("; ");
-    format!("{}\t{}\t{allowed}", user.name, user.access_key.as_deref().unwrap_or("-"))
+    let keys = user.access_keys().collect::<Vec<_>>().join(",");
+    format!("{}\t{}\t{allowed}", user.name, if keys.is_empty() { "-" } else { &keys })
 }
 
 fn tell(done: &str, file: &UsersFile) {

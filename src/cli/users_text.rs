@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use siltstone::auth::KeyPair;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
 /// What a user may do: these actions on these resources.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -18,8 +18,15 @@ pub(crate) struct Listed {
     pub(crate) name: String,
     /// `None` for the user that requests without a signature act as.
     pub(crate) access_key: Option<String>,
+    pub(crate) previous: Option<ListedPair>,
     #[serde(default)]
     pub(crate) allow: Vec<Allowed>,
+}
+
+/// A pair of keys without its secret.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct ListedPair {
+    pub(crate) access_key: String,
 }
 
 impl Allowed {
@@ -35,6 +42,12 @@ impl Allowed {
 }
 
 impl Listed {
+    /// The access keys, the previous one last.
+    pub(crate) fn access_keys(&self) -> impl Iterator<Item = &str> {
+        let previous = self.previous.as_ref().map(|pair| &pair.access_key);
+        self.access_key.iter().chain(previous).map(String::as_str)
+    }
+
     /// Whether the user signs requests and one of its grants is for everything.
     pub(crate) fn is_administrator(&self) -> bool {
         self.access_key.is_some() && self.allow.iter().any(Allowed::is_everything)
@@ -83,20 +96,34 @@ pub(crate) fn add(
     })
 }
 
-/// The text with other keys for a user.
+/// The text with new keys for a user; the present ones become the previous, in place of those that were.
 ///
 /// # Errors
 /// There is no such user, it has no keys, or the file is written in a way that is not edited.
 pub(crate) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
     edit(text, |users| {
-        let index = position(users, name)?;
-        let user = users.get_mut(index).expect("it was found there");
-        if !user.contains_key("access_key") {
-            return Err(format!("the user `{name}` has no keys"));
+        let user = user_mut(users, name)?;
+        let present = ["access_key", "secret_key"].map(|key| (key, user.get(key).and_then(Item::as_str)));
+        let mut previous = InlineTable::new();
+        for (key, value) in present {
+            previous.insert(key, value.ok_or_else(|| format!("the user `{name}` has no keys"))?.into());
         }
+        user.remove("previous");
+        user.insert("previous", toml_edit::value(previous));
         set(user, "access_key", &keys.access_key);
         set(user, "secret_key", keys.secret_key.reveal());
         Ok(String::new())
+    })
+}
+
+/// The text without the previous keys of a user.
+///
+/// # Errors
+/// There is no such user, it has no previous keys, or the file is written in a way that is not edited.
+pub(crate) fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
+    edit(text, |users| match user_mut(users, name)?.remove("previous") {
+        Some(_) => Ok(String::new()),
+        None => Err(format!("the user `{name}` has no previous keys")),
     })
 }
 
@@ -136,6 +163,11 @@ fn edit(
 fn position(users: &ArrayOfTables, name: &str) -> Result<usize, String> {
     let is_it = |user: &Table| user.get("name").and_then(Item::as_str) == Some(name);
     users.iter().position(is_it).ok_or_else(|| format!("there is no user `{name}`"))
+}
+
+fn user_mut<'u>(users: &'u mut ArrayOfTables, name: &str) -> Result<&'u mut Table, String> {
+    let index = position(users, name)?;
+    Ok(users.get_mut(index).expect("it was found there"))
 }
 
 /// Another text in the place of a value, with the comment that stood beside it.
@@ -229,9 +261,26 @@ name = \"anonymous\"
     }
 
     #[test]
-    fn rotation_changes_two_values_and_nothing_else() {
-        let expected = FILE.replace("AK1", "AK9").replace("'s1'", "\"s9\"");
-        assert_eq!(rotate(FILE, "admin", &keys()).unwrap(), expected);
+    fn rotation_keeps_the_keys_that_were_as_the_previous_ones_until_it_is_finished() {
+        let changed = FILE.replace("AK1", "AK9").replace("'s1'", "\"s9\"");
+        let previous = "previous = { access_key = \"AK1\", secret_key = \"s1\" }\n";
+        let rotated = rotate(FILE, "admin", &keys()).unwrap();
+        assert_eq!(
+            rotated,
+            changed.replacen("\n\n[[user.allow]]", &format!("\n{previous}\n[[user.allow]]"), 1)
+        );
+        let listed = list(&rotated).unwrap();
+        assert_eq!(listed[0].access_keys().collect::<Vec<_>>(), ["AK9", "AK1"]);
+        assert_eq!(finish_rotation(&rotated, "admin").unwrap(), changed);
+        assert_eq!(finish_rotation(&changed, "admin").unwrap_err(), "the user `admin` has no previous keys");
+
+        let again = KeyPair { access_key: "AK10".to_owned(), secret_key: Secret::new("s10") };
+        let twice = rotate(&rotated, "admin", &again).unwrap();
+        assert_eq!(list(&twice).unwrap()[0].access_keys().collect::<Vec<_>>(), ["AK10", "AK9"]);
+        assert!(!twice.contains("AK1\"") && !twice.contains("\"s1\""), "{twice}");
+        let apart = rotated.replace(previous, "[user.previous]\naccess_key = \"AK1\"\nsecret_key = \"s1\"\n");
+        assert_eq!(rotate(&apart, "admin", &again).unwrap(), twice);
+
         assert_eq!(rotate(FILE, "anonymous", &keys()).unwrap_err(), "the user `anonymous` has no keys");
         assert_eq!(rotate(FILE, "nobody", &keys()).unwrap_err(), "there is no user `nobody`");
     }
