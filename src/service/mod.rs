@@ -1,6 +1,7 @@
 //! Floor 5: the whole life of a request, from its head to its response, on one page.
 
 mod access_log;
+mod failed_signatures;
 mod metrics;
 mod pages;
 pub mod permission;
@@ -20,6 +21,7 @@ use crate::s3::{
 };
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{Counted, Entry, ToLog};
+use failed_signatures::FailedSignatures;
 use metrics::Metrics;
 pub use pages::MetricsAccess;
 
@@ -40,6 +42,7 @@ pub struct Service {
     authenticator: Arc<Authenticator>,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
+    failed_signatures: FailedSignatures,
     accounts: Accounts,
 }
 
@@ -84,7 +87,8 @@ impl Service {
         settings: Settings,
     ) -> Self {
         let accounts = Accounts { clock, metrics: Arc::default(), access_log: Arc::new(ToLog) };
-        Self { context, authenticator, entropy, settings, accounts }
+        let failed_signatures = FailedSignatures::default();
+        Self { context, authenticator, entropy, settings, failed_signatures, accounts }
     }
 
     /// The same service, which has `log` take note of every request; else the log of the process does.
@@ -111,7 +115,10 @@ impl Service {
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
         Counted::wrap(&mut request.body, received);
-        let identity = self.authenticator.authenticate(&mut request, dialect)?;
+        let identity = self.authenticator.authenticate(&mut request, dialect).inspect_err(|error| {
+            let peer = request.peer.map(|peer| peer.ip());
+            self.failed_signatures.note(error, entry.id.as_str(), peer, self.accounts.clock.now());
+        })?;
         entry.user = Some(identity.name().to_owned());
         hoisted::hand_on(&mut request.headers, &query, dialect)?;
         let proof = self.authorize(&identity, operation, &target, &query)?;

@@ -1,0 +1,119 @@
+//! Requests whose signatures were not believed, in the log: somebody is trying keys, or has the wrong ones.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::base::limits::CREDENTIAL_LEN_MAX_BYTES;
+use crate::s3::{ErrorCode, S3Error};
+
+/// The target of the lines, for filters.
+const TARGET: &str = "auth";
+/// Between two lines about one address.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Addresses that are remembered. While as many fail within one interval, others are passed over.
+const ADDRESSES_MAX: usize = 1024;
+
+/// What was logged of late, by address, so that a flood of requests is no flood of lines.
+#[derive(Debug, Default)]
+pub(super) struct FailedSignatures {
+    recent: Mutex<HashMap<Option<IpAddr>, Recent>>,
+}
+
+#[derive(Debug)]
+struct Recent {
+    logged: Timestamp,
+    /// Failures since then.
+    passed_over: u64,
+}
+
+impl FailedSignatures {
+    /// Logs that `error` was answered to a request from `peer`, if it is about a signature and there was no line about that
+    /// address just before.
+    pub(super) fn note(&self, error: &S3Error, id: &str, peer: Option<IpAddr>, now: Timestamp) {
+        if !matches!(error.code, ErrorCode::InvalidAccessKeyId | ErrorCode::SignatureDoesNotMatch) {
+            return;
+        }
+        let Some(passed_over) = self.admit(peer, now) else { return };
+        let claimed = error.elements.iter().find(|(name, _)| *name == "AWSAccessKeyId");
+        let claimed = printable(claimed.map_or("", |(_, key)| key));
+        let peer = peer.map_or_else(|| "-".to_owned(), |ip| ip.to_canonical().to_string());
+        let before = if passed_over > 0 {
+            format!(" ({passed_over} before it were passed over)")
+        } else {
+            String::new()
+        };
+        log::warn!(target: TARGET, "{id} {peer} {}: the claimed access key is {claimed}{before}", error.code.as_str());
+    }
+
+    /// Whether a line about `peer` may be written now, and how many failures were passed over since the last one.
+    fn admit(&self, peer: Option<IpAddr>, now: Timestamp) -> Option<u64> {
+        let mut recent = self.recent.lock().expect("no code panics while it holds the addresses");
+        if let Some(last) = recent.get_mut(&peer) {
+            if last.logged.distance(now) < INTERVAL {
+                last.passed_over += 1;
+                return None;
+            }
+            last.logged = now;
+            return Some(std::mem::take(&mut last.passed_over));
+        }
+        if recent.len() >= ADDRESSES_MAX {
+            recent.retain(|_, last| last.logged.distance(now) < INTERVAL);
+        }
+        if recent.len() >= ADDRESSES_MAX {
+            return None;
+        }
+        recent.insert(peer, Recent { logged: now, passed_over: 0 });
+        Some(0)
+    }
+}
+
+/// What a client wrote, quoted, without characters that could pass for other lines, and no longer than a key can be.
+fn printable(claimed: &str) -> String {
+    let start: String = claimed.chars().take(CREDENTIAL_LEN_MAX_BYTES).collect();
+    let rest = if start.len() < claimed.len() { "..." } else { "" };
+    format!("{start:?}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(n: u32) -> Option<IpAddr> {
+        Some(std::net::Ipv4Addr::from(n).into())
+    }
+
+    #[test]
+    fn an_address_has_one_line_a_second_which_counts_the_others() {
+        let failed = FailedSignatures::default();
+        let at = |millis: u64| Timestamp::from_millis(1_000_000 + millis);
+        assert_eq!(failed.admit(address(1), at(0)), Some(0));
+        assert_eq!(failed.admit(address(1), at(1)), None);
+        assert_eq!(failed.admit(address(2), at(1)), Some(0), "another address");
+        assert_eq!(failed.admit(address(1), at(999)), None);
+        assert_eq!(failed.admit(address(1), at(1000)), Some(2));
+        assert_eq!(failed.admit(address(1), at(2000)), Some(0));
+        // A clock that was set back does not keep it silent.
+        assert_eq!(failed.admit(address(1), Timestamp::from_millis(5)), Some(0));
+    }
+
+    #[test]
+    fn many_addresses_take_up_no_more_than_some_and_those_that_come_later_are_heard_again() {
+        let failed = FailedSignatures::default();
+        let now = Timestamp::from_millis(1_000_000);
+        let logged = (0..10_000).filter(|&n| failed.admit(address(n), now).is_some()).count();
+        assert_eq!((logged, failed.recent.lock().unwrap().len()), (ADDRESSES_MAX, ADDRESSES_MAX));
+        assert_eq!(failed.admit(address(20_000), now.plus(INTERVAL)), Some(0));
+        assert_eq!(failed.recent.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_claimed_key_is_one_short_word_whatever_is_in_it() {
+        assert_eq!(printable("AKIA\n2026 ERROR \"\u{1b}[31m"), r#""AKIA\n2026 ERROR \"\u{1b}[31m""#);
+        let long = printable(&"é".repeat(10_000));
+        assert_eq!((long.ends_with("\"..."), long.chars().count()), (true, CREDENTIAL_LEN_MAX_BYTES + 5));
+        assert_eq!(printable(""), "\"\"");
+    }
+}
