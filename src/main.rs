@@ -5,14 +5,14 @@ mod cli;
 use std::env;
 use std::process::ExitCode;
 
-use cli::{ACCESS_KEY_VARIABLE, CommandLine, SECRET_KEY_VARIABLE};
+use cli::{CommandLine, KEY_VARIABLES};
 
 fn main() -> ExitCode {
     let line = CommandLine::read();
     if line.serves() {
         cli::settle_allocator(env::args_os(), |name| env::var_os(name).is_some());
     }
-    let keys = [ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE].map(env::var_os);
+    let keys = KEY_VARIABLES.map(env::var_os);
     match cli::run(line, keys) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -3,13 +3,16 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use siltstone::base::{Clock as _, SystemClock};
 use tempfile::TempDir;
 
 /// The command without anything set for it from outside, in a directory of its own.
@@ -137,31 +140,87 @@ pub(crate) fn write_users(dir: &Path, text: &str) -> PathBuf {
     path
 }
 
+/// A terminal: what a process is given, and what is read of what the process writes to it.
+struct Terminal {
+    screen: std::thread::JoinHandle<String>,
+    device: Option<fs::File>,
+}
+
+impl Terminal {
+    fn open() -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
+        let flags = OFlags::NOCTTY.bits().cast_signed();
+        let device = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(name).unwrap();
+        let screen = std::thread::spawn(move || {
+            let (mut controller, mut text, mut piece) = (fs::File::from(controller), Vec::new(), [0; 1024]);
+            // Once nobody has the device open any more, reading fails.
+            while let Ok(count @ 1..) = controller.read(&mut piece) {
+                text.extend_from_slice(&piece[..count]);
+            }
+            String::from_utf8(text).unwrap()
+        });
+        Self { screen, device: Some(device) }
+    }
+
+    /// For a process, which must be the last that gets it.
+    fn stderr(&mut self) -> Stdio {
+        self.device.take().unwrap().into()
+    }
+
+    /// All that was written, once the process has ended.
+    fn said(self) -> String {
+        self.screen.join().unwrap()
+    }
+}
+
+/// Starts and ends a server on a terminal; gives its address and what it said there.
+fn said_on_a_terminal(mut command: Command) -> (String, String) {
+    let mut terminal = Terminal::open();
+    let mut child = command.stdout(Stdio::piped()).stderr(terminal.stderr()).spawn().unwrap();
+    drop(command);
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    (line.trim_end().strip_prefix("listening on ").unwrap_or_default().to_owned(), terminal.said())
+}
+
 #[test]
-fn the_first_start_makes_an_administrator_and_shows_its_keys_once() {
+fn the_first_start_makes_an_administrator_and_shows_its_keys_once_on_a_terminal() {
     let dir = TempDir::new().unwrap();
-    let server = Running::start(on_a_free_port(dir.path()));
+    let (address, said) = said_on_a_terminal(on_a_free_port(dir.path()));
     let path = dir.path().join("siltstone-data/users.toml");
     let users = fs::read_to_string(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     assert_eq!(value(&users, "name"), "admin");
     let (access, secret) = (value(&users, "access_key"), value(&users, "secret_key"));
     assert!(secret.len() >= 40, "{secret}");
-    let said = server.said();
     for line in [
         format!("export AWS_ACCESS_KEY_ID={access}"),
         format!("export AWS_SECRET_ACCESS_KEY={secret}"),
-        format!("export AWS_ENDPOINT_URL=http://{}", server.address),
+        format!("export AWS_ENDPOINT_URL={address}"),
         "aws s3 mb s3://my-bucket".to_owned(),
     ] {
         assert!(said.contains(&line), "{line} is missing in {said}");
     }
-    server.end(Signal::TERM);
 
-    let server = Running::start(on_a_free_port(dir.path()));
-    let (_, said) = server.end(Signal::TERM);
+    let (_, said) = said_on_a_terminal(on_a_free_port(dir.path()));
     assert!(!said.contains(secret), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), users);
+}
+
+#[test]
+fn the_first_start_without_a_terminal_says_where_the_secret_stands() {
+    let dir = TempDir::new().unwrap();
+    let (_, said) = Running::start(on_a_free_port(dir.path())).end(Signal::TERM);
+    let users = fs::read_to_string(dir.path().join("siltstone-data/users.toml")).unwrap();
+    assert!(!said.contains(value(&users, "secret_key")), "{said}");
+    for told in [value(&users, "access_key"), "siltstone-data/users.toml"] {
+        assert!(said.contains(told), "{told} is missing in {said}");
+    }
 }
 
 #[test]
@@ -178,18 +237,91 @@ fn two_first_starts_make_different_keys() {
 }
 
 #[test]
-fn keys_from_the_environment_are_written_and_not_shown() {
+fn keys_from_the_environment_are_neither_written_nor_shown() {
     let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("secret"), "hidden from others\n").unwrap();
+    for secret in [("SILTSTONE_SECRET_KEY", "hidden from others"), ("SILTSTONE_SECRET_KEY_FILE", "secret")] {
+        let mut command = on_a_free_port(dir.path());
+        command.env("SILTSTONE_ACCESS_KEY", "chosen").env(secret.0, secret.1).arg("--log-level=trace");
+        let (status, said) = Running::start(command).end(Signal::TERM);
+        assert_eq!(status, Some(0));
+        assert!(!said.contains("hidden") && said.contains("`admin` alone"), "{said}");
+        assert!(!dir.path().join("siltstone-data/users.toml").exists());
+    }
+}
+
+#[test]
+fn keys_in_files_sign_requests_and_are_read_again_on_sighup() {
+    let dir = TempDir::new().unwrap();
+    let write = |name: &str, key: &str| fs::write(dir.path().join(name), format!("{key}\n")).unwrap();
+    write("access", "FILED");
+    write("secret", "a secret in a file");
     let mut command = on_a_free_port(dir.path());
-    command.env("SILTSTONE_ACCESS_KEY", "chosen").env("SILTSTONE_SECRET_KEY", "a \"secret\" \\ of mine");
-    let (status, said) = Running::start(command).end(Signal::TERM);
-    assert_eq!(status, Some(0));
-    assert!(!said.contains("of mine"), "{said}");
-    let users = fs::read_to_string(dir.path().join("siltstone-data/users.toml")).unwrap();
-    let users: toml::Table = toml::from_str(&users).unwrap();
-    let admin = &users["user"][0];
-    assert_eq!(admin["access_key"].as_str(), Some("chosen"));
-    assert_eq!(admin["secret_key"].as_str(), Some("a \"secret\" \\ of mine"));
+    command.env("SILTSTONE_ACCESS_KEY_FILE", "access").env("SILTSTONE_SECRET_KEY_FILE", "secret");
+    let server = Running::start(command);
+    // What stands in the answer to a wrong signature of a known key, and of no other.
+    let is_known = |server: &Running, key: &str| {
+        let date = SystemClock.now().to_iso_basic();
+        let credential = format!("{key}%2F{}%2Feu%2Fs3%2Faws4_request", &date[..8]);
+        let query = format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={credential}&X-Amz-Date={date}&X-Amz-Expires=60\
+             &X-Amz-SignedHeaders=host&X-Amz-Signature={}",
+            "0".repeat(64)
+        );
+        let answer = server.answer(&format!("/?{query}"));
+        assert!(
+            answer.contains("SignatureDoesNotMatch") || answer.contains("InvalidAccessKeyId"),
+            "{answer}"
+        );
+        answer.contains("SignatureDoesNotMatch")
+    };
+    assert!(is_known(&server, "FILED") && !is_known(&server, "OTHER"));
+    write("access", "OTHER");
+    server.signal(Signal::HUP);
+    server.wait_until("the other key", |server| is_known(server, "OTHER"));
+    fs::remove_file(dir.path().join("secret")).unwrap();
+    server.signal(Signal::HUP);
+    server.wait_until("the complaint", |server| server.said().contains("SILTSTONE_SECRET_KEY_FILE"));
+    assert!(is_known(&server, "OTHER"));
+}
+
+#[test]
+fn failed_signatures_are_logged_with_the_claimed_key_and_seldom() {
+    let dir = TempDir::new().unwrap();
+    let server = Running::start(on_a_free_port(dir.path()));
+    let date = SystemClock.now().to_iso_basic();
+    let claim = |key: &str| {
+        let credential = format!("{key}%2F{}%2Feu%2Fs3%2Faws4_request", &date[..8]);
+        format!(
+            "/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={credential}&X-Amz-Date={date}&X-Amz-Expires=60\
+             &X-Amz-SignedHeaders=host&X-Amz-Signature=hidden"
+        )
+    };
+    for n in 0..20 {
+        assert!(server.get(&claim(&format!("GUESS%0A{n}"))).contains(" 403 "));
+    }
+    let (_, said) = server.end(Signal::TERM);
+    let lines: Vec<_> = said.lines().filter(|line| line.contains(" WARN  auth: ")).collect();
+    // Twenty requests take no twenty seconds.
+    assert!((1..20).contains(&lines.len()), "{said}");
+    let told = "127.0.0.1 InvalidAccessKeyId: the claimed access key is \"GUESS\\n0\"";
+    assert!(lines[0].ends_with(told) && !said.contains("hidden"), "{said}");
+}
+
+#[test]
+fn the_start_warns_of_short_secrets_and_of_plain_http_beyond_this_host() {
+    let dir = TempDir::new().unwrap();
+    let said = |listen: &str, secret: &str| {
+        let mut command = siltstone(dir.path());
+        command.args(["--listen", listen]);
+        command.env("SILTSTONE_ACCESS_KEY", "chosen").env("SILTSTONE_SECRET_KEY", secret);
+        Running::start(command).end(Signal::TERM).1
+    };
+    let safe = said("127.0.0.1:0", "hidden-0123456789");
+    assert!(!safe.contains(" WARN "), "{safe}");
+    let short = said("127.0.0.1:0", "hidden-01234567");
+    assert!(short.contains("the secret key of `admin` is short") && !short.contains("hidden"), "{short}");
+    assert!(said("0.0.0.0:0", "hidden-0123456789").contains("plain HTTP on 0.0.0.0:0"));
 }
 
 #[test]
@@ -230,9 +362,18 @@ fn wrong_arguments_end_with_2_and_touch_nothing() {
     }
     let output = finish(siltstone(dir.path()).env("SILTSTONE_LISTEN", "here"));
     assert_eq!(output.status.code(), Some(2));
-    let output = finish(siltstone(dir.path()).env("SILTSTONE_ACCESS_KEY", "alone"));
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr_of(&output).contains("SILTSTONE_SECRET_KEY"), "{}", stderr_of(&output));
+    for (secret, problem) in [
+        (None, "set both of"),
+        (Some([("SILTSTONE_SECRET_KEY", "s"), ("SILTSTONE_SECRET_KEY_FILE", "f")]), "not both"),
+        (Some([("SILTSTONE_SECRET_KEY", ""), ("SILTSTONE_SECRET_KEY_FILE", "/no/such")]), "/no/such"),
+    ] {
+        let output = finish(
+            siltstone(dir.path()).env("SILTSTONE_ACCESS_KEY", "alone").envs(secret.into_iter().flatten()),
+        );
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr_of(&output);
+        assert!(said.contains("SILTSTONE_SECRET_KEY") && said.contains(problem), "{said}");
+    }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 

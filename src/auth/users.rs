@@ -59,6 +59,13 @@ pub struct Users {
     anonymous: Arc<User>,
 }
 
+impl Default for Users {
+    /// Nobody: what an empty file says.
+    fn default() -> Self {
+        Reader::default().finish()
+    }
+}
+
 impl Users {
     /// The name of the user that requests without a signature act as.
     pub const ANONYMOUS: &'static str = "anonymous";

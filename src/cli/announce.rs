@@ -1,13 +1,22 @@
 //! What an operator is told: on every start where the server is, on a first start how to use it, and what a command shows.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, IsTerminal as _, Write, stderr, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use siltstone::auth::KeyPair;
 
-/// Shows keys that were made up, at once: whatever fails later, they have been seen.
+/// Shows keys that were made up, at once: whatever fails later, they have been seen. What is no terminal is a file, a journal
+/// or a collector of logs, where secrets stay for others to read: there it is told in which file they stand.
 pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
+    if !stderr().is_terminal() {
+        eprintln!(
+            "First start: made the user `admin` with the access key {}. Its secret key stands in {} and is shown on terminals only.",
+            keys.access_key,
+            users.display()
+        );
+        return;
+    }
     eprintln!(
         "First start: made the user `admin` in {}. Its keys are shown only now:\n\n  \
          export AWS_ACCESS_KEY_ID={}\n  export AWS_SECRET_ACCESS_KEY={}\n  export AWS_DEFAULT_REGION={region}",
@@ -27,8 +36,11 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     out.flush()
 }
 
-/// Goes on from [`keys`] with how to use them.
+/// Goes on from [`keys`] with how to use them, where they were shown.
 pub(crate) fn first_steps(scheme: &str, address: SocketAddr) {
+    if !stderr().is_terminal() {
+        return;
+    }
     eprintln!(
         "  export AWS_ENDPOINT_URL={scheme}://{}\n\nPaste these lines into another terminal, and then, for example:\n\n  \
          aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n",

@@ -1,61 +1,183 @@
-//! The administrator's keys, when the environment names them.
+//! The administrator's keys, when the environment names them or the files that hold them.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use siltstone::auth::{KeyPair, Secret, Users};
 
-use super::{ACCESS_KEY_VARIABLE, Failure, SECRET_KEY_VARIABLE};
+/// The variables that name the keys, or the files that hold them.
+pub(crate) const KEY_VARIABLES: [&str; 4] = [
+    "SILTSTONE_ACCESS_KEY",
+    "SILTSTONE_ACCESS_KEY_FILE",
+    "SILTSTONE_SECRET_KEY",
+    "SILTSTONE_SECRET_KEY_FILE",
+];
+const ACCESS_KEY: &str = KEY_VARIABLES[0];
+const ACCESS_KEY_FILE: &str = KEY_VARIABLES[1];
+const SECRET_KEY: &str = KEY_VARIABLES[2];
+const SECRET_KEY_FILE: &str = KEY_VARIABLES[3];
 
-/// The values of the two variables, access key first; an empty one counts as not set.
-///
-/// # Errors
-/// Only one of them is set, or one is not fit for a users file.
-pub(crate) fn from_environment(values: [Option<OsString>; 2]) -> Result<Option<KeyPair>, Failure> {
-    match values.map(|value| value.filter(|v| !v.is_empty())) {
-        [None, None] => Ok(None),
-        [Some(access), Some(secret)] => pair(access, secret).map(Some),
-        _ => {
-            let both = format!("set both of {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or neither");
-            Err(Failure::usage(both))
+/// What is read of a file of one key. More is none, and a device may never end.
+const KEY_FILE_MAX_BYTES: u64 = 4096;
+
+/// Where the keys come from.
+#[derive(Debug, PartialEq)]
+pub(crate) struct AdministratorKeys {
+    access_key: Origin,
+    secret_key: Origin,
+}
+
+/// Where one of them comes from.
+#[derive(PartialEq)]
+enum Origin {
+    Variable(&'static str, String),
+    File(&'static str, PathBuf),
+}
+
+impl AdministratorKeys {
+    /// Takes the values of [`KEY_VARIABLES`], in their order; an empty one counts as not set. `None` where none is set.
+    ///
+    /// # Errors
+    /// A key is named without the other or in both ways, or is not UTF-8.
+    pub(crate) fn from_environment(values: [Option<OsString>; 4]) -> Result<Option<Self>, String> {
+        let [access, access_file, secret, secret_file] = values.map(|value| value.filter(|v| !v.is_empty()));
+        let access = Origin::named([ACCESS_KEY, ACCESS_KEY_FILE], access, access_file)?;
+        let secret = Origin::named([SECRET_KEY, SECRET_KEY_FILE], secret, secret_file)?;
+        match (access, secret) {
+            (None, None) => Ok(None),
+            (Some(access_key), Some(secret_key)) => Ok(Some(Self { access_key, secret_key })),
+            _ => {
+                Err(format!("set both of {ACCESS_KEY} and {SECRET_KEY}, or neither (or the same with _FILE)"))
+            }
+        }
+    }
+
+    /// The keys as they are now: files are read again.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a key is not fit for a users file. No secret is quoted.
+    pub(crate) fn read(&self) -> Result<KeyPair, String> {
+        let pair =
+            KeyPair { access_key: self.access_key.read()?, secret_key: Secret::new(self.secret_key.read()?) };
+        match Users::parse(&Users::first_file(&pair)) {
+            Ok(_) => Ok(pair),
+            Err(e) => {
+                Err(format!("{}, {}: {}", self.access_key.variable(), self.secret_key.variable(), e.problem))
+            }
         }
     }
 }
 
-fn pair(access: OsString, secret: OsString) -> Result<KeyPair, Failure> {
-    let pair = KeyPair {
-        access_key: text(ACCESS_KEY_VARIABLE, access)?,
-        secret_key: Secret::new(text(SECRET_KEY_VARIABLE, secret)?),
-    };
-    match Users::parse(&Users::first_file(&pair)) {
-        Ok(_) => Ok(pair),
-        Err(e) => Err(Failure::usage(format!("{ACCESS_KEY_VARIABLE}, {SECRET_KEY_VARIABLE}: {}", e.problem))),
+impl Origin {
+    fn named(
+        [variable, file_variable]: [&'static str; 2],
+        text: Option<OsString>,
+        file: Option<OsString>,
+    ) -> Result<Option<Self>, String> {
+        match (text, file) {
+            (None, None) => Ok(None),
+            (Some(text), None) => {
+                let text = text.into_string().map_err(|_| format!("{variable} is not UTF-8"))?;
+                Ok(Some(Self::Variable(variable, text)))
+            }
+            (None, Some(path)) => Ok(Some(Self::File(file_variable, path.into()))),
+            (Some(_), Some(_)) => Err(format!("set {variable} or {file_variable}, not both")),
+        }
+    }
+
+    fn variable(&self) -> &'static str {
+        match self {
+            Self::Variable(variable, _) | Self::File(variable, _) => variable,
+        }
+    }
+
+    fn read(&self) -> Result<String, String> {
+        match self {
+            Self::Variable(_, text) => Ok(text.clone()),
+            Self::File(variable, path) => {
+                key_in(path).map_err(|problem| format!("{variable}: {}: {problem}", path.display()))
+            }
+        }
     }
 }
 
-fn text(variable: &str, value: OsString) -> Result<String, Failure> {
-    value.into_string().map_err(|_| Failure::usage(format!("{variable} is not UTF-8")))
+impl std::fmt::Debug for Origin {
+    /// Shows no key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.variable())
+    }
+}
+
+/// The key in a file, without the line end that editors and `echo` leave behind it.
+fn key_in(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    file.take(KEY_FILE_MAX_BYTES + 1).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    if text.len() as u64 > KEY_FILE_MAX_BYTES {
+        return Err("it is too long to hold a key and nothing else".to_owned());
+    }
+    let key = text.trim_end_matches(['\n', '\r']);
+    if key.is_empty() { Err("it holds no key".to_owned()) } else { Ok(key.to_owned()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(access: Option<&str>, secret: Option<&str>) -> Result<Option<KeyPair>, String> {
-        from_environment([access, secret].map(|value| value.map(OsString::from))).map_err(|e| e.to_string())
+    fn keys(values: [Option<&str>; 4]) -> Result<Option<KeyPair>, String> {
+        let keys = AdministratorKeys::from_environment(values.map(|value| value.map(OsString::from)))?;
+        keys.map(|keys| keys.read()).transpose()
+    }
+
+    fn pair(access_key: &str, secret_key: &str) -> Result<Option<KeyPair>, String> {
+        Ok(Some(KeyPair { access_key: access_key.to_owned(), secret_key: Secret::new(secret_key) }))
     }
 
     #[test]
     fn both_keys_are_set_or_neither() {
-        assert_eq!(read(None, None), Ok(None));
-        assert_eq!(read(Some(""), None), Ok(None));
-        let pair = KeyPair { access_key: "a".to_owned(), secret_key: Secret::new("s") };
-        assert_eq!(read(Some("a"), Some("s")), Ok(Some(pair)));
-        assert!(read(Some("a"), Some("")).unwrap_err().contains("or neither"));
-        assert!(read(None, Some("s")).unwrap_err().contains("or neither"));
+        assert_eq!(keys([None; 4]), Ok(None));
+        assert_eq!(keys([Some(""), None, None, Some("")]), Ok(None));
+        assert_eq!(keys([Some("a"), None, Some("s"), None]), pair("a", "s"));
+        assert!(keys([Some("a"), None, Some(""), None]).unwrap_err().contains("or neither"));
+        assert!(keys([None, None, None, Some("f")]).unwrap_err().contains("or neither"));
     }
 
     #[test]
-    fn keys_that_no_request_could_bear_are_refused() {
-        assert!(read(Some("a/b"), Some("s")).unwrap_err().contains("access_key"));
+    fn a_key_stands_in_a_variable_or_in_a_file_and_loses_its_line_end_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (access, secret) = (file("access", b"a\n"), file("secret", b" s s \r\n"));
+        assert_eq!(keys([None, Some(&access), None, Some(&secret)]), pair("a", " s s "));
+        assert_eq!(keys([Some("b"), Some(""), None, Some(&secret)]), pair("b", " s s "));
+        let both = keys([Some("b"), None, Some("s"), Some(&secret)]).unwrap_err();
+        assert!(both.contains("SILTSTONE_SECRET_KEY or SILTSTONE_SECRET_KEY_FILE, not both"), "{both}");
+        for (name, text, problem) in [
+            ("empty", &b""[..], "no key"),
+            ("blank", b"\n\n", "no key"),
+            ("long", &[b'x'; 5000], "too long"),
+            ("binary", b"\xff\xfe", "UTF-8"),
+        ] {
+            let refused = keys([Some("a"), None, None, Some(&file(name, text))]);
+            let refused = refused.unwrap_err();
+            assert!(refused.contains("SILTSTONE_SECRET_KEY_FILE") && refused.contains(problem), "{refused}");
+            assert!(refused.contains(name), "{refused}");
+        }
+        assert!(keys([Some("a"), None, None, Some("/no/such/file")]).unwrap_err().contains("/no/such/file"));
+    }
+
+    #[test]
+    fn keys_that_no_request_could_bear_are_refused_and_not_shown() {
+        assert!(keys([Some("a/b"), None, Some("s"), None]).unwrap_err().contains("access_key"));
+        let long = "hidden".repeat(50);
+        let refused = keys([Some("a"), None, Some(&long), None]).unwrap_err();
+        assert!(refused.contains("secret_key") && !refused.contains("hidden"), "{refused}");
+        let values = [Some("a"), None, Some("hidden"), None].map(|value| value.map(OsString::from));
+        assert!(!format!("{:?}", AdministratorKeys::from_environment(values)).contains("hidden"));
     }
 }

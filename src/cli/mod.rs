@@ -24,19 +24,16 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use allocator::settle as settle_allocator;
 pub(crate) use failure::Failure;
+use keys::AdministratorKeys;
+pub(crate) use keys::KEY_VARIABLES;
 use options::{Options, Settings};
 use user::UserCommand;
 use users_file::UsersFile;
 
-/// Names the administrator's access key.
-pub(crate) const ACCESS_KEY_VARIABLE: &str = "SILTSTONE_ACCESS_KEY";
-/// Names the administrator's secret key.
-pub(crate) const SECRET_KEY_VARIABLE: &str = "SILTSTONE_SECRET_KEY";
-
 const MORE_HELP: &str = "\
 Examples:
   siltstone
-      Serve ./siltstone-data on 127.0.0.1:9000; the first start makes an administrator and shows its keys.
+      Serve ./siltstone-data on 127.0.0.1:9000; the first start makes an administrator and shows its keys on the terminal.
   siltstone --data-dir /srv/objects --listen 0.0.0.0:9000
   siltstone --config /etc/siltstone.toml --log-level warn
   siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
@@ -45,10 +42,12 @@ Examples:
 Environment:
   SILTSTONE_ACCESS_KEY, SILTSTONE_SECRET_KEY
       Keys of the user `admin`, whatever the users file says. Set both or neither.
+  SILTSTONE_ACCESS_KEY_FILE, SILTSTONE_SECRET_KEY_FILE
+      Files that hold them instead, each alone in its file.
 
 Signals:
   SIGTERM, SIGINT  finish what runs, then exit
-  SIGHUP           read the users file, the certificate and its key again, and open the access log anew; what is broken is
+  SIGHUP           read the users file, the files of keys, the certificate and its key again, and open the access log anew; what is broken is
                    reported and changes nothing
 
 Exit status:
@@ -109,18 +108,19 @@ fn without_server_options(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Does what the command line says. `keys` are the values of [`ACCESS_KEY_VARIABLE`] and [`SECRET_KEY_VARIABLE`].
+/// Does what the command line says. `keys` are the values of [`KEY_VARIABLES`].
 ///
 /// # Errors
 /// Whatever kept the server from starting or going on, or the command from being done, in words for the operator and with the exit status.
-pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 2]) -> Result<(), Failure> {
+pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 4]) -> Result<(), Failure> {
     let file = line.config.map_or_else(|| Ok(Options::default()), |path| Options::read(&path))?;
     let settings = Settings::from(line.options.or(file));
     settings.check()?;
     logging::start(settings.log_level, settings.log_format);
     match line.command.unwrap_or_default() {
         Command::Serve => {
-            let keys = keys::from_environment(keys)?;
+            let keys = AdministratorKeys::from_environment(keys).map_err(Failure::usage)?;
+            keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(Failure::usage)?;
             serve::serve(&settings, UsersFile::new(settings.users.clone(), keys))
         }
         Command::User(command) => user::run(&command, &UsersFile::new(settings.users, None)),

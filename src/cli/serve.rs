@@ -50,6 +50,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
         None => service,
     };
     warn_of_engine(settings);
+    warn_of_plain_http(settings)?;
     let tls_files = settings.tls_files()?;
     let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(Failure::start)?.map(Arc::new);
     let config = Config { tls: tls.clone(), memory, ..config(settings, &plan, files) };
@@ -163,6 +164,18 @@ fn warn_of_engine(settings: &Settings) {
             settings.listen
         );
     }
+}
+
+/// Signatures keep secrets secret and requests unchanged, and hide nothing of what is stored and fetched.
+fn warn_of_plain_http(settings: &Settings) -> Result<(), Failure> {
+    if settings.tls_files()?.is_none() && !settings.listen.ip().is_loopback() {
+        warn!(
+            "plain HTTP on {}: whoever is on the way reads all that is stored and fetched; set --tls-cert and --tls-key, or \
+             have a proxy encrypt it",
+            settings.listen
+        );
+    }
+    Ok(())
 }
 
 /// Goes by the users file as it is now, or by the users as they were where it is broken.

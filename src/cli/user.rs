@@ -94,8 +94,14 @@ fn add(new: &Add, file: &UsersFile) -> Result<(), String> {
         false => Allowed { actions: new.actions.clone(), resources: new.resources.clone() },
     };
     let keys = (new.name != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
-    file.edit(|text| users_text::add(text, &new.name, keys.as_ref(), &allowed))?;
+    let is_first = !file.path().exists();
+    file.edit_or_make(|text| users_text::add(text, &new.name, keys.as_ref(), &allowed))?;
     tell(&format!("made the user `{}`", new.name), file);
+    if is_first && !new.admin {
+        eprintln!(
+            "the file is new and has no administrator; a server makes none for it: siltstone user add NAME --admin"
+        );
+    }
     keys.map_or(Ok(()), |keys| show(&keys))
 }
 

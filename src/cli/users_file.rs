@@ -5,51 +5,62 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use log::{info, warn};
 use siltstone::auth::{KeyPair, Users};
-use siltstone::base::Entropy;
+use siltstone::base::{Entropy, limits};
 use siltstone::fs::{Fs, OsFs};
+
+use super::keys::AdministratorKeys;
 
 /// Where the file is, and what the environment has to say about the administrator.
 pub(crate) struct UsersFile {
     path: PathBuf,
-    administrator: Option<KeyPair>,
+    administrator: Option<AdministratorKeys>,
 }
 
 impl UsersFile {
     /// The file at `path`. With `administrator`, the user `admin` has these keys and all permissions whatever the file says.
-    pub(crate) fn new(path: PathBuf, administrator: Option<KeyPair>) -> Self {
+    pub(crate) fn new(path: PathBuf, administrator: Option<AdministratorKeys>) -> Self {
         Self { path, administrator }
     }
 
-    /// Makes the file with one administrator where there is none, durably and for the owner's eyes alone. The keys are
-    /// given back if they were made up here, for the one time that they are shown.
+    /// Makes the file with one administrator where there is none, durably and for the owner's eyes alone. Gives back the
+    /// keys that were made up for it. Where the environment names the administrator, nothing is made: secrets that are kept
+    /// elsewhere are not to lie in the data directory, too.
     ///
     /// # Errors
     /// In words for the operator.
     pub(crate) fn create_if_missing(&self, entropy: &dyn Entropy) -> Result<Option<KeyPair>, String> {
-        if self.path.exists() {
+        if self.administrator.is_some() || self.path.exists() {
             return Ok(None);
         }
-        let made_up = self.administrator.is_none().then(|| KeyPair::generate(entropy));
-        if let Some(keys) = made_up.as_ref().or(self.administrator.as_ref()) {
-            let text = Users::first_file(keys);
-            write(&self.path, &text, None)
-                .map_err(|e| format!("cannot make {}: {e}", self.path.display()))?;
-        }
-        Ok(made_up)
+        let keys = KeyPair::generate(entropy);
+        write(&self.path, &Users::first_file(&keys), None)
+            .map_err(|e| format!("cannot make {}: {e}", self.path.display()))?;
+        Ok(Some(keys))
     }
 
-    /// What the file says now.
+    /// What the file says now. It may be absent where the environment names the administrator. Warns of what is dangerous in
+    /// it.
     ///
     /// # Errors
     /// In words for the operator, with the file and the line.
     pub(crate) fn read(&self) -> Result<Users, String> {
-        let (_, users) = self.load()?;
+        let users = match &self.administrator {
+            None => self.load()?.1,
+            Some(keys) => self.load_if_any()?.with_administrator(keys.read()?)?,
+        };
         warn_of_readers(&self.path);
-        match &self.administrator {
-            Some(keys) => users.with_administrator(keys.clone()),
-            None => Ok(users),
+        warn_of_short_secrets(&users);
+        Ok(users)
+    }
+
+    fn load_if_any(&self) -> Result<Users, String> {
+        if self.path.exists() {
+            return self.load().map(|(_, users)| users);
         }
+        info!("there is no users file {}: `admin` alone can sign requests", self.path.display());
+        Ok(Users::default())
     }
 
     /// The text of the file, which is a valid one.
@@ -66,16 +77,37 @@ impl UsersFile {
     /// # Errors
     /// In words for the operator; then the file is as it was.
     pub(crate) fn edit(&self, change: impl FnOnce(&str) -> Result<String, String>) -> Result<(), String> {
-        let failed = |e: io::Error| format!("cannot change {}: {e}", self.path.display());
         // Behind a symbolic link: the file is replaced, not the link.
         let path = fs::canonicalize(&self.path).map_err(|e| self.cannot_read(&e))?;
+        self.edit_at(&path, change)
+    }
+
+    /// As [`UsersFile::edit`], but an absent file counts as an empty one and is made, with the owner of its directory, which
+    /// must be there.
+    pub(crate) fn edit_or_make(
+        &self,
+        change: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
+        if self.path.exists() { self.edit(change) } else { self.edit_at(&self.path, change) }
+    }
+
+    fn edit_at(
+        &self,
+        path: &Path,
+        change: impl FnOnce(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let failed = |e: io::Error| format!("cannot change {}: {e}", self.path.display());
         // The directory bears the lock, since the file is another one after each change.
-        let dir = fs::File::open(parent_of(&path)).map_err(failed)?;
+        let dir = fs::File::open(parent_of(path)).map_err(failed)?;
         dir.lock().map_err(failed)?;
-        let text = change(&self.text()?)?;
+        let (text, owner) = match fs::metadata(path) {
+            Ok(owner) => (self.text()?, owner),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => (String::new(), dir.metadata().map_err(failed)?),
+            Err(e) => return Err(failed(e)),
+        };
+        let text = change(&text)?;
         Users::parse(&text).map_err(|e| e.problem)?;
-        let owner = fs::metadata(&path).map_err(failed)?;
-        write(&path, &text, Some((owner.uid(), owner.gid()))).map_err(failed)
+        write(path, &text, Some((owner.uid(), owner.gid()))).map_err(failed)
     }
 
     fn load(&self) -> Result<(String, Users), String> {
@@ -133,19 +165,28 @@ fn give_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
 fn warn_of_readers(path: &Path) {
     let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o077 != 0 {
-        log::warn!("{} is not for its owner alone: chmod 600 {}", path.display(), path.display());
+        warn!("{} is not for its owner alone: chmod 600 {}", path.display(), path.display());
+    }
+}
+
+fn warn_of_short_secrets(users: &Users) {
+    for name in users.with_short_secrets() {
+        let least = limits::SECRET_ADVISED_BYTES;
+        warn!(
+            "the secret key of `{name}` is short and may be guessed from one signed request; it should have {least} characters or more"
+        );
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use siltstone::auth::Secret;
     use siltstone::base::SeededEntropy;
 
     use super::*;
 
-    fn chosen() -> KeyPair {
-        KeyPair { access_key: "chosen".to_owned(), secret_key: Secret::new("s") }
+    fn chosen() -> AdministratorKeys {
+        let values = [Some("chosen".into()), None, Some("s".into()), None];
+        AdministratorKeys::from_environment(values).unwrap().unwrap()
     }
 
     #[test]
@@ -164,10 +205,35 @@ mod tests {
     fn what_a_crash_left_behind_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("users.toml.new"), "[[us").unwrap();
+        let file = UsersFile::new(dir.path().join("users.toml"), None);
+        let keys = file.create_if_missing(&SeededEntropy::new(1)).unwrap().unwrap();
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&keys));
+        assert!(file.read().is_ok());
+    }
+
+    #[test]
+    fn an_administrator_of_the_environment_is_not_written_and_needs_no_file() {
+        let dir = tempfile::tempdir().unwrap();
         let file = UsersFile::new(dir.path().join("users.toml"), Some(chosen()));
         assert_eq!(file.create_if_missing(&SeededEntropy::new(1)).unwrap(), None);
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&chosen()));
         assert!(file.read().is_ok());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        fs::write(&file.path, "broken").unwrap();
+        assert!(file.read().unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn an_absent_file_is_made_by_a_change_that_may_and_succeeds() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = UsersFile::new(dir.path().join("users.toml"), None);
+        let refused = |_: &str| Err("no".to_owned());
+        assert!(file.edit_or_make(refused).is_err() && file.edit(|_| Ok(String::new())).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        file.edit_or_make(|text| Ok(format!("{text}# new\n"))).unwrap();
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), "# new\n");
+        assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o7777, 0o600);
+        let nowhere = UsersFile::new(dir.path().join("absent/users.toml"), None);
+        assert!(nowhere.edit_or_make(|_| Ok(String::new())).is_err());
     }
 
     #[test]

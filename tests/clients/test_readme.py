@@ -1,7 +1,11 @@
 """The quick start of README.md, run as it is printed."""
 
+import os
+import pty
 import re
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -26,22 +30,54 @@ def shell(script, cwd, environment, **more):
     )
 
 
+class Terminal:
+    """What a process shows on its standard error, which it takes for a terminal."""
+
+    def __init__(self):
+        self.controller, self.device = pty.openpty()
+        self.text = ""
+        self.reader = threading.Thread(target=self.read)
+
+    def read(self):
+        # Reading fails once nobody has the device open any more.
+        try:
+            while piece := os.read(self.controller, 4096):
+                self.text += piece.decode(errors="replace").replace("\r\n", "\n")
+        except OSError:
+            pass
+
+    def begin(self):
+        """The process has the device now."""
+        os.close(self.device)
+        self.reader.start()
+
+    def end(self):
+        self.reader.join()
+        os.close(self.controller)
+
+
 @pytest.fixture
 def started(tmp_path):
-    """The server as the first block starts it, and what it said. Only the data directory and the port are moved out
+    """The server as the first block starts it, and what it showed. Only the data directory and the port are moved out
     of the way of others; `exec` makes the server our own child."""
     environment = clean_environment(
         Path.home(), SILTSTONE_DATA_DIR=str(tmp_path / "data"), SILTSTONE_LISTEN="127.0.0.1:0"
     )
-    said = tmp_path / "said"
-    with open(said, "wb") as stderr:
-        command = f"exec {blocks_of_the_quick_start()[0]}"
-        server = shell(command, ROOT, environment, stdout=subprocess.PIPE, stderr=stderr)
-    assert server.stdout.readline().startswith("listening on http://"), said.read_text()
-    yield said.read_text()
+    terminal = Terminal()
+    command = f"exec {blocks_of_the_quick_start()[0]}"
+    server = shell(command, ROOT, environment, stdout=subprocess.PIPE, stderr=terminal.device)
+    terminal.begin()
+    assert server.stdout.readline().startswith("listening on http://"), terminal.text
+    # All of it was written before that line; it may be read a little later.
+    for _ in range(500):
+        if "aws s3 ls" in terminal.text:
+            break
+        time.sleep(0.01)
+    yield terminal.text
     server.terminate()
     assert server.wait(STOP_SECONDS_MAX) == 0
     server.stdout.close()
+    terminal.end()
 
 
 def test_the_quick_start_works_as_printed(started, tmp_path):
