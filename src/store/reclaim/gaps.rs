@@ -93,7 +93,7 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::limits::MIB;
+    use crate::base::limits::{MIB, SEGMENT_MAX_BYTES, WALK_MEMORY_SHARE};
     use crate::base::{Entropy, SeededEntropy};
 
     fn extent(offset: u64, payload_len: u64) -> ExtentRef {
@@ -153,6 +153,18 @@ mod tests {
             }
         }
         assert!(found > 500, "{found}");
+    }
+
+    /// 40 GB dead in as many segments as can be, in a store of 20 TiB with 50 million keys: one walk over the index.
+    #[test]
+    fn the_gaps_of_forty_thousand_segments_fit_into_what_a_walk_may_use() {
+        let index_bytes = 50_000_000 * 55;
+        let gaps_bytes = 40_000 * Gaps::memory_max_bytes(SEGMENT_MAX_BYTES);
+        assert!(gaps_bytes < index_bytes / WALK_MEMORY_SHARE, "{gaps_bytes}");
+        let mut gaps = Gaps::new(SEGMENT_MAX_BYTES);
+        gaps.add(&extent(SEGMENT_MAX_BYTES - MIB, 10));
+        let used = gaps.stretches.capacity() * size_of::<Stretch>();
+        assert!(used as u64 <= Gaps::memory_max_bytes(SEGMENT_MAX_BYTES));
     }
 
     #[test]

@@ -22,6 +22,14 @@ pub(super) enum Mark {
     Searched(u64),
 }
 
+impl Mark {
+    fn live(self) -> u64 {
+        match self {
+            Self::Filling(live) | Self::Lived(live) | Self::Searched(live) => live,
+        }
+    }
+}
+
 /// The marks of all segments.
 #[derive(Default)]
 pub(super) struct Marks {
@@ -47,6 +55,8 @@ impl Marks {
         for (id, live) in live {
             match self.marks.get_mut(id) {
                 Some(Mark::Filling(most) | Mark::Lived(most)) => *most = (*most).max(*live),
+                // What was deleted came back, as `rebuild` may have it.
+                Some(mark @ Mark::Searched(_)) if *live > mark.live() => *mark = Mark::Lived(*live),
                 Some(Mark::Searched(_)) => {}
                 None if *id > self.newest_known => {
                     self.marks.insert(*id, Mark::Filling(*live));
@@ -86,5 +96,49 @@ impl Marks {
         };
         let dead = then.saturating_sub(live);
         if dead >= enough { dead } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::MIB;
+
+    const SIZE: u64 = 256 * MIB;
+
+    fn follow(marks: &mut Marks, live: &[(u64, u64)]) {
+        marks.follow(&live.iter().copied().collect());
+    }
+
+    #[test]
+    fn what_died_in_a_segment_that_was_followed_is_known_to_the_byte() {
+        let mut marks = Marks::new(BTreeMap::new(), 5);
+        follow(&mut marks, &[(6, 100 * MIB)]);
+        follow(&mut marks, &[(6, 250 * MIB)]);
+        assert!(marks.is_open(6) && marks.dead(6, 0, SIZE) == 0, "it is written to");
+        // Descriptors and padding are no dead bytes.
+        marks.close(6, 256 * MIB);
+        assert_eq!(marks.dead(6, 250 * MIB, SIZE), 0);
+        assert_eq!(marks.dead(6, 249 * MIB + 1, SIZE), 0, "less than a hole");
+        assert_eq!(marks.dead(6, 249 * MIB, SIZE), MIB);
+        marks.searched(6, 249 * MIB);
+        assert_eq!(marks.dead(6, 234 * MIB, SIZE), 0);
+        assert_eq!(marks.dead(6, 233 * MIB, SIZE), 16 * MIB);
+        follow(&mut marks, &[(6, 255 * MIB)]);
+        assert_eq!(marks.dead(6, 253 * MIB, SIZE), 2 * MIB, "what came back may die again");
+        follow(&mut marks, &[]);
+        assert_eq!(marks.iter().count(), 0);
+    }
+
+    #[test]
+    fn where_nobody_knows_what_lived_all_that_does_not_live_may_be_dead() {
+        let mut marks = Marks::new(BTreeMap::new(), 5);
+        follow(&mut marks, &[(5, 200 * MIB), (6, 200 * MIB)]);
+        assert!(marks.is_open(5));
+        for id in [5, 6] {
+            // Of the second, much never lived: clients may have gone away.
+            marks.close(id, 250 * MIB);
+            assert_eq!(marks.dead(id, 200 * MIB, SIZE), 50 * MIB);
+        }
     }
 }

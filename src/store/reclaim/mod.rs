@@ -181,6 +181,12 @@ enum Phase {
     Punch(VecDeque<Searched>),
 }
 
+impl Phase {
+    fn is_walk(&self) -> bool {
+        matches!(self, Self::Survey(_) | Self::Holes(_))
+    }
+}
+
 /// What was found out about a segment that was left alone.
 #[derive(Clone, Copy)]
 struct Judged {
@@ -249,6 +255,15 @@ struct Run<'a> {
 impl Run<'_> {
     fn run(&mut self) -> Result<(), StoreError> {
         self.done.urgent = self.room_is_short().map_err(|error| self.shared.failed(error))?;
+        // It asks for every segment, which a step of a walk need not wait for.
+        if self.done.urgent || !self.reclaimer.phase.is_walk() {
+            self.tidy_up()?;
+        }
+        self.go_on()?;
+        self.keep_verdicts_if_due()
+    }
+
+    fn tidy_up(&mut self) -> Result<(), StoreError> {
         if self.done.urgent {
             self.leave_lanes();
         }
@@ -257,8 +272,7 @@ impl Run<'_> {
         }
         self.remove_dead()?;
         self.seal();
-        self.go_on()?;
-        self.keep_verdicts_if_due()
+        Ok(())
     }
 
     fn go_on(&mut self) -> Result<(), StoreError> {
