@@ -120,7 +120,7 @@ fn source(source: &Source) -> Value {
 
 /// A group with its entries.
 pub(crate) fn group(ids: &ClientIds, group: &Group) -> Value {
-    let Group { header, entries, crc: own_crc } = group;
+    let Group { header, entries, crc: own_crc, .. } = group;
     let GroupHeader { kind: _, sequence, stable, file_len, time, pack, previous_crc } = header;
     json!({
         "sequence": sequence,

@@ -97,6 +97,8 @@ pub struct Group {
     pub header: GroupHeader,
     /// What was committed.
     pub entries: Vec<Entry>,
+    /// The length of the entries, in bytes.
+    pub body_len: usize,
     /// Its header CRC, which the next group repeats.
     pub crc: u32,
 }
@@ -238,7 +240,7 @@ impl UncheckedGroup {
         for raw in self.raw_entries(body) {
             entries.extend(raw?.decode()?);
         }
-        Ok(Group { header: self.header, entries, crc: self.crc })
+        Ok(Group { header: self.header, entries, body_len: body.len(), crc: self.crc })
     }
 }
 
@@ -277,7 +279,7 @@ mod tests {
         let entries = vec![Entry::BucketDelete { id: 1 }, Entry::BucketDelete { id: 2 }];
         let (bytes, crc) = encoded(&entries);
         assert_eq!(bytes.len(), 4096);
-        assert_eq!(decode(&bytes), Ok(Group { header: header(), entries, crc }));
+        assert_eq!(decode(&bytes), Ok(Group { header: header(), entries, body_len: 6, crc }));
         assert_eq!(decode(&encoded(&[]).0).map(|group| group.entries.len()), Ok(0));
     }
 

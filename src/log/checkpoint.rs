@@ -58,25 +58,29 @@ impl Counts {
 
 impl<'a> CheckpointWriter<'a> {
     /// Writes the checkpoint that covers the groups up to `covered`, with the entries that `feed` puts in and the end
-    /// that it gets from [`CheckpointWriter::end`]. Before the file gets its name, all of it is read back and checked. Durable on return, which
-    /// is the length of the file in bytes.
+    /// that it gets from [`CheckpointWriter::end`]. Room for `expected_len` bytes is allocated first. Before the file gets its
+    /// name, all of it is read back and checked. Durable on return, which is the length of the file in bytes.
     ///
     /// # Errors
-    /// Of the disk; damage when reading back finds something else than was written.
+    /// [`LogError::DiskFull`], as a rule before anything was written; of the disk; damage when reading back finds something else
+    /// than was written. No file is left then.
     pub fn write(
         fs: &dyn Fs,
         store: StoreId,
         now: Timestamp,
-        covered: u64,
+        (covered, expected_len): (u64, u64),
         feed: &mut dyn FnMut(&mut CheckpointWriter<'_>) -> Result<CheckpointEnd, LogError>,
     ) -> Result<u64, LogError> {
         let header =
             FileHeader { kind: FileKind::Checkpoint, store, number: covered, created: now, previous_crc: 0 };
         let file = create_file(fs, &header, |file| {
+            file.reserve(0, expected_len)?;
             let mut writer = CheckpointWriter::new(file, store, now);
             let end = feed(&mut writer)?;
             writer.put(&Entry::CheckpointEnd(end))?;
             writer.flush()?;
+            // What was allocated and is not needed goes back.
+            file.truncate(writer.position)?;
             file.sync_data()?;
             let found = read_groups(file, &checkpoint_path(covered), store, &mut |_| Ok(()))?;
             debug_assert_eq!(found, end, "what was read back is what was written");
@@ -97,6 +101,14 @@ impl<'a> CheckpointWriter<'a> {
             sequence: 1,
             previous_crc: 0,
         }
+    }
+
+    /// What the file takes up, in bytes, with what was allocated for what is to come.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn allocated_bytes(&self) -> Result<u64, LogError> {
+        Ok(self.file.usage()?.allocated_bytes)
     }
 
     /// The end of a checkpoint of what has been put in.
@@ -266,7 +278,7 @@ mod tests {
                 &fs,
                 StoreId([1; 16]),
                 Timestamp::from_millis(1),
-                covered,
+                (covered, 0),
                 &mut |writer| {
                     writer.put(&Entry::BucketDelete { id: 1 })?;
                     Ok(CheckpointEnd { buckets, ..writer.end(covered, 0) })
@@ -284,7 +296,7 @@ mod tests {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Checkpoint.dir()).unwrap();
         let (store, now) = (StoreId([1; 16]), Timestamp::from_millis(1));
-        let len = CheckpointWriter::write(&fs, store, now, 1, &mut |writer| {
+        let len = CheckpointWriter::write(&fs, store, now, (1, 0), &mut |writer| {
             writer.put(&Entry::BucketDelete { id: 1 })?;
             Ok(writer.end(1, 7))
         })

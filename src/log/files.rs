@@ -16,25 +16,58 @@ use crate::log::{Damage, LogError};
 /// next; the sync of the directory last, before anybody refers to the file.
 ///
 /// # Errors
-/// Of the disk; a file left under its unfinished name means nothing.
+/// Of the disk, or of `fill`. The unfinished file is removed then: on a full disk it would hold the last bytes.
 pub fn create_file(
     fs: &dyn Fs,
     header: &FileHeader,
     fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
 ) -> Result<Arc<dyn File>, LogError> {
-    let path = header.kind.path(header.number);
-    let aside = unfinished(&path);
-    match fs.remove(&aside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
+    write_aside(fs, &header.kind.path(header.number), header.kind.dir(), |file| {
+        file.write_all_at(&header.encode(), 0)?;
+        fill(file)
+    })
+}
+
+/// Makes the file `path` in the directory `dir` of what `fill` writes, or replaces it, in one step. Durable on return.
+///
+/// # Errors
+/// As of [`create_file`].
+pub fn write_aside(
+    fs: &dyn Fs,
+    path: &str,
+    dir: &str,
+    fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
+) -> Result<Arc<dyn File>, LogError> {
+    let aside = unfinished(path);
+    remove_if_there(fs, &aside)?;
+    let named = fill_and_name(fs, &aside, path, fill);
+    if named.is_err() {
+        // The first error is the one to report. Where this fails, too, the next start removes the file.
+        let _ = remove_if_there(fs, &aside);
     }
-    let file = fs.create(&aside)?;
-    file.write_all_at(&header.encode(), 0)?;
+    let file = named?;
+    fs.sync_dir(dir)?;
+    Ok(file)
+}
+
+fn fill_and_name(
+    fs: &dyn Fs,
+    aside: &str,
+    path: &str,
+    fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
+) -> Result<Arc<dyn File>, LogError> {
+    let file = fs.create(aside)?;
     fill(file.as_ref())?;
     file.sync_data()?;
-    fs.rename(&aside, &path)?;
-    fs.sync_dir(header.kind.dir())?;
+    fs.rename(aside, path)?;
     Ok(file)
+}
+
+fn remove_if_there(fs: &dyn Fs, path: &str) -> io::Result<()> {
+    match fs.remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a file and checks its header against its name and, where it is known, the store.

@@ -1,10 +1,11 @@
 //! The writing end of the metadata log (data-format.md, section 5).
 
+use std::io;
 use std::sync::Arc;
 
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
-use crate::format::{FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path};
+use crate::format::{FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path, page_ceil};
 use crate::fs::{File, Fs};
 use crate::log::{LogError, Tail, create_file};
 
@@ -48,6 +49,17 @@ pub struct Journal {
     dirty_to: u64,
     sequence: u64,
     previous_crc: u32,
+    /// How many bytes the log may still take from the file system.
+    spare: u64,
+}
+
+/// What a group takes from the file system, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRoom {
+    /// Without these it cannot be written.
+    pub least: u64,
+    /// With these, zeros lie ready for the next ones.
+    pub best: u64,
 }
 
 impl Journal {
@@ -61,7 +73,8 @@ impl Journal {
         store: StoreId,
         file_max_bytes: u64,
     ) -> Result<Self, LogError> {
-        let file = create_log_file(fs.as_ref(), clock.now(), store, file_max_bytes, 1, 0)?;
+        let file =
+            create_log_file(fs.as_ref(), clock.now(), store, file_max_bytes.min(ZERO_STEP_BYTES), 1, 0)?;
         let len = file.len()?;
         Ok(Self {
             fs,
@@ -76,6 +89,7 @@ impl Journal {
             dirty_to: 0,
             sequence: 1,
             previous_crc: 0,
+            spare: u64::MAX,
         })
     }
 
@@ -104,6 +118,7 @@ impl Journal {
             dirty_to: tail.torn.as_ref().map_or(0, |torn| torn.end),
             sequence: tail.sequence,
             previous_crc: tail.previous_crc,
+            spare: u64::MAX,
         })
     }
 
@@ -125,6 +140,23 @@ impl Journal {
     /// Where the next group goes, in bytes from the start of the file.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// What a group with so many bytes of entries takes from the file system; `None` where zeros lie ready for it and for more.
+    pub fn room_for(&self, body_len: u64) -> Option<LogRoom> {
+        let len = page_ceil(GroupHeader::BYTES as u64 + body_len);
+        if self.position >= self.file_max_bytes {
+            let least = 2 * PAGE_BYTES + len;
+            return Some(LogRoom { least, best: least + ZERO_STEP_BYTES });
+        }
+        let to = self.zeros_to(self.position + len)?;
+        let least = (self.position + len).saturating_sub(self.zeroed_to);
+        Some(LogRoom { least, best: to - self.zeroed_to })
+    }
+
+    /// Sets how many bytes the log may take from the file system until it is told otherwise. At first there is no limit.
+    pub fn set_spare(&mut self, bytes: u64) {
+        self.spare = bytes;
     }
 
     /// Writes the next group, with the entries encoded in `body`. It takes its place once [`Journal::is_durable`] was told
@@ -176,15 +208,33 @@ impl Journal {
         self.dirty_to = 0;
     }
 
-    fn write_zeros_ahead(&mut self, group_end: u64) -> Result<(), LogError> {
+    /// Up to where zeros are wanted before a group is written that ends at `group_end`; `None` where there are enough.
+    fn zeros_to(&self, group_end: u64) -> Option<u64> {
         // No group starts behind the size at which the file is closed.
         let end_max = self.file_max_bytes.max(group_end);
         if self.zeroed_to >= end_max.min(group_end + ZERO_AHEAD_BYTES) {
+            return None;
+        }
+        Some(page_ceil(end_max.min(self.zeroed_to.max(group_end) + ZERO_STEP_BYTES)))
+    }
+
+    fn write_zeros_ahead(&mut self, group_end: u64) -> Result<(), LogError> {
+        let Some(to) = self.zeros_to(group_end) else {
+            return Ok(());
+        };
+        let to = to.min(self.zeroed_to.saturating_add(self.spare) / PAGE_BYTES * PAGE_BYTES);
+        if to < group_end {
+            let what = "the log has used up what is kept free for it";
+            return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
+        }
+        if to <= self.zeroed_to {
             return Ok(());
         }
-        let to = end_max.min(self.zeroed_to.max(group_end) + ZERO_STEP_BYTES).next_multiple_of(PAGE_BYTES);
         match self.file.write_all_at(&vec![0; (to - self.zeroed_to) as usize], self.zeroed_to) {
-            Ok(()) => self.zeroed_to = to,
+            Ok(()) => {
+                self.spare -= (to - self.zeroed_to).min(self.spare);
+                self.zeroed_to = to;
+            }
             Err(error) => match LogError::from(error) {
                 // The group itself may still fit.
                 LogError::DiskFull(_) => {}
@@ -194,16 +244,26 @@ impl Journal {
         Ok(())
     }
 
-    fn roll(&mut self) -> Result<(), LogError> {
+    /// Goes on in a new file, so that a checkpoint of what has been written lets all of the log before it go. Nothing happens
+    /// where the file holds no group yet.
+    ///
+    /// # Errors
+    /// As of [`Journal::write`]; the log then goes on where it is.
+    pub fn roll(&mut self) -> Result<(), LogError> {
+        if self.position == PAGE_BYTES {
+            return Ok(());
+        }
+        let zeros = self.file_max_bytes.min(ZERO_STEP_BYTES).min(self.spare.saturating_sub(PAGE_BYTES));
         let file = create_log_file(
             self.fs.as_ref(),
             self.clock.now(),
             self.store,
-            self.file_max_bytes,
+            zeros / PAGE_BYTES * PAGE_BYTES,
             self.sequence,
             self.previous_crc,
         )?;
         self.zeroed_to = file.len()?;
+        self.spare -= self.zeroed_to.min(self.spare);
         self.durable_len = self.zeroed_to;
         self.file = file;
         self.number = self.sequence;
@@ -217,11 +277,11 @@ fn create_log_file(
     fs: &dyn Fs,
     now: Timestamp,
     store: StoreId,
-    file_max_bytes: u64,
+    zeros: u64,
     number: u64,
     previous_crc: u32,
 ) -> Result<Arc<dyn File>, LogError> {
     let header = FileHeader { kind: FileKind::Log, store, number, created: now, previous_crc };
-    let zeros = vec![0; file_max_bytes.clamp(PAGE_BYTES, ZERO_STEP_BYTES) as usize];
+    let zeros = vec![0; zeros.max(PAGE_BYTES) as usize];
     create_file(fs, &header, |file| Ok(file.write_all_at(&zeros, PAGE_BYTES)?))
 }

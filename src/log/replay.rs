@@ -2,10 +2,13 @@
 //! end of the log (data-format.md, section 5, "Recovery") and writes nothing.
 
 use std::io;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use crate::base::limits::{MIB, PAGE_BYTES};
-use crate::format::{FileHeader, FileKind, Group, GroupKind, Pack, StoreId, UncheckedGroup, log_path};
+use crate::format::{
+    FileHeader, FileKind, Group, GroupHeader, GroupKind, Pack, StoreId, UncheckedGroup, log_path, page_ceil,
+};
 use crate::fs::{File, Fs};
 use crate::log::files::newer;
 use crate::log::groups::{GroupFile, GroupReader, NoGroup};
@@ -39,6 +42,36 @@ pub struct Torn {
     pub why: String,
 }
 
+/// How much some groups of the log are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogVolume {
+    /// Groups.
+    pub groups: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Bytes of these.
+    pub entry_bytes: u64,
+    /// Bytes of the groups, padding included.
+    pub log_bytes: u64,
+}
+
+impl LogVolume {
+    /// A group with a body of so many entries and bytes.
+    pub fn of_group(entries: u64, entry_bytes: u64) -> Self {
+        let log_bytes = page_ceil(GroupHeader::BYTES as u64 + entry_bytes);
+        Self { groups: 1, entries, entry_bytes, log_bytes }
+    }
+}
+
+impl AddAssign for LogVolume {
+    fn add_assign(&mut self, other: Self) {
+        self.groups += other.groups;
+        self.entries += other.entries;
+        self.entry_bytes += other.entry_bytes;
+        self.log_bytes += other.log_bytes;
+    }
+}
+
 /// The end of the log.
 pub struct Tail {
     /// The last file.
@@ -59,6 +92,8 @@ pub struct Tail {
     pub doubtful_segment: Option<u64>,
     /// The group that was dropped, if there was one.
     pub torn: Option<Torn>,
+    /// What stands between the start and the end.
+    pub volume: LogVolume,
     /// Why nothing may be appended, if so.
     pub damage: Option<Damage>,
 }
@@ -97,6 +132,7 @@ impl Replay<'_> {
             watermark: self.start.through.max(last - 1),
             file_len: FILE_LEN_MIN,
             held: None,
+            volume: LogVolume::default(),
         };
         let mut log = LogFile::open(self, numbers[0])?;
         for next in &numbers[1..] {
@@ -223,6 +259,8 @@ struct Walk<'w, 'v> {
     /// The highest length that a group of the current file vouches for.
     file_len: u64,
     held: Option<Held>,
+    /// What has been handed out.
+    volume: LogVolume,
 }
 
 impl Walk<'_, '_> {
@@ -279,6 +317,7 @@ impl Walk<'_, '_> {
         if sequence <= self.replay.start.covered {
             return Ok(());
         }
+        self.volume += LogVolume::of_group(held.group.entries.len() as u64, held.group.body_len as u64);
         (self.visit)(&held.group)
             .map_err(|why| Damage::new(&held.path, held.at, format!("group {sequence}: {why}")))
     }
@@ -320,6 +359,7 @@ impl Walk<'_, '_> {
             in_doubt,
             doubtful_segment,
             torn: torn.filter(|_| damage.is_none()),
+            volume: self.volume,
             damage,
         })
     }

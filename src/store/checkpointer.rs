@@ -1,69 +1,194 @@
-//! Writing checkpoints while the store is in use (data-format.md, section 8).
+//! Writing checkpoints while the store is in use (data-format.md, section 8), and giving back what they make superfluous.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::index::{Cursor, Index};
-use crate::log::{CheckpointWriter, LogError, list_numbers};
+use crate::log::{CheckpointWriter, Claim, LogError, list_numbers, read_checkpoint};
 use crate::store::StoreError;
 use crate::store::shared::{Published, Shared};
 
-/// Checkpoints that are kept.
+/// Checkpoints that are kept, unless room is short.
 pub(super) const GENERATIONS: usize = 2;
+/// Checkpoints that are kept where room is short.
+const GENERATIONS_WHEN_SHORT: usize = 1;
 /// Keys that are copied out of the index at a time.
 const KEYS_AT_ONCE: usize = 256;
+/// Where growth wants room, a checkpoint is written if this share of its length comes back by it.
+const WORTH_SHARE: u64 = 4;
 
-/// Starts the thread that writes a checkpoint for each request; requests that pile up are one.
-pub(super) fn start(shared: Arc<Shared>, requests: Receiver<()>) -> JoinHandle<()> {
-    let run = move || {
-        while requests.recv().is_ok() {
-            while requests.try_recv().is_ok() {}
-            if let Err(error) = write(&shared) {
-                log::warn!(
-                    "no checkpoint was written, so that the log grows and the next start takes longer: {error}"
-                );
-            }
-        }
-    };
-    thread::Builder::new()
-        .name("checkpointer".into())
-        .spawn(run)
-        .expect("a thread can be started at start-up")
+/// What the thread is asked for.
+enum Request {
+    /// A checkpoint, if it is due still.
+    Due,
+    /// Room, as far as the metadata can give it.
+    Room(RoomWanted),
 }
 
-/// How much the log may grow before the next checkpoint: as much as the last one holds, so that writing checkpoints costs
-/// no more than writing the log.
-pub(super) fn due_after(shared: &Shared) -> u64 {
-    shared.options.checkpoint_after_bytes.max(shared.checkpoint_len.load(Ordering::Relaxed))
+/// Room that a claim lacks.
+pub(super) struct RoomWanted {
+    claim: Claim,
+    /// Bytes beyond those that the claim leaves free.
+    bytes: u64,
+    /// Dropped when all has been done that could be.
+    _done: Option<Sender<()>>,
+}
+
+/// The thread that writes checkpoints.
+pub(super) struct Checkpointer {
+    requests: Sender<Request>,
+    thread: JoinHandle<()>,
+}
+
+impl Checkpointer {
+    pub(super) fn start(shared: Arc<Shared>) -> Self {
+        let (requests, inbox) = bounded(1);
+        let thread = thread::Builder::new()
+            .name("checkpointer".into())
+            .spawn(move || run(&shared, &inbox))
+            .expect("a thread can be started at start-up");
+        Self { requests, thread }
+    }
+
+    /// Whether nothing that was asked for waits.
+    pub(super) fn is_free(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Asks for a checkpoint, if it is due when its turn comes.
+    pub(super) fn ask(&self) {
+        // Where something else waits, this is asked for again after the next group.
+        let _ = self.requests.try_send(Request::Due);
+    }
+
+    /// Asks for room, and goes on.
+    pub(super) fn ask_for_room(&self, claim: Claim) {
+        let _ = self.requests.try_send(Request::Room(RoomWanted { claim, bytes: 0, _done: None }));
+    }
+
+    /// Asks for room, and waits until all has been done for it that can be.
+    pub(super) fn wait_for_room(&self, claim: Claim, bytes: u64) {
+        let (done, waiting) = bounded(0);
+        let wanted = RoomWanted { claim, bytes, _done: Some(done) };
+        if self.requests.send(Request::Room(wanted)).is_ok() {
+            // Nothing is ever sent: the other end is dropped.
+            let _ = waiting.recv();
+        }
+    }
+
+    /// Ends the thread, after what was asked for.
+    pub(super) fn end(self) {
+        drop(self.requests);
+        if self.thread.join().is_err() {
+            log::error!("the checkpointer ended by a panic");
+        }
+    }
+}
+
+fn run(shared: &Shared, inbox: &Receiver<Request>) {
+    while let Ok(request) = inbox.recv() {
+        let done = match &request {
+            Request::Due if !is_due(shared) => Ok(()),
+            Request::Due => write(shared),
+            Request::Room(wanted) => make_room(shared, wanted),
+        };
+        if let Err(error) = done {
+            log::warn!(
+                "no checkpoint was written, so that the log grows and the next start takes longer: {error}"
+            );
+        }
+    }
+}
+
+/// Whether the log has grown enough since the last checkpoint for another.
+pub(super) fn is_due(shared: &Shared) -> bool {
+    shared.backlog.is_due(shared.options.checkpoint_after_bytes)
 }
 
 /// Writes a checkpoint of what is published, and removes what it makes superfluous. Nothing happens when there is nothing
 /// new since the last one.
 ///
-/// The order: the new checkpoint is durable under its name before an older one goes, and log files go last, oldest
-/// first, so that at every moment a start finds a checkpoint and all of the log behind it.
+/// # Errors
+/// [`StoreError::DiskFull`] before anything is written, where there is no room; of the disk.
 pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
     let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
+    write_alone(shared)
+}
+
+/// Gives back what metadata takes up without need, until the claim has its room: first the older checkpoint, then all that a
+/// new checkpoint makes superfluous.
+fn make_room(shared: &Shared, wanted: &RoomWanted) -> Result<(), StoreError> {
+    let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
     shared.check_writable()?;
+    let lacks_room = || shared.lacks_room(wanted.claim, wanted.bytes).map_err(|error| shared.failed(error));
+    if lacks_room()? {
+        drop_older_generation(shared).map_err(|error| shared.write_failed(error))?;
+    }
+    if lacks_room()? && is_worth_it(shared, wanted).map_err(|error| shared.failed(error))? {
+        return write_alone(shared);
+    }
+    Ok(())
+}
+
+/// Whether the claim would have its room after a checkpoint, and the store does not spend its time on writing these.
+fn is_worth_it(shared: &Shared, wanted: &RoomWanted) -> Result<bool, LogError> {
+    let reserve = shared.segments.reserve();
+    let checkpoint = reserve.checkpoint_bytes();
+    let given_back = superfluous_bytes(shared)?.saturating_sub(checkpoint);
+    let free = shared.fs.space()?.free_bytes + given_back;
+    let enough = free >= reserve.kept_from(wanted.claim).saturating_add(wanted.bytes);
+    Ok(enough && (wanted.claim == Claim::Removal || given_back >= checkpoint / WORTH_SHARE))
+}
+
+/// What all files of the metadata take up, but for the log file that is written to.
+fn superfluous_bytes(shared: &Shared) -> Result<u64, LogError> {
+    let fs = shared.fs.as_ref();
+    let mut logs = list_numbers(fs, FileKind::Log)?;
+    logs.pop();
+    let checkpoints = list_numbers(fs, FileKind::Checkpoint)?;
+    let paths = logs.into_iter().map(log_path).chain(checkpoints.into_iter().map(checkpoint_path));
+    let mut bytes = 0;
+    for path in paths {
+        bytes += fs.open_read(&path)?.usage()?.allocated_bytes;
+    }
+    Ok(bytes)
+}
+
+/// The order: the new checkpoint is durable under its name before an older one goes, and log files go last, oldest
+/// first, so that at every moment a start finds a checkpoint and all of the log behind it.
+fn write_alone(shared: &Shared) -> Result<(), StoreError> {
+    shared.check_writable()?;
+    shared.backlog.begin();
+    let written = write_published(shared);
+    let reserve = shared.segments.reserve();
+    shared.backlog.end(written.as_ref().ok().copied(), reserve);
+    let removed = written.and_then(|_| remove_superfluous(shared));
+    // Until here what the file has allocated counted as kept free: what went by it is free only now.
+    reserve.set_allocated(0);
+    removed.map_err(|error| shared.write_failed(error))
+}
+
+/// Writes the checkpoint, and gives its length. Where there is one already it is that one's.
+fn write_published(shared: &Shared) -> Result<u64, LogError> {
     // The stamps are asked last: those of all that is published have been given by then.
     let Published { index, sequence: covered, .. } = shared.published();
     let last_stamp = shared.stamps.last();
-    let existing = good_checkpoints(shared).map_err(|error| shared.failed(error))?;
-    if existing.last().copied().unwrap_or(0) >= covered {
-        return Ok(());
-    }
     let fs = shared.fs.as_ref();
-    let len = CheckpointWriter::write(fs, shared.store, shared.clock.now(), covered, &mut |writer| {
+    if let Some(newest) = good_checkpoints(shared)?.last().filter(|newest| **newest >= covered) {
+        return Ok(fs.open_read(&checkpoint_path(*newest))?.len()?);
+    }
+    let expected_len = shared.segments.reserve().checkpoint_bytes();
+    see_to_room(shared, expected_len)?;
+    let now = shared.clock.now();
+    CheckpointWriter::write(fs, shared.store, now, (covered, expected_len), &mut |writer| {
+        shared.segments.reserve().set_allocated(writer.allocated_bytes()?);
         feed(&index, writer)?;
         Ok(writer.end(covered, last_stamp))
     })
-    .map_err(|error| shared.write_failed(error))?;
-    shared.checkpoint_len.store(len, Ordering::Relaxed);
-    remove_superfluous(shared).map_err(|error| shared.write_failed(error))
 }
 
 /// Puts in the whole index, a few keys at a time. Commits go on: what they publish does not show in it.
@@ -75,16 +200,54 @@ fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError
     Ok(())
 }
 
-/// The sequences that checkpoints cover, ascending, but for those that the start found damaged.
+/// Fails where there is no room for a checkpoint, even after the older one has gone.
+fn see_to_room(shared: &Shared, len: u64) -> Result<(), LogError> {
+    if shared.fs.space()?.free_bytes < len {
+        drop_older_generation(shared)?;
+    }
+    let free = shared.fs.space()?.free_bytes;
+    if free >= len {
+        return Ok(());
+    }
+    let what = format!("a checkpoint takes up to {len} bytes, and {free} are free");
+    Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)))
+}
+
+/// Removes all checkpoints but the newest, once that has been read from the disk and found good.
+fn drop_older_generation(shared: &Shared) -> Result<(), LogError> {
+    let checkpoints = good_checkpoints(shared)?;
+    let Some(newest) = checkpoints.last().copied().filter(|_| checkpoints.len() > 1) else {
+        return Ok(());
+    };
+    let fs = shared.fs.as_ref();
+    fs.open_read(&checkpoint_path(newest))?.evict()?;
+    match read_checkpoint(fs, shared.store, newest, &mut |_| Ok(())) {
+        Ok(_) => remove_but(shared, GENERATIONS_WHEN_SHORT),
+        Err(LogError::Damaged(damage)) => {
+            shared.report(&damage);
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The sequences that checkpoints cover, ascending, but for those that were found damaged.
 fn good_checkpoints(shared: &Shared) -> Result<Vec<u64>, LogError> {
     let mut checkpoints = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint)?;
     checkpoints.retain(|number| !shared.is_damaged(&checkpoint_path(*number)));
     Ok(checkpoints)
 }
 
+/// Removes what the newest checkpoint, which has just been read back, makes superfluous.
 fn remove_superfluous(shared: &Shared) -> Result<(), LogError> {
+    remove_but(shared, GENERATIONS)?;
+    if shared.lacks_room(Claim::Growth, 0)? { remove_but(shared, GENERATIONS_WHEN_SHORT) } else { Ok(()) }
+}
+
+/// Removes all checkpoints but the newest `kept`, and the log that only the others need.
+fn remove_but(shared: &Shared, kept: usize) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
-    let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(GENERATIONS - 1).copied() else {
+    let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(kept - 1).copied() else {
         return Ok(());
     };
     for number in list_numbers(fs, FileKind::Checkpoint)?.iter().filter(|number| **number < oldest_kept) {

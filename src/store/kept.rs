@@ -3,9 +3,9 @@
 
 use std::io;
 
-use crate::format::{Decoded, FileKind, unfinished};
+use crate::format::{Decoded, FileKind};
 use crate::fs::Fs;
-use crate::log::{Damage, LogError};
+use crate::log::{Damage, LogError, write_aside};
 
 /// A file that is kept.
 #[derive(Clone, Copy)]
@@ -52,32 +52,11 @@ impl Kept {
     /// # Errors
     /// Of the disk. What was kept last is still there, and nothing beside it.
     pub(super) fn save(&self, fs: &dyn Fs, bytes: &[u8]) -> Result<(), LogError> {
-        let aside = unfinished(self.path);
-        remove(fs, &aside)?;
-        let written = self.write(fs, &aside, bytes);
-        if written.is_err() {
-            // It is of no meaning, and goes at the next start at the latest.
-            let _ = remove(fs, &aside);
-        }
-        written
-    }
-
-    fn write(&self, fs: &dyn Fs, aside: &str, bytes: &[u8]) -> Result<(), LogError> {
-        let file = fs.create(aside)?;
-        file.write_all_at(bytes, 0)?;
-        file.sync_data()?;
-        fs.rename(aside, self.path)?;
-        Ok(fs.sync_dir(FileKind::Log.dir())?)
+        write_aside(fs, self.path, FileKind::Log.dir(), |file| Ok(file.write_all_at(bytes, 0)?))?;
+        Ok(())
     }
 
     fn damage(&self, what: String) -> Damage {
         Damage::new(self.path, 0, what)
-    }
-}
-
-fn remove(fs: &dyn Fs, path: &str) -> Result<(), LogError> {
-    match fs.remove(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
     }
 }

@@ -4,6 +4,7 @@
 //! Changes are made in one place, the committer, one group after another. Readers look at the index that it publishes,
 //! and see nothing that is not durable.
 
+mod backlog;
 pub mod backup;
 mod checkpointer;
 mod committer;

@@ -11,7 +11,7 @@ use crate::format::{
     Versioning,
 };
 use crate::index::{BUCKET_BYTES, Liveness};
-use crate::log::Spot;
+use crate::log::{Claim, Spot};
 use crate::store::StoreError;
 
 /// Which version of a key is meant.
@@ -285,7 +285,7 @@ const ENTRY_BYTES_MAX: usize = 1024;
 /// The same of a deletion.
 const DELETION_BYTES_MAX: usize = 128;
 /// A generous bound on the encoding of one extent.
-const EXTENT_BYTES_MAX: usize = 32;
+pub(super) const EXTENT_BYTES_MAX: usize = 32;
 /// A bound on the encoding of one source: three varints.
 const SOURCE_BYTES_MAX: usize = 30;
 /// A generous bound on the tags of a version: a character has at most four bytes.
@@ -352,6 +352,22 @@ impl Mutation {
             }
             Self::SetTags { key, version, tags, .. } => {
                 key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), tags)
+            }
+        }
+    }
+
+    /// What it may take room for. A deletion may still turn out to be upkeep, where it adds a delete marker.
+    pub(super) fn claim(&self) -> Claim {
+        match self {
+            Self::Bucket(BucketChange::Create { .. }, _)
+            | Self::Put(..)
+            | Self::Upload { change: UploadChange::Create(_), .. }
+            | Self::PutPart(..)
+            | Self::Complete { .. } => Claim::Growth,
+            Self::SetTags { tags, .. } if !tags.is_empty() => Claim::Growth,
+            Self::Move(..) => Claim::Upkeep,
+            Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::SetTags { .. } => {
+                Claim::Removal
             }
         }
     }

@@ -12,11 +12,12 @@ pub struct Options {
     /// A file of the log is followed by another when it has reached this size, in bytes. Space comes back a file at a time, once
     /// two checkpoints cover it.
     pub log_file_max_bytes: u64,
-    /// Bytes of the file system that objects must leave free, so that deletes and checkpoints go on when it is full.
+    /// Bytes of the file system that objects must leave free beside room for a checkpoint, so that deletes go on when it is
+    /// full ([`crate::log::Reserve`]).
     pub keep_free_bytes: u64,
     /// Segments whose files are kept open, beside those that are in use at the moment.
     pub segments_open_max: usize,
-    /// The least that the log must have grown, in bytes, since the last checkpoint before another is written.
+    /// The least that the log must have grown, in bytes, since the last checkpoint before another is written for that.
     pub checkpoint_after_bytes: u64,
     /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
     /// never.

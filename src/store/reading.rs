@@ -2,7 +2,7 @@
 //! opened and when the tools look at it. Nothing is written here.
 
 use crate::base::digest::Crc32;
-use crate::format::{FileKind, Group, Pack, RawEntry, StoreId, log_path, segment_path};
+use crate::format::{FileKind, Group, Pack, RawEntry, StoreId, checkpoint_path, log_path, segment_path};
 use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index, Loader};
 use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
@@ -38,6 +38,8 @@ pub(super) struct Reading<'a> {
     pub(super) index: Index,
     /// What the checkpoint holds.
     pub(super) start: Start,
+    /// Its length in bytes.
+    pub(super) checkpoint_len: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -59,7 +61,7 @@ impl<'a> Reading<'a> {
 
     /// A store of which nothing has been read.
     pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
-        Self { fs, segments: fs, store, index: Index::new(), start: Start::default() }
+        Self { fs, segments: fs, store, index: Index::new(), start: Start::default(), checkpoint_len: 0 }
     }
 
     /// Reads the checkpoint that covers the groups up to `covered`.
@@ -70,7 +72,8 @@ impl<'a> Reading<'a> {
         let mut index = loader.finish();
         index.raise_last_stamp(end.last_stamp);
         let start = Start { covered, through: end.through.max(covered) };
-        Ok(Self { fs, segments: fs, store, index, start })
+        let checkpoint_len = fs.open_read(&checkpoint_path(covered))?.len()?;
+        Ok(Self { fs, segments: fs, store, index, start, checkpoint_len })
     }
 
     /// The same, but the segments are on another disk.
@@ -81,7 +84,7 @@ impl<'a> Reading<'a> {
     /// Reads the log behind the checkpoint and judges its end. Damage in the tail does not keep what came before it out of the
     /// index.
     pub(super) fn replay(&mut self) -> Result<Tail, LogError> {
-        let Self { fs, segments, store, start, ref mut index } = *self;
+        let Self { fs, segments, store, start, ref mut index, .. } = *self;
         let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
         let mut tail = replay.run(&mut |group| apply(index, group, start.through))?;

@@ -106,18 +106,25 @@ pub fn rebuild(
     progress(Progress { step: Step::NewLog, done: 0, total: 0 });
     let log = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
     rebuilt.log_bytes = log.len;
-    write_checkpoint(fs, clock, store, &index, log.last);
+    write_checkpoint(fs, clock, store, &index, (log.last, log.len));
     Ok(rebuilt)
 }
 
-fn write_checkpoint(fs: &dyn Fs, clock: &dyn Clock, store: StoreId, index: &Index, covered: u64) {
+fn write_checkpoint(
+    fs: &dyn Fs,
+    clock: &dyn Clock,
+    store: StoreId,
+    index: &Index,
+    (covered, expected_len): (u64, u64),
+) {
     let mut fill = |writer: &mut CheckpointWriter<'_>| {
         feed(index, &mut |entry| writer.put(entry))?;
         Ok(writer.end(covered, index.last_stamp()))
     };
     // The log alone is a whole store.
     if covered > 0
-        && let Err(error) = CheckpointWriter::write(fs, store, clock.now(), covered, &mut fill)
+        && let Err(error) =
+            CheckpointWriter::write(fs, store, clock.now(), (covered, expected_len), &mut fill)
     {
         log::warn!("no checkpoint was written, so that the next start takes longer: {error}");
     }

@@ -8,7 +8,7 @@ use crate::base::{Clock, Entropy};
 use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
-use crate::log::{Damage, Journal, LogError, Segments, Sizes, Tail, list_numbers, remove_unfinished};
+use crate::log::{Claim, Damage, Journal, LogError, Segments, Sizes, Tail, list_numbers, remove_unfinished};
 use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::{Published, Shared};
 use crate::store::{OpenError, Options, Trouble};
@@ -96,6 +96,7 @@ impl Recovery {
             reading.index,
             tail.sequence - 1,
         );
+        shared.backlog.start(reading.checkpoint_len, tail.volume, shared.segments.reserve());
         let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
         shared.publish(Published { doubtful_segment, ..shared.published() });
         damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
@@ -152,6 +153,7 @@ impl Recovery {
 /// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
 /// one waits for can never come to be; and it says that the one before it is durable.
 fn mark(shared: &Shared, journal: &mut Journal) -> Result<(), LogError> {
+    journal.set_spare(shared.room(Claim::Removal)?);
     let written = match journal.write(0, &[], None) {
         // The next group will do both, once there is room for it.
         Err(LogError::DiskFull(_)) => return Ok(()),

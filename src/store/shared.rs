@@ -10,7 +10,8 @@ use crate::base::limits::{WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
 use crate::format::{ClientIds, StoreId};
 use crate::fs::Fs;
 use crate::index::Index;
-use crate::log::{Damage, LogError, Segments};
+use crate::log::{Claim, Damage, LogError, Segments};
+use crate::store::backlog::Backlog;
 use crate::store::growth::GrowthRoom;
 use crate::store::health::ScrubHealth;
 use crate::store::stamps::Stamps;
@@ -52,8 +53,7 @@ pub(super) struct Shared {
     torn_groups: AtomicU64,
     /// Held while a checkpoint is written: one at a time.
     pub(super) checkpointing: Mutex<()>,
-    /// The length of the newest checkpoint, in bytes.
-    pub(super) checkpoint_len: AtomicU64,
+    pub(super) backlog: Backlog,
     pub(super) reclaimed: Tally,
     /// Filled when a write has been refused for want of room.
     room_wanted: (Sender<()>, Receiver<()>),
@@ -91,7 +91,7 @@ impl Shared {
             damage: Mutex::default(),
             torn_groups: AtomicU64::new(0),
             checkpointing: Mutex::default(),
-            checkpoint_len: AtomicU64::new(0),
+            backlog: Backlog::default(),
             reclaimed: Tally::default(),
             room_wanted: bounded(1),
         }
@@ -169,6 +169,18 @@ impl Shared {
             _ => self.latch(Trouble::WriteFailed, format!("a write failed: {error}")),
         }
         self.failed(error)
+    }
+
+    /// How many bytes a claim may take from the file system.
+    pub(super) fn room(&self, claim: Claim) -> Result<u64, LogError> {
+        let free_bytes = self.fs.space()?.free_bytes;
+        Ok(free_bytes.saturating_sub(self.segments.reserve().kept_from(claim)))
+    }
+
+    /// Whether there is less than what a claim leaves free and `bytes` more.
+    pub(super) fn lacks_room(&self, claim: Claim, bytes: u64) -> Result<bool, LogError> {
+        let kept = self.segments.reserve().kept_from(claim);
+        Ok(self.fs.space()?.free_bytes < kept.saturating_add(bytes))
     }
 
     /// Tells whoever reclaims that a write was refused for want of room.

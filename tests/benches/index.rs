@@ -251,7 +251,7 @@ fn write_store(index: &Index, keys: u64, dir: &Path) {
 
 fn write_checkpoint(fs: &OsFs, store: StoreId, covered: u64, index: &Index) -> u64 {
     fs.remove(&FileKind::Checkpoint.path(covered)).expect("it is there");
-    let written = CheckpointWriter::write(fs, store, Timestamp::default(), covered, &mut |writer| {
+    let written = CheckpointWriter::write(fs, store, Timestamp::default(), (covered, 0), &mut |writer| {
         let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
         while index.walk_encoded(&mut cursor, 256, &mut entries) {
             writer.put_encoded(&entries)?;

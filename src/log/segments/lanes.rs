@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::{Segment, Segments};
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, Footer, page_ceil};
-use crate::log::{LogError, create_file};
+use crate::log::{Claim, LogError, create_file};
 
 /// Room in a segment is set aside in steps, so that the file system finds it in one piece.
 const RESERVE_STEP_BYTES: u64 = 16 * MIB;
@@ -26,18 +26,17 @@ pub enum Lane {
     /// Large objects, written and synced by whoever receives them.
     Stream,
     /// What is moved out of segments that are mostly dead. It has outlived others already, so it is kept apart from what is
-    /// new; and it may use a part of the room that is kept free, because moving is how room is won.
+    /// new; and it may use a part of the room that is kept free ([`Claim::Upkeep`]), because moving is how room is won.
     Move,
 }
 
 impl Lane {
     const ALL: [Self; 3] = [Self::Pack, Self::Stream, Self::Move];
 
-    /// Of the bytes that are kept free, so many are out of reach. Half of them is for the log alone.
-    fn keeps_free(self, keep_free_bytes: u64) -> u64 {
+    fn claim(self) -> Claim {
         match self {
-            Self::Pack | Self::Stream => keep_free_bytes,
-            Self::Move => keep_free_bytes / 2,
+            Self::Pack | Self::Stream => Claim::Growth,
+            Self::Move => Claim::Upkeep,
         }
     }
 }
@@ -239,7 +238,7 @@ impl Segments {
     /// # Errors
     /// Of the disk.
     pub fn room(&self, lane: Lane) -> Result<u64, LogError> {
-        Ok(self.fs.space()?.free_bytes.saturating_sub(lane.keeps_free(self.sizes.keep_free_bytes)))
+        Ok(self.fs.space()?.free_bytes.saturating_sub(self.reserve.kept_from(lane.claim())))
     }
 
     /// The zeros that were written ahead go first, and for good: a footer that has them behind it is none.
@@ -321,7 +320,7 @@ impl Segments {
 
     fn check_free(&self, lane: Lane, bytes: u64) -> Result<(), LogError> {
         let free_bytes = self.fs.space()?.free_bytes;
-        let keep_free_bytes = lane.keeps_free(self.sizes.keep_free_bytes);
+        let keep_free_bytes = self.reserve.kept_from(lane.claim());
         if free_bytes < keep_free_bytes.saturating_add(bytes) {
             let what = format!("{free_bytes} bytes are free, and {keep_free_bytes} are kept back");
             return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use crate::base::Clock;
 use crate::format::{ExtentRef, FileKind, StoreId, segment_path};
 use crate::fs::{File, Fs};
-use crate::log::{Damage, LogError, list_numbers, open_file};
+use crate::log::{Damage, LogError, Reserve, list_numbers, open_file};
 use lanes::Lanes;
 pub use lanes::{Lane, Place};
 use opened::Opened;
@@ -64,7 +64,7 @@ pub struct Pins {
 pub struct Sizes {
     /// A segment is left behind when it has reached this size, in bytes.
     pub segment_max_bytes: u64,
-    /// Bytes of the file system that new extents must leave free.
+    /// The headroom that new extents must leave free beside room for a checkpoint ([`Reserve`]), in bytes.
     pub keep_free_bytes: u64,
     /// Segments whose files are kept open, beside those that somebody uses at the moment.
     pub open_max: usize,
@@ -79,6 +79,7 @@ pub struct Segments {
     clock: Arc<dyn Clock>,
     store: StoreId,
     sizes: Sizes,
+    reserve: Reserve,
     next_id: AtomicU64,
     /// Those that there are.
     known: RwLock<BTreeMap<u64, Arc<Known>>>,
@@ -106,6 +107,7 @@ impl Segments {
             clock,
             store,
             sizes,
+            reserve: Reserve::new(sizes.keep_free_bytes),
             next_id: AtomicU64::new(ids.last().map_or(1, |id| id + 1)),
             known: RwLock::new(ids.iter().map(|id| (*id, Arc::default())).collect()),
             opened: Opened::new(sizes.open_max),
@@ -120,6 +122,11 @@ impl Segments {
     /// What kept segments from being appended to again.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
+    }
+
+    /// What new extents must leave free.
+    pub fn reserve(&self) -> &Reserve {
+        &self.reserve
     }
 
     /// The size at which one is left behind, in bytes.

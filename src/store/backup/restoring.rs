@@ -79,7 +79,11 @@ fn copy_all(
     for (dir, path) in paths {
         let what = if path.ends_with(FileKind::Segment.suffix()) { Copied::Sparse } else { Copied::Whole };
         let aside = unfinished(&path);
-        files.add(copying.copy(from.open_in_passing(&path)?.as_ref(), &aside, what)?);
+        let copied = copying.copy(from.open_in_passing(&path)?.as_ref(), &aside, what).inspect_err(|_| {
+            // The error to report is that of the copy.
+            let _ = target.remove(&aside);
+        });
+        files.add(copied?);
         target.rename(&aside, &path)?;
         target.sync_dir(dir)?;
     }

@@ -6,7 +6,7 @@ use super::report::BackupError;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{BackupCurrent, BackupSlot, FileKind, LOCK, unfinished};
 use crate::fs::{Below, File, Fs, Lock};
-use crate::log::{Damage, Segment};
+use crate::log::{Damage, LogError, Segment, write_aside};
 
 /// A longer file does not name a slot.
 const CURRENT_LEN_MAX: u64 = 1024;
@@ -109,17 +109,9 @@ impl<'a> Slots<'a> {
     }
 
     /// Makes another backup the one that counts, in one step. Durable on return.
-    pub(super) fn switch(&self, current: &BackupCurrent) -> io::Result<()> {
-        let aside = unfinished(BackupCurrent::PATH);
-        match self.target.remove(&aside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = self.target.create(&aside)?;
-        file.write_all_at(&current.encode(), 0)?;
-        file.sync_data()?;
-        self.target.rename(&aside, BackupCurrent::PATH)?;
-        self.target.sync_dir("")
+    pub(super) fn switch(&self, current: &BackupCurrent) -> Result<(), LogError> {
+        write_aside(self.target, BackupCurrent::PATH, "", |file| Ok(file.write_all_at(&current.encode(), 0)?))
+            .map(drop)
     }
 }
 

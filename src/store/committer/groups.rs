@@ -2,27 +2,34 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::join;
 use crate::base::handoff::receive;
-use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, PACK_MAX_BYTES};
+use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, MIB, PACK_MAX_BYTES};
 use crate::base::md5_of_each;
 use crate::format::{ETag, Entry, Pack};
 use crate::fs::File;
 use crate::index::Index;
-use crate::log::{Journal, Lane, LogError, Place, Written};
+use crate::log::{Claim, Journal, Lane, LogError, LogVolume, Place};
+use crate::store::checkpointer::{self, Checkpointer};
 use crate::store::growth::GrowthRoom;
 use crate::store::mutation::Mutation;
-use crate::store::plan::{Answer, Plan, Planner};
+use crate::store::plan::{Allowed, Answer, Plan, Planner};
 use crate::store::shared::{Published, Shared};
-use crate::store::{StoreError, Trouble, checkpointer};
+use crate::store::{StoreError, Trouble};
 
 /// A group is closed before its entries could become longer than this; a single mutation may still be, up to what a group
 /// can hold.
 const GROUP_BODY_TARGET_BYTES: usize = GROUP_BODY_MAX_BYTES as usize / 4;
+
+/// How much of the room that growth has may be taken before the file system is asked again: this share of it, and no more
+/// than so many bytes.
+const CREDIT_SHARE: u64 = 4;
+const CREDIT_MAX_BYTES: u64 = 16 * MIB;
+/// After room was asked for in vain, the log grows by so much before it is asked for again.
+const ASK_AGAIN_AFTER_BYTES: u64 = MIB;
 
 /// A thread that syncs segments while the committer syncs the log.
 struct Syncer {
@@ -108,16 +115,18 @@ pub(super) struct Groups {
     marked: bool,
     /// Whether it was said that the index is full.
     index_full: bool,
-    /// Bytes of groups since a checkpoint was last asked for.
+    checkpointer: Checkpointer,
+    /// Bytes that may be used for growth before the file system is asked how much it has.
+    credit: u64,
+    /// Bytes of groups that were written.
     log_bytes: u64,
-    checkpoints: Sender<()>,
-    checkpointer: JoinHandle<()>,
+    /// From how many of these on room may be asked for again.
+    ask_again_at: u64,
 }
 
 impl Groups {
     pub(super) fn new(shared: Arc<Shared>, journal: Journal) -> Self {
-        let (checkpoints, requests) = unbounded();
-        let checkpointer = checkpointer::start(shared.clone(), requests);
+        let checkpointer = Checkpointer::start(shared.clone());
         let syncer = Syncer::start();
         let mut groups = Self {
             shared,
@@ -125,9 +134,10 @@ impl Groups {
             syncer,
             marked: true,
             index_full: false,
-            log_bytes: 0,
-            checkpoints,
             checkpointer,
+            credit: 0,
+            log_bytes: 0,
+            ask_again_at: 0,
         };
         groups.tell_of_growth();
         groups
@@ -154,20 +164,54 @@ impl Groups {
             batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
         too_large.into_iter().for_each(|mutation| mutation.fail(StoreError::TooLarge));
         tag_by_md5(&mut mutations);
-        let place = match self.place_pack(batch.packed_bytes as u64) {
-            Ok(place) => place,
+        let (allowed, place) = match self.find_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64)
+        {
+            Ok(found) => found,
             Err(error) => {
                 let error = self.shared.write_failed(error);
                 return mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
             }
         };
-        let mut plan = self.plan(mutations, place.as_ref());
+        let mut plan = self.plan(mutations, allowed, place.as_ref());
         let place = self.keep_if_needed(place, &plan);
         let answers = std::mem::take(&mut plan.answers);
-        let done = if plan.entries.is_empty() { Ok(()) } else { self.write(plan, place.as_ref()) };
+        let done = if plan.entries.is_empty() {
+            Ok(())
+        } else {
+            self.write(plan, place.as_ref(), batch.entry_bytes)
+        };
         drop(place);
         answer_all(answers, &done);
         self.after_commit();
+    }
+
+    /// What there is room for, and the place of the pack, if there is a pack and room for it.
+    fn find_room(
+        &mut self,
+        mutations: &[Mutation],
+        entry_bytes: usize,
+        packed_bytes: u64,
+    ) -> Result<(Allowed, Option<Place>), LogError> {
+        let allowed = self.allowed(entry_bytes as u64)?;
+        if !allowed.growth && mutations.iter().any(|mutation| mutation.claim() == Claim::Growth) {
+            self.shared.want_room();
+            self.ask_for_room(Claim::Growth);
+        }
+        let place = if allowed.growth { self.place_pack(packed_bytes)? } else { None };
+        Ok((allowed, place))
+    }
+
+    /// What there is room for. Entries take it twice: in the log, and in the next checkpoint.
+    fn allowed(&mut self, entry_bytes: u64) -> Result<Allowed, LogError> {
+        let need = 2 * entry_bytes;
+        if let Some(rest) = self.credit.checked_sub(need) {
+            self.credit = rest;
+            return Ok(Allowed { growth: true, upkeep: true });
+        }
+        let room = self.shared.room(Claim::Growth)?;
+        self.credit = (room.saturating_sub(need) / CREDIT_SHARE).min(CREDIT_MAX_BYTES);
+        let upkeep = self.shared.room(Claim::Upkeep)? >= need;
+        Ok(Allowed { growth: room >= need, upkeep })
     }
 
     /// Finds room for the pack; none when there is no pack or no room.
@@ -185,11 +229,12 @@ impl Groups {
         }
     }
 
-    fn plan(&self, mutations: Vec<Mutation>, place: Option<&Place>) -> Plan {
+    fn plan(&self, mutations: Vec<Mutation>, allowed: Allowed, place: Option<&Place>) -> Plan {
         let index = self.shared.index();
-        let room = place.map(|place| place.len);
+        let place_len = place.map(|place| place.len);
         let growth = GrowthRoom::of(&index, self.shared.options.index_max_bytes);
-        let mut planner = Planner::new(&index, &self.shared.stamps, self.shared.clock.now(), room, growth);
+        let now = self.shared.clock.now();
+        let mut planner = Planner::new(&index, &self.shared.stamps, now, (allowed, growth), place_len);
         mutations.into_iter().for_each(|mutation| planner.add(mutation));
         planner.finish()
     }
@@ -203,12 +248,19 @@ impl Groups {
     }
 
     /// Makes a plan durable and then visible.
-    fn write(&mut self, mut plan: Plan, place: Option<&Place>) -> Result<(), StoreError> {
+    fn write(
+        &mut self,
+        mut plan: Plan,
+        place: Option<&Place>,
+        entry_bytes_max: usize,
+    ) -> Result<(), StoreError> {
+        self.find_room_in_log(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
         let pack = self.write_pack(&mut plan, place).map_err(|error| self.shared.write_failed(error))?;
         // The segment is synced while the group is encoded, written and synced. Neither needs the other to be durable first:
         // a group counts only with its pack.
         place.iter().for_each(|place| self.syncer.begin(place.segment.file.clone()));
-        let written = self.write_group(&plan, pack);
+        let body = encoded(&plan.entries);
+        let written = self.journal.write(plan.entries.len() as u32, &body, pack);
         let log_synced = written.as_ref().map_or(Ok(()), |_| self.journal.file().sync_data());
         let segment_synced = place.map_or(Ok(()), |_| self.syncer.wait());
         let segment_path = || place.map(|place| place.segment.path()).unwrap_or_default();
@@ -219,14 +271,34 @@ impl Groups {
         // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
         self.shared.check_writable()?;
         self.journal.is_durable(&written);
+        self.publish(&plan.entries, place.map(|place| place.segment.id))?;
         self.log_bytes += written.len();
-        self.publish(&plan.entries, place.map(|place| place.segment.id))
+        let group = LogVolume::of_group(plan.entries.len() as u64, body.len() as u64);
+        self.shared.backlog.add(group, self.shared.segments.reserve());
+        Ok(())
     }
 
-    fn write_group(&mut self, plan: &Plan, pack: Option<Pack>) -> Result<Written, LogError> {
-        let mut body = Vec::with_capacity(128 * plan.entries.len());
-        plan.entries.iter().for_each(|entry| entry.encode(&mut body));
-        self.journal.write(plan.entries.len() as u32, &body, pack)
+    /// Sees to room in the log for a group. Where that would take what is kept free for a checkpoint, it waits for the one
+    /// that gives the log back.
+    fn find_room_in_log(&mut self, plan: &Plan, entry_bytes_max: usize) -> Result<(), LogError> {
+        // As a rule zeros lie ready for whatever may come of it.
+        if self.journal.room_for(entry_bytes_max as u64).is_none() {
+            return Ok(());
+        }
+        let len = encoded(&plan.entries).len() + plan.pack_extents_bytes_max();
+        let Some(wanted) = self.journal.room_for(len as u64) else { return Ok(()) };
+        let mut spare = self.shared.room(Claim::Removal)?;
+        if self.shared.lacks_room(Claim::Upkeep, 0)? {
+            self.ask_for_room(Claim::Upkeep);
+        }
+        if spare < wanted.least {
+            self.shared.want_room();
+            self.roll_log()?;
+            self.checkpointer.wait_for_room(Claim::Removal, wanted.best);
+            spare = self.shared.room(Claim::Removal)?;
+        }
+        self.journal.set_spare(spare);
+        Ok(())
     }
 
     fn write_pack(&self, plan: &mut Plan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
@@ -283,7 +355,7 @@ impl Groups {
         let _latch = LatchOnPanic(self.shared.clone());
         self.marked = true;
         self.shared.check_writable()?;
-        self.write(Plan::default(), None)
+        self.write(Plan::default(), None, 0)
     }
 
     fn sync_failed(&self, path: &str, error: &io::Error) -> StoreError {
@@ -297,16 +369,43 @@ impl Groups {
             log::warn!("a full segment could not be sealed: {error}");
             self.shared.write_failed(error);
         }
-        if self.log_bytes >= checkpointer::due_after(&self.shared) {
-            self.log_bytes = 0;
-            let _ = self.checkpoints.send(());
+        self.ask_for_checkpoint_if_due();
+    }
+
+    fn ask_for_checkpoint_if_due(&mut self) {
+        if self.checkpointer.is_free() && checkpointer::is_due(&self.shared) {
+            match self.roll_log() {
+                Ok(()) => self.checkpointer.ask(),
+                Err(error) => drop(self.shared.write_failed(error)),
+            }
+        }
+    }
+
+    /// Asks for what the metadata can give back, without waiting for it, and not again and again in vain.
+    fn ask_for_room(&mut self, claim: Claim) {
+        if self.log_bytes < self.ask_again_at {
+            return;
+        }
+        self.ask_again_at = self.log_bytes + ASK_AGAIN_AFTER_BYTES;
+        match self.roll_log() {
+            Ok(()) => self.checkpointer.ask_for_room(claim),
+            Err(error) => drop(self.shared.write_failed(error)),
+        }
+    }
+
+    /// Lets the log go on in a new file, so that the next checkpoint lets all of the log before it go. On a full disk it goes on
+    /// where it is.
+    fn roll_log(&mut self) -> Result<(), LogError> {
+        self.journal.set_spare(self.shared.room(Claim::Removal)?);
+        match self.journal.roll() {
+            Err(LogError::DiskFull(_)) => Ok(()),
+            rolled => rolled,
         }
     }
 
     /// Ends; where the store was closed in good order, with a checkpoint.
     pub(super) fn stop(self, closed: bool) {
-        drop(self.checkpoints);
-        join(self.checkpointer);
+        self.checkpointer.end();
         if self.shared.check_writable().is_err() {
             return;
         }
@@ -331,6 +430,12 @@ impl Drop for LatchOnPanic {
             self.0.latch(Trouble::Panicked, "a commit ended by a panic".into());
         }
     }
+}
+
+fn encoded(entries: &[Entry]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(128 * entries.len());
+    entries.iter().for_each(|entry| entry.encode(&mut body));
+    body
 }
 
 /// Works out the MD5s that are left to the committer, side by side.

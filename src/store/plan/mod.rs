@@ -14,9 +14,9 @@ use crate::format::{
     VersionSummary, Versioning,
 };
 use crate::index::Index;
-use crate::log::PackBuilder;
+use crate::log::{Claim, PackBuilder};
 use crate::store::growth::{Growth, GrowthRoom};
-use crate::store::mutation::{BucketChange, Content, CopySource, Mutation, Reply, Stored};
+use crate::store::mutation::{BucketChange, Content, CopySource, EXTENT_BYTES_MAX, Mutation, Reply, Stored};
 use crate::store::plan::changes::Changes;
 use crate::store::stamps::Stamps;
 use crate::store::{Selector, StoreError, WriteCondition};
@@ -38,6 +38,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// No more than so many bytes are added to the entries by [`Plan::place_pack`].
+    pub(super) fn pack_extents_bytes_max(&self) -> usize {
+        self.packed.len() * EXTENT_BYTES_MAX
+    }
+
     /// Puts in where the pack's extents are.
     pub(super) fn place_pack(&mut self, extents: &[ExtentRef]) {
         for (at, extent) in self.packed.iter().zip(extents) {
@@ -48,6 +53,13 @@ impl Plan {
             }
         }
     }
+}
+
+/// What there is room for. Removals are always decided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed {
+    pub(super) growth: bool,
+    pub(super) upkeep: bool,
 }
 
 /// Where the bytes of a version or part are, and the id that it gets.
@@ -79,7 +91,8 @@ pub(super) struct Planner<'a> {
     stamps: &'a Stamps,
     now: Timestamp,
     /// Whether there is a place for packed extents.
-    room: bool,
+    place: bool,
+    allowed: Allowed,
     /// How far the index may grow.
     growth: GrowthRoom,
     /// The keys that this group has changed.
@@ -97,13 +110,13 @@ impl<'a> Planner<'a> {
         index: &'a Index,
         stamps: &'a Stamps,
         now: Timestamp,
-        room: Option<u64>,
-        growth: GrowthRoom,
+        (allowed, growth): (Allowed, GrowthRoom),
+        place: Option<u64>,
     ) -> Self {
         let (changed, amended, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
-        let pack = PackBuilder::with_capacity(room.unwrap_or(0) as usize);
+        let pack = PackBuilder::with_capacity(place.unwrap_or(0) as usize);
         let plan = Plan { pack, ..Plan::default() };
-        Self { index, stamps, now, room: room.is_some(), growth, changed, amended, ended, plan }
+        Self { index, stamps, now, place: place.is_some(), allowed, growth, changed, amended, ended, plan }
     }
 
     /// Decides one mutation.
@@ -125,8 +138,8 @@ impl<'a> Planner<'a> {
                 self.answer(decided, reply);
             }
             Mutation::Move(moving, reply) => {
-                self.move_extents(&moving);
-                self.answer(Ok(()), reply);
+                let decided = self.check_room(Claim::Upkeep).map(|()| self.move_extents(&moving));
+                self.answer(decided, reply);
             }
             Mutation::SetTags { bucket, key, version, tags, reply } => {
                 let decided = self.set_tags(&bucket, key, &version, tags);
@@ -177,10 +190,21 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Fails where a claim lacks its room. It is asked for last, so that what cannot be is refused for that.
+    fn check_room(&self, claim: Claim) -> Result<(), StoreError> {
+        let allowed = match claim {
+            Claim::Growth => self.allowed.growth,
+            Claim::Upkeep => self.allowed.upkeep,
+            Claim::Removal => true,
+        };
+        if allowed { Ok(()) } else { Err(StoreError::DiskFull) }
+    }
+
     fn create_bucket(&mut self, name: String, owner: String) -> Result<BucketRecord, StoreError> {
         if let Some(taken) = self.index.bucket(&name) {
             return Err(StoreError::BucketExists { owner: taken.owner.clone() });
         }
+        self.check_room(Claim::Growth)?;
         let id = self.stamps.next();
         let record = BucketRecord { id, name, owner, created: self.now, versioning: Versioning::Unset };
         self.plan.entries.push(Entry::BucketPut(record.clone()));
@@ -209,7 +233,7 @@ impl<'a> Planner<'a> {
                 let Stored { extents, id, size, modified, .. } = stored;
                 return Ok(Placed { id, size, modified, extents, packed: None });
             }
-            _ if !self.room => return Err(StoreError::DiskFull),
+            _ if !self.place => return Err(StoreError::DiskFull),
             Content::Stored(mut stored) => {
                 stored.extents.pop();
                 let packed = Packed { write: Some(stored.write), position: stored.size, ..Packed::default() };

@@ -4,6 +4,7 @@ use crate::format::{
     AssembledPart, Assembly, Entry, ExtentRef, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord,
     VersionId, Versioning,
 };
+use crate::log::Claim;
 use crate::store::mutation::{PutPart, UploadChange};
 use crate::store::plan::{Packed, Planner, check};
 use crate::store::{Completion, StoreError, Written};
@@ -24,6 +25,7 @@ impl Planner<'_> {
                 Ok(None)
             }
             UploadChange::Create(new) => {
+                self.check_room(Claim::Growth)?;
                 let record = UploadRecord {
                     id: UploadId(self.stamps.next()),
                     initiated: self.now,
@@ -42,6 +44,7 @@ impl Planner<'_> {
         let bucket = self.same_bucket(&put.bucket)?;
         let (key, upload) = (put.key.into_bytes(), put.upload.id);
         self.check_upload(bucket.id, &key, upload)?;
+        self.check_room(Claim::Growth)?;
         let placed = self.locate(put.content, |_| true)?;
         let mut record = PartRecord {
             number: put.number,
@@ -74,7 +77,7 @@ impl Planner<'_> {
         let there = self.index.parts(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
         let chosen = Chosen::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
-        if !self.room {
+        if !self.place {
             return Err(StoreError::DiskFull);
         }
         let id = VersionId(self.stamps.next());

@@ -65,7 +65,7 @@ use crate::base::limits::{
     COMPACT_BELOW_LIVE_PERCENT, MERGE_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT, SEGMENTS_BESIDE_MAX,
 };
 use crate::format::{Entry, ExtentRef, FileKind};
-use crate::log::{Lane, LogError};
+use crate::log::{Claim, Lane, LogError};
 use crate::store::shared::{Published, Shared};
 use crate::store::{Store, StoreError};
 use holes::{Holes, PutOff, Searched};
@@ -289,10 +289,8 @@ impl Run<'_> {
     }
 
     fn room_is_short(&self) -> Result<bool, LogError> {
-        let options = &self.shared.options;
-        let space = self.shared.fs.space()?;
-        let near = options.segment_max_bytes.min(space.total_bytes / 16);
-        Ok(space.free_bytes < options.keep_free_bytes.saturating_add(near))
+        let near = self.shared.options.segment_max_bytes.min(self.shared.fs.space()?.total_bytes / 16);
+        self.shared.lacks_room(Claim::Growth, near)
     }
 
     /// Lets the lanes go on in new segments where half of what they have written is dead, since nothing comes back from a

@@ -335,6 +335,10 @@ fn damage_keeps_the_former_backup() {
     let refused = try_backup(&fs, &empty, whole);
     assert!(matches!(&refused, Err(BackupError::Findings(found)) if found.len() == 1), "{refused:?}");
     assert!(matches!(try_restore(&empty), Err(BackupError::NotABackup)));
+    // The newest file of the log holds more than one group, so that it is known that the first was durable.
+    let store = open_with(&fs, Options { checkpoint_after_bytes: u64::MAX, ..small() }).unwrap();
+    fill(&store, 300);
+    drop(store);
     let newest = *list_numbers(&fs, FileKind::Log).unwrap().last().unwrap();
     fs.damage(&log_path(newest), PAGE_BYTES + 10, 1).unwrap();
     let refused = try_backup(&fs, &target, BackupOptions::default());

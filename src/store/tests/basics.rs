@@ -177,3 +177,22 @@ fn a_writer_knows_the_crc_of_what_it_took_however_it_came() {
         }
     }
 }
+
+#[test]
+fn what_is_read_at_each_start_counts_towards_the_next_checkpoint() {
+    let fs = SimFs::new();
+    let options = Options { checkpoint_after_bytes: 200_000, ..options() };
+    let log_bytes = || fs.files().iter().filter(|(path, _)| path.ends_with(".log")).map(|(_, len)| len).sum();
+    open_with(&fs, options).unwrap().create_bucket("b", "admin").unwrap();
+    let mut most: u64 = 0;
+    for round in 0..20 {
+        // It ends as by a crash, each time long before the log has grown enough.
+        let store = open_with(&fs, options).unwrap();
+        (0..20).for_each(|at| assert!(put(&store, "b", &format!("{round}-{at}"), b"").is_ok()));
+        drop(store);
+        most = most.max(log_bytes());
+    }
+    // What two checkpoints cover, what has been written since, and the zeros of each file.
+    assert!(most < 3 * 200_000 + 4 * 270_000, "the log had {most} bytes");
+    assert!(fs.files().iter().any(|(path, _)| path.ends_with(".checkpoint")));
+}

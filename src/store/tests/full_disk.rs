@@ -4,7 +4,9 @@ use super::model::Model;
 use super::script::{InDoubt, WORK};
 use super::*;
 use crate::base::limits::{KIB, LOG_FILE_MAX_BYTES, MIB};
+use crate::format::{Entry, FileKind, StoreId, checkpoint_path};
 use crate::fs::sim::CrashPolicy;
+use crate::log::{CheckpointWriter, Journal, LogError, Replay, Start, list_numbers};
 
 /// With the room in the log that a store has by default.
 fn roomy() -> Options {
@@ -119,29 +121,55 @@ fn where_even_the_log_has_no_room_left_the_store_opens_and_goes_on_once_there_is
     }
 }
 
+/// An entry that can be put as often as one likes, encoded `count` times.
+fn entries(count: u32) -> Vec<u8> {
+    let bucket = BucketInfo {
+        id: 1,
+        name: "b".repeat(60),
+        owner: "admin".into(),
+        created: Timestamp::default(),
+        versioning: Versioning::Unset,
+    };
+    let mut body = Vec::new();
+    (0..count).for_each(|_| Entry::BucketPut(bucket.clone()).encode(&mut body));
+    body
+}
+
 #[test]
 fn a_group_that_did_not_fit_is_followed_by_smaller_ones_that_do_and_leaves_no_trace() {
-    let fs = SimFs::new();
-    let store = open_with(&fs, roomy()).unwrap();
-    store.create_bucket("b", "admin").unwrap();
-    store.set_versioning("b", Versioning::Enabled).unwrap();
-    leave_nothing_free(&fs);
-    fs.set_capacity(fs.space().unwrap().total_bytes + 12_288);
-    let three_pages = || {
-        let deletion = |at| Deletion { key: format!("{at:0100}"), which: Selector::Current, if_match: None };
-        store.delete("b", (0..70).map(deletion).collect())
-    };
-    let large = (0..).find(|_| three_pages().is_err()).unwrap();
-    assert!(large > 50);
-    store.set_versioning("b", Versioning::Suspended).unwrap();
-    let sequence = store.health().sequence;
-    drop(store);
-    let health = open_with(&fs.crash(CrashPolicy::KeepAll), roomy()).unwrap().health();
-    assert_eq!(
-        (health.torn_groups, health.sequence),
-        (0, sequence + 1),
-        "one group says that all is durable"
-    );
+    let mut followed = 0;
+    for spare in [4_096, 4_196, 8_192, 9_000, 12_287] {
+        let fs = SimFs::new();
+        fs.create_dir(FileKind::Log.dir()).unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp::default()));
+        let id = StoreId([1; 16]);
+        let mut journal = Journal::create(Arc::new(fs.clone()), clock, id, LOG_FILE_MAX_BYTES).unwrap();
+        let mut write = |count: u32| {
+            let written = journal.write(count, &entries(count), None)?;
+            journal.file().sync_data()?;
+            journal.is_durable(&written);
+            Ok::<_, LogError>(())
+        };
+        // Nobody has asked whether there is room, or somebody else has taken it since.
+        fs.set_capacity(fs.space().unwrap().total_bytes - free_bytes(&fs) + spare);
+        let mut written = 0;
+        let failed = (0..).find_map(|_| write(120).map(|()| written += 1).err());
+        assert!(matches!(failed, Some(LogError::DiskFull(_))), "{failed:?}");
+        // Sometimes the last large one leaves no page.
+        if write(1).is_err() {
+            continue;
+        }
+        followed += 1;
+        let replay = Replay {
+            fs: &fs.crash(CrashPolicy::KeepAll),
+            store: id,
+            start: Start::default(),
+            pack_is_good: &|_| Ok(true),
+        };
+        let tail = replay.run(&mut |_| Ok(())).unwrap();
+        assert_eq!((tail.torn, tail.damage, tail.sequence - 1), (None, None, written + 1), "{spare}");
+    }
+    assert!(followed > 1);
 }
 
 /// Does what the disk has room for.
@@ -172,7 +200,8 @@ fn wherever_the_disk_ends_nothing_that_was_acknowledged_is_lost() {
         assert_eq!(store.health().read_only, None);
         drop(store);
         let doubt = InDoubt::nothing(model);
-        refused += u64::from(free_bytes(&fs) < 4096);
+        // What is kept free for a checkpoint is free.
+        refused += u64::from(free_bytes(&fs) < 64 * KIB);
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(capacity)] {
             let fs = fs.crash(policy);
             let (store, found) = doubt.recover(&fs, options()).expect("a start needs no room");
@@ -183,4 +212,115 @@ fn wherever_the_disk_ends_nothing_that_was_acknowledged_is_lost() {
         }
     }
     assert!(refused > 10, "the disk was full {refused} times");
+}
+
+/// A key of some hundred bytes, so that the metadata outweighs the objects.
+fn long_key(at: usize) -> String {
+    format!("{at:05}{}", "k".repeat(800))
+}
+
+/// Puts empty objects with long keys until the disk is full, and says how many there are.
+fn fill_with_keys(store: &Store, bucket: &str) -> usize {
+    let full = |at: &usize| match put(store, bucket, &long_key(*at), b"") {
+        Ok(_) => false,
+        Err(StoreError::DiskFull) => true,
+        Err(other) => panic!("{other}"),
+    };
+    (0..).find(full).expect("the disk ends somewhere")
+}
+
+/// What is left of checkpoints that were not finished.
+fn unfinished_files(fs: &SimFs) -> Vec<String> {
+    fs.files().into_iter().map(|(path, _)| path).filter(|path| path.ends_with(".new")).collect()
+}
+
+/// A small disk on which the log and the checkpoints are most of what there is.
+fn metadata_alone() -> Options {
+    Options { keep_free_bytes: 2 * MIB, checkpoint_after_bytes: MIB, segment_max_bytes: MIB, ..roomy() }
+}
+
+#[test]
+fn on_a_disk_full_of_keys_all_can_be_deleted_without_a_restart_and_then_there_is_room_again() {
+    let fs = SimFs::with_capacity(24 * MIB);
+    let store = open_with(&fs, metadata_alone()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    let count = fill_with_keys(&store, "b");
+    assert!(count > 500, "{count} keys");
+    for at in 0..count {
+        let deleted = delete(&store, "b", &long_key(at), Selector::Current);
+        deleted.unwrap_or_else(|error| panic!("delete {at} of {count}: {error}"));
+    }
+    reclaim_all(&store).unwrap();
+    let again = fill_with_keys(&store, "b");
+    assert!(again >= count * 3 / 4, "{again} keys after {count}");
+    for at in 0..again {
+        delete(&store, "b", &long_key(at), Selector::Current).unwrap();
+    }
+    assert_eq!((keys(&store, "b").len(), store.health().read_only), (0, None));
+    drop(store);
+    let store = open_with(&fs.crash(CrashPolicy::DropAll), metadata_alone()).unwrap();
+    assert!(keys(&store, "b").is_empty());
+}
+
+#[test]
+fn where_others_take_the_last_byte_a_checkpoint_fails_at_once_and_leaves_nothing_behind() {
+    let fs = SimFs::with_capacity(24 * MIB);
+    let store = open_with(&fs, metadata_alone()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    (0..300).for_each(|at| assert!(put(&store, "b", &long_key(at), b"").is_ok()));
+    leave_nothing_free(&fs);
+    let before = fs.operations();
+    assert_eq!(store.checkpoint(), Err(StoreError::DiskFull));
+    assert_eq!((fs.operations() - before, unfinished_files(&fs)), (0, vec![]));
+    // Room that goes between the question and the writing.
+    for spare in [5_000, 100_000, 200_000] {
+        let file = || {
+            CheckpointWriter::write(
+                &fs,
+                store.shared.store,
+                Timestamp::from_millis(1),
+                (1, 0),
+                &mut |writer| {
+                    let bucket = store.bucket("b").unwrap();
+                    for _ in 0..10_000 {
+                        writer.put(&Entry::BucketPut(bucket.clone()))?;
+                    }
+                    Ok(writer.end(1, 1))
+                },
+            )
+        };
+        fs.set_capacity(fs.space().unwrap().total_bytes - free_bytes(&fs) + spare);
+        assert!(matches!(file(), Err(LogError::DiskFull(_))));
+        assert_eq!((unfinished_files(&fs), free_bytes(&fs)), (vec![], spare));
+    }
+    assert_eq!(store.health().read_only, None);
+    delete(&store, "b", &long_key(0), Selector::Current).unwrap();
+}
+
+#[test]
+fn of_two_checkpoints_the_older_one_goes_where_room_is_short_and_the_newer_one_is_good() {
+    let options = Options { checkpoint_after_bytes: u64::MAX, ..metadata_alone() };
+    for damaged in [false, true] {
+        let fs = SimFs::with_capacity(64 * MIB);
+        let store = open_with(&fs, options).unwrap();
+        store.create_bucket("b", "admin").unwrap();
+        let mut checkpoints = Vec::new();
+        for round in 0..2 {
+            (0..500).for_each(|at| assert!(put(&store, "b", &long_key(round * 500 + at), b"").is_ok()));
+            store.checkpoint().unwrap();
+            checkpoints = list_numbers(&fs, FileKind::Checkpoint).unwrap();
+        }
+        assert_eq!(checkpoints.len(), 2);
+        if damaged {
+            fs.damage(&checkpoint_path(checkpoints[1]), 5_000, 1).unwrap();
+        }
+        put(&store, "b", "one more", b"").unwrap();
+        fs.set_capacity(fs.space().unwrap().total_bytes - free_bytes(&fs) + 700_000);
+        assert_eq!(store.checkpoint().is_ok(), !damaged);
+        let left = list_numbers(&fs, FileKind::Checkpoint).unwrap();
+        match damaged {
+            true => assert_eq!(left, checkpoints, "neither goes for what is damaged"),
+            false => assert!(left.len() == 1 && left[0] > checkpoints[1], "{left:?}"),
+        }
+    }
 }

@@ -153,6 +153,9 @@ fn delete_all(
 
 fn copy(store: &Store, bucket: &str, from: &str, to: &str, range: &Range<u64>) -> Result<(), StoreError> {
     let found = store.find(bucket, from, Selector::Current)?;
+    if found.version.delete_marker {
+        return Err(StoreError::NoSuchKey);
+    }
     let source = CopySource {
         bucket: found.bucket.id,
         key: from.into(),

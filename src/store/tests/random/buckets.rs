@@ -12,7 +12,7 @@ impl Run {
             Err(_) => Ok(()),
         };
         let owner = *self.draw.of(&["admin", "other"]);
-        let Some(info) = self.agreed(self.store().create_bucket(name, owner), expected) else {
+        let Some(info) = self.written(self.store().create_bucket(name, owner), expected) else {
             return;
         };
         self.fresh(info.id);

@@ -239,7 +239,7 @@ impl Run {
         println!("tag {bucket}/{key} {:?} {tags:?}", object.named());
         let version =
             self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
-        if self.agreed(self.store().set_tags(bucket, &key, version, tags.clone()), Ok(())).is_none() {
+        if self.written(self.store().set_tags(bucket, &key, version, tags.clone()), Ok(())).is_none() {
             return;
         }
         let versions = self.world.bucket_mut(bucket).keys.get_mut(&key).expect("it is there");
@@ -261,6 +261,6 @@ impl Run {
         println!("tag {bucket}/{key}, which is gone");
         let there = self.world.bucket(bucket);
         let expected = there.map(|_| ()).and(Err(StoreError::NoSuchVersion));
-        self.agreed(self.store().set_tags(bucket, &key, version, tags), expected);
+        self.written(self.store().set_tags(bucket, &key, version, tags), expected);
     }
 }

@@ -15,7 +15,8 @@ impl Run {
             tags: self.tags(),
         };
         let expected = self.world.bucket(bucket).map(|_| ());
-        let Some(record) = self.agreed(self.store().create_upload(bucket, key, new.clone()), expected) else {
+        let Some(record) = self.written(self.store().create_upload(bucket, key, new.clone()), expected)
+        else {
             return;
         };
         self.fresh(record.id.0);

@@ -1,0 +1,77 @@
+//! What the log holds that no checkpoint covers: what the next start has to read, and the next checkpoint to write.
+
+use std::sync::Mutex;
+
+use crate::base::limits::MIB;
+use crate::log::{LogVolume, Reserve};
+
+/// After a checkpoint that failed, the log grows by so much before another is tried.
+const RETRY_AFTER_BYTES: u64 = 8 * MIB;
+const NO_PANIC: &str = "nobody panics while holding it";
+
+/// The groups that no checkpoint covers, and the length of the newest checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Backlog(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The length of the newest checkpoint, in bytes.
+    checkpoint_len: u64,
+    /// Those that the checkpoint being written covers, if it succeeds.
+    being_covered: LogVolume,
+    /// The others.
+    groups: LogVolume,
+    /// No checkpoint is tried before the log has grown so far.
+    not_before: u64,
+}
+
+impl State {
+    fn tell(&self, reserve: &Reserve) {
+        reserve.set_checkpoint(self.checkpoint_len, self.being_covered.entry_bytes + self.groups.entry_bytes);
+    }
+}
+
+impl Backlog {
+    /// Starts with what a start has found.
+    pub(super) fn start(&self, checkpoint_len: u64, groups: LogVolume, reserve: &Reserve) {
+        let mut state = self.0.lock().expect(NO_PANIC);
+        *state = State { checkpoint_len, groups, ..State::default() };
+        state.tell(reserve);
+    }
+
+    /// Adds a group, after it has been published.
+    pub(super) fn add(&self, group: LogVolume, reserve: &Reserve) {
+        let mut state = self.0.lock().expect(NO_PANIC);
+        state.groups += group;
+        state.tell(reserve);
+    }
+
+    /// Begins a checkpoint, before its index is taken: a group that is published in between counts as covered by none.
+    pub(super) fn begin(&self) {
+        let mut state = self.0.lock().expect(NO_PANIC);
+        let groups = std::mem::take(&mut state.groups);
+        state.being_covered += groups;
+        state.not_before = 0;
+    }
+
+    /// Ends a checkpoint: one of so many bytes, or none.
+    pub(super) fn end(&self, len: Option<u64>, reserve: &Reserve) {
+        let mut state = self.0.lock().expect(NO_PANIC);
+        let covered = std::mem::take(&mut state.being_covered);
+        match len {
+            Some(len) => state.checkpoint_len = len,
+            None => {
+                state.groups += covered;
+                state.not_before = state.groups.log_bytes + RETRY_AFTER_BYTES;
+            }
+        }
+        state.tell(reserve);
+    }
+
+    /// Whether a checkpoint is due: the log has grown by as much as the last one holds, so that writing checkpoints costs no
+    /// more than writing the log, and by `least_bytes`.
+    pub(super) fn is_due(&self, least_bytes: u64) -> bool {
+        let state = self.0.lock().expect(NO_PANIC);
+        state.groups.log_bytes >= least_bytes.max(state.checkpoint_len).max(state.not_before)
+    }
+}
