@@ -85,7 +85,7 @@ impl Attempt<'_> {
                 self.signed(&claim, &query, None, payload)
             }
             (None, Some(fields)) => {
-                let payload = declared.or(fields.content_sha256()).unwrap_or(UNSIGNED);
+                let payload = one_of(declared, fields.content_sha256())?.unwrap_or(UNSIGNED);
                 let without = presigned::signature_parameter(self.dialect);
                 self.signed(&fields.claim()?, &query, Some(without), payload)
             }
@@ -138,6 +138,17 @@ impl Attempt<'_> {
         let payload = Payload::parse(payload, self.dialect)?;
         let proof = Proof::of(&payload, &self.request.headers, self.dialect, signer)?;
         Ok((Identity::new(Arc::clone(by.user())), proof))
+    }
+}
+
+/// The content hash that a presigned request bears in its headers or its query.
+fn one_of<'t>(header: Option<&'t str>, parameter: Option<&'t str>) -> Result<Option<&'t str>, S3Error> {
+    match (header, parameter) {
+        (Some(header), Some(parameter)) if header != parameter => {
+            Err(S3Error::new(ErrorCode::InvalidRequest)
+                .message("The content hash in the presigned URL and that in the headers differ."))
+        }
+        _ => Ok(header.or(parameter)),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::xml::{Element, Writer, XmlError};
 /// DeleteObject: 204, whether there was anything or not. Durable on return.
 pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let which = version_id::selector(context, call)?;
-    let if_match = conditions::delete_condition(call.headers(), call.vendor())?.map(str::to_owned);
+    let if_match = conditions::delete_condition(call.headers(), call.vendor())?;
     if if_match.is_some() {
         new_object::check_may_compare(proof, which, (call.bucket(), call.key()))?;
     }

@@ -1,5 +1,7 @@
 //! Conditional requests (RFC 9110, section 13; S3 user guide, "Conditional requests").
 
+use std::borrow::Cow;
+
 use crate::base::entity_tag::{matches_strongly, matches_weakly};
 use crate::base::{Timestamp, WriteCondition};
 use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
@@ -31,20 +33,20 @@ pub enum Verdict {
 impl ReadConditions {
     /// Reads the four headers. Dates that are none are ignored (RFC 9110, sections 13.1.3 and 13.1.4).
     pub fn from_headers(headers: &Headers) -> Self {
-        Self::read(|name| headers.get(name))
+        Self::read(|name| headers.get_list(name))
     }
 
     /// Reads the same conditions on the source of a copy: `p-copy-source-if-match` and so on.
     pub fn of_copy_source(vendor: VendorHeaders<'_>) -> Self {
-        Self::read(|name| vendor.get(&format!("copy-source-{name}")))
+        Self::read(|name| vendor.get(&format!("copy-source-{name}")).map(Cow::Borrowed))
     }
 
-    fn read<'h>(get: impl Fn(&str) -> Option<&'h [u8]>) -> Self {
+    fn read<'h>(get: impl Fn(&'static str) -> Option<Cow<'h, [u8]>>) -> Self {
         // A tag that is no text matches nothing, which is not the same as none.
-        let text = |name| get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        let text = |name| get(name).map(|value| String::from_utf8_lossy(&value).into_owned());
         let date = |name| {
-            let value = std::str::from_utf8(get(name)?).ok()?;
-            Timestamp::parse_http_date(value)
+            let value = get(name)?;
+            Timestamp::parse_http_date(std::str::from_utf8(&value).ok()?)
         };
         Self {
             if_match: text("if-match"),
@@ -86,13 +88,13 @@ pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool
 /// # Errors
 /// `InvalidArgument` for a value that is not text, and for an `If-None-Match` without one.
 pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
-    let if_match = text(headers, "if-match")?.map(|list| WriteCondition::IfMatch(list.to_owned()));
+    let if_match = text(headers, "if-match")?.map(WriteCondition::IfMatch);
     let if_none_match = match text(headers, "if-none-match")? {
         None => None,
-        Some("*") => Some(WriteCondition::IfAbsent),
+        Some(list) if list == "*" => Some(WriteCondition::IfAbsent),
         // It would hold always.
-        Some("") => return Err(no_tag("if-none-match")),
-        Some(list) => Some(WriteCondition::IfNoneMatch(list.to_owned())),
+        Some(list) if list.is_empty() => return Err(no_tag("if-none-match")),
+        Some(list) => Some(WriteCondition::IfNoneMatch(list)),
     };
     Ok(match (if_match, if_none_match) {
         (Some(first), Some(second)) => WriteCondition::Both(Box::new((first, second))),
@@ -105,10 +107,7 @@ pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
 /// # Errors
 /// `InvalidArgument` for a value that is not text; `NotImplemented` for the conditions that S3 does not have on the
 /// deletion of an object in an ordinary bucket: ignored, they would delete what the client wants to keep.
-pub fn delete_condition<'h>(
-    headers: &'h Headers,
-    vendor: VendorHeaders<'h>,
-) -> Result<Option<&'h str>, S3Error> {
+pub fn delete_condition(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Option<String>, S3Error> {
     let others = ["if-match-last-modified-time", "if-match-size"].into_iter();
     let other = others.filter(|name| vendor.get(name).is_some()).map(|name| format!("p-{name}")).next();
     let other = other.or_else(|| headers.get("if-none-match").map(|_| "If-None-Match".to_owned()));
@@ -119,9 +118,9 @@ pub fn delete_condition<'h>(
 }
 
 /// The value of a condition; one that cannot be read must not be taken for none.
-fn text<'h>(headers: &'h Headers, name: &str) -> Result<Option<&'h str>, S3Error> {
-    let Some(value) = headers.get(name) else { return Ok(None) };
-    std::str::from_utf8(value).map(Some).map_err(|_| no_tag(name))
+fn text(headers: &Headers, name: &str) -> Result<Option<String>, S3Error> {
+    let Some(value) = headers.get_list(name) else { return Ok(None) };
+    String::from_utf8(value.into_owned()).map(Some).map_err(|_| no_tag(name))
 }
 
 fn no_tag(name: &str) -> S3Error {
@@ -231,6 +230,14 @@ mod tests {
     }
 
     #[test]
+    fn several_lines_of_tags_are_one_list() {
+        let lines = [("if-none-match", "\"x\""), ("if-none-match", TAG)];
+        assert_eq!(decide(&lines), NONE_MATCH);
+        let both = WriteCondition::IfNoneMatch("\"x\",\"abc\"".to_owned());
+        assert_eq!(write_condition(&headers(&lines)), Ok(both));
+    }
+
+    #[test]
     fn a_deletion_bears_if_match_and_no_condition_is_ignored() {
         for (name, code) in [
             ("if-none-match", Some(ErrorCode::NotImplemented)),
@@ -241,7 +248,7 @@ mod tests {
             let lines = headers(&[(name, TAG)]);
             let read = delete_condition(&lines, VendorHeaders::new(&lines, Dialect::Aws));
             assert_eq!(read.as_ref().err().map(|e| e.code), code, "{name}");
-            assert!(code.is_some() || read == Ok(Some(TAG)));
+            assert!(code.is_some() || read == Ok(Some(TAG.to_owned())));
         }
     }
 

@@ -58,6 +58,19 @@ impl Dialect {
     }
 }
 
+/// Whether the header `p-{suffix}` may be there several times: the user's metadata and lists, whose lines are joined by
+/// commas, and the owners that clients expect, all of whom must be right.
+pub fn may_repeat(suffix: &str) -> bool {
+    const LISTS: [&str; 5] = [
+        "expected-bucket-owner",
+        "object-attributes",
+        "optional-object-attributes",
+        "source-expected-bucket-owner",
+        "trailer",
+    ];
+    suffix.starts_with("meta-") || LISTS.contains(&suffix)
+}
+
 /// The vendor header lines of a request, by their names without the prefix.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorHeaders<'h> {
@@ -76,11 +89,33 @@ impl<'h> VendorHeaders<'h> {
         self.dialect
     }
 
-    /// Vendor headers are text, so that none is taken for absent because it cannot be read.
+    /// Checks that vendor headers are text, so that none is taken for absent because it cannot be read, and that those with
+    /// one value are there once. Several lines are signed as one line with commas: the reader of the first alone would
+    /// act on a value that nobody signed.
     ///
     /// # Errors
-    /// `InvalidArgument` that names the first one which is not UTF-8.
+    /// `InvalidArgument` for one that is not UTF-8, `InvalidRequest` for one that is repeated.
     pub fn check(self) -> Result<(), S3Error> {
+        self.check_text()?;
+        let mut lines = self.iter().enumerate();
+        let repeated = lines.find(|(at, (suffix, _))| {
+            !may_repeat(suffix) && self.iter().take(*at).any(|(before, _)| before == *suffix)
+        });
+        match repeated {
+            Some((_, (suffix, _))) => Err(self.repeated(suffix)),
+            None => Ok(()),
+        }
+    }
+
+    /// The error for `p-{suffix}` that is there more than once.
+    pub fn repeated(self, suffix: &str) -> S3Error {
+        let name = format!("{}{suffix}", self.dialect.header_prefix());
+        S3Error::new(ErrorCode::InvalidRequest)
+            .message(format!("{name} may stand in a request once."))
+            .element("Header", name)
+    }
+
+    fn check_text(self) -> Result<(), S3Error> {
         match self.iter().find(|(_, value)| std::str::from_utf8(value).is_err()) {
             Some((suffix, value)) => {
                 let name = format!("{}{suffix}", self.dialect.header_prefix());
@@ -145,6 +180,22 @@ mod tests {
         assert_eq!(vendor.get_str("meta-a"), Some("1"));
         assert_eq!(vendor.get_all("meta-a").collect::<Vec<_>>(), [b"1", b"4"]);
         assert_eq!(vendor.get("meta-b"), None);
+    }
+
+    #[test]
+    fn a_header_with_one_value_is_there_once_and_a_list_may_be_there_again() {
+        let check = |names: &[&str]| {
+            let mut headers = Headers::default();
+            names.iter().for_each(|name| headers.push(name, b"v"));
+            VendorHeaders::new(&headers, Dialect::Aws).check().map_err(|e| e.code)
+        };
+        assert_eq!(check(&["x-amz-acl", "acl", "x-svc-acl", "x-amz-acl-2"]), Ok(()));
+        assert_eq!(check(&["x-amz-acl", "host", "X-Amz-Acl"]), Err(ErrorCode::InvalidRequest));
+        for name in
+            ["x-amz-meta-a", "x-amz-object-attributes", "x-amz-trailer", "x-amz-expected-bucket-owner"]
+        {
+            assert_eq!(check(&[name, name]), Ok(()), "{name}");
+        }
     }
 
     #[test]

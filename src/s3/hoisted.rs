@@ -2,7 +2,8 @@
 //! whoever uses the URL need not know them; S3 takes them for the headers that they were (S3 API reference,
 //! "Authenticating requests: using query parameters").
 
-use crate::s3::{Dialect, ErrorCode, Headers, Query, S3Error};
+use crate::s3::dialect::may_repeat;
+use crate::s3::{Dialect, ErrorCode, Headers, Query, S3Error, VendorHeaders};
 
 /// Vendor parameters that belong to the signature, not to the request.
 const OF_THE_SIGNATURE: [&str; 8] = [
@@ -29,7 +30,8 @@ pub fn bears(query: &Query, dialect: Dialect, suffix: &str) -> bool {
 /// parameter is signed, while a header that was not signed must not be there at all.
 ///
 /// # Errors
-/// `InvalidArgument` for what cannot be a header; `InvalidRequest` for one that was also sent, and differs.
+/// `InvalidArgument` for what cannot be a header; `InvalidRequest` for one that was also sent, or is there twice, unless it
+/// may be repeated and is the same.
 pub fn hand_on(headers: &mut Headers, query: &Query, dialect: Dialect) -> Result<(), S3Error> {
     for (name, value) in lines(query, dialect) {
         if !is_token(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
@@ -37,8 +39,7 @@ pub fn hand_on(headers: &mut Headers, query: &Query, dialect: Dialect) -> Result
         }
         match headers.get(&name) {
             None => headers.push(&name, value.as_bytes()),
-            Some(sent) if sent == value.trim_ascii().as_bytes() => {}
-            Some(_) => return Err(differs(&name)),
+            Some(sent) => check_again(&name, sent == value.trim_ascii().as_bytes(), headers, dialect)?,
         }
     }
     Ok(())
@@ -59,9 +60,14 @@ fn is_token(name: &str) -> bool {
     name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-fn differs(name: &str) -> S3Error {
-    S3Error::new(ErrorCode::InvalidRequest)
-        .message(format!("{name} stands in the presigned URL and, otherwise, in the headers."))
+/// Checks a header of the query that is there already.
+fn check_again(name: &str, same: bool, headers: &Headers, dialect: Dialect) -> Result<(), S3Error> {
+    match name.strip_prefix(dialect.header_prefix()) {
+        Some(suffix) if !may_repeat(suffix) => Err(VendorHeaders::new(headers, dialect).repeated(suffix)),
+        _ if same => Ok(()),
+        _ => Err(S3Error::new(ErrorCode::InvalidRequest)
+            .message(format!("{name} stands in the presigned URL and, otherwise, in the headers."))),
+    }
 }
 
 #[cfg(test)]
@@ -115,7 +121,15 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_was_sent_too_must_be_the_same() {
+    fn a_header_with_one_value_is_not_there_again_even_if_it_is_the_same() {
+        let once = "X-Amz-Signature=s&x-amz-copy-source=b/k";
+        assert_eq!(handed_on(once, &[("x-amz-copy-source", "b/k")]), Err(ErrorCode::InvalidRequest));
+        let twice = "X-Amz-Signature=s&x-amz-copy-source=b/k&X-Amz-Copy-Source=b/k";
+        assert_eq!(handed_on(twice, &[]), Err(ErrorCode::InvalidRequest));
+    }
+
+    #[test]
+    fn metadata_that_was_sent_too_must_be_the_same() {
         let query = "X-Amz-Signature=s&x-amz-meta-a=+1";
         assert_eq!(handed_on(query, &[("x-amz-meta-a", "1")]), Ok(vec!["x-amz-meta-a: 1".to_owned()]));
         assert_eq!(handed_on(query, &[("x-amz-meta-a", "2")]), Err(ErrorCode::InvalidRequest));

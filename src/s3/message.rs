@@ -99,6 +99,13 @@ impl Headers {
         self.get(name).and_then(|value| std::str::from_utf8(value).ok())
     }
 
+    /// The list that all lines named `name` (lower case) make up (RFC 9110, section 5.3).
+    pub fn get_list<'a>(&'a self, name: &'a str) -> Option<Cow<'a, [u8]>> {
+        let mut lines = self.get_all(name);
+        let first = Cow::Borrowed(lines.next()?);
+        Some(lines.fold(first, |list, line| Cow::Owned([&list, &b","[..], line].concat())))
+    }
+
     /// The values of all lines named `name` (lower case).
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.iter().filter(move |(n, _)| *n == name).map(|(_, value)| value)
@@ -332,6 +339,8 @@ mod tests {
         );
         assert_eq!(headers.get("host"), Some(&b"a.example"[..]));
         assert_eq!(headers.get_all("host").count(), 2);
+        assert_eq!(headers.get_list("host").as_deref(), Some(&b"a.example,second"[..]));
+        assert_eq!(headers.get_list("absent"), None);
         assert_eq!(headers.get("absent"), None);
     }
 

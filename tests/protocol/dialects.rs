@@ -78,3 +78,45 @@ fn a_request_without_vendor_names_gets_the_default_dialect() {
         assert_eq!(answer.header("x-amz-request-id").is_some(), dialect == Dialect::Aws);
     }
 }
+
+#[test]
+fn a_header_with_one_value_on_several_lines_is_refused_in_both_dialects() {
+    for dialect in Dialect::ALL {
+        let server = Server::new();
+        server.put("/b/a", b"of the first line");
+        server.put("/b/a,b", b"what was signed");
+        let put = |lines: &[(&str, &str)]| {
+            let asked = server.request("PUT", "/b/k").dialect(dialect);
+            lines.iter().fold(asked, |asked, (name, value)| asked.header(name, value)).send()
+        };
+        // One line and two sign alike.
+        assert_eq!(put(&[("p-copy-source", "b/a,b")]).status, 200);
+        let split = put(&[("p-copy-source", "b/a"), ("p-copy-source", "b")]);
+        split.is_error(400, "InvalidRequest");
+        assert!(split.one("Header").is_some_and(|name| name.ends_with("-copy-source")));
+        assert_eq!(server.get("/b/k").text(), "what was signed");
+        for name in ["p-acl", "p-storage-class", "p-tagging", "p-unknown", "p-checksum-crc32"] {
+            put(&[(name, "v"), (name, "v")]).is_error(400, "InvalidRequest");
+        }
+        assert_eq!(put(&[("p-meta-a", "1"), ("p-meta-a", "2")]).status, 200);
+        let head = server.request("HEAD", "/b/k").dialect(dialect).send();
+        assert_eq!(head.header("p-meta-a"), Some("1,2"), "metadata on several lines is a list");
+        let attributes = server.request("GET", "/b/k?attributes").dialect(dialect);
+        let attributes = attributes
+            .header("p-object-attributes", "ETag")
+            .header("p-object-attributes", "ObjectSize")
+            .send();
+        assert!(attributes.one("ETag").is_some() && attributes.one("ObjectSize").is_some());
+    }
+}
+
+#[test]
+fn conditions_on_several_lines_are_one_list() {
+    let server = Server::new();
+    let etag = server.put("/b/k", b"x").header("ETag").unwrap().to_owned();
+    let ask = |method: &str, name: &str| {
+        server.request(method, "/b/k").header(name, "\"x\"").header(name, &etag).send().status
+    };
+    assert_eq!((ask("GET", "If-None-Match"), ask("PUT", "If-None-Match")), (304, 412));
+    assert_eq!((ask("GET", "If-Match"), ask("PUT", "If-Match")), (200, 200));
+}

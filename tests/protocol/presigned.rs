@@ -56,6 +56,26 @@ fn what_is_refused_in_a_header_is_refused_in_the_query() {
 }
 
 #[test]
+fn a_header_with_one_value_stands_in_the_query_or_in_the_headers_once() {
+    let server = Server::new();
+    server.put("/b/source", b"copied");
+    for source in ["/b/source", "/b/other"] {
+        let both = server.request("PUT", "/b/k").header("p-copy-source", "/b/source");
+        both.presigned(&[("p-copy-source", source)]).send().is_error(400, "InvalidRequest");
+        let twice = [("p-copy-source", "/b/source"), ("p-copy-source", source)];
+        server.request("PUT", "/b/k").presigned(&twice).send().is_error(400, "InvalidRequest");
+    }
+    let hash = |header: &str, query: &str| {
+        let asked = server.request("PUT", "/b/k").header("p-content-sha256", header).body(b"x");
+        let name =
+            if usual_dialect() == Dialect::Aws { "X-Amz-Content-Sha256" } else { "X-Svc-Content-Sha256" };
+        asked.presigned(&[(name, query)]).send()
+    };
+    hash("UNSIGNED-PAYLOAD", &"0".repeat(64)).is_error(400, "InvalidRequest");
+    assert_eq!(hash("UNSIGNED-PAYLOAD", "UNSIGNED-PAYLOAD").status, 200);
+}
+
+#[test]
 fn a_copy_may_be_asked_for_in_the_query() {
     let server = Server::new();
     server.put("/b/source", b"copied");
