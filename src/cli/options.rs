@@ -63,7 +63,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", env = "SILTSTONE_ETAG", global = true)]
     etag: Option<ETagName>,
 
-    /// What serves HTTP: direct, or tiny_http for use behind a proxy alone [default: direct]
+    /// What serves HTTP: direct, or tiny_http, on loopback addresses alone [default: direct]
     #[arg(long, value_name = "NAME", env = "SILTSTONE_HTTP_ENGINE", global = true)]
     http_engine: Option<EngineFlag>,
 
@@ -336,6 +336,15 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.http_engine == EngineName::TinyHttp && self.tls_files()?.is_some() {
             return Err(Failure::usage("--tls-cert: only --http-engine direct can serve HTTPS"));
+        }
+        if self.http_engine == EngineName::TinyHttp && !self.listen.ip().is_loopback() {
+            return Err(Failure::usage(format!(
+                "--listen {}: the engine tiny_http takes requests that can be read in two ways, and has no limit of \
+                 connections, threads and memory, so it listens on loopback addresses alone. Use --http-engine direct, or \
+                 --listen 127.0.0.1:{}",
+                self.listen,
+                self.listen.port()
+            )));
         }
         self.tls_files().map(drop)
     }

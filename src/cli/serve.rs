@@ -6,7 +6,7 @@ use log::{error, info, warn};
 use siltstone::auth::Authenticator;
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Mill, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
-use siltstone::http::{Config, EngineName, Outcome, Server, Tls};
+use siltstone::http::{Config, Outcome, Server, Tls};
 use siltstone::ops::{Context, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{self, Service};
@@ -49,7 +49,6 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
         Some(log) => service.with_access_log(log.clone()),
         None => service,
     };
-    warn_of_engine(settings);
     warn_of_plain_http(settings)?;
     let tls_files = settings.tls_files()?;
     let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(Failure::start)?.map(Arc::new);
@@ -152,17 +151,6 @@ fn config(settings: &Settings, plan: &Plan, files: OpenFiles) -> Config {
         idle_deadline: settings.idle_timeout,
         shutdown_timeout: settings.shutdown_timeout,
         ..Config::new(settings.listen)
-    }
-}
-
-/// The crate tiny_http takes whatever comes: there is no limit to the memory and the threads that a stranger can have it use.
-fn warn_of_engine(settings: &Settings) {
-    if settings.http_engine == EngineName::TinyHttp && !settings.listen.ip().is_loopback() {
-        warn!(
-            "the engine tiny_http listens on {}: it has no time-outs and no limit of connections, threads and memory, so \
-             that whoever reaches it can stop it; put a proxy in front or use the engine direct",
-            settings.listen
-        );
     }
 }
 

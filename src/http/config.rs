@@ -94,6 +94,8 @@ impl Config {
         let head_bytes = limits::CHUNK_LINE_MAX_BYTES + 1..=limits::HEAD_MAX_BYTES_CEILING;
         let bounds = [
             ("tls", self.tls.is_none() || self.engine == EngineName::Direct),
+            // Its crate takes heads that have two readings, and shows them only when it has chosen one.
+            ("listen", self.listen.ip().is_loopback() || self.engine == EngineName::Direct),
             ("workers", (1..=limits::WORKERS_CEILING).contains(&self.workers)),
             ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),
             ("connections_max", (1..=limits::CONNECTIONS_MAX_CEILING).contains(&self.connections_max)),
