@@ -152,7 +152,7 @@ fn the_decoded_length_must_be_what_the_chunks_hold() {
 
 #[test]
 fn no_more_is_handed_out_than_was_announced() {
-    for body in ["6\r\nabcdef", "ffffffffffffffff\r\nabcdef", "1\r\na\r\nffffffffffffffff\r\nbcdefg"] {
+    for body in ["6\r\nabcdef", "7fffffffffffffff\r\nabcdef", "1\r\na\r\n7fffffffffffffff\r\nbcdefg"] {
         let sent = unsigned(body, "5", None);
         let mut request = sent.request();
         authenticator().1.authenticate(&mut request, sent.dialect).unwrap();

@@ -301,9 +301,10 @@ impl<'c> Input<'c> {
     }
 }
 
-/// The number that hexadecimal digits, and nothing else, stand for; `None` if it takes more than 64 bits.
+/// The number that hexadecimal digits, and nothing else, stand for; `None` from 2^63 on: no chunk is as large, and readers
+/// that take sizes for signed numbers see something else.
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    i64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().and_then(|size| size.try_into().ok())
 }
 
 fn wrong_size(line: &[u8]) -> S3Error {
@@ -323,8 +324,8 @@ mod tests {
     fn sizes_are_hexadecimal_numbers_of_64_bits() {
         assert_eq!(hexadecimal(b"0"), Some(0));
         assert_eq!(hexadecimal(b"00fF"), Some(255));
-        assert_eq!(hexadecimal(b"ffffffffffffffff"), Some(u64::MAX));
-        for digits in [&b""[..], b"10000000000000000"] {
+        assert_eq!(hexadecimal(b"7fffffffffffffff"), Some((1 << 63) - 1));
+        for digits in [&b""[..], b"8000000000000000", b"ffffffffffffffff", b"10000000000000000"] {
             assert_eq!(hexadecimal(digits), None);
         }
     }

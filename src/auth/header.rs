@@ -55,9 +55,6 @@ pub(super) fn other_scheme() -> S3Error {
 /// Understands the `Authorization` header `text`.
 pub(super) fn claim<'r>(text: &'r str, headers: &'r Headers, dialect: Dialect) -> Result<Claim<'r>, S3Error> {
     let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
-    if scheme.starts_with("AWS4-ECDSA-") {
-        return Err(S3Error::new(ErrorCode::NotImplemented));
-    }
     if scheme != ALGORITHM {
         return Err(other_scheme());
     }

@@ -39,7 +39,8 @@ pub(super) fn create(
 fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
     let locked = call.p("bucket-object-lock-enabled").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let shared = call.p("acl").is_some_and(|acl| acl != "private");
-    if locked || shared { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
+    let granted = call.vendor().iter().any(|(name, _)| name.starts_with("grant-"));
+    if locked || shared || granted { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
 }
 
 /// Checks where a new bucket is wanted.

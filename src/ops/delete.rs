@@ -69,6 +69,9 @@ fn parse(request: &[u8]) -> Result<(Vec<Wanted>, bool), S3Error> {
     if wanted.is_empty() || wanted.len() > DELETE_OBJECTS_MAX {
         return Err(body::malformed_because("from 1 to 1000 objects can be deleted at once"));
     }
+    if wanted.iter().any(|wanted| wanted.key.is_empty()) {
+        return Err(body::malformed_because("every Object has a Key"));
+    }
     let quiet = root.child_text("Quiet").map_err(body::malformed)?;
     Ok((wanted, quiet.is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))))
 }
@@ -76,7 +79,6 @@ fn parse(request: &[u8]) -> Result<(Vec<Wanted>, bool), S3Error> {
 fn parse_object(object: Element<'_>) -> Result<Wanted, XmlError> {
     let text = |name| Ok(object.child_text(name)?.map(std::borrow::Cow::into_owned));
     Ok(Wanted {
-        // An absent key is answered as an empty one: with an error of its own.
         key: text("Key")?.unwrap_or_default(),
         version: text("VersionId")?.filter(|version| !version.is_empty()),
         if_match: text("ETag")?,

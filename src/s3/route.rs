@@ -72,6 +72,11 @@ impl Addressing {
         }
     }
 
+    /// Whether `host` names a bucket.
+    pub fn is_of_bucket(&self, host: &str) -> bool {
+        self.bucket_of_host(host).is_some()
+    }
+
     fn bucket_of_host(&self, host: &str) -> Option<String> {
         let domain = self.domain.as_deref()?;
         let host = host.split(':').next()?.to_ascii_lowercase();

@@ -105,7 +105,7 @@ impl Service {
         entry: &mut Entry,
         received: &'c AtomicU64,
     ) -> Result<Response, S3Error> {
-        if let Some(page) = request.path.strip_prefix("/-/") {
+        if let Some(page) = self.page_name(&request) {
             return self.page(page, &request);
         }
         let query = Query::parse(&request.query)?;
@@ -125,6 +125,13 @@ impl Service {
         let id = entry.id.clone();
         let mut call = Call { id, dialect, operation, target, query, request };
         self.context.dispatch(&proof, &mut call)
+    }
+
+    /// The name of the page below `/-/` that is asked for. At the host of a bucket these are keys.
+    fn page_name<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
+        let name = request.path.strip_prefix("/-/")?;
+        let host = request.headers.get_str("host").unwrap_or_default();
+        (!self.settings.addressing.is_of_bucket(host)).then_some(name)
     }
 
     fn route(

@@ -95,7 +95,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "400 InvalidChunkSizeError",
     ),
     ("a size beyond 64 bits", "5", "fffffffffffffffff\r\nhello", "400 InvalidChunkSizeError"),
-    ("a size of 64 bits", "5", "ffffffffffffffff\r\nhello", "400 IncompleteBody"),
+    ("a size of 64 bits", "5", "ffffffffffffffff\r\nhello", "400 InvalidChunkSizeError"),
     (
         "data longer than their size",
         "5",

@@ -46,7 +46,13 @@ const TAKERS: &[(&str, &str, &str)] = &[
 /// Documents of the right kind: a name, a method, a target, a document, and the answer.
 const OF_A_KIND: &[(&str, &str, &str, &str, &str)] = &[
     ("no object", "POST", "/b?delete", "<Delete></Delete>", "400 MalformedXML"),
-    ("an object without a key", "POST", "/b?delete", "<Delete><Object></Object></Delete>", "200 InvalidURI"),
+    (
+        "an object without a key",
+        "POST",
+        "/b?delete",
+        "<Delete><Object></Object></Delete>",
+        "400 MalformedXML",
+    ),
     (
         "an object with two keys",
         "POST",
@@ -54,7 +60,13 @@ const OF_A_KIND: &[(&str, &str, &str, &str, &str)] = &[
         "<Delete><Object><Key>a</Key><Key>b</Key></Object></Delete>",
         "400 MalformedXML",
     ),
-    ("an empty key", "POST", "/b?delete", "<Delete><Object><Key></Key></Object></Delete>", "200 InvalidURI"),
+    (
+        "an empty key",
+        "POST",
+        "/b?delete",
+        "<Delete><Object><Key></Key></Object></Delete>",
+        "400 MalformedXML",
+    ),
     ("an absent key", "POST", "/b?delete", "<Delete><Object><Key>absent</Key></Object></Delete>", "200"),
     (
         "a key of references",

@@ -113,7 +113,7 @@ const AUTHORIZATIONS: &[(&str, &str, &str)] = &[
     (
         "version 4 with two keys",
         "AWS4-ECDSA-P256-SHA256 Credential=SCOPE, SignedHeaders=SIGNED, Signature=ZEROS",
-        "501 NotImplemented",
+        "400 InvalidRequest",
     ),
     (
         "the scheme in lower case",

@@ -185,3 +185,28 @@ fn a_host_below_the_domain_names_the_bucket() {
     assert_eq!(get("b.s3.example:9000", "/?list-type=2").all("Key"), ["dir/k"]);
     assert_eq!(get("s3.example", "/b/dir/k").text(), "x");
 }
+
+#[test]
+fn at_the_host_of_a_bucket_keys_may_begin_like_pages() {
+    let server = Server::new();
+    let at = |method: &str, host: &str| server.request(method, "/-/health").host(host);
+    assert_eq!(at("PUT", "b.s3.example").body(b"an object").send().status, 200);
+    assert_eq!(at("GET", "B.s3.example:9000").send().text(), "an object");
+    assert_eq!(server.get("/b/-/health").text(), "an object");
+    at("GET", "b.s3.example").anonymous().send().is_error(403, "AccessDenied");
+    for host in ["s3.example", "localhost:9000", "b.other.example"] {
+        assert_eq!(at("GET", host).send().text(), "alive\n", "{host}");
+    }
+}
+
+#[test]
+fn a_bucket_is_not_made_with_grants_that_it_would_not_have() {
+    let server = Server::new();
+    for name in
+        ["p-grant-read", "p-grant-write", "p-grant-read-acp", "p-grant-write-acp", "p-grant-full-control"]
+    {
+        let asked = server.request("PUT", "/new").header(name, "id=other");
+        asked.send().is_error(501, "NotImplemented");
+    }
+    assert_eq!(server.head("/new").status, 404);
+}

@@ -2,8 +2,11 @@
 //! lines are read past; nothing of S3 is said in them.
 
 use crate::base::limits;
-use crate::http::fields::refused;
+use crate::http::fields::{is_token_byte, refused};
 use crate::s3::S3Error;
+
+/// No chunk is as large. Readers that take sizes for signed numbers see something else from here on.
+const CHUNK_SIZE_LIMIT: u64 = 1 << 63;
 
 /// Where in a chunked body the next byte stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +85,7 @@ impl Chunks {
             Place::DataEnd if line.is_empty() => Ok(Place::Size),
             Place::DataEnd => Err(refused("A chunk of the request body is longer than it says.")),
             _ if line.is_empty() => Ok(Place::End),
+            _ if !is_field_line(line) => Err(refused("A trailer of the request body is malformed.")),
             _ => {
                 self.count_extra(line.len())?;
                 Ok(Place::Trailer)
@@ -112,6 +116,12 @@ fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, S3Error> {
     }
 }
 
+/// Whether a line could be a header line: a name and a colon (RFC 9112, sections 5 and 7.1.2).
+fn is_field_line(line: &[u8]) -> bool {
+    let name = line.iter().take_while(|byte| is_token_byte(**byte)).count();
+    name > 0 && line.get(name) == Some(&b':')
+}
+
 /// The size that a line announces, and the length of what stands behind it.
 fn chunk_size(line: &[u8]) -> Result<(u64, usize), S3Error> {
     let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
@@ -120,7 +130,7 @@ fn chunk_size(line: &[u8]) -> Result<(u64, usize), S3Error> {
     std::str::from_utf8(size)
         .ok()
         .and_then(|size| u64::from_str_radix(size, 16).ok())
-        .filter(|_| well_formed)
+        .filter(|size| well_formed && *size < CHUNK_SIZE_LIMIT)
         .map(|size| (size, extension.len()))
         .ok_or_else(|| refused("The size of a chunk of the request body is malformed."))
 }
@@ -180,6 +190,12 @@ mod tests {
             "1\r\na\n",
             "0\r\nT: x\n\r\n",
             "0\r\nT\0\r\n\r\n",
+            "0\r\nno colon\r\n\r\n",
+            "0\r\nT : x\r\n\r\n",
+            "0\r\nT: x\r\n folded\r\n\r\n",
+            "0\r\n: x\r\n\r\n",
+            "8000000000000000\r\na",
+            "ffffffffffffffff\r\na",
         ] {
             let outcome = decode(&[bad.as_bytes()]);
             assert!(outcome.is_err(), "{bad:?}");

@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 
 use crate::base::limits;
-use crate::http::fields::{BodyFraming, refused};
+use crate::http::fields::{BodyFraming, is_token_byte, refused};
 use crate::http::request::{Head, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
@@ -105,11 +105,6 @@ fn judge(raw: &httparse::Request<'_, '_>, len: usize) -> Result<Head, S3Error> {
     };
     let lines = raw.headers.iter().map(|line| (line.name, line.value));
     Head::judge(RequestLine { method, target, http10: version == 0 }, lines, len)
-}
-
-/// What a method may begin with (RFC 9110, section 5.6.2, "tchar").
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::base::limits;
 use crate::http::Config;
-use crate::http::fields::{BodyFraming, refused};
+use crate::http::fields::{BodyFraming, is_token_byte, refused};
 use crate::http::request::{Head, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
@@ -45,10 +45,8 @@ fn check_line(name: &str, value: &[u8]) -> Result<(), S3Error> {
     Ok(())
 }
 
-/// RFC 9110, section 5.6.2.
 fn check_token(text: &str) -> Result<(), S3Error> {
-    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    match !text.is_empty() && text.bytes().all(is_token) {
+    match !text.is_empty() && text.bytes().all(is_token_byte) {
         true => Ok(()),
         false => Err(refused("A method or the name of a header line is no token.")),
     }
