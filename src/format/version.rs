@@ -198,6 +198,15 @@ pub struct ExtentRef {
 }
 
 impl ExtentRef {
+    /// An extent that holds a record and no payload.
+    pub fn of_record(segment: u64, offset: u64, shared: bool) -> Self {
+        Self { segment, offset, payload_len: 0, check: 0, skip: 0, take: 0, shared }
+    }
+
+    fn holds_record_alone(&self) -> bool {
+        *self == Self::of_record(self.segment, self.offset, self.shared)
+    }
+
     fn is_slice(&self) -> bool {
         self.skip != 0 || self.take != self.payload_len
     }
@@ -376,14 +385,16 @@ impl VersionRecord {
     }
 }
 
-/// What most version records are, read without building one: at most one extent, at most one checksum, neither tags nor
-/// parts.
+/// What most version records are, read without building one: at most one extent with payload, at most one checksum, neither
+/// tags nor parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainVersion<'a> {
     /// What listings need of it.
     pub summary: VersionSummary,
     /// Where the bytes lie.
     pub extent: Option<ExtentRef>,
+    /// The extent behind it that holds the record, and no payload.
+    pub record: Option<ExtentRef>,
     /// Standard headers and user metadata.
     pub attributes: EncodedPairs<'a>,
     /// The checksum that came with it, encoded.
@@ -400,10 +411,14 @@ impl<'a> PlainVersion<'a> {
         let mut from = Decoder::new(bytes);
         let (flags, summary) = decode_summary(&mut from)?;
         let extents = from.count(EXTENT_REF_BYTES_MIN)?;
-        if flags & (TAGS | UPLOAD) != 0 || extents > 1 {
+        if flags & (TAGS | UPLOAD) != 0 || extents > 2 {
             return Ok(None);
         }
-        let extent = if extents == 1 { Some(ExtentRef::decode(&mut from)?) } else { None };
+        let extent = if extents > 0 { Some(ExtentRef::decode(&mut from)?) } else { None };
+        let record = if extents > 1 { Some(ExtentRef::decode(&mut from)?) } else { None };
+        if record.is_some_and(|record| !record.holds_record_alone()) {
+            return Ok(None);
+        }
         let attributes =
             if flags & ATTRIBUTES != 0 { EncodedPairs::decode(&mut from)? } else { EncodedPairs::default() };
         let mut checksum = None;
@@ -415,7 +430,12 @@ impl<'a> PlainVersion<'a> {
             check_checksum(&mut from)?;
         }
         from.finish()?;
-        Ok(Some(Self { summary, extent, attributes, checksum }))
+        Ok(Some(Self { summary, extent, record, attributes, checksum }))
+    }
+
+    /// Its extents, in order.
+    pub fn extents(&self) -> impl Iterator<Item = &ExtentRef> {
+        self.extent.iter().chain(&self.record)
     }
 
     /// Appends the encoding of the [`VersionRecord`] that it is.
@@ -424,7 +444,8 @@ impl<'a> PlainVersion<'a> {
         let optional =
             flag(!self.attributes.is_empty(), ATTRIBUTES) | flag(self.checksum.is_some(), CHECKSUMS);
         encode_summary(&self.summary, optional, out);
-        encode_extents(self.extent.as_slice(), out);
+        out.put_varint(self.extents().count() as u64);
+        self.extents().for_each(|extent| extent.encode(out));
         if !self.attributes.is_empty() {
             out.put_varint(self.attributes.count as u64);
             out.extend_from_slice(self.attributes.bytes);

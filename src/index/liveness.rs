@@ -9,32 +9,49 @@ use crate::index::memory::map_entry_bytes;
 
 /// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment. An extent that
 /// several of them share counts once. A clone is a snapshot and costs nothing.
+///
+/// A record that says *shared* may be the only one left that refers to the extent: a copy whose source was deleted says so
+/// for good, since the extent names another key. So what is shared in truth is counted here, and what is not takes nothing.
+/// Where the second reference comes, the first one must have been counted: an amendment of the record announces it
+/// ([`Liveness::amend`]). A second one without that makes both count for themselves until one of them goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
     bytes: RedBlackTreeMapSync<u64, u64>,
-    /// The shared extents, by segment and offset. An extent that belongs to one version alone needs no count, which keeps
-    /// this empty for most stores.
-    shared: RedBlackTreeMapSync<(u64, u64), Shared>,
+    /// The extents with several references, or with one that others are about to follow.
+    shared: RedBlackTreeMapSync<Place, Shared>,
+    /// While a store is read, the references that say *shared*, as they come and go.
+    gathered: Option<Vec<Reference>>,
 }
 
-/// A shared extent. Its size is that of the first reference: what was added is what will be taken away, also when a log
-/// that somebody has tampered with tells of one extent in two ways.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A segment and an offset in it.
+type Place = (u64, u64);
+
+/// A shared extent. Its size is that of the first reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shared {
-    references: u32,
+    references: u64,
     size: u64,
+}
+
+/// A reference that has come or gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reference {
+    place: Place,
+    /// The size of the extent; negative where the reference has gone.
+    size: i64,
 }
 
 impl Liveness {
     /// The live bytes of every segment that has any.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        debug_assert!(self.gathered.is_none(), "what has been gathered is not counted yet");
         self.bytes.iter().map(|(segment, bytes)| (*segment, *bytes))
     }
 
     /// The memory that it takes up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes.size() as u64 * map_entry_bytes::<u64, u64>()
-            + self.shared.size() as u64 * map_entry_bytes::<(u64, u64), Shared>()
+            + self.shared.size() as u64 * map_entry_bytes::<Place, Shared>()
     }
 
     /// The live bytes of one segment.
@@ -42,9 +59,31 @@ impl Liveness {
         self.bytes.get(&segment).copied().unwrap_or(0)
     }
 
-    /// Whether some record refers to the extent at `offset` of a segment as one that several share.
+    /// Whether the extent at `offset` of a segment has several references, or has had one moved to it that others may follow.
     pub fn is_shared(&self, segment: u64, offset: u64) -> bool {
         self.shared.contains_key(&(segment, offset))
+    }
+
+    /// From here on references that say *shared* are gathered, until [`Liveness::settle`]: in a checkpoint nothing announces the
+    /// second one, and no log needs to.
+    pub(super) fn gather(&mut self) {
+        self.gathered = Some(Vec::new());
+    }
+
+    /// Counts what has been gathered.
+    pub(super) fn settle(&mut self) {
+        let mut all = self.gathered.take().unwrap_or_default();
+        all.sort_unstable();
+        for of_one in all.chunk_by(|one, next| one.place == next.place) {
+            let references: i64 = of_one.iter().map(|reference| reference.size.signum()).sum();
+            let size = of_one.iter().map(|reference| reference.size.unsigned_abs()).max().unwrap_or(0);
+            if references > 0 {
+                self.grow(of_one[0].place.0, size);
+            }
+            if references > 1 {
+                self.shared.insert_mut(of_one[0].place, Shared { references: references as u64, size });
+            }
+        }
     }
 
     pub(super) fn add(&mut self, extents: &[ExtentRef]) {
@@ -72,15 +111,48 @@ impl Liveness {
     pub(super) fn remove(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
             if let Some(size) = self.release(extent) {
-                let live = self.bytes.get_mut(&extent.segment).and_then(|live| {
-                    *live = live.checked_sub(size)?;
-                    Some(*live)
-                });
-                if live.expect("what is removed had been added") == 0 {
-                    self.bytes.remove_mut(&extent.segment);
-                }
+                self.shrink(extent.segment, size);
             }
         }
+    }
+
+    /// Nothing is left where references disagree about the size of an extent, which they do only in a log that somebody has
+    /// tampered with.
+    fn shrink(&mut self, segment: u64, size: u64) {
+        match self.of(segment).saturating_sub(size) {
+            0 => drop(self.bytes.remove_mut(&segment)),
+            left => self.bytes.insert_mut(segment, left),
+        }
+    }
+
+    /// Replaces the extents of a record that is otherwise the same. Where it refers to what it did before, and `announced` is
+    /// set or it has begun to say *shared*, other references are about to follow. They are, too, where it has been moved away
+    /// from others that may come after it.
+    pub(super) fn amend(&mut self, old: &[ExtentRef], new: &[ExtentRef], announced: bool) {
+        let pairs = old.len().min(new.len());
+        for (old, new) in old.iter().zip(new) {
+            self.replace(old, new, announced);
+        }
+        self.add(&new[pairs..]);
+        self.remove(&old[pairs..]);
+    }
+
+    fn replace(&mut self, old: &ExtentRef, new: &ExtentRef, announced: bool) {
+        let stays = place_of(old) == place_of(new);
+        let counted = |extent: &ExtentRef| extent.shared && self.shared.contains_key(&place_of(extent));
+        if stays && old.shared == new.shared && (!new.shared || counted(new) || !announced) {
+            return;
+        }
+        // An extent without payload holds the record of one version or part, and is never shared.
+        let may_be_followed = new.shared && new.payload_len > 0 && !counted(new);
+        if !may_be_followed || !stays && !counted(old) || self.gathered.is_some() {
+            self.add(std::slice::from_ref(new));
+            return self.remove(std::slice::from_ref(old));
+        }
+        self.remove(std::slice::from_ref(old));
+        let size = size_of(new);
+        self.grow(new.segment, size);
+        self.shared.insert_mut(place_of(new), Shared { references: 1, size });
     }
 
     /// Counts a reference, and gives the bytes that become live by it.
@@ -88,14 +160,16 @@ impl Liveness {
         if !extent.shared {
             return Some(size_of(extent));
         }
-        let place = (extent.segment, extent.offset);
-        if let Some(shared) = self.shared.get_mut(&place) {
-            shared.references += 1;
+        let (place, size) = (place_of(extent), size_of(extent));
+        if let Some(gathered) = &mut self.gathered {
+            gathered.push(Reference { place, size: size as i64 });
             return None;
         }
-        let size = size_of(extent);
-        self.shared.insert_mut(place, Shared { references: 1, size });
-        Some(size)
+        match self.shared.get_mut(&place) {
+            Some(shared) => shared.references += 1,
+            None => return Some(size),
+        }
+        None
     }
 
     /// Takes a reference back, and gives the bytes that were live by it alone.
@@ -103,14 +177,20 @@ impl Liveness {
         if !extent.shared {
             return Some(size_of(extent));
         }
-        let place = (extent.segment, extent.offset);
-        let shared = self.shared.get_mut(&place).expect("what is removed had been added");
+        let (place, size) = (place_of(extent), size_of(extent));
+        if let Some(gathered) = &mut self.gathered {
+            gathered.push(Reference { place, size: -(size as i64) });
+            return None;
+        }
+        let Some(shared) = self.shared.get_mut(&place) else {
+            return Some(size);
+        };
         shared.references -= 1;
         let Shared { references, size } = *shared;
-        (references == 0).then(|| {
+        if references <= 1 {
             self.shared.remove_mut(&place);
-            size
-        })
+        }
+        (references == 0).then_some(size)
     }
 }
 
@@ -132,6 +212,10 @@ impl Counted {
         }
         self.last.1 += size_of(extent);
     }
+}
+
+fn place_of(extent: &ExtentRef) -> Place {
+    (extent.segment, extent.offset)
 }
 
 fn size_of(extent: &ExtentRef) -> u64 {

@@ -21,13 +21,18 @@ pub enum LoadError {
 
 /// Takes the entries of a checkpoint, one behind the other. The index is the same that [`Index::apply`] would make of them,
 /// in whatever order they come.
-#[derive(Default)]
 pub struct Loader {
     index: Index,
     /// The bucket whose keys are being taken.
     filling: Option<(u64, KeysBuilder)>,
     /// What of these keys the liveness of the index does not know yet.
     counted: Counted,
+}
+
+impl Default for Loader {
+    fn default() -> Self {
+        Self { index: Index::gathering(), filling: None, counted: Counted::default() }
+    }
 }
 
 impl Loader {
@@ -47,7 +52,14 @@ impl Loader {
     }
 
     /// The index of all that has been taken.
-    pub fn finish(mut self) -> Index {
+    pub fn finish(self) -> Index {
+        let mut index = self.finish_before_log();
+        index.settle();
+        index
+    }
+
+    /// The same, for a log that is still to be applied: it has not [settled](Index::settle).
+    pub fn finish_before_log(mut self) -> Index {
         self.close();
         self.index
     }
@@ -58,7 +70,7 @@ impl Loader {
         if !self.is_open(put.bucket)? {
             return self.apply(put);
         }
-        let len: u64 = version.extents().iter().map(|extent| u64::from(extent.take)).sum();
+        let len: u64 = version.extents().map(|extent| u64::from(extent.take)).sum();
         if len != summary.size {
             return Err(ApplyError::Incomplete(summary.id).into());
         }

@@ -99,6 +99,20 @@ impl Index {
         Self::default()
     }
 
+    /// An empty index for the entries of a whole store, in whatever order: what several records share is counted when it has
+    /// [settled](Self::settle), and not before.
+    pub fn gathering() -> Self {
+        let mut index = Self::default();
+        index.liveness.gather();
+        index
+    }
+
+    /// Counts what is shared. From here on a record that is copied is to be amended before its copy is put, as
+    /// [`Liveness`] says.
+    pub fn settle(&mut self) {
+        self.liveness.settle();
+    }
+
     /// Makes the change that `entry` says. Making it again changes nothing.
     ///
     /// # Errors
@@ -272,8 +286,8 @@ impl Index {
         self.versions
     }
 
-    /// The entries of the next keys or uploads behind `cursor`, which moves on; none at the end. Applied in order to an empty
-    /// index they give this one.
+    /// The entries of the next keys or uploads behind `cursor`, which moves on; none at the end. A [`Loader`] makes this index of
+    /// them.
     pub fn walk(&self, cursor: &mut Cursor, count_max: usize) -> Vec<Entry> {
         let mut entries = Vec::new();
         while entries.is_empty() && self.step(cursor, count_max, &mut entries) {}
@@ -407,8 +421,9 @@ impl Index {
             return Err(ApplyError::Incomplete(record.id));
         }
         if let Some(old) = self.change(bucket, |bucket| bucket.keys.amend(key, record))? {
-            self.liveness.add(&record.extents);
-            self.liveness.remove(&old.extents);
+            // Nothing but that the extents are shared: they are about to be shared again.
+            let announced = old.tags == record.tags && record.extents.iter().all(|extent| extent.shared);
+            self.liveness.amend(&old.extents, &record.extents, announced);
         }
         Ok(())
     }
@@ -426,8 +441,14 @@ impl Index {
         let replaced = self.change(bucket, |bucket| bucket.uploads.put_part(key, upload, record))?;
         let replaced = replaced.ok_or(ApplyError::UnknownUpload(upload))?;
         self.raise_last_stamp(record.id);
-        self.liveness.add(&record.extents);
-        replaced.iter().for_each(|part| self.liveness.remove(&part.extents));
+        match replaced {
+            // The same part, moved.
+            Some(old) if old.id == record.id => self.liveness.amend(&old.extents, &record.extents, false),
+            replaced => {
+                self.liveness.add(&record.extents);
+                replaced.iter().for_each(|part| self.liveness.remove(&part.extents));
+            }
+        }
         Ok(())
     }
 

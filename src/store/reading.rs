@@ -61,15 +61,22 @@ impl<'a> Reading<'a> {
 
     /// A store of which nothing has been read.
     pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
-        Self { fs, segments: fs, store, index: Index::new(), start: Start::default(), checkpoint_len: 0 }
+        Self {
+            fs,
+            segments: fs,
+            store,
+            index: Index::gathering(),
+            start: Start::default(),
+            checkpoint_len: 0,
+        }
     }
 
-    /// Reads the checkpoint that covers the groups up to `covered`.
+    /// Reads the checkpoint that covers the groups up to `covered`. Which bytes live is known when the log was replayed.
     pub(super) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
         let mut loader = Loader::default();
         let mut visit = |entry: &RawEntry<'_>| loader.take(entry).map_err(|error| error.to_string());
         let end = read_checkpoint(fs, store, covered, &mut visit)?;
-        let mut index = loader.finish();
+        let mut index = loader.finish_before_log();
         index.raise_last_stamp(end.last_stamp);
         let start = Start { covered, through: end.through.max(covered) };
         let checkpoint_len = fs.open_read(&checkpoint_path(covered))?.len()?;
@@ -87,7 +94,9 @@ impl<'a> Reading<'a> {
         let Self { fs, segments, store, start, ref mut index, .. } = *self;
         let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
-        let mut tail = replay.run(&mut |group| apply(index, group, start.through))?;
+        let tail = replay.run(&mut |group| apply(index, group, start.through));
+        index.settle();
+        let mut tail = tail?;
         if !index.is_consistent() {
             let what = "at its end two buckets have one name";
             tail.damage.get_or_insert(Damage::new(log_path(tail.number), tail.position, what));

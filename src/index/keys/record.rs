@@ -1,7 +1,7 @@
 //! Versions as leaves hold them. Nothing of this reaches the disk.
 //!
 //! A varint with flags; the id, unless it is the rank; then, of a plain version: the distance from its id to the time of
-//! modification, size, ETag, extent, attributes (their number, then the code of each in the vocabulary, or 0 and the
+//! modification, size, ETag, extent, extent that holds the record, attributes (their number, then the code of each in the vocabulary, or 0 and the
 //! attribute) and checksum; of any other its record as it stands on disk.
 
 use std::borrow::Cow;
@@ -26,6 +26,8 @@ const ETAG_SHIFT: u32 = 5;
 const OTHER_ID: u64 = 1 << 7;
 /// The record follows as it stands on disk.
 const AS_ON_DISK: u64 = 1 << 8;
+/// An extent that holds the record, and no payload, behind the other one.
+const RECORD_EXTENT: u64 = 1 << 9;
 
 /// Marks a checksum of the full object whose length is that of its algorithm.
 const USUAL: u8 = 0x80;
@@ -99,11 +101,12 @@ impl<'a> Source<'a> {
         Self { summary: record.summary(), form }
     }
 
-    pub(in crate::index) fn extents(&self) -> &[ExtentRef] {
-        match &self.form {
-            Form::Plain(plain) => plain.extent.as_slice(),
-            Form::AsOnDisk(_, extents) => extents,
-        }
+    pub(in crate::index) fn extents(&self) -> impl Iterator<Item = &ExtentRef> {
+        let (plain, all) = match &self.form {
+            Form::Plain(plain) => (Some(plain), &[][..]),
+            Form::AsOnDisk(_, extents) => (None, &extents[..]),
+        };
+        plain.into_iter().flat_map(PlainVersion::extents).chain(all)
     }
 
     /// Appends the encoding for the place that `rank` gives it.
@@ -125,6 +128,7 @@ impl<'a> Source<'a> {
         let form = match &self.form {
             Form::Plain(plain) => {
                 flag(plain.extent.is_some(), EXTENT)
+                    | flag(plain.record.is_some(), RECORD_EXTENT)
                     | flag(!plain.attributes.is_empty(), ATTRIBUTES)
                     | flag(plain.checksum.is_some(), CHECKSUM)
                     | etag_kind(&summary.etag) << ETAG_SHIFT
@@ -161,9 +165,11 @@ fn encode_plain(version: &PlainVersion<'_>, words: &mut Arc<Vocabulary>, out: &m
         ETag::Crc(crc) => out.put_u32(*crc),
     }
     if let Some(extent) = &version.extent {
-        out.put_varint(extent.segment << 1 | u64::from(extent.shared));
-        out.put_varint(extent.offset / UNIT_BYTES);
+        encode_place(extent, out);
         out.put_u32(extent.check);
+    }
+    if let Some(extent) = &version.record {
+        encode_place(extent, out);
     }
     if !version.attributes.is_empty() {
         out.put_varint(version.attributes.len() as u64);
@@ -178,6 +184,11 @@ fn encode_plain(version: &PlainVersion<'_>, words: &mut Arc<Vocabulary>, out: &m
     if let Some(checksum) = version.checksum {
         encode_checksum(checksum, out);
     }
+}
+
+fn encode_place(extent: &ExtentRef, out: &mut Vec<u8>) {
+    out.put_varint(extent.segment << 1 | u64::from(extent.shared));
+    out.put_varint(extent.offset / UNIT_BYTES);
 }
 
 fn etag_kind(etag: &ETag) -> u64 {
@@ -249,6 +260,7 @@ fn read_plain<'a, 's>(
     scratch.clear();
     let summary = decode_summary(head, from)?;
     let extent = if head.flags & EXTENT != 0 { Some(decode_extent(from, summary.size)?) } else { None };
+    let record = if head.flags & RECORD_EXTENT != 0 { Some(decode_record_extent(from)?) } else { None };
     let mut pairs = 0;
     if head.flags & ATTRIBUTES != 0 {
         pairs = from.varint()? as usize;
@@ -263,7 +275,7 @@ fn read_plain<'a, 's>(
     }
     let (attributes, checksum) = scratch.split_at(pairs_len);
     let checksum = (head.flags & CHECKSUM != 0).then_some(checksum);
-    Ok(PlainVersion { summary, extent, attributes: EncodedPairs::of(pairs, attributes), checksum })
+    Ok(PlainVersion { summary, extent, record, attributes: EncodedPairs::of(pairs, attributes), checksum })
 }
 
 /// The encoding of the next attribute.
@@ -325,7 +337,7 @@ fn decode_record<'a>(from: &mut Decoder<'a>, rank: u64, words: &'a Vocabulary) -
         modified: summary.modified,
         size: summary.size,
         etag: summary.etag,
-        extents: if head.flags & EXTENT != 0 { vec![decode_extent(from, summary.size)?] } else { Vec::new() },
+        extents: decode_extents(head, from, summary.size)?,
         attributes: if head.flags & ATTRIBUTES != 0 {
             decode_attributes(from, words)?
         } else {
@@ -337,18 +349,27 @@ fn decode_record<'a>(from: &mut Decoder<'a>, rank: u64, words: &'a Vocabulary) -
     })
 }
 
+fn decode_extents(head: Head, from: &mut Decoder<'_>, size: u64) -> Decoded<Vec<ExtentRef>> {
+    let mut extents = Vec::with_capacity((head.flags & (EXTENT | RECORD_EXTENT)).count_ones() as usize);
+    if head.flags & EXTENT != 0 {
+        extents.push(decode_extent(from, size)?);
+    }
+    if head.flags & RECORD_EXTENT != 0 {
+        extents.push(decode_record_extent(from)?);
+    }
+    Ok(extents)
+}
+
 fn decode_extent(from: &mut Decoder<'_>, size: u64) -> Decoded<ExtentRef> {
-    let segment = from.varint()?;
     let len = size as u32;
-    Ok(ExtentRef {
-        segment: segment >> 1,
-        offset: from.varint()? * UNIT_BYTES,
-        payload_len: len,
-        check: from.u32()?,
-        skip: 0,
-        take: len,
-        shared: segment & 1 != 0,
-    })
+    let place = decode_record_extent(from)?;
+    Ok(ExtentRef { payload_len: len, take: len, check: from.u32()?, ..place })
+}
+
+/// The place of an extent is all that is to be known of one without payload.
+fn decode_record_extent(from: &mut Decoder<'_>) -> Decoded<ExtentRef> {
+    let segment = from.varint()?;
+    Ok(ExtentRef::of_record(segment >> 1, from.varint()? * UNIT_BYTES, segment & 1 != 0))
 }
 
 fn decode_attributes<'a>(from: &mut Decoder<'a>, words: &'a Vocabulary) -> Decoded<Attributes> {

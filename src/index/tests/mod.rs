@@ -67,10 +67,11 @@ fn index_of_keys(keys: &[&str]) -> Index {
 }
 
 fn copy_by_walk(index: &Index, count_max: usize) -> Index {
-    let (mut copy, mut cursor) = (Index::new(), Cursor::Start);
+    let (mut copy, mut cursor) = (Index::gathering(), Cursor::Start);
     loop {
         let entries = index.walk(&mut cursor, count_max);
         if entries.is_empty() {
+            copy.settle();
             return copy;
         }
         entries.iter().for_each(|entry| copy.apply(entry).unwrap());

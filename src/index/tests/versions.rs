@@ -108,8 +108,79 @@ fn a_shared_extent_lives_until_its_last_reference_goes() {
     index.apply(&put("copy", shared(3))).unwrap();
     assert_eq!(index.liveness().of(1), 100);
     assert_eq!(copy_by_walk(&index, 1).liveness(), index.liveness());
+    assert!(index.liveness().is_shared(1, 128));
     index.apply(&delete("k", 2)).unwrap();
+    assert!(!index.liveness().is_shared(1, 128), "one reference shares nothing, whatever it says");
+    assert_eq!(copy_by_walk(&index, 1).liveness(), index.liveness());
     assert_eq!(index.liveness().of(1), 100);
     index.apply(&delete("copy", 3)).unwrap();
+    assert_eq!(index.liveness(), &Liveness::default());
+}
+
+fn as_shared(id: u64) -> VersionRecord {
+    let mut shared = record(2, false);
+    shared.id = VersionId(id);
+    shared.extents[0].shared = true;
+    shared
+}
+
+fn announce(key: &str, id: u64) -> Entry {
+    Entry::VersionAmend { bucket: 1, key: key.into(), record: as_shared(id) }
+}
+
+#[test]
+fn the_last_reference_that_says_shared_can_be_shared_again() {
+    let mut index =
+        index_of(&[put("a", record(2, false)), announce("a", 2), put("b", as_shared(3)), delete("a", 2)]);
+    for (copy, id) in [("c", 4), ("d", 5)] {
+        index.apply(&announce("b", 3)).unwrap();
+        index.apply(&put(copy, as_shared(id))).unwrap();
+        assert_eq!(index.liveness().of(1), 100);
+        assert_eq!(copy_by_walk(&index, 1).liveness(), index.liveness());
+        index.apply(&delete(copy, id)).unwrap();
+    }
+    let tagged = VersionRecord { tags: vec![("a".into(), "b".into())], ..as_shared(3) };
+    index.apply(&Entry::VersionAmend { bucket: 1, key: b"b".to_vec(), record: tagged }).unwrap();
+    assert!(!index.liveness().is_shared(1, 128), "tags share nothing");
+    index.apply(&delete("b", 3)).unwrap();
+    assert_eq!(index.liveness(), &Liveness::default());
+}
+
+#[test]
+fn a_copy_that_nobody_announced_keeps_its_bytes_alive_until_it_goes() {
+    let mut index = index_of(&[put("a", as_shared(2)), put("b", as_shared(3))]);
+    assert!(index.liveness().of(1) >= 100);
+    index.apply(&delete("a", 2)).unwrap();
+    assert_eq!(index.liveness().of(1), 100);
+    index.apply(&announce("b", 3)).unwrap();
+    index.apply(&put("c", as_shared(4))).unwrap();
+    index.apply(&delete("b", 3)).unwrap();
+    assert_eq!(index.liveness().of(1), 100);
+    index.apply(&delete("c", 4)).unwrap();
+    assert_eq!(index.liveness(), &Liveness::default());
+}
+
+#[test]
+fn a_shared_extent_that_moves_takes_its_references_along() {
+    let moved = |id, offset| {
+        let mut moved = as_shared(id);
+        moved.extents[0].offset = offset;
+        Entry::VersionAmend {
+            bucket: 1,
+            key: if id == 2 { b"a".to_vec() } else { b"b".to_vec() },
+            record: moved,
+        }
+    };
+    let mut index = index_of(&[put("a", record(2, false)), announce("a", 2), put("b", as_shared(3))]);
+    index.apply(&moved(2, 6_400)).unwrap();
+    assert!(index.liveness().is_shared(1, 6_400), "the other may follow");
+    assert_eq!(index.liveness().of(1), 200);
+    index.apply(&moved(3, 6_400)).unwrap();
+    assert!(index.liveness().is_shared(1, 6_400) && !index.liveness().is_shared(1, 128));
+    assert_eq!(index.liveness().of(1), 100);
+    index.apply(&delete("a", 2)).unwrap();
+    index.apply(&moved(3, 12_800)).unwrap();
+    assert!(!index.liveness().is_shared(1, 12_800), "nobody else may follow");
+    index.apply(&delete("b", 3)).unwrap();
     assert_eq!(index.liveness(), &Liveness::default());
 }

@@ -258,7 +258,13 @@ impl<'a> Planner<'a> {
         let key = source.key.as_bytes();
         let mut version =
             self.version(source.bucket, key, source.version.id).ok_or(StoreError::NoSuchVersion)?;
-        if version.extents.iter().any(|extent| !extent.shared) {
+        // One reference that says so is counted as no other is: that it is shared again is said again. So it is where the group
+        // may have taken others away before.
+        let liveness = self.index.liveness();
+        let is_counted = |extent: &ExtentRef| {
+            extent.shared && (extent.payload_len == 0 || liveness.is_shared(extent.segment, extent.offset))
+        };
+        if !self.plan.entries.is_empty() || !version.extents.iter().all(is_counted) {
             version.extents.iter_mut().for_each(|extent| extent.shared = true);
             self.amend(source.bucket, key.to_vec(), version.clone());
         }

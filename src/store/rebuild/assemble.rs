@@ -69,7 +69,7 @@ impl<'a> Assembler<'a> {
             survey,
             buckets: BTreeMap::new(),
             segments: HashMap::new(),
-            index: Index::new(),
+            index: Index::gathering(),
             rebuilt: Rebuilt { damage: survey.damage.clone(), ..Rebuilt::default() },
             applied: 0,
             incomplete: Vec::new(),
@@ -131,6 +131,7 @@ impl<'a> Assembler<'a> {
     /// The index, and what there is to tell.
     pub(super) fn finish(mut self) -> (Index, Rebuilt) {
         self.index.raise_last_stamp(self.survey.last_stamp);
+        self.index.settle();
         self.report_incomplete();
         self.report_uploads();
         let restored = &mut self.rebuilt.restored;

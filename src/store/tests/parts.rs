@@ -30,6 +30,44 @@ fn store_with_bucket(fs: &SimFs) -> Store {
     store
 }
 
+/// The memory of a store of small objects that were copied, after the `nth` of them did with its keys what `then` does.
+fn index_bytes_after(then: impl Fn(&Store, &str, &str)) -> (u64, u64) {
+    let fs = SimFs::new();
+    let store = store_with_bucket(&fs);
+    let names = |nth: u32| (format!("from/{nth:04}"), format!("to/{nth:04}"));
+    for nth in 0..1_000 {
+        put(&store, "b", &names(nth).0, b"some bytes").unwrap();
+    }
+    let before = store.index_bytes();
+    (0..1_000).map(names).for_each(|(from, to)| then(&store, &from, &to));
+    let live = store.health().live_bytes;
+    let after = store.index_bytes();
+    drop(store);
+    let store = open(&fs);
+    assert_eq!(store.health().live_bytes, live);
+    assert!(store.index_bytes() <= after, "{} and {after}", store.index_bytes());
+    (before, after)
+}
+
+#[test]
+fn what_was_renamed_takes_no_more_memory_than_what_was_put() {
+    let rename = |store: &Store, from: &str, to: &str| {
+        copy(store, from, None, to).unwrap();
+        delete(store, "b", from, Selector::Current).unwrap();
+    };
+    let undone = |store: &Store, from: &str, to: &str| {
+        copy(store, from, None, to).unwrap();
+        delete(store, "b", to, Selector::Current).unwrap();
+    };
+    let twice = |store: &Store, from: &str, to: &str| {
+        rename(store, from, to);
+        rename(store, to, from);
+    };
+    for (before, after) in [index_bytes_after(rename), index_bytes_after(undone), index_bytes_after(twice)] {
+        assert!(after * 10 <= before * 12, "{} bytes a key became {}", before / 1_000, after / 1_000);
+    }
+}
+
 #[test]
 fn a_completed_upload_is_the_bytes_of_its_parts_in_order_also_after_reopening() {
     let fs = SimFs::new();
