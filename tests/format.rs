@@ -450,8 +450,9 @@ fn check_records(store: &Store) {
     else {
         panic!("one upload is in progress");
     };
-    assert_eq!((key.as_str(), upload.tags[0].1.as_str()), ("trailer", "grün"));
-    assert_eq!(store.upload("plain", key, upload.id).unwrap().parts[0].number, 7);
+    let whole = store.upload("plain", key, upload.id).unwrap();
+    assert_eq!((key.as_str(), whole.record.tags[0].1.as_str()), ("trailer", "grün"));
+    assert_eq!(whole.parts[0].number, 7);
 }
 
 #[test]

@@ -9,9 +9,9 @@ mod memory;
 mod parts;
 mod uploads;
 mod version_listing;
+mod walk;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
@@ -20,12 +20,13 @@ use thiserror::Error;
 pub use listing::{Item, Page, Query};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
-pub use uploads::{Upload, UploadItem, UploadPage};
+pub use uploads::{Upload, UploadItem, UploadPage, UploadSummary};
 pub use version_listing::{AfterVersion, VersionItem, VersionPage};
+pub use walk::Cursor;
 
 use crate::format::{
-    BucketRecord, DecodeError, Entry, PartRecord, RawVersionPut, UploadId, UploadRecord, VersionId,
-    VersionRecord, VersionSummary,
+    BucketRecord, DecodeError, Entry, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    VersionSummary,
 };
 use keys::{Keys, NoRank, Version};
 use uploads::Uploads;
@@ -60,19 +61,6 @@ struct Bucket {
 
 /// What a bucket takes up beside what is in it, in bytes: its record, its names and its places in the maps.
 pub const BUCKET_BYTES: u64 = 768;
-
-/// Where a walk over the whole index has got to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cursor {
-    /// Before the first bucket.
-    Start,
-    /// In a bucket, behind a key or before all of them.
-    Keys(u64, Option<Vec<u8>>),
-    /// In a bucket, behind all keys, and behind an upload or before all of them.
-    Uploads(u64, Option<(Vec<u8>, UploadId)>),
-    /// Behind a bucket.
-    Behind(u64),
-}
 
 /// The index. A clone is a snapshot: it costs nothing, whatever the index holds, and nothing that is applied to the other one
 /// shows in it. What both hold, they share.
@@ -195,14 +183,13 @@ impl Index {
         self.buckets.get(&bucket)?.keys.locate(key, id).map(|(_, record)| record)
     }
 
-    /// All versions of a key, oldest first.
+    /// All versions of a key, newest first; each is looked at when it is asked for.
     pub fn records<'a>(
         &'a self,
         bucket: u64,
         key: &'a [u8],
     ) -> impl Iterator<Item = VersionRecord> + use<'a> {
-        let all: Vec<_> = self.versions(bucket, key).collect();
-        all.into_iter().rev().map(|version| version.record())
+        self.versions(bucket, key).map(|version| version.record())
     }
 
     /// A page of the current versions in a bucket: O(log n) for each item at the most, whatever it passes over.
@@ -242,14 +229,15 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.part(key, upload, number)
     }
 
-    /// The parts of an upload, by number; each is looked at when it is asked for.
+    /// The parts of an upload behind a number, by number; each is looked at when it is asked for.
     pub fn parts(
         &self,
         bucket: u64,
         key: &[u8],
         upload: UploadId,
+        behind: u32,
     ) -> Option<impl Iterator<Item = PartRecord>> {
-        self.buckets.get(&bucket)?.uploads.parts(key, upload)
+        self.buckets.get(&bucket)?.uploads.parts(key, upload).map(|parts| parts.behind(behind))
     }
 
     /// A page of the uploads in a bucket; those of the key that `query` is after follow, too, if their id is greater than
@@ -284,90 +272,6 @@ impl Index {
     /// How many versions there are, delete markers included.
     pub fn version_count(&self) -> u64 {
         self.versions
-    }
-
-    /// The entries of the next keys or uploads behind `cursor`, which moves on; none at the end. A [`Loader`] makes this index of
-    /// them.
-    pub fn walk(&self, cursor: &mut Cursor, count_max: usize) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        while entries.is_empty() && self.step(cursor, count_max, &mut entries) {}
-        entries
-    }
-
-    /// As [`Index::walk`], but writes the entries to `out` as they are encoded, in place of what is there: what a checkpoint
-    /// takes is not built to be encoded again. Whether there were any.
-    pub fn walk_encoded(&self, cursor: &mut Cursor, count_max: usize, out: &mut Vec<u8>) -> bool {
-        out.clear();
-        let mut encoding = Encoding { out, record: Vec::new(), scratch: Vec::new() };
-        while encoding.out.is_empty() && self.step(cursor, count_max, &mut encoding) {}
-        !encoding.out.is_empty()
-    }
-
-    /// Goes on by a bucket, or by some keys or uploads of one; `false` at the end.
-    fn step(&self, cursor: &mut Cursor, count_max: usize, out: &mut impl Sink) -> bool {
-        let next = match cursor {
-            Cursor::Keys(id, after) => Some(self.walk_keys(*id, after.as_deref(), count_max, out)),
-            Cursor::Uploads(id, after) => Some(self.walk_uploads(*id, after.take(), count_max, out)),
-            Cursor::Start => self.enter(Bound::Unbounded, out),
-            Cursor::Behind(id) => self.enter(Bound::Excluded(*id), out),
-        };
-        match next {
-            Some(next) => *cursor = next,
-            None => return false,
-        }
-        true
-    }
-
-    fn enter(&self, from: Bound<u64>, out: &mut impl Sink) -> Option<Cursor> {
-        let (id, bucket) = self.buckets.range((from, Bound::Unbounded)).next()?;
-        out.put(Entry::BucketPut(BucketRecord::clone(&bucket.record)));
-        Some(Cursor::Keys(*id, None))
-    }
-
-    fn walk_keys(&self, id: u64, after: Option<&[u8]>, keys_max: usize, out: &mut impl Sink) -> Cursor {
-        let Some(bucket) = self.buckets.get(&id) else {
-            return Cursor::Behind(id);
-        };
-        let mut scan = bucket.keys.scan();
-        match after {
-            Some(key) => scan.seek_behind(key),
-            None => scan.seek_key(&[]),
-        }
-        let mut taken = Taken::default();
-        while scan.next() {
-            if taken.keys == 0 || taken.key != scan.key() {
-                if taken.keys == keys_max {
-                    break;
-                }
-                taken.flush(id, out);
-                taken.begin(scan.key());
-            }
-            taken.versions.push(scan.version());
-        }
-        taken.flush(id, out);
-        if taken.keys > 0 { Cursor::Keys(id, Some(taken.key)) } else { Cursor::Uploads(id, None) }
-    }
-
-    fn walk_uploads(
-        &self,
-        id: u64,
-        after: Option<(Vec<u8>, UploadId)>,
-        uploads_max: usize,
-        out: &mut impl Sink,
-    ) -> Cursor {
-        let Some(bucket) = self.buckets.get(&id) else {
-            return Cursor::Behind(id);
-        };
-        let mut last = None;
-        for (key, Upload { record, parts }) in bucket.uploads.behind(after).take(uploads_max) {
-            let (upload, key) = (record.id, key.to_vec());
-            out.put(Entry::UploadPut { bucket: id, key: key.clone(), record });
-            for record in parts {
-                out.put(Entry::PartPut { bucket: id, key: key.clone(), upload, record });
-            }
-            last = Some((key, upload));
-        }
-        if last.is_some() { Cursor::Uploads(id, last) } else { Cursor::Behind(id) }
     }
 
     fn versions<'a>(&'a self, bucket: u64, key: &'a [u8]) -> impl Iterator<Item = Version<'a>> + use<'a> {
@@ -467,64 +371,6 @@ impl Index {
         let done = change(bucket);
         self.bucket_bytes = self.bucket_bytes - before + bucket.memory_bytes();
         Ok(done)
-    }
-}
-
-/// What takes the entries of a walk.
-trait Sink {
-    fn put(&mut self, entry: Entry);
-
-    fn put_version(&mut self, bucket: u64, key: &[u8], version: Version<'_>);
-}
-
-impl Sink for Vec<Entry> {
-    fn put(&mut self, entry: Entry) {
-        self.push(entry);
-    }
-
-    fn put_version(&mut self, bucket: u64, key: &[u8], version: Version<'_>) {
-        self.push(Entry::VersionPut { bucket, key: key.to_vec(), record: version.record() });
-    }
-}
-
-/// Encodes the entries of a walk; those of versions without building their records.
-struct Encoding<'o> {
-    out: &'o mut Vec<u8>,
-    record: Vec<u8>,
-    scratch: Vec<u8>,
-}
-
-impl Sink for Encoding<'_> {
-    fn put(&mut self, entry: Entry) {
-        entry.encode(self.out);
-    }
-
-    fn put_version(&mut self, bucket: u64, key: &[u8], version: Version<'_>) {
-        self.record.clear();
-        version.encode_for_disk(&mut self.scratch, &mut self.record);
-        RawVersionPut { bucket, key, record: &self.record }.encode(self.out);
-    }
-}
-
-/// What a walk takes: the versions of a key come newest first, and are given oldest first.
-#[derive(Default)]
-struct Taken<'k> {
-    keys: usize,
-    key: Vec<u8>,
-    versions: Vec<Version<'k>>,
-}
-
-impl Taken<'_> {
-    fn begin(&mut self, key: &[u8]) {
-        self.keys += 1;
-        self.key.clear();
-        self.key.extend_from_slice(key);
-    }
-
-    fn flush(&mut self, bucket: u64, out: &mut impl Sink) {
-        for version in self.versions.drain(..).rev() {
-            out.put_version(bucket, &self.key, version);
-        }
     }
 }
 

@@ -38,6 +38,17 @@ impl Parts {
         self.rows.values().flat_map(|row| records(row))
     }
 
+    /// Those with a higher number.
+    pub(super) fn behind(&self, number: u32) -> impl Iterator<Item = PartRecord> {
+        let rows = self.rows.range(number / ROW_NUMBERS..).flat_map(|(_, row)| records(row));
+        rows.skip_while(move |part| part.number <= number)
+    }
+
+    /// No more than so many.
+    pub(super) fn count_max(&self) -> usize {
+        self.rows.size() * ROW_NUMBERS as usize
+    }
+
     pub(super) fn get(&self, number: u32) -> Option<PartRecord> {
         records(self.row(number)).find(|part| part.number == number)
     }
@@ -107,6 +118,7 @@ mod tests {
             assert_eq!(parts.bytes, parts.rows.values().map(|row| row_bytes(row.len())).sum());
         }
         for number in 0..=ROW_NUMBERS * 8 {
+            assert!(parts.behind(number).eq(model.range(number + 1..).map(|(_, part)| part.clone())));
             assert_eq!(parts.get(number), model.get(&number).cloned(), "part {number}");
         }
     }

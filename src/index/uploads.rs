@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
-use crate::format::{PartRecord, UploadId, UploadRecord};
+use crate::base::Timestamp;
+use crate::format::{ChecksumAlgorithm, ChecksumType, PartRecord, UploadId, UploadRecord};
 use crate::index::listing::Query;
 use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
 use crate::index::parts::Parts;
@@ -19,11 +20,31 @@ pub struct Upload {
     pub parts: Vec<PartRecord>,
 }
 
+/// What a listing tells of an upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadSummary {
+    /// Its id.
+    pub id: UploadId,
+    /// When it was initiated.
+    pub initiated: Timestamp,
+    /// The name of the user who initiated it.
+    pub initiator: String,
+    /// The checksums that were announced for it.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+}
+
+impl From<&UploadRecord> for UploadSummary {
+    fn from(record: &UploadRecord) -> Self {
+        let UploadRecord { id, initiated, ref initiator, checksum, .. } = *record;
+        Self { id, initiated, initiator: initiator.clone(), checksum }
+    }
+}
+
 /// One item of a page of uploads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UploadItem {
     /// A key and the upload for it.
-    Upload(Vec<u8>, UploadRecord),
+    Upload(Vec<u8>, UploadSummary),
     /// A common prefix.
     Prefix(Vec<u8>),
 }
@@ -55,7 +76,7 @@ pub(super) struct Uploads {
 }
 
 /// The memory of a record, in bytes: each text is an allocation.
-fn record_bytes(record: &UploadRecord) -> u64 {
+pub(super) fn record_bytes(record: &UploadRecord) -> u64 {
     let tags = record.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let text = |text: &str| size_of::<String>() as u64 + heap_bytes(text.len());
     let texts = record.attributes.iter().chain(tags).map(|(name, value)| text(name) + text(value));
@@ -125,9 +146,9 @@ impl Uploads {
         self.held.get(&(key.into(), upload))?.parts.get(number)
     }
 
-    /// The parts of an upload, by number.
-    pub(super) fn parts(&self, key: &[u8], upload: UploadId) -> Option<impl Iterator<Item = PartRecord>> {
-        self.held.get(&(key.into(), upload)).map(|held| held.parts.iter())
+    /// The parts of an upload.
+    pub(super) fn parts(&self, key: &[u8], upload: UploadId) -> Option<&Parts> {
+        self.held.get(&(key.into(), upload)).map(|held| &held.parts)
     }
 
     pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
@@ -143,12 +164,14 @@ impl Uploads {
         self.held.values().flat_map(|held| held.parts.iter())
     }
 
-    /// Every upload behind `after` with its key.
-    pub(super) fn behind(&self, after: Option<(Vec<u8>, UploadId)>) -> impl Iterator<Item = (&[u8], Upload)> {
+    /// Every upload behind `after` with its key and its parts.
+    pub(super) fn behind(
+        &self,
+        after: Option<(Vec<u8>, UploadId)>,
+    ) -> impl Iterator<Item = (&[u8], &UploadRecord, &Parts)> {
         let from = after.map_or(Bound::Unbounded, |(key, id)| Bound::Excluded((key.into(), id)));
-        self.held
-            .range((from, Bound::Unbounded))
-            .map(|((key, _), held): (&Name, &Held)| (key.as_ref(), held.to_upload()))
+        let found = self.held.range((from, Bound::Unbounded));
+        found.map(|((key, _), held): (&Name, &Held)| (key.as_ref(), held.record.as_ref(), &held.parts))
     }
 
     /// A page of uploads; those of the key that `query` is after follow, too, if their id is greater than `after_id`.
@@ -179,7 +202,7 @@ impl Uploads {
                 break;
             }
             let Some(prefix) = query.common_prefix(key) else {
-                page.items.push(UploadItem::Upload(key.to_vec(), UploadRecord::clone(&held.record)));
+                page.items.push(UploadItem::Upload(key.to_vec(), held.record.as_ref().into()));
                 from = Bound::Excluded((key.clone(), *id));
                 continue;
             };

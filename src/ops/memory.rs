@@ -7,7 +7,7 @@ use super::Context;
 use crate::base::Reservation;
 use crate::base::limits::{BLOCK_BYTES, KEY_LEN_MAX_BYTES, KIB, MEMORY_PATIENCE_MILLIS};
 use crate::s3::S3Error;
-use crate::store::{PartRecord, VersionRecord};
+use crate::store::{PartsTotal, VersionRecord};
 
 /// What an item of a page has beside its name, in memory and in the document.
 const ITEM_BYTES: u64 = 256;
@@ -79,9 +79,16 @@ fn document_max(names: impl Iterator<Item = impl AsRef<str>>) -> u64 {
 ///
 /// # Errors
 /// `SlowDown`.
-pub(super) fn for_parts(context: &Context, parts: &[PartRecord]) -> Result<Reservation, S3Error> {
-    let extents: u64 = parts.iter().map(|part| part.extents.len() as u64).sum();
-    reserve(context, LATE_ANSWER_BYTES + PART_BYTES * parts.len() as u64 + EXTENT_BYTES * extents)
+pub(super) fn for_parts(context: &Context, total: PartsTotal) -> Result<Reservation, S3Error> {
+    reserve(context, LATE_ANSWER_BYTES + PART_BYTES * total.parts + EXTENT_BYTES * total.extents)
+}
+
+/// For a page of `limit` parts.
+///
+/// # Errors
+/// `SlowDown`.
+pub(super) fn for_page_of_parts(context: &Context, limit: usize) -> Result<Reservation, S3Error> {
+    reserve(context, limit as u64 * ITEM_BYTES)
 }
 
 /// For a thread that reads an object, and its buffer.

@@ -42,7 +42,7 @@ pub use crate::format::{
     ChecksumType, ClientId, ClientIds, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
     VersionSummary, Versioning,
 };
-pub use crate::index::Upload;
+pub use crate::index::{Upload, UploadSummary};
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
 pub use compact::compact;
@@ -60,7 +60,7 @@ pub use stats::stats;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 
-use crate::base::{Clock, Entropy};
+use crate::base::{Clock, Entropy, Timestamp};
 use crate::fs::{Fs, Lock};
 use crate::index::{AfterVersion, Index, Item, Query, UploadItem, VersionItem};
 use crate::log::Pins;
@@ -182,10 +182,41 @@ pub enum UploadsItem {
         /// The key.
         key: String,
         /// The upload.
-        upload: UploadRecord,
+        upload: UploadSummary,
     },
     /// A common prefix.
     Prefix(String),
+}
+
+/// A part as a listing tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartSummary {
+    /// Its number.
+    pub number: u32,
+    /// When it was put.
+    pub modified: Timestamp,
+    /// Bytes.
+    pub size: u64,
+    /// The MD5 of its bytes.
+    pub md5: [u8; 16],
+    /// The checksum that came with it.
+    pub checksum: Option<Checksum>,
+}
+
+impl From<PartRecord> for PartSummary {
+    fn from(part: PartRecord) -> Self {
+        let PartRecord { number, modified, size, md5, checksum, .. } = part;
+        Self { number, modified, size, md5, checksum }
+    }
+}
+
+/// What the list of the parts of an upload comes to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PartsTotal {
+    /// Parts.
+    pub parts: u64,
+    /// Extents of all of them.
+    pub extents: u64,
 }
 
 /// Items in the order of their bytes.
@@ -523,6 +554,40 @@ impl Store {
         let index = self.shared.index();
         let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
         index.upload(bucket.id, key.as_bytes(), upload).ok_or(StoreError::NoSuchUpload)
+    }
+
+    /// Some parts of an upload by number, behind a number, and the upload itself.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
+    pub fn list_parts(
+        &self,
+        (bucket, key): (&str, &str),
+        upload: UploadId,
+        behind: u32,
+        limit: usize,
+    ) -> Result<(UploadSummary, Page<PartSummary>), StoreError> {
+        let index = self.shared.index();
+        let (bucket, key) = (index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?.id, key.as_bytes());
+        let record = index.upload_record(bucket, key, upload).ok_or(StoreError::NoSuchUpload)?;
+        let mut rest = index.parts(bucket, key, upload, behind).ok_or(StoreError::NoSuchUpload)?;
+        let items = rest.by_ref().take(limit).map(PartSummary::from).collect();
+        Ok((record.into(), Page { items, truncated: rest.next().is_some() }))
+    }
+
+    /// How much [`Store::upload`] would bring: what it takes can be reserved before.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
+    pub fn parts_total(&self, bucket: &str, key: &str, upload: UploadId) -> Result<PartsTotal, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?.id;
+        let parts = index.parts(bucket, key.as_bytes(), upload, 0).ok_or(StoreError::NoSuchUpload)?;
+        let add = |total: PartsTotal, part: PartRecord| PartsTotal {
+            parts: total.parts + 1,
+            extents: total.extents + part.extents.len() as u64,
+        };
+        Ok(parts.fold(PartsTotal::default(), add))
     }
 
     /// Takes the bytes of a part.

@@ -132,6 +132,24 @@ impl Keys {
         self.versions_from(At::first_of(key))
     }
 
+    /// Some versions of a key above a rank, or of all, the oldest first: as many as stand in one leaf. None where there are no more.
+    pub(super) fn oldest_above<'k>(&'k self, key: &[u8], rank: Option<u64>) -> Vec<Version<'k>> {
+        let behind_key = [key, &[0]].concat();
+        let at = rank.map_or(At::first_of(&behind_key), |rank| At { key, rank });
+        let mut found = Vec::new();
+        let Some(leaf) = self.tree.leaf_before(at) else {
+            return found;
+        };
+        let mut scan = leaf.scan(0..leaf.runs());
+        while scan.next() && scan.at() < at {
+            if scan.at().key == key {
+                found.push(Version { rank: scan.at().rank, value: scan.value(), words: &self.words });
+            }
+        }
+        found.reverse();
+        found
+    }
+
     fn versions_from<'k>(&'k self, at: At<'k>) -> Versions<'k> {
         let mut scan = self.scan();
         scan.seek_version(at.key, at.rank);
@@ -153,6 +171,15 @@ pub(super) struct Version<'k> {
 }
 
 impl Version<'_> {
+    pub(super) fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// Bytes of the version in memory.
+    pub(super) fn byte_len(&self) -> usize {
+        self.value.len()
+    }
+
     fn head(&self) -> Head {
         Head::of(self.value, self.rank)
     }

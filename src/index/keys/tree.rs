@@ -133,6 +133,11 @@ impl Tree {
         self.bytes -= empty.map_or(0, |root| root.own_bytes());
     }
 
+    /// The last leaf that begins before `at`, in which the entry before `at` stands.
+    pub(super) fn leaf_before(&self, at: At<'_>) -> Option<&Leaf> {
+        self.root.as_ref()?.leaf_before(at)
+    }
+
     /// A scan that stands nowhere yet.
     pub(super) fn scan(&self) -> Scan<'_> {
         Scan { tree: self, path: Vec::with_capacity(8), leaf: LeafScan::nowhere() }
@@ -149,6 +154,17 @@ impl Child {
     fn of_node(node: Node) -> Self {
         let shows = node.shows();
         Self::Node(Arc::new(node), shows)
+    }
+
+    fn leaf_before(&self, at: At<'_>) -> Option<&Leaf> {
+        match self {
+            Self::Leaf(leaf, _) => (leaf.run_at(0) < at).then_some(leaf),
+            // Where the child that `at` belongs to begins with it, the entry before it is the last of the one before.
+            Self::Node(node, _) => {
+                let upto = &node.children[..=node.separators.count_up_to(at)];
+                upto.iter().rev().find_map(|child| child.leaf_before(at))
+            }
+        }
     }
 
     fn shows(&self) -> bool {

@@ -1,6 +1,7 @@
 mod model;
 mod uploads;
 mod versions;
+mod walks;
 
 use super::*;
 use crate::base::Timestamp;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::format::{PartRecord, UploadId, UploadRecord};
 
-fn upload(key: &str, id: u64) -> Entry {
+pub(super) fn upload(key: &str, id: u64) -> Entry {
     let record = UploadRecord {
         id: UploadId(id),
         initiated: Timestamp::from_millis(id),
@@ -13,7 +13,7 @@ fn upload(key: &str, id: u64) -> Entry {
     Entry::UploadPut { bucket: 1, key: key.into(), record }
 }
 
-fn part(key: &str, upload: u64, number: u32, id: u64) -> Entry {
+pub(super) fn part(key: &str, upload: u64, number: u32, id: u64) -> Entry {
     let record = PartRecord {
         number,
         id,

@@ -28,8 +28,8 @@ pub(in crate::ops) fn complete(
 ) -> Result<Response, S3Error> {
     check_body(call)?;
     let wanted = Wanted::from_headers(proof, call)?;
+    let held = reserve(context, call)?;
     let state = State::find(context, call)?;
-    let held = state.reserve(context)?;
     let list = PartList::read(context, call)?;
     match state {
         State::Completed(version) if list.made(&version) => Ok(repeated(context, call, &version)),
@@ -75,13 +75,15 @@ impl State {
             upload => upload.map(State::InProgress).for_client(call),
         }
     }
+}
 
-    /// What it takes to make an object of the parts.
-    fn reserve(&self, context: &Context) -> Result<Reservation, S3Error> {
-        match self {
-            Self::InProgress(upload) => memory::for_parts(context, &upload.parts),
-            Self::Completed(_) => Ok(Reservation::default()),
-        }
+/// What it takes to make an object of the parts, before they are brought.
+fn reserve(context: &Context, call: &Call<'_>) -> Result<Reservation, S3Error> {
+    match context.store.parts_total(call.bucket(), call.key(), upload_id(context, call)?) {
+        Ok(total) => memory::for_parts(context, total),
+        // It may have been completed.
+        Err(StoreError::NoSuchUpload) => Ok(Reservation::default()),
+        Err(error) => Err(error).for_client(call),
     }
 }
 

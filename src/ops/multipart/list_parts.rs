@@ -7,7 +7,7 @@ use crate::ops::listing::{Listing, write_user};
 use crate::ops::{Context, checksums, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{ETag, PartRecord, UploadRecord};
+use crate::store::{ETag, PartSummary, UploadSummary};
 use crate::xml::Writer;
 
 /// ListParts.
@@ -19,32 +19,31 @@ pub(in crate::ops) fn list_parts(
     let listing = Listing::parse(&call.query, "max-parts", 0..=i32::MAX as usize)?;
     let marker = call.query.number("part-number-marker", 0..=i32::MAX as u32)?.unwrap_or(0);
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
-    let upload =
-        context.store.upload(call.bucket(), call.key(), upload_id(context, call)?).for_client(call)?;
-    let _parts = memory::for_parts(context, &upload.parts)?;
-    let rest = &upload.parts[upload.parts.partition_point(|part| part.number <= marker)..];
-    let page = &rest[..rest.len().min(listing.limit)];
+    let id = upload_id(context, call)?;
+    let _page = memory::for_page_of_parts(context, listing.limit)?;
+    let found = context.store.list_parts((call.bucket(), call.key()), id, marker, listing.limit);
+    let (upload, page) = found.for_client(call)?;
 
-    let held = memory::for_document(context, page.iter().map(|_| ""))?;
+    let held = memory::for_document(context, page.items.iter().map(|_| ""))?;
     let mut document = context.long_document("ListPartsResult", &held);
     document.leaf("Bucket", &bucket.name);
     listing.write_encoding(&mut document);
     document.leaf("Key", &listing.name(call.key()));
-    document.plain("UploadId", context.store.client_ids().of_upload(upload.record.id));
+    document.plain("UploadId", context.store.client_ids().of_upload(upload.id));
     document.plain("PartNumberMarker", marker);
-    document.plain("NextPartNumberMarker", page.last().map_or(marker, |part| part.number));
+    document.plain("NextPartNumberMarker", page.items.last().map_or(marker, |part| part.number));
     document.plain("MaxParts", listing.limit);
     // A client that asked for none must not be sent round in circles.
-    document.plain("IsTruncated", page.len() < rest.len() && listing.limit > 0);
-    page.iter().for_each(|part| write_part(&mut document, part));
-    write_user(&mut document, "Initiator", &upload.record.initiator);
+    document.plain("IsTruncated", page.truncated && listing.limit > 0);
+    page.items.iter().for_each(|part| write_part(&mut document, part));
+    write_user(&mut document, "Initiator", &upload.initiator);
     write_user(&mut document, "Owner", &bucket.owner);
     document.plain("StorageClass", "STANDARD");
-    write_announced(&mut document, &upload.record);
+    write_announced(&mut document, &upload);
     Ok(xml(200, document).holding(held))
 }
 
-fn write_part(document: &mut Writer, part: &PartRecord) {
+fn write_part(document: &mut Writer, part: &PartSummary) {
     document.element("Part", |entry| {
         entry.plain("PartNumber", part.number);
         entry.plain("LastModified", part.modified);
@@ -55,7 +54,7 @@ fn write_part(document: &mut Writer, part: &PartRecord) {
 }
 
 /// Writes what checksums an upload was announced to have.
-pub(super) fn write_announced(document: &mut Writer, upload: &UploadRecord) {
+pub(super) fn write_announced(document: &mut Writer, upload: &UploadSummary) {
     if let Some((algorithm, kind)) = upload.checksum {
         document.leaf("ChecksumAlgorithm", checksums::from_store(algorithm).as_str());
         document.leaf("ChecksumType", checksums::type_name(kind));

@@ -7,7 +7,7 @@ use crate::ops::listing::{Listing, write_user};
 use crate::ops::{Context, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Query, Response, S3Error};
-use crate::store::{ClientId, UploadId, UploadRecord, UploadsItem};
+use crate::store::{ClientId, UploadId, UploadSummary, UploadsItem};
 use crate::xml::Writer;
 
 /// ListMultipartUploads.
@@ -20,8 +20,7 @@ pub(in crate::ops) fn list_uploads(
     let marker = Marker::parse(context, &call.query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let query = listing.query(marker.key.map(str::to_owned));
-    // An upload brings the attributes of its object.
-    let _page = memory::for_page(context, 4 * listing.limit)?;
+    let _page = memory::for_page(context, listing.limit)?;
     let page = context
         .store
         .list_uploads(call.bucket(), &query, marker.upload.map(|(_, id)| id))
@@ -96,7 +95,7 @@ fn name_of(item: &UploadsItem) -> &str {
     }
 }
 
-fn write_upload(document: &mut Writer, (key, id): (&str, ClientId), upload: &UploadRecord, owner: &str) {
+fn write_upload(document: &mut Writer, (key, id): (&str, ClientId), upload: &UploadSummary, owner: &str) {
     document.element("Upload", |entry| {
         entry.leaf("Key", key);
         entry.plain("UploadId", id);

@@ -74,7 +74,7 @@ impl Planner<'_> {
         let bucket = self.bucket(bucket)?;
         let (key, upload) = (key.into_bytes(), completion.upload);
         self.check_upload(bucket.id, &key, upload)?;
-        let there = self.index.parts(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
+        let there = self.index.parts(bucket.id, &key, upload, 0).ok_or(StoreError::NoSuchUpload)?;
         let chosen = Chosen::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         if !self.place {

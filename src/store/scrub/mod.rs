@@ -558,9 +558,9 @@ pub(super) fn is_wanted(index: &Index, bad: &BadExtent) -> bool {
         OwnerKind::Version(id) => {
             index.find(*bucket, key, |version| version.id == *id).is_some_and(|record| here(&record.extents))
         }
-        OwnerKind::Part(upload, number) => index
-            .upload(*bucket, key, *upload)
-            .is_some_and(|upload| upload.parts.iter().any(|p| p.number == *number && here(&p.extents))),
+        OwnerKind::Part(upload, number) => {
+            index.part(*bucket, key, *upload, *number).is_some_and(|part| here(&part.extents))
+        }
     }
 }
 

@@ -132,7 +132,7 @@ fn listed<'w, T>(query: &ListQuery, all: impl Iterator<Item = (&'w String, &'w T
 enum Seen {
     Prefix(String),
     Version(String, VersionSummary),
-    Upload(String, UploadRecord),
+    Upload(String, UploadSummary),
 }
 
 /// What stands behind a name in the world.
@@ -148,7 +148,7 @@ impl Row for Object {
 
 impl Row for Pending {
     fn is_shown_as(&self, seen: &Seen) -> bool {
-        matches!(seen, Seen::Upload(_, record) if *record == self.record)
+        matches!(seen, Seen::Upload(_, summary) if *summary == UploadSummary::from(&self.record))
     }
 }
 
