@@ -205,5 +205,9 @@ fn so_does_one_in_the_thread_that_commits_for_others() {
         first.join().unwrap().unwrap();
         assert_eq!(second.join().unwrap(), Err(StoreError::Closed));
     });
+    // Who asked is told while the thread still unwinds, before the store knows.
+    while store.health().trouble.is_none() {
+        std::thread::yield_now();
+    }
     check_refusing(&store, &trap);
 }
