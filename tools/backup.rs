@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::base::digest::to_hex;
@@ -23,7 +24,8 @@ What was acknowledged before the command began is in the backup; what is written
 stopped. The directory holds one backup, and the next one takes its place only when it is whole: whatever goes wrong, the
 former one stays usable. Segments that are full are not copied again: on the same file system they are hard links, which
 guards against mistakes and not against a broken disk; elsewhere those of the former backup stay. While a hard link to a
-segment exists, the server gives none of its space back to the file system.
+segment exists, the server gives none of its space back to the file system. The data directory may be mounted read-only: then
+the segments are locked while they are copied. Every object in what was copied is checked against its checksums.
 
 The directory that stands in CURRENT, a or b, is a data directory like any other: siltstone-tools --data-dir
 BACKUP/a verify looks at it.
@@ -58,7 +60,7 @@ pub(crate) struct BackupArguments {
     #[arg(value_name = "BACKUP")]
     to: PathBuf,
 
-    /// Check every checksum of the new backup before it takes the place of the former
+    /// Check every checksum of the new backup, not of what is copied alone, before it takes the place of the former
     #[arg(long)]
     verify: bool,
 
@@ -77,6 +79,7 @@ pub(crate) fn run(
     let to = &arguments.to;
     let refused = |error: &dyn std::fmt::Display| Failure::look(to.display(), error);
     check_apart(data_dir, to)?;
+    raise_open_files();
     let (from, target) = (OsFs::new(data_dir), OsFs::new(to));
     target.create_root().map_err(|error| refused(&error))?;
     let link = |path: &str, new: &str| from.link_into(path, &target, new);
@@ -123,6 +126,13 @@ pub(crate) fn restore(
     };
     write_restored(&report, json, out)?;
     Ok(if report.findings.is_empty() { Outcome::Well } else { Outcome::Findings })
+}
+
+/// Where segments can be given no further name, all of them are open at the same time.
+fn raise_open_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where that is refused, the backup tells for which segment there was no room.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 /// A backup within the store would be part of the next one, and a store within a backup would be taken away with it.

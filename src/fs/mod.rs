@@ -164,6 +164,16 @@ pub trait File: Send + Sync {
     /// what was there. Both numbers are multiples of the page. Where the file system knows no such thing, nothing happens.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Has the file hold what it holds as long as it is open here: whoever punches holes asks [`File::is_held`] before. It
+    /// takes no right to write, and is seen through every mount of the file system (a shared flock(2)).
+    ///
+    /// # Errors
+    /// Where the file system knows no such thing, or the system has no room for it.
+    fn hold(&self) -> io::Result<()>;
+
+    /// Whether somebody, in whatever process, has the file hold what it holds.
+    fn is_held(&self) -> io::Result<bool>;
+
     /// What the file takes up at this moment.
     fn usage(&self) -> io::Result<Usage>;
 

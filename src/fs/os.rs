@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs2::FileExt as _;
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::base::limits::PAGE_BYTES;
 
@@ -194,6 +194,23 @@ impl File for OsFile {
         self.allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)
     }
 
+    fn hold(&self) -> io::Result<()> {
+        let held = retry_on_intr(|| flock(&self.file, FlockOperation::LockShared));
+        held.map_err(|errno| naming(&self.path, &errno.into()))
+    }
+
+    /// Where the system knows no such locks nobody has one.
+    fn is_held(&self) -> io::Result<bool> {
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                flock(&self.file, FlockOperation::Unlock)
+                    .map_err(|errno| naming(&self.path, &errno.into()))?;
+                Ok(false)
+            }
+            Err(errno) => Ok(matches!(errno, Errno::WOULDBLOCK | Errno::INTR)),
+        }
+    }
+
     fn usage(&self) -> io::Result<Usage> {
         let found = self.file.metadata().map_err(|e| naming(&self.path, &e))?;
         // Of 512 bytes each, whatever the file system's own blocks are (stat(2)).
@@ -252,7 +269,7 @@ impl OsFile {
 
     /// Where the file system does not know what `how` asks for, nothing happens.
     fn allocate(&self, how: FallocateFlags, offset: u64, len: u64) -> io::Result<()> {
-        match rustix::io::retry_on_intr(|| fallocate(&self.file, how, offset, len)) {
+        match retry_on_intr(|| fallocate(&self.file, how, offset, len)) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(errno) => Err(naming(&self.path, &errno.into())),
         }

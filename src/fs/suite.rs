@@ -50,6 +50,7 @@ for_both! {
     room_behind_the_end_is_given_back
     what_was_cut_off_does_not_come_back
     a_hole_reads_as_zeros_and_takes_no_room
+    a_file_is_held_until_all_who_hold_it_have_closed_it
     syncs_succeed_on_everything
     forgetting_what_is_cached_changes_nothing
     writing_out_early_changes_nothing
@@ -329,6 +330,20 @@ fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
     assert_eq!(read_path(fs, "a"), expected);
     assert_eq!(file.usage().unwrap().allocated_bytes, before - 65_536);
     assert!(fs.open_read("a").unwrap().punch(0, 4096).is_err());
+}
+
+fn a_file_is_held_until_all_who_hold_it_have_closed_it(fs: &dyn Fs) {
+    let file = fs.create("a").unwrap();
+    assert!(!file.is_held().unwrap());
+    let [one, other] = [fs.open_in_passing("a").unwrap(), fs.open_read("a").unwrap()];
+    assert!(!file.is_held().unwrap(), "to be open is not to hold");
+    one.hold().unwrap();
+    other.hold().unwrap();
+    other.hold().unwrap();
+    drop(one);
+    assert!(file.is_held().unwrap());
+    drop(other);
+    assert!(!file.is_held().unwrap());
 }
 
 fn syncs_succeed_on_everything(fs: &dyn Fs) {

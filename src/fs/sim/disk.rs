@@ -36,6 +36,8 @@ pub(super) struct Disk {
     /// Counts changes; a sync covers those up to the count at its begin.
     now: u64,
     locks: BTreeSet<FileId>,
+    /// Handles that have a file hold what it holds.
+    holds: BTreeMap<FileId, usize>,
 }
 
 impl Disk {
@@ -48,6 +50,7 @@ impl Disk {
             files_made: 0,
             now: 0,
             locks: BTreeSet::new(),
+            holds: BTreeMap::new(),
         }
     }
 
@@ -81,6 +84,18 @@ impl Disk {
         };
         disk.forget_unreachable();
         disk
+    }
+
+    pub(super) fn hold(&mut self, id: FileId) {
+        *self.holds.entry(id).or_default() += 1;
+    }
+
+    pub(super) fn is_held(&self, id: FileId) -> bool {
+        self.holds.get(&id).is_some_and(|count| *count > 0)
+    }
+
+    pub(super) fn let_loose(&mut self, id: FileId) {
+        self.holds.entry(id).and_modify(|count| *count -= 1);
     }
 
     // Names.

@@ -19,6 +19,7 @@ pub use plan::{Op, OpKind};
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -245,7 +246,8 @@ impl SimFs {
             disk.open(id);
             Ok(id)
         })?;
-        Ok(Arc::new(SimFile { shared: Arc::clone(&self.shared), id, path: path.to_owned(), writable }))
+        let (shared, path) = (Arc::clone(&self.shared), path.to_owned());
+        Ok(Arc::new(SimFile { shared, id, path, writable, holds: AtomicBool::new(false) }))
     }
 
     /// Asks the disk, if it has power, about a path.
@@ -321,6 +323,7 @@ struct SimFile {
     id: FileId,
     path: String,
     writable: bool,
+    holds: AtomicBool,
 }
 
 impl SimFile {
@@ -385,6 +388,19 @@ impl File for SimFile {
         })
     }
 
+    fn hold(&self) -> io::Result<()> {
+        self.with(|disk| {
+            if !self.holds.swap(true, Ordering::Relaxed) {
+                disk.hold(self.id);
+            }
+            Ok(())
+        })
+    }
+
+    fn is_held(&self) -> io::Result<bool> {
+        self.with(|disk| Ok(disk.is_held(self.id)))
+    }
+
     fn usage(&self) -> io::Result<Usage> {
         self.with(|disk| {
             let allocated_bytes = disk.image(self.id).allocated();
@@ -410,7 +426,11 @@ impl File for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        self.shared.disk().close(self.id);
+        let mut disk = self.shared.disk();
+        if *self.holds.get_mut() {
+            disk.let_loose(self.id);
+        }
+        disk.close(self.id);
     }
 }
 

@@ -18,6 +18,9 @@ pub(super) enum Copied {
     Sparse,
 }
 
+/// Reads a copy back: gives the CRC of all of it, and what else it has seen.
+pub(super) type ReadBack<'r, T> = dyn FnMut(&dyn File) -> io::Result<(u32, T)> + 'r;
+
 /// Copies files to a directory.
 pub(super) struct Copying<'a> {
     pub(super) to: &'a dyn Fs,
@@ -32,30 +35,45 @@ impl Copying<'_> {
     /// Copies a file up to its end, wherever that is by then, makes the bytes durable, and compares them with what is read back
     /// from the disk. Gives the length. The name is not durable.
     pub(super) fn copy(&mut self, from: &dyn File, path: &str, what: Copied) -> io::Result<u64> {
+        self.copy_and(from, path, what, &mut |written| Ok((crc_of(written)?, ()))).map(|(len, ())| len)
+    }
+
+    /// The same; what is written is read back by `read`, of which the answer is given, too.
+    pub(super) fn copy_and<T>(
+        &mut self,
+        from: &dyn File,
+        path: &str,
+        what: Copied,
+        read: &mut ReadBack<'_, T>,
+    ) -> io::Result<(u64, T)> {
         let file = self.to.create(path)?;
-        let (mut buffer, mut crc, mut len) = (vec![0; MIB as usize], Crc32::new(), 0);
-        loop {
-            let part = MIB.min(from.len()?.saturating_sub(len)) as usize;
-            if part == 0 {
-                break;
-            }
-            from.read_exact_at(&mut buffer[..part], len)?;
-            crc.update(&buffer[..part]);
-            write(file.as_ref(), &buffer[..part], len, what)?;
-            len += part as u64;
-            self.done += part as u64;
-            (self.progress)(Progress { step: self.step, done: self.done, total: self.total.max(self.done) });
-        }
+        let (len, crc) = self.write_all(from, file.as_ref(), what)?;
         if file.len()? < len {
             file.write_all_at(&[0], len - 1)?;
         }
         file.sync_data()?;
         file.evict()?;
-        let written = self.to.open_in_passing(path)?;
-        if crc_of(written.as_ref(), len, &mut buffer)? == crc.value() {
-            return Ok(len);
+        match read(self.to.open_in_passing(path)?.as_ref())? {
+            (found, seen) if found == crc => Ok((len, seen)),
+            _ => Err(io::Error::other(format!("{path}: what is read back is not what was written"))),
         }
-        Err(io::Error::other(format!("{path}: what is read back is not what was written")))
+    }
+
+    /// Gives the length and the CRC of what was written.
+    fn write_all(&mut self, from: &dyn File, to: &dyn File, what: Copied) -> io::Result<(u64, u32)> {
+        let (mut buffer, mut crc, mut len) = (vec![0; MIB as usize], Crc32::new(), 0);
+        loop {
+            let part = MIB.min(from.len()?.saturating_sub(len)) as usize;
+            if part == 0 {
+                return Ok((len, crc.value()));
+            }
+            from.read_exact_at(&mut buffer[..part], len)?;
+            crc.update(&buffer[..part]);
+            write(to, &buffer[..part], len, what)?;
+            len += part as u64;
+            self.done += part as u64;
+            (self.progress)(Progress { step: self.step, done: self.done, total: self.total.max(self.done) });
+        }
     }
 }
 
@@ -71,8 +89,9 @@ fn write(file: &dyn File, bytes: &[u8], offset: u64, what: Copied) -> io::Result
     Ok(())
 }
 
-fn crc_of(file: &dyn File, len: u64, buffer: &mut [u8]) -> io::Result<u32> {
-    let (mut crc, mut at) = (Crc32::new(), 0);
+fn crc_of(file: &dyn File) -> io::Result<u32> {
+    let len = file.len()?;
+    let (mut buffer, mut crc, mut at) = (vec![0; MIB as usize], Crc32::new(), 0);
     while at < len {
         let part = (buffer.len() as u64).min(len - at) as usize;
         file.read_exact_at(&mut buffer[..part], at)?;

@@ -4,6 +4,7 @@
 //! one that is whole. A new backup goes to the other slot, which begins to count when that file has been replaced, in one step.
 
 mod copying;
+mod extents;
 mod pins;
 mod report;
 mod restoring;
@@ -19,10 +20,12 @@ pub use restoring::restore;
 use crate::base::Clock;
 use crate::format::{BackupCurrent, FileKind, number_of};
 use crate::fs::{Below, File, Fs, ReadOnly};
+use crate::index::Index;
 use crate::log::{Damage, LogError, Segment};
 use crate::store::reading::{Reading, store_id};
 use crate::store::verify::{self, Finding, verify};
 use copying::{Copied, Copying};
+use extents::Extents;
 use pins::Pins;
 use slots::Slots;
 
@@ -48,7 +51,8 @@ pub struct Source<'a> {
 pub struct BackupOptions {
     /// Whether the users and their secrets go with it.
     pub with_users: bool,
-    /// Whether every checksum of the new backup is checked before it takes the place of the former.
+    /// Whether every checksum of the new backup is checked before it takes the place of the former, also in segments that
+    /// were not copied.
     pub verify: bool,
 }
 
@@ -59,14 +63,15 @@ pub struct BackupOptions {
 /// # The order
 ///
 /// 1. Every segment there is gets pinned: a further name keeps its bytes, since segments are unlinked as a whole by
-///    taking the store's own name away, and holes are punched only into files with one name. Were the metadata read
-///    first, it could refer to what is gone by the time of the pin.
+///    taking the store's own name away, and holes are punched only into files with one name. Where none can be given,
+///    because the store can only be read here or the file system knows no such thing, the file is kept open and held,
+///    which keeps holes away, too. Were the metadata read first, it could refer to what is gone by the time of the pin.
 /// 2. The metadata is copied, and the copy is read. What it refers to was alive after the pins, and is held by them.
 /// 3. Where it refers to a segment that was made, or that extents were moved to, after the pins, that one is pinned, too, and
 ///    the metadata copied anew: until then what was moved away from there may have lost its bytes.
 /// 4. The segments are put into place. One that is sealed is never written again, so its pin may stay for good, or an
 ///    older copy be taken. One that is not sealed is copied: it only grows, and all that the metadata refers to was
-///    written to it before.
+///    written to it before. Of each copy every extent that the metadata refers to is checked as it is read back.
 /// 5. All is synced and read once more; then the file that names the slot is replaced. Before that the former backup
 ///    counts, and nothing of it has been touched.
 /// 6. Only now is the former backup removed.
@@ -131,6 +136,8 @@ struct Metadata {
     segments: BTreeSet<u64>,
     /// The last group.
     sequence: u64,
+    /// What they add up to.
+    index: Index,
 }
 
 impl<'a> Run<'a> {
@@ -138,9 +145,11 @@ impl<'a> Run<'a> {
         let BackupReport { slot, store, taken, .. } = self.report;
         self.slots.make(slot)?;
         let mut pins = Pins::new(self.source, slot, self.slots.below(slot));
-        let metadata = self.pin_and_read(&mut pins)?;
+        let mut metadata = self.pin_and_read(&mut pins)?;
         self.put_into_place(&metadata, &pins)?;
         drop(pins);
+        // The check makes one of its own.
+        metadata.index = Index::new();
         if self.options.with_users {
             self.copy_users()?;
         }
@@ -232,7 +241,7 @@ impl<'a> Run<'a> {
             return Err(damage.into());
         }
         let segments = reading.index.liveness().iter().map(|(segment, _)| segment).collect();
-        Ok(Metadata { segments, sequence: tail.sequence - 1 })
+        Ok(Metadata { segments, sequence: tail.sequence - 1, index: reading.index })
     }
 
     fn put_into_place(&mut self, metadata: &Metadata, pins: &Pins<'a>) -> Result<(), BackupError> {
@@ -248,15 +257,22 @@ impl<'a> Run<'a> {
         let total = to_copy.iter().map(|(_, len)| len).sum();
         self.slots.check_room(total)?;
         self.step(Step::Segments, 0, total);
-        let mut done = 0;
+        let (mut done, mut found) = (0, Vec::new());
+        let (store, mut extents) = (self.report.store, Extents::new(&metadata.index));
         for (id, _) in to_copy {
-            let file = pins.open(id)?;
+            let (file, path) = (pins.open(id)?, FileKind::Segment.path(id));
             let mut copying = Copying { done, ..self.copying(Step::Segments, total) };
-            let len = copying.copy(file.as_ref(), &FileKind::Segment.path(id), Copied::Sparse)?;
+            let mut check = |copy: &dyn File| extents.check(id, &store, copy);
+            let (len, damage) = copying.copy_and(file.as_ref(), &path, Copied::Sparse, &mut check)?;
             done = copying.done;
             self.report.count(Way::Copy, len);
+            found.extend(damage);
         }
-        Ok(pins.clear_slot()?)
+        pins.clear_slot()?;
+        match found.is_empty() {
+            true => Ok(()),
+            false => Err(BackupError::Findings(extents::owned(&store, &metadata.index, found))),
+        }
     }
 
     /// Where the target does not let a file have further names, all are copied.

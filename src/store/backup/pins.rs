@@ -29,9 +29,8 @@ enum Pin {
     InSlot,
     /// A name beside the store.
     InSource,
-    /// Nothing but that it is open: the file system gives no further names, and therefore no holes are punched; or it is
-    /// only read here.
-    Open(Arc<dyn File>),
+    /// That it is open and held: the file system gives no further names, or the store can only be read here.
+    Held(Arc<dyn File>),
 }
 
 /// The pins of one backup. Dropping them takes those beside the store away.
@@ -76,7 +75,10 @@ impl<'a> Pins<'a> {
             Ok(()) => Ok(Pin::InSource),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error.into()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(BackupError::Busy),
-            Err(_) => Ok(Pin::Open(file)),
+            Err(no_name) => match file.hold() {
+                Ok(()) => Ok(Pin::Held(file)),
+                Err(no_lock) => Err(BackupError::NotPinned { no_name, no_lock }),
+            },
         }
     }
 
@@ -103,7 +105,7 @@ impl<'a> Pins<'a> {
     /// Opens a segment that is pinned.
     pub(super) fn open(&self, id: u64) -> io::Result<Arc<dyn File>> {
         match self.pins.get(&id).expect("only what is pinned is opened") {
-            Pin::Open(file) => Ok(file.clone()),
+            Pin::Held(file) => Ok(file.clone()),
             Pin::InSource => self.source.fs.open_in_passing(&source_pin(id)),
             Pin::InSlot => self.to.open_in_passing(&slot_pin(id)),
         }

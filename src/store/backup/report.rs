@@ -107,6 +107,17 @@ pub enum BackupError {
         /// Bytes that may be.
         free_bytes: u64,
     },
+    /// Nothing would keep the store from giving away bytes of a segment while it is copied.
+    #[error(
+        "a segment can be given no further name ({no_name}) and cannot be locked ({no_lock}), so that its bytes could go while \
+         they are copied: let the backup write to the data directory, or stop the server meanwhile and give it a copy"
+    )]
+    NotPinned {
+        /// Why it gets no further name.
+        no_name: io::Error,
+        /// Why it cannot be locked.
+        no_lock: io::Error,
+    },
     /// The store, or the backup, is damaged where everything else depends on it.
     #[error("{0}")]
     Damaged(Damage),

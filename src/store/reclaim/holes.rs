@@ -34,7 +34,7 @@ pub(super) struct Searched {
     gaps: Gaps,
 }
 
-/// Holes that wait until nobody reads from their segment and it has one name. What was dead when it was looked at stays dead,
+/// Holes that wait until nobody reads from their segment or holds it, and it has one name. What was dead when it was looked at stays dead,
 /// and whoever comes later does not read it: so they can wait for as long as it takes.
 pub(super) struct PutOff {
     /// What lived in the segment when it was looked at, in bytes.
@@ -183,7 +183,8 @@ impl Run<'_> {
         if let Ok(segment) = self.shared.segments.get(id) {
             let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));
             let before = usage()?;
-            if before.links > 1 || !self.shared.segments.is_unread(id) {
+            let is_held = segment.file.is_held().map_err(|error| self.shared.failed(error.into()))?;
+            if before.links > 1 || is_held || !self.shared.segments.is_unread(id) {
                 self.reclaimer.put_off(id, put_off);
                 return Ok(());
             }

@@ -9,10 +9,11 @@ use super::model::Model;
 use super::*;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{BackupCurrent, FileKind, log_path, segment_path};
+use crate::fs::ReadOnly;
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::log::list_numbers;
 use crate::store::backup::{
-    BackupError, BackupOptions, BackupReport, RestoreReport, Source, backup, restore,
+    BackupError, BackupOptions, BackupReport, Progress, RestoreReport, Source, Step, backup, restore,
 };
 
 fn small() -> Options {
@@ -418,5 +419,93 @@ fn what_a_crash_leaves_of_a_restoration_is_not_taken_for_the_store() {
         if ended {
             return;
         }
+    }
+}
+
+/// Backs up a store of which the data directory can only be read, as through a read-only mount. When the first segment is
+/// about to be copied, `meanwhile` is done once.
+fn back_up_read_only(from: &SimFs, to: &SimFs, meanwhile: &dyn Fn()) -> Result<BackupReport, BackupError> {
+    let read_only = ReadOnly::new(from);
+    let elsewhere = |_: &str, _: &str| Err(io::ErrorKind::CrossesDevices.into());
+    let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
+    let mut once = Some(meanwhile);
+    let mut progress = |progress: Progress| {
+        if progress.step == Step::Segments {
+            once.take().into_iter().for_each(|meanwhile| meanwhile());
+        }
+    };
+    backup(&Source { fs: &read_only, link: &elsewhere }, to, &clock, BackupOptions::default(), &mut progress)
+}
+
+/// Three objects large enough for holes, in one sealed segment; a fourth elsewhere.
+fn with_room_for_holes(fs: &SimFs) -> Store {
+    let store = open_with(fs, Options { segment_max_bytes: 8 << 20, ..options() }).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..3 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 2_000_000)).unwrap();
+    }
+    store.shared.segments.leave(|_| true);
+    put(&store, "b", "last", &bytes(9, 100_000)).unwrap();
+    reclaim_all(&store).unwrap();
+    store
+}
+
+fn punches(fs: &SimFs) -> usize {
+    fs.trace().iter().filter(|op| op.kind == OpKind::Punch).count()
+}
+
+#[test]
+fn no_holes_are_punched_into_what_is_copied_through_a_read_only_mount() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = with_room_for_holes(&fs);
+    let before = Model::of(&store);
+    back_up_read_only(&fs, &target, &|| {
+        delete(&store, "b", "k1", Selector::Current).unwrap();
+        reclaim_all(&store).unwrap();
+    })
+    .unwrap();
+    assert_eq!(punches(&fs), 0);
+    let (report, restored) = try_restore(&target).unwrap();
+    assert_eq!(report.findings, []);
+    assert_eq!(Model::of(&open(&restored)), before);
+    reclaim_all(&store).unwrap();
+    assert_eq!(punches(&fs), 1, "the backup holds nothing any more");
+}
+
+#[test]
+fn what_is_copied_is_checked_and_zeros_in_the_place_of_an_object_keep_the_former_backup() {
+    let (fs, target) = (SimFs::new(), SimFs::new());
+    let store = with_room_for_holes(&fs);
+    let extent = store.find("b", "last", Selector::Current).unwrap().version.extents[0];
+    let former = Model::of(&store);
+    back_up(&fs, &target);
+    put(&store, "b", "more", &bytes(10, 100)).unwrap();
+    let segment = segment_path(extent.segment);
+    // As a server would that knows nothing of being held.
+    let zeros = vec![0; extent.payload_len as usize + 64];
+    let refused = back_up_read_only(&fs, &target, &|| fs.overwrite(&segment, extent.offset, &zeros).unwrap());
+    let Err(BackupError::Findings(found)) = &refused else { panic!("{refused:?}") };
+    let places: Vec<_> = found.iter().map(|f| (f.damage.file.as_str(), f.damage.offset)).collect();
+    assert_eq!(places, [(segment.as_str(), extent.offset)]);
+    assert_eq!(found[0].owner.as_ref().unwrap().key, "last");
+    assert_eq!(restored(&target), former);
+}
+
+#[test]
+fn each_part_of_an_extent_that_is_copied_is_checked() {
+    let fs = SimFs::new();
+    let store = with_room_for_holes(&fs);
+    let extent = store.find("b", "last", Selector::Current).unwrap().version.extents[0];
+    drop(store);
+    let (payload, len) = (extent.offset + 64, u64::from(extent.payload_len));
+    for at in [extent.offset, payload, payload + 70_000, payload + len, payload + len + 8 + 2] {
+        fs.damage(&segment_path(extent.segment), at, 1).unwrap();
+        let refused = try_backup(&fs, &SimFs::new(), BackupOptions::default());
+        assert!(
+            matches!(&refused, Err(BackupError::Findings(found)) if found.len() == 1),
+            "{at}: {refused:?}"
+        );
+        fs.damage(&segment_path(extent.segment), at, 1).unwrap();
+        try_backup(&fs, &SimFs::new(), BackupOptions::default()).unwrap();
     }
 }

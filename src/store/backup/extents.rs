@@ -1,0 +1,273 @@
+//! The extents that a backup must hold, and checking a copy against them while it is read once, front to back.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::base::digest::Crc32;
+use crate::base::limits::{BLOCK_BYTES, MIB};
+use crate::format::{Entry, ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, segment_path};
+use crate::fs::File;
+use crate::index::{Cursor, Index};
+use crate::log::Damage;
+use crate::store::verify::{Finding, Owner, Which};
+
+/// Keys that are taken out of the index at once.
+const KEYS_AT_ONCE: usize = 4096;
+/// Extents that are known at a time, 12 bytes each; for more the index is walked again. One segment may have more by itself.
+/// Tests have as many as that.
+const EXTENTS_AT_ONCE: usize = if cfg!(test) { 3 } else { 4 << 20 };
+/// Bad extents of one segment that are told.
+const TOLD_MAX: usize = 10;
+
+/// An extent as the metadata has it. Offsets are counted in units, so that it is small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Expected {
+    unit: u32,
+    payload_len: u32,
+    check: u32,
+}
+
+impl Expected {
+    fn of(extent: &ExtentRef) -> Self {
+        let unit = (extent.offset / UNIT_BYTES) as u32;
+        Self { unit, payload_len: extent.payload_len, check: extent.check }
+    }
+
+    fn offset(self) -> u64 {
+        u64::from(self.unit) * UNIT_BYTES
+    }
+}
+
+/// The extents that an index refers to, of some segments at a time, which are asked for in ascending order.
+pub(super) struct Extents<'i> {
+    index: &'i Index,
+    known: BTreeMap<u64, Vec<Expected>>,
+    /// All segments before this one have been looked for.
+    known_to: u64,
+}
+
+impl<'i> Extents<'i> {
+    pub(super) fn new(index: &'i Index) -> Self {
+        Self { index, known: BTreeMap::new(), known_to: 0 }
+    }
+
+    /// The extents in a segment, in the order of the disk.
+    fn take(&mut self, segment: u64) -> Vec<Expected> {
+        if segment >= self.known_to {
+            self.look_from(segment);
+        }
+        let mut extents = self.known.remove(&segment).unwrap_or_default();
+        extents.sort_unstable();
+        // Those that are shared are referred to more than once.
+        extents.dedup();
+        extents
+    }
+
+    /// Looks for the extents of as many segments, from `first` on, as are known at a time.
+    fn look_from(&mut self, first: u64) {
+        (self.known, self.known_to) = (BTreeMap::new(), u64::MAX);
+        let (mut cursor, mut count) = (Cursor::Start, 0);
+        loop {
+            let entries = self.index.walk(&mut cursor, KEYS_AT_ONCE);
+            if entries.is_empty() {
+                return;
+            }
+            for extent in entries.iter().flat_map(extents_of) {
+                if (first..self.known_to).contains(&extent.segment) {
+                    self.known.entry(extent.segment).or_default().push(Expected::of(extent));
+                    count += 1;
+                }
+            }
+            while count > EXTENTS_AT_ONCE && self.known.len() > 1 {
+                let (last, extents) = self.known.pop_last().expect("there are two at the least");
+                (self.known_to, count) = (last, count - extents.len());
+            }
+        }
+    }
+
+    /// Reads a copy of a segment to its end and gives the CRC of its bytes, with what is wrong in it: header, payload and
+    /// descriptor of every extent are checked.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn check(
+        &mut self,
+        segment: u64,
+        store: &StoreId,
+        copy: &dyn File,
+    ) -> io::Result<(u32, Vec<Damage>)> {
+        let mut reader = Sequential::new(copy)?;
+        let mut damage = Vec::new();
+        for expected in self.take(segment) {
+            if let Err(what) = check(&mut reader, segment, store, expected)? {
+                damage.push(Damage::new(segment_path(segment), expected.offset(), what));
+            }
+        }
+        damage.truncate(TOLD_MAX);
+        Ok((reader.finish()?, damage))
+    }
+}
+
+/// Bad extents with the versions and parts that they belong to.
+pub(super) fn owned(store: &StoreId, index: &Index, damage: Vec<Damage>) -> Vec<Finding> {
+    let bad: BTreeMap<_, _> = damage.into_iter().map(|bad| ((bad.file.clone(), bad.offset), bad)).collect();
+    let (mut findings, mut bucket, mut cursor) = (Vec::new(), String::new(), Cursor::Start);
+    loop {
+        let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
+        if entries.is_empty() {
+            return findings;
+        }
+        for entry in &entries {
+            if let Entry::BucketPut(record) = entry {
+                bucket.clone_from(&record.name);
+            }
+            for extent in extents_of(entry) {
+                let damage = bad.get(&(segment_path(extent.segment), extent.offset)).cloned();
+                findings
+                    .extend(damage.map(|damage| Finding { damage, owner: owner_of(store, &bucket, entry) }));
+            }
+        }
+    }
+}
+
+fn owner_of(store: &StoreId, bucket: &str, entry: &Entry) -> Option<Owner> {
+    let (key, which) = match entry {
+        Entry::VersionPut { key, record, .. } => (key, Which::Version { id: record.id, null: record.null }),
+        Entry::PartPut { key, upload, record, .. } => {
+            (key, Which::Part { upload: *upload, number: record.number })
+        }
+        _ => return None,
+    };
+    Some(Owner::new(store, bucket, key, which))
+}
+
+/// The extents of a version or part.
+fn extents_of(entry: &Entry) -> &[ExtentRef] {
+    match entry {
+        Entry::VersionPut { record, .. } => &record.extents,
+        Entry::PartPut { record, .. } => &record.extents,
+        _ => &[],
+    }
+}
+
+/// What is wrong with an extent, if anything is.
+fn check(
+    reader: &mut Sequential<'_>,
+    segment: u64,
+    store: &StoreId,
+    expected: Expected,
+) -> io::Result<Result<(), String>> {
+    let offset = expected.offset();
+    let Some(bytes) = reader.bytes(offset, ExtentHeader::BYTES as u64)? else {
+        return Ok(Err("the segment ends before the extent does".into()));
+    };
+    let header = match ExtentHeader::decode(store, bytes) {
+        Ok(header) => header,
+        Err(error) => return Ok(Err(format!("extent header: {error}"))),
+    };
+    let is_it = (header.segment, header.offset) == (segment, offset);
+    if !is_it || (header.payload_len, header.check) != (expected.payload_len, expected.check) {
+        return Ok(Err("the extent is another than the metadata refer to".into()));
+    }
+    match reader.bytes(offset, header.extent_len())? {
+        Some(bytes) => Ok(check_bytes(&header, bytes)),
+        None => Ok(Err("the segment ends before the extent does".into())),
+    }
+}
+
+fn check_bytes(header: &ExtentHeader, bytes: &[u8]) -> Result<(), String> {
+    let (rest, descriptor) = bytes.split_at(header.descriptor_at() as usize);
+    let (payload, table) = rest[ExtentHeader::BYTES..].split_at(header.payload_len as usize);
+    let checked = if table.is_empty() { payload } else { table };
+    if Crc32::of(checked) != header.check {
+        return Err("payload or block table do not match their CRC".into());
+    }
+    let blocks = payload.chunks(BLOCK_BYTES as usize).zip(table.chunks_exact(4));
+    for (at, (block, crc)) in blocks.enumerate() {
+        if Crc32::of(block).to_le_bytes() != *crc {
+            return Err(format!("block {at} of the payload does not match its CRC"));
+        }
+    }
+    header.decode_descriptor(descriptor).map(|_| ()).map_err(|error| format!("descriptor: {error}"))
+}
+
+/// Reads a file once, front to back, and keeps as much of it as is looked at.
+struct Sequential<'a> {
+    file: &'a dyn File,
+    len: u64,
+    /// What has been read and is not passed over yet, and where it starts.
+    kept: Vec<u8>,
+    kept_from: u64,
+    crc: Crc32,
+}
+
+impl<'a> Sequential<'a> {
+    fn new(file: &'a dyn File) -> io::Result<Self> {
+        let len = file.len()?;
+        Ok(Self { file, len, kept: Vec::new(), kept_from: 0, crc: Crc32::new() })
+    }
+
+    /// Some bytes from `offset` on, before which nothing will be asked for any more; `None` where the file ends before.
+    fn bytes(&mut self, offset: u64, len: u64) -> io::Result<Option<&[u8]>> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Ok(None);
+        }
+        self.pass_over(offset)?;
+        while self.kept.len() as u64 <= len && self.read_to() < self.len {
+            self.read_more()?;
+        }
+        Ok(self.kept.get(..len as usize))
+    }
+
+    fn finish(mut self) -> io::Result<u32> {
+        self.pass_over(self.len)?;
+        Ok(self.crc.value())
+    }
+
+    fn read_to(&self) -> u64 {
+        self.kept_from + self.kept.len() as u64
+    }
+
+    fn pass_over(&mut self, offset: u64) -> io::Result<()> {
+        while self.read_to() < offset {
+            (self.kept_from, self.kept) = (self.read_to(), Vec::new());
+            self.read_more()?;
+        }
+        self.kept.drain(..offset.saturating_sub(self.kept_from) as usize);
+        self.kept_from = self.kept_from.max(offset);
+        Ok(())
+    }
+
+    fn read_more(&mut self) -> io::Result<()> {
+        let (from, before) = (self.read_to(), self.kept.len());
+        self.kept.resize(before + MIB.min(self.len - from) as usize, 0);
+        self.file.read_exact_at(&mut self.kept[before..], from)?;
+        self.crc.update(&self.kept[before..]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::Fs;
+    use crate::fs::sim::SimFs;
+
+    #[test]
+    fn a_file_is_read_once_whatever_is_looked_at() {
+        let bytes: Vec<u8> = (0..3 * MIB as u32 + 1_000).map(|at| (at / 7) as u8).collect();
+        let file = SimFs::new().create("a").unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
+        let looks =
+            [(0, 64), (0, 4_000), (4_096, 0), (1_048_000, 64), (1_048_000, 1_500_000), (3_100_000, 5)];
+        let mut reader = Sequential::new(file.as_ref()).unwrap();
+        for (offset, len) in looks {
+            let found = reader.bytes(offset, len).unwrap().unwrap();
+            assert_eq!(found, &bytes[offset as usize..(offset + len) as usize]);
+        }
+        assert_eq!(reader.bytes(3_100_000, MIB).unwrap(), None);
+        assert_eq!(reader.bytes(u64::MAX, 2).unwrap(), None);
+        assert_eq!(reader.finish().unwrap(), Crc32::of(&bytes));
+        assert_eq!(Sequential::new(file.as_ref()).unwrap().finish().unwrap(), Crc32::of(&bytes));
+    }
+}
