@@ -1,5 +1,6 @@
 //! Where the next extent goes: finding room, rolling and sealing.
 
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -160,7 +161,7 @@ impl Segments {
         let lanes = Lane::ALL.map(|lane| self.lane(lane));
         let retired = self.retired();
         let open = lanes.iter().filter_map(|lane| lane.as_ref()).chain(retired.iter());
-        let busy: Vec<u64> = open.map(|open| open.segment.id).collect();
+        let busy: HashSet<u64> = open.map(|open| open.segment.id).collect();
         let mut ids = self.ids();
         ids.retain(|id| !busy.contains(id));
         ids
@@ -197,8 +198,8 @@ impl Segments {
     }
 
     /// The segments that nobody writes to and of which it is not known that they are sealed.
-    pub fn unsealed(&self) -> Vec<u64> {
-        self.unsealed.lock().expect("nobody panics while holding it").iter().copied().collect()
+    pub fn unsealed(&self) -> BTreeSet<u64> {
+        self.unsealed.lock().expect("nobody panics while holding it").clone()
     }
 
     /// Leaves the segments behind that lanes append to and of which `leave` says so; the next place is in a new one.

@@ -1,6 +1,6 @@
 //! Punching holes into segments in which too much lives to be moved: steps 8 to 11.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::gaps::{Gap, Gaps};
@@ -57,7 +57,7 @@ impl Run<'_> {
     /// Looks which segments may be worth a hole. The order of steps 1 and 2 holds here, too.
     pub(super) fn begin_holes(&mut self) -> Phase {
         let settled = self.shared.segments.settled();
-        let unsealed: HashSet<u64> = self.shared.segments.unsealed().into_iter().collect();
+        let unsealed = self.shared.segments.unsealed();
         let published = self.shared.published();
         let liveness = published.index.liveness();
         let sealed = settled.into_iter().filter(|id| !unsealed.contains(id) && liveness.of(*id) > 0);
