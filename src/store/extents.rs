@@ -1,5 +1,6 @@
-//! Checking extents against the records that refer to them.
+//! The extents of records: which hold a range of bytes, and checking them against those who refer to them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::{ExtentHeader, ExtentRef, StoreId};
@@ -18,6 +19,22 @@ pub(super) fn check(
     let header = header.and_then(|header| expect_reference(segment, header, extent));
     let named = header.and_then(|header| check_descriptor(segment, &header, extent, (bucket, key)));
     [named, segment.check_payload(extent)].into_iter().filter_map(Result::err).collect()
+}
+
+/// The parts of extents that a range of their bytes covers.
+pub(super) fn slices(extents: &[ExtentRef], range: &Range<u64>) -> Vec<ExtentRef> {
+    let mut start = 0;
+    let mut slices = Vec::new();
+    for extent in extents {
+        let end = start + u64::from(extent.take);
+        let (from, to) = (range.start.max(start), range.end.min(end));
+        if from < to {
+            let (skip, take) = (extent.skip + (from - start) as u32, (to - from) as u32);
+            slices.push(ExtentRef { skip, take, ..*extent });
+        }
+        start = end;
+    }
+    slices
 }
 
 /// Bytes of an extent that are checked.

@@ -13,6 +13,7 @@ use crate::format::{
 use crate::index::{BUCKET_BYTES, Liveness};
 use crate::log::{Claim, Spot};
 use crate::store::StoreError;
+use crate::store::extents::slices;
 
 /// Which version of a key is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -455,7 +456,10 @@ impl Content {
             Self::Packed { .. } => EXTENT_BYTES_MAX,
             Self::Stored(stored) => stored.extents.len() * EXTENT_BYTES_MAX,
             // The source is written again, too, so that its extents say that they are shared.
-            Self::Copied { source, .. } => 2 * (source.key.len() + version_bytes_max(&source.version)),
+            Self::Copied { source, .. } => {
+                let copied = slices(&source.version.extents, &source.range).len() * EXTENT_BYTES_MAX;
+                source.key.len() + version_bytes_max(&source.version) + copied
+            }
         }
     }
 
@@ -509,5 +513,71 @@ impl Completion {
             + key.len()
             + self.parts.len() * PART_BYTES_MAX
             + bytes_of(&self.commit.attributes, &self.commit.tags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::{
+        EXTENT_PAYLOAD_MAX_BYTES, GROUP_BODY_MAX_BYTES, OBJECT_SIZE_MAX_BYTES, PUT_SIZE_MAX_BYTES,
+    };
+    use crate::format::{AssembledPart, ETag, PartRecord, Versioning};
+
+    /// The largest object there may be, of 10,000 parts, each with a last extent of its own and one that brings its record.
+    fn largest() -> VersionRecord {
+        let parts = 10_000;
+        let extent = |payload_len: u64, at: u64| ExtentRef {
+            segment: 80_000 + at,
+            offset: u64::from(u32::MAX) * 64,
+            payload_len: payload_len as u32,
+            check: 0,
+            skip: 0,
+            take: payload_len as u32,
+            shared: true,
+        };
+        let full = OBJECT_SIZE_MAX_BYTES / EXTENT_PAYLOAD_MAX_BYTES;
+        let mut extents: Vec<_> = (0..full).map(|at| extent(EXTENT_PAYLOAD_MAX_BYTES, at)).collect();
+        extents.extend((0..2 * parts).map(|at| extent(0, at)));
+        let part = |number| AssembledPart { number, size: OBJECT_SIZE_MAX_BYTES / 10_000, checksum: None };
+        VersionRecord {
+            id: VersionId(1),
+            null: true,
+            delete_marker: false,
+            modified: Timestamp::from_millis(1),
+            size: OBJECT_SIZE_MAX_BYTES,
+            etag: ETag::None,
+            extents,
+            attributes: Attributes::new(),
+            checksums: vec![],
+            tags: vec![],
+            upload: Some(Assembly { upload: UploadId(1), parts: (1..=parts as u32).map(part).collect() }),
+        }
+    }
+
+    #[test]
+    fn the_largest_part_can_be_copied_from_the_largest_object() {
+        let version = largest();
+        let mut encoded = Vec::new();
+        version.encode(&mut encoded);
+        let upload = UploadRecord {
+            id: UploadId(2),
+            initiated: Timestamp::from_millis(1),
+            initiator: "admin".into(),
+            checksum: None,
+            attributes: Attributes::new(),
+            tags: vec![],
+        };
+        let range = OBJECT_SIZE_MAX_BYTES - PUT_SIZE_MAX_BYTES..OBJECT_SIZE_MAX_BYTES;
+        let source = CopySource { bucket: 1, key: "k".repeat(1024), version, range };
+        let content = Content::Copied { source, sources: vec![] };
+        let (name, owner, created) = ("b".into(), "admin".into(), Timestamp::from_millis(1));
+        let bucket = BucketRecord { id: 1, name, owner, created, versioning: Versioning::Unset };
+        let put =
+            PutPart { bucket, key: "k".into(), upload, number: 1, content, md5: [0; 16], checksum: None };
+        let (reply, _answer) = oneshot::channel::<Result<PartRecord, StoreError>>();
+        let bound = Mutation::PutPart(Box::new(put), reply).entry_bytes_max();
+        assert!(encoded.len() < bound, "the source is written again");
+        assert!(bound as u64 <= GROUP_BODY_MAX_BYTES, "{bound}");
     }
 }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::format::{ExtentRef, Source, VersionRecord};
 use crate::log::LogError;
 use crate::store::StoreError;
+use crate::store::extents::slices;
 use crate::store::mutation::{Content, CopySource};
-use crate::store::plan::slices;
 use crate::store::shared::Shared;
 
 /// What the committer is given of a copy. The descriptors are read here, by whoever asks for the copy, so that commits do not

@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::index::Index;
 use crate::log::{Claim, PackBuilder};
+use crate::store::extents::slices;
 use crate::store::growth::{Growth, GrowthRoom};
 use crate::store::mutation::{BucketChange, Content, CopySource, EXTENT_BYTES_MAX, Mutation, Reply, Stored};
 use crate::store::plan::changes::Changes;
@@ -330,22 +331,6 @@ impl<'a> Planner<'a> {
     fn changes_mut(&mut self, bucket: u64, key: &[u8]) -> &mut Changes {
         self.changed.entry((bucket, key.to_vec())).or_default()
     }
-}
-
-/// The parts of extents that a range of their bytes covers.
-pub(super) fn slices(extents: &[ExtentRef], range: &std::ops::Range<u64>) -> Vec<ExtentRef> {
-    let mut start = 0;
-    let mut slices = Vec::new();
-    for extent in extents {
-        let end = start + u64::from(extent.take);
-        let (from, to) = (range.start.max(start), range.end.min(end));
-        if from < to {
-            let (skip, take) = (extent.skip + (from - start) as u32, (to - from) as u32);
-            slices.push(ExtentRef { skip, take, ..*extent });
-        }
-        start = end;
-    }
-    slices
 }
 
 fn check(condition: &WriteCondition, current: Option<&VersionSummary>) -> Result<(), StoreError> {

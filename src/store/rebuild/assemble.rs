@@ -12,7 +12,7 @@ use crate::format::{
 use crate::fs::Fs;
 use crate::index::{Index, Query, UploadItem};
 use crate::log::{Damage, LogError, Segment};
-use crate::store::plan::slices;
+use crate::store::extents::slices;
 use crate::store::rebuild::report::{Kept, Lost, Rebuilt};
 use crate::store::rebuild::survey::{RecordAt, Survey};
 use crate::store::text;
