@@ -222,6 +222,20 @@ impl ExtentRef {
         }
     }
 
+    /// Passes over one without looking at what it says.
+    #[inline]
+    fn skip(from: &mut Decoder<'_>) -> Decoded<()> {
+        let first = from.varint()?;
+        from.varint()?;
+        from.varint()?;
+        from.take(4)?;
+        if first & 1 != 0 {
+            from.varint()?;
+            from.varint()?;
+        }
+        Ok(())
+    }
+
     #[inline]
     fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
         let first = from.varint()?;
@@ -355,10 +369,29 @@ impl VersionRecord {
     pub fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
         let (flags, summary) = decode_summary(from)?;
         let extents = decode_extents(from)?;
+        let mut record = Self::decode_middle(from, flags, summary)?;
+        record.extents = extents;
+        record.upload = if flags & UPLOAD != 0 { Some(decode_assembly(from)?) } else { None };
+        Ok(record)
+    }
+
+    /// Reads a record without its extents and how it was put together, both of which may have thousands of items: it is given
+    /// as if it had neither. Extents are passed over and parts are left unread, so that of neither it is known whether they are
+    /// good.
+    ///
+    /// # Errors
+    /// What is wrong with the rest of the bytes.
+    pub fn decode_outline(from: &mut Decoder<'_>) -> Decoded<Self> {
+        let (flags, summary) = decode_summary(from)?;
+        (0..from.count(EXTENT_REF_BYTES_MIN)?).try_for_each(|_| ExtentRef::skip(from))?;
+        Self::decode_middle(from, flags, summary)
+    }
+
+    /// Reads what stands between the extents and the parts.
+    fn decode_middle(from: &mut Decoder<'_>, flags: u64, summary: VersionSummary) -> Decoded<Self> {
         let attributes = Attributes(if flags & ATTRIBUTES != 0 { decode_pairs(from)? } else { Vec::new() });
         let checksums = if flags & CHECKSUMS != 0 { decode_checksums(from)? } else { Vec::new() };
         let tags = if flags & TAGS != 0 { decode_pairs(from)? } else { Vec::new() };
-        let upload = if flags & UPLOAD != 0 { Some(decode_assembly(from)?) } else { None };
         Ok(Self {
             id: summary.id,
             null: summary.null,
@@ -366,11 +399,11 @@ impl VersionRecord {
             modified: summary.modified,
             size: summary.size,
             etag: summary.etag,
-            extents,
+            extents: Vec::new(),
             attributes,
             checksums,
             tags,
-            upload,
+            upload: None,
         })
     }
 
@@ -730,6 +763,23 @@ mod tests {
     fn plain() -> VersionRecord {
         let full = full();
         VersionRecord { size: 100, extents: vec![full.extents[0]], tags: vec![], upload: None, ..full }
+    }
+
+    #[test]
+    fn an_outline_lacks_extents_and_parts_alone_and_looks_at_neither() {
+        let record = full();
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        let outline = VersionRecord { extents: Vec::new(), upload: None, ..record.clone() };
+        assert_eq!(VersionRecord::decode_outline(&mut Decoder::new(&bytes)), Ok(outline.clone()));
+        // The parts are the last of it.
+        let mut parts = Vec::new();
+        encode_assembly(record.upload.as_ref().unwrap(), &mut parts);
+        let rest = &bytes[..bytes.len() - parts.len()];
+        assert_eq!(VersionRecord::decode_outline(&mut Decoder::new(rest)), Ok(outline));
+        for len in 0..rest.len() {
+            assert!(VersionRecord::decode_outline(&mut Decoder::new(&bytes[..len])).is_err());
+        }
     }
 
     #[test]

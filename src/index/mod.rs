@@ -183,6 +183,22 @@ impl Index {
         self.buckets.get(&bucket)?.keys.locate(key, id).map(|(_, record)| record)
     }
 
+    /// What [`Index::find`] finds, without its extents and parts: at a cost that does not grow with their number, but for passing
+    /// over the extents.
+    pub fn find_outline(
+        &self,
+        bucket: u64,
+        key: &[u8],
+        mut wanted: impl FnMut(&VersionSummary) -> bool,
+    ) -> Option<VersionRecord> {
+        self.versions(bucket, key).find(|version| wanted(&version.summary())).map(|version| version.outline())
+    }
+
+    /// What [`Index::version`] gives, without its extents and parts.
+    pub fn version_outline(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
+        self.buckets.get(&bucket)?.keys.locate_outline(key, id)
+    }
+
     /// All versions of a key, newest first; each is looked at when it is asked for.
     pub fn records<'a>(
         &'a self,

@@ -38,8 +38,27 @@ impl Deref for Read {
 /// Those of a read: `NoSuchKey` or, for whom it must be concealed from, `AccessDenied`; `NoSuchVersion`;
 /// `MethodNotAllowed` for a delete marker that is named; `SlowDown`.
 pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Read, S3Error> {
+    let find = |which| context.store.find(call.bucket(), call.key(), which);
+    target_by(find, context, proof, call)
+}
+
+/// The same, of which neither the bytes can be read nor the parts are known: what most HEADs want.
+///
+/// # Errors
+/// As of [`target`].
+pub(super) fn outline(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Read, S3Error> {
+    let find = |which| context.store.find_outline(call.bucket(), call.key(), which);
+    target_by(find, context, proof, call)
+}
+
+fn target_by(
+    find: impl FnOnce(Selector) -> Result<Found, StoreError>,
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Read, S3Error> {
     let which = version_id::selector(context, call)?;
-    let found = context.store.find(call.bucket(), call.key(), which).for_client(call);
+    let found = find(which).for_client(call);
     let found = found.map_err(|error| conceal(error, proof, (call.bucket(), call.key())))?;
     if !found.version.delete_marker {
         let held = memory::for_version(context, &found.version)?;

@@ -36,7 +36,10 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 
 /// HeadObject.
 pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find::target(context, proof, call)?;
+    let found = match call.query.has("partNumber") {
+        true => find::target(context, proof, call)?,
+        false => find::outline(context, proof, call)?,
+    };
     let (response, bytes) = head_of(context, &found, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }

@@ -356,7 +356,7 @@ impl Store {
     pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<Found, StoreError> {
         loop {
             let index = self.shared.index();
-            let (bucket, version) = look_up(&index, bucket, key, which)?;
+            let (bucket, version) = look_up(&index, (bucket, key), which, Wanted::Everything)?;
             let pins = self.shared.segments.pin(&version.extents);
             let now = self.shared.index();
             let still = || {
@@ -368,6 +368,17 @@ impl Store {
                 return Ok(Found { bucket: bucket.clone(), version, pins });
             }
         }
+    }
+
+    /// What [`Store::find`] finds, but as if the version had no extents and had not been put together from parts: for whoever
+    /// wants neither, however many they are. Its bytes cannot be read.
+    ///
+    /// # Errors
+    /// As of [`Store::find`].
+    pub fn find_outline(&self, bucket: &str, key: &str, which: Selector) -> Result<Found, StoreError> {
+        let index = self.shared.index();
+        let (bucket, version) = look_up(&index, (bucket, key), which, Wanted::Outline)?;
+        Ok(Found { bucket: bucket.clone(), version, pins: Pins::default() })
     }
 
     /// A reader of the bytes `range` of a version. What it hands out has been verified.
@@ -714,17 +725,27 @@ impl Store {
     }
 }
 
+/// Whether extents and parts of a version are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Everything,
+    Outline,
+}
+
 fn look_up<'i>(
     index: &'i Index,
-    bucket: &str,
-    key: &str,
+    (bucket, key): (&str, &str),
     which: Selector,
+    wanted: Wanted,
 ) -> Result<(&'i BucketInfo, VersionRecord), StoreError> {
     let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-    let key = key.as_bytes();
-    let found = match which {
-        Selector::Id(id) => index.version(bucket.id, key, id).filter(|version| !version.null),
-        _ => index.find(bucket.id, key, |version| which.accepts(version)),
+    let (id, key) = (bucket.id, key.as_bytes());
+    let accepts = |version: &VersionSummary| which.accepts(version);
+    let found = match (which, wanted) {
+        (Selector::Id(named), Wanted::Everything) => index.version(id, key, named).filter(|v| !v.null),
+        (Selector::Id(named), Wanted::Outline) => index.version_outline(id, key, named).filter(|v| !v.null),
+        (_, Wanted::Everything) => index.find(id, key, accepts),
+        (_, Wanted::Outline) => index.find_outline(id, key, accepts),
     };
     match found {
         Some(version) => Ok((bucket, version)),

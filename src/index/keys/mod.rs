@@ -106,6 +106,11 @@ impl Keys {
         self.version_of(key, id).map(|version| (version.rank, version.record()))
     }
 
+    /// The same without its extents and parts.
+    pub(super) fn locate_outline(&self, key: &[u8], id: VersionId) -> Option<VersionRecord> {
+        self.version_of(key, id).map(|version| version.outline())
+    }
+
     fn version_of<'k>(&'k self, key: &'k [u8], id: VersionId) -> Option<Version<'k>> {
         let is_it = |version: &Version<'_>| version.head().id == id;
         let there = self.versions_from(At { key, rank: id.0 }).next().filter(is_it);
@@ -191,6 +196,11 @@ impl Version<'_> {
 
     pub(super) fn record(&self) -> VersionRecord {
         record::decode(self.value, self.rank, self.words)
+    }
+
+    /// The record without its extents and parts.
+    pub(super) fn outline(&self) -> VersionRecord {
+        record::decode_outline(self.value, self.rank, self.words)
     }
 
     /// Appends the record as it stands on disk. `scratch` is room that may be used.

@@ -233,6 +233,16 @@ pub(super) fn decode(value: &[u8], rank: u64, words: &Vocabulary) -> VersionReco
     trusted(decode_record(&mut Decoder::new(value), rank, words))
 }
 
+/// The version without its extents and parts, as [`VersionRecord::decode_outline`] gives it.
+pub(super) fn decode_outline(value: &[u8], rank: u64, words: &Vocabulary) -> VersionRecord {
+    let mut from = Decoder::new(value);
+    let head = trusted(Head::read(&mut from, rank));
+    if head.flags & AS_ON_DISK != 0 {
+        return trusted(VersionRecord::decode_outline(&mut from));
+    }
+    VersionRecord { extents: Vec::new(), ..decode(value, rank, words) }
+}
+
 /// Appends the record as it stands on disk. `scratch` is room that may be used.
 pub(super) fn encode_for_disk(
     value: &[u8],

@@ -255,6 +255,9 @@ fn check(index: &Index, model: &Model, draw: &Draw) {
         assert!(index.summaries(1, &key).eq(versions.iter().map(VersionRecord::summary)), "{key:?}");
         for version in versions {
             assert_eq!(index.version(1, &key, version.id).as_ref(), Some(version));
+            let outline = VersionRecord { extents: Vec::new(), upload: None, ..version.clone() };
+            assert_eq!(index.find_outline(1, &key, |v| v.id == version.id).as_ref(), Some(&outline));
+            assert_eq!(index.version_outline(1, &key, version.id), Some(outline));
         }
         assert_eq!(index.version(1, &key, VersionId(u64::MAX)), None);
     }
