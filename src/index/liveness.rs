@@ -17,6 +17,8 @@ use crate::index::memory::map_entry_bytes;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
     bytes: RedBlackTreeMapSync<u64, u64>,
+    /// Of all segments.
+    total: u64,
     /// The extents with several references, or with one that others are about to follow.
     shared: RedBlackTreeMapSync<Place, Shared>,
     /// While a store is read, the references that say *shared*, as they come and go.
@@ -52,6 +54,11 @@ impl Liveness {
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes.size() as u64 * map_entry_bytes::<u64, u64>()
             + self.shared.size() as u64 * map_entry_bytes::<Place, Shared>()
+    }
+
+    /// The live bytes of all segments.
+    pub fn total(&self) -> u64 {
+        self.total
     }
 
     /// The live bytes of one segment.
@@ -102,6 +109,7 @@ impl Liveness {
     }
 
     fn grow(&mut self, segment: u64, size: u64) {
+        self.total += size;
         match self.bytes.get_mut(&segment) {
             Some(live) => *live += size,
             None => self.bytes.insert_mut(segment, size),
@@ -119,7 +127,10 @@ impl Liveness {
     /// Nothing is left where references disagree about the size of an extent, which they do only in a log that somebody has
     /// tampered with.
     fn shrink(&mut self, segment: u64, size: u64) {
-        match self.of(segment).saturating_sub(size) {
+        let live = self.of(segment);
+        let gone = live.min(size);
+        self.total -= gone;
+        match live - gone {
             0 => drop(self.bytes.remove_mut(&segment)),
             left => self.bytes.insert_mut(segment, left),
         }

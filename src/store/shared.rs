@@ -212,7 +212,7 @@ impl Shared {
             index_bytes: index.memory_bytes(),
             index_max_bytes: self.options.index_max_bytes,
             index_full: GrowthRoom::of(&index, self.options.index_max_bytes).check().is_err(),
-            live_bytes: index.liveness().iter().map(|(_, bytes)| bytes).sum(),
+            live_bytes: index.liveness().total(),
             segments: self.segments.count(),
             reclaimed_segments: self.reclaimed.segments.load(Ordering::Relaxed),
             reclaimed_bytes: self.reclaimed.bytes.load(Ordering::Relaxed),

@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use super::*;
 use crate::fs::sim::{CrashPolicy, OpKind};
 
@@ -275,4 +277,27 @@ fn tags_are_replaced_in_place_and_survive_a_copy_of_the_version() {
     drop(store);
     let store = open(&fs);
     assert_eq!(store.find("b", "k", Selector::Id(old.id)).unwrap().version.tags, tags);
+}
+
+/// The least of many times that something took: what disturbs a run makes it longer.
+fn least_time(mut work: impl FnMut()) -> Duration {
+    let once = |_| {
+        let begun = Instant::now();
+        work();
+        begun.elapsed()
+    };
+    (0..200).map(once).min().unwrap()
+}
+
+#[test]
+fn many_uploads_make_the_health_of_the_store_no_dearer_to_tell() {
+    let store = store_with_bucket(&SimFs::new());
+    let tell = || least_time(|| assert!(std::hint::black_box(store.health()).read_only.is_none()));
+    let few = tell();
+    for _ in 0..3_000 {
+        store.create_upload("b", "k", new_upload()).unwrap();
+    }
+    let many = tell();
+    // To walk them, which takes hundreds of times as long, is what this is about.
+    assert!(many < 20 * few, "{few:?} without uploads, {many:?} with 3,000");
 }
