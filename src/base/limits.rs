@@ -115,6 +115,8 @@ pub const QUEUE_LEN_DEFAULT: usize = 1024;
 pub const QUEUE_LEN_CEILING: usize = 65_536;
 /// Connections at a time. An idle one costs the kernel's socket and less than a kibibyte here.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 8192;
+/// One address has this part of them at the most.
+pub const CONNECTIONS_SHARE_DEFAULT: usize = 4;
 /// The most that an operator may allow.
 pub const CONNECTIONS_MAX_CEILING: usize = 1 << 20;
 /// The longest deadline, patience or time-out that an operator may set: a day.

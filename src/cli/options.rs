@@ -12,7 +12,7 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use siltstone::base::limits;
-use siltstone::http::EngineName;
+use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
 use siltstone::s3::Dialect;
 use siltstone::service::MetricsAccess;
@@ -86,6 +86,14 @@ pub(crate) struct Options {
     /// Connections that may be open at once [default: 8192, or fewer by --memory-max]
     #[arg(long, value_name = "N", env = "SILTSTONE_MAX_CONNECTIONS", global = true)]
     max_connections: Option<NonZeroUsize>,
+
+    /// Connections of one address (IPv6: of one /64) that may be open at once [default: a quarter of --max-connections]
+    #[arg(long, value_name = "N", env = "SILTSTONE_MAX_CONNECTIONS_PER_ADDRESS", global = true)]
+    max_connections_per_address: Option<NonZeroUsize>,
+
+    /// Addresses and networks without that limit, such as 10.0.0.0/8; loopback stands for this host, none for nobody [default: loopback]
+    #[arg(long, value_name = "LIST", env = "SILTSTONE_TRUSTED_PROXIES", global = true)]
+    trusted_proxies: Option<TrustedProxies>,
 
     /// Memory that may be used beside the index; at least 64MiB [default: a quarter of the machine's, 64MiB to 1GiB]
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_MEMORY_MAX", global = true)]
@@ -189,6 +197,11 @@ struct Period(Duration);
 #[serde(try_from = "String")]
 struct Size(u64);
 
+/// Clients whose connections are not counted by their address.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct TrustedProxies(Networks);
+
 /// Bytes a second, or `0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -216,6 +229,9 @@ pub(crate) struct Settings {
     pub(crate) queue_len: usize,
     /// As `workers`.
     pub(crate) connections_max: Option<usize>,
+    /// `None`: a share of `connections_max`.
+    pub(crate) connections_per_address_max: Option<usize>,
+    pub(crate) trusted_proxies: Networks,
     /// In bytes, beside the index. `None`: by the machine.
     pub(crate) memory_max: Option<u64>,
     /// In bytes. `None`: by the machine.
@@ -266,6 +282,10 @@ impl Options {
             workers: self.workers.or(other.workers),
             queue: self.queue.or(other.queue),
             max_connections: self.max_connections.or(other.max_connections),
+            max_connections_per_address: self
+                .max_connections_per_address
+                .or(other.max_connections_per_address),
+            trusted_proxies: self.trusted_proxies.or(other.trusted_proxies),
             memory_max: self.memory_max.or(other.memory_max),
             index_max: self.index_max.or(other.index_max),
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
@@ -307,6 +327,8 @@ impl From<Options> for Settings {
             workers: set.workers.map(NonZeroUsize::get),
             queue_len: set.queue.map_or(limits::QUEUE_LEN_DEFAULT, NonZeroUsize::get),
             connections_max: set.max_connections.map(NonZeroUsize::get),
+            connections_per_address_max: set.max_connections_per_address.map(NonZeroUsize::get),
+            trusted_proxies: set.trusted_proxies.map_or_else(Networks::loopback, |TrustedProxies(list)| list),
             memory_max: set.memory_max.map(|Size(bytes)| bytes),
             index_max: set.index_max.map(|Size(bytes)| bytes),
             idle_timeout: period(set.idle_timeout, limits::IDLE_DEADLINE_DEFAULT_SECS),
@@ -457,6 +479,22 @@ impl FromStr for Period {
     }
 }
 
+impl FromStr for TrustedProxies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl TryFrom<String> for TrustedProxies {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
 impl FromStr for Rate {
     type Err = String;
 
@@ -535,6 +573,7 @@ mod tests {
         for wrong in [
             "workrs = 2",
             "queue = 0",
+            "trusted_proxies = 'here'",
             "region = []",
             "listen = 'here'",
             "log_level = 'loud'",
@@ -561,7 +600,8 @@ mod tests {
     }
 
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
-        dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\n\
+        dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\nmax_connections_per_address = 2\n\
+        trusted_proxies = 'none'\n\
         idle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\n\
         access_log = '-'\naccess_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'\nindex_max = '64MiB'";

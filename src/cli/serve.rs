@@ -148,6 +148,8 @@ fn config(settings: &Settings, plan: &Plan, files: OpenFiles) -> Config {
         workers: plan.workers,
         queue_len: settings.queue_len,
         connections_max: files.connections_max,
+        connections_per_address_max: settings.connections_per_address_max,
+        trusted_proxies: settings.trusted_proxies.clone(),
         idle_deadline: settings.idle_timeout,
         shutdown_timeout: settings.shutdown_timeout,
         ..Config::new(settings.listen)

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Tls;
+use super::{Networks, Tls};
 use crate::base::{Budget, limits};
 
 /// Which engine serves.
@@ -32,8 +32,14 @@ pub struct Config {
     pub workers: usize,
     /// Requests that may wait for a worker; one more is answered with 503 at once.
     pub queue_len: usize,
-    /// Connections served at a time; one more is answered with 503 and closed. Stay below the limit of open files.
+    /// Connections served at a time. One more displaces the longest idle one, or is answered with 503 and closed where none
+    /// is idle. Stay below the limit of open files.
     pub connections_max: usize,
+    /// The same for those of one IPv4 address, or one IPv6 network of 64 bits, unless it is among the `trusted_proxies`.
+    /// `None`: a quarter of `connections_max`.
+    pub connections_per_address_max: Option<usize>,
+    /// Clients that speak for many others.
+    pub trusted_proxies: Networks,
     /// Bytes of a request line and its headers.
     pub head_max_bytes: usize,
     /// Header lines of a request, at most [`limits::HEADERS_MAX`].
@@ -69,6 +75,8 @@ impl Config {
             workers: limits::WORKERS_DEFAULT,
             queue_len: limits::QUEUE_LEN_DEFAULT,
             connections_max: limits::CONNECTIONS_MAX_DEFAULT,
+            connections_per_address_max: None,
+            trusted_proxies: Networks::loopback(),
             head_max_bytes: limits::HEAD_MAX_BYTES,
             headers_max: limits::HEADERS_MAX,
             head_deadline: Duration::from_secs(limits::HEAD_DEADLINE_DEFAULT_SECS),
@@ -81,6 +89,12 @@ impl Config {
             shutdown_timeout: Duration::from_secs(limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
             memory: Budget::unlimited(),
         }
+    }
+
+    /// The most connections that one address may have.
+    pub(super) fn share_of_address(&self) -> usize {
+        let share = self.connections_max / limits::CONNECTIONS_SHARE_DEFAULT;
+        self.connections_per_address_max.unwrap_or(share).max(1)
     }
 
     /// Whether an engine can work with these settings.
@@ -99,6 +113,7 @@ impl Config {
             ("workers", (1..=limits::WORKERS_CEILING).contains(&self.workers)),
             ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),
             ("connections_max", (1..=limits::CONNECTIONS_MAX_CEILING).contains(&self.connections_max)),
+            ("connections_per_address_max", self.connections_per_address_max != Some(0)),
             ("head_max_bytes", head_bytes.contains(&self.head_max_bytes)),
             ("headers_max", (1..=limits::HEADERS_MAX).contains(&self.headers_max)),
             ("head_deadline", is_time(self.head_deadline)),

@@ -11,6 +11,7 @@ mod config;
 mod direct;
 mod fields;
 mod guarded;
+mod networks;
 mod origin;
 mod outbox;
 mod request;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 pub use config::{Config, EngineName};
 #[doc(hidden)]
 pub use direct::fuzzing;
+pub use networks::Networks;
 pub use tls::Tls;
 
 use crate::base::Clock;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use siltstone::base::SystemClock;
 use siltstone::http::{Config, Handle, Outcome, Server};
 use siltstone::s3::{Handler, Request, Response, ResponseBody, S3Error};
+use socket2::{Domain, Socket, Type};
 
 /// After that long a test gives up; nothing passes because it was fast.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -131,7 +132,18 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    /// A client on `127.0.0.{last}`.
+    pub(crate) fn connect_from(last: u8, address: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self::over(socket.into())
+    }
+
+    fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(LONG)).unwrap();
         socket.set_nodelay(true).unwrap();
         Self { socket, received: Vec::new() }
@@ -195,6 +207,14 @@ impl Client {
         let kind = self.receive().map_err(|error| error.kind());
         assert_eq!(kind, Err(ErrorKind::WouldBlock), "{:?}", String::from_utf8_lossy(&self.received));
         self.socket.set_read_timeout(Some(LONG)).unwrap();
+    }
+
+    /// Whether the server has closed the connection, or does so within a while, without a word.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let peeked = self.socket.peek(&mut [0]);
+        self.socket.set_read_timeout(Some(LONG)).unwrap();
+        matches!(peeked, Ok(0))
     }
 
     /// Whether an answer has come or comes within a while.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use siltstone::base::{Budget, limits};
-use siltstone::http::Config;
+use siltstone::http::{Config, Networks};
 use siltstone::s3::{Request, Response};
 
 use crate::http::harness::{
@@ -188,12 +188,49 @@ fn heads_that_wait_for_their_ends_are_refused_where_there_is_no_memory_for_them(
     eventually("all is given back", || memory.usage().reserved == 0);
 }
 
+/// A server that answers requests for `/held` when it is told to, and the order.
+fn start_holding(config: Config) -> (Running, Sender<()>) {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = start_with(config, move |request: Request<'_>| {
+        if request.path == "/held" {
+            let _ = released.lock().unwrap().recv();
+        }
+        text(200, "served")
+    });
+    (server, release)
+}
+
 #[test]
-fn connections_beyond_the_cap_are_answered_with_503_until_there_is_room_again() {
+fn a_connection_beyond_the_cap_displaces_an_idle_one() {
     let server = start_with(Config { connections_max: 3, ..settings() }, |_| text(200, "served"));
     let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
     for client in &mut clients {
         assert_eq!(client.ask("/").status, 200);
+    }
+    // Workers may stay with those for a moment: then none is idle.
+    let mut newest = None;
+    eventually("there is room for another", || {
+        let mut client = server.client();
+        let _ = std::io::Write::write_all(&mut client.socket, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let served = client.answer().status == 200;
+        newest = served.then_some(client);
+        served
+    });
+    clients.retain(|client| !client.is_closed());
+    assert_eq!(clients.len(), 2);
+    clients.extend(newest);
+    for client in &mut clients {
+        assert_eq!(client.ask("/").status, 200);
+    }
+}
+
+#[test]
+fn connections_beyond_the_cap_are_answered_with_503_while_all_others_are_in_use() {
+    let (server, release) = start_holding(Config { connections_max: 3, ..settings() });
+    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.get("/held").assert_silent();
     }
     for _ in 0..5 {
         let mut excess = server.client();
@@ -201,28 +238,59 @@ fn connections_beyond_the_cap_are_answered_with_503_until_there_is_room_again() 
         assert_eq!((answer.status, answer.says_close()), (503, true));
         excess.assert_closed();
     }
-    clients.pop();
-    eventually("there is room again", || {
-        let mut client = server.client();
-        let _ = std::io::Write::write_all(&mut client.socket, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        client.answer().status == 200
-    });
-    assert_eq!(clients[0].ask("/").status, 200);
+    drop(release);
+    for client in &mut clients {
+        assert_eq!(client.answer().status, 200);
+    }
 }
 
 #[test]
-fn a_flood_beyond_the_cap_leaves_the_served_alone() {
-    alone("http::limits::a_flood_beyond_the_cap_leaves_the_served_alone", MANY_DESCRIPTORS, || {
+fn one_address_has_no_more_than_its_share_of_the_connections() {
+    let untrusting = Config {
+        connections_max: 100,
+        connections_per_address_max: Some(2),
+        trusted_proxies: Networks::default(),
+        ..settings()
+    };
+    let server = start_with(untrusting.clone(), |_| text(200, "served"));
+    let mut other = Client::connect_from(1, server.address);
+    assert_eq!(other.ask("/").status, 200);
+    let greedy: Vec<_> = (0..20).map(|_| Client::connect_from(2, server.address)).collect();
+    eventually("the others are closed", || greedy.iter().filter(|client| !client.is_closed()).count() == 2);
+    assert!(!greedy[19].is_closed(), "the newest stay");
+    assert_eq!(other.ask("/").status, 200);
+
+    // Whoever is trusted may have all.
+    let config = Config { trusted_proxies: "127.0.0.2".parse().unwrap(), ..untrusting };
+    let server = start_with(config, |_| text(200, "served"));
+    let mut proxy: Vec<_> = (0..20).map(|_| Client::connect_from(2, server.address)).collect();
+    for client in &mut proxy {
+        assert_eq!(client.ask("/").status, 200);
+    }
+    assert!(proxy.iter().all(|client| !client.is_closed()));
+}
+
+#[test]
+fn a_flood_beyond_the_share_of_one_address_leaves_others_alone() {
+    let name = "http::limits::a_flood_beyond_the_share_of_one_address_leaves_others_alone";
+    alone(name, MANY_DESCRIPTORS, || {
         // Only the limit of their number keeps those from staying that are drained.
-        let config = Config { connections_max: 2, drain_deadline: 2 * LONG, ..settings() };
-        let server = start_with(config, |_| text(200, "served"));
+        let config = Config {
+            connections_max: 4,
+            connections_per_address_max: Some(2),
+            trusted_proxies: Networks::default(),
+            drain_deadline: 2 * LONG,
+            ..settings()
+        };
+        let (server, _release) = start_holding(config);
         let mut served = server.client();
         assert_eq!(served.ask("/").status, 200);
-        let mut also_served = server.client();
-        assert_eq!(also_served.ask("/").status, 200);
+        // Neither of these is idle.
+        let mut held = [(); 2].map(|()| Client::connect_from(2, server.address));
+        held.iter_mut().for_each(|client| client.get("/held").assert_silent());
         let before = open_descriptors();
         // More than are drained at a time, and none of them ever reads.
-        let flood: Vec<_> = (0..600).map(|_| server.client()).collect();
+        let flood: Vec<_> = (0..600).map(|_| Client::connect_from(2, server.address)).collect();
         for _ in 0..20 {
             assert_eq!(served.ask("/").status, 200);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::head::{self, Outlook};
-use super::lot::{Held, NoRoom, Purpose};
+use super::lot::{Held, Most, NoRoom, Purpose};
 use super::readiness::{Event, Token, Watch};
 use super::shared::Shared;
 use super::stream::{Stream, is_wait};
@@ -16,6 +16,7 @@ use super::work_queues::Class;
 use crate::base::limits;
 use crate::http::Config;
 use crate::http::guarded::guarded;
+use crate::http::origin::Origin;
 use crate::http::response::{Asked, DateLine, render};
 use crate::s3::{Method, S3Error};
 
@@ -106,7 +107,10 @@ impl Attendant {
         let Ok(stream) = Stream::new(socket, tls, config.linger, config.write_patience) else {
             return;
         };
-        let (connection, excess) = lot.admit(stream, peer, now + patience, config.connections_max);
+        let counts = !config.trusted_proxies.contains(peer.ip());
+        let origin = counts.then(|| Origin::of(peer.ip()));
+        let most = Most { in_all: config.connections_max, of_origin: config.share_of_address() };
+        let (connection, excess) = lot.admit(stream, peer, origin, (now, patience), most);
         if excess {
             self.turn_away(connection, Reason::Overload);
         } else {
@@ -250,7 +254,7 @@ impl Attendant {
             lot.drain(connection, self.shared.deadline_in(config.drain_deadline));
         } else if is_sent {
             connection.forget();
-            connection.deadline = self.shared.deadline_in(config.idle_deadline);
+            connection.served(clock.instant(), config.idle_deadline);
             lot.park(connection, Watch::Readable);
         }
     }

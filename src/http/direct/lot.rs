@@ -1,8 +1,10 @@
 //! Every open connection, and the place where those wait that no worker has.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::exchange::Outgoing;
 use super::readiness::{Readiness, Token, Watch};
@@ -38,6 +40,8 @@ pub(super) struct Connection {
     pub(super) purpose: Purpose,
     /// When it is to be closed if nothing happens.
     pub(super) deadline: Instant,
+    /// Since when it has not been served.
+    idle_since: Instant,
     /// Received bytes that no request has taken; without memory while there are none.
     pub(super) pending: Vec<u8>,
     /// What has been reserved for them.
@@ -78,6 +82,18 @@ impl Connection {
             self.room = memory.reserve(most as u64).ok_or(NoRoom)?;
         }
         Ok(())
+    }
+
+    /// Lets it wait for the next request, which may take `patience` to come.
+    pub(super) fn served(&mut self, now: Instant, patience: Duration) {
+        self.idle_since = now;
+        self.deadline = now + patience;
+    }
+
+    /// Since when it waits, where another may have its place: nothing has been answered in part, and no worker is needed.
+    fn displaceable_since(&self) -> Option<Instant> {
+        let waits = !self.is_draining() && self.outgoing.is_none() && self.wanted == 0;
+        waits.then_some(self.idle_since)
     }
 
     /// Where its client comes from.
@@ -130,6 +146,8 @@ struct Slots {
     list: Vec<Slot>,
     free: Vec<u32>,
     draining: usize,
+    /// How many connections those origins have that may have only so many.
+    by_origin: HashMap<Origin, usize>,
     /// No connection may wait here for requests any more.
     closed: bool,
 }
@@ -139,8 +157,21 @@ struct Slot {
     /// Counts the connections that had this slot, so that a late event of one is not taken for one of the next.
     turn: u32,
     stream: Option<Arc<Stream>>,
+    /// Whom it counts for, where that matters.
+    origin: Option<Origin>,
     draining: bool,
     parked: Option<Held>,
+    /// As [`Connection::displaceable_since`] says of what is parked.
+    displaceable_since: Option<Instant>,
+}
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    /// In all.
+    pub(super) in_all: usize,
+    /// Of one origin.
+    pub(super) of_origin: usize,
 }
 
 /// How many connections there are.
@@ -158,24 +189,30 @@ impl Lot {
         Arc::new(Self { readiness, slots: Mutex::default() })
     }
 
-    /// Makes an accepted socket one of the open connections, to be closed at `deadline` if nothing happens. Says whether
-    /// there were `most` of them before.
+    /// Makes an accepted socket one of the open connections, to be closed after `patience` if nothing happens. Where there
+    /// are too many, in all or of its `origin`, it displaces the longest idle one of them. Says whether there is none.
     pub(super) fn admit(
         self: &Arc<Self>,
         stream: Stream,
         peer: SocketAddr,
-        deadline: Instant,
-        most: usize,
+        origin: Option<Origin>,
+        (now, patience): (Instant, Duration),
+        most: Most,
     ) -> (Held, bool) {
         let stream = Arc::new(stream);
-        let (token, before) = self.lock().occupy(Arc::clone(&stream));
+        let mut slots = self.lock();
+        let (displaced, excess) = slots.make_room(origin, most);
+        let token = slots.occupy(Arc::clone(&stream), origin);
+        drop(slots);
+        drop(displaced);
         let purpose = if stream.is_encrypted() { Purpose::Handshake } else { Purpose::Requests };
         let connection = Box::new(Connection {
             place: Place { lot: Arc::clone(self), token },
             stream,
             peer,
             purpose,
-            deadline,
+            deadline: now + patience,
+            idle_since: now,
             pending: Vec::new(),
             room: Reservation::default(),
             searched: 0,
@@ -183,7 +220,7 @@ impl Lot {
             outgoing: None,
             watched_before: false,
         });
-        (connection, before >= most)
+        (connection, excess)
     }
 
     /// Lets a connection wait until `watch` comes true, when `take` gets it, or until its deadline, when `expired`
@@ -270,34 +307,71 @@ impl Lot {
 }
 
 impl Slots {
-    /// Takes a free slot. Says how many connections were open for requests before.
-    fn occupy(&mut self, stream: Arc<Stream>) -> (Token, usize) {
-        let before = self.census().serving;
+    /// Takes the longest idle connection where one more would be too many, in all or of its origin. Says whether that is so
+    /// and none is idle.
+    fn make_room(&mut self, origin: Option<Origin>, most: Most) -> (Option<Held>, bool) {
+        let of_origin = origin.and_then(|origin| self.by_origin.get(&origin).copied()).unwrap_or(0);
+        let displaced = if of_origin >= most.of_origin {
+            self.take_longest_idle(|slot| slot.origin == origin)
+        } else if self.census().serving >= most.in_all {
+            self.take_longest_idle(|_| true)
+        } else {
+            return (None, false);
+        };
+        let excess = displaced.is_none();
+        (displaced, excess)
+    }
+
+    fn take_longest_idle(&mut self, is_meant: impl Fn(&Slot) -> bool) -> Option<Held> {
+        let idle = self.list.iter_mut().filter(|slot| slot.parked.is_some() && is_meant(slot));
+        let idle = idle.filter_map(|slot| Some((slot.displaceable_since?, slot)));
+        idle.min_by_key(|(since, _)| *since)?.1.parked.take()
+    }
+
+    /// Takes a free slot.
+    fn occupy(&mut self, stream: Arc<Stream>, origin: Option<Origin>) -> Token {
         let at = self.free.pop().unwrap_or_else(|| {
             self.list.push(Slot::default());
             (self.list.len() - 1) as u32
         });
         let slot = &mut self.list[at as usize];
         slot.stream = Some(stream);
-        (token(at, slot.turn), before)
+        slot.origin = origin;
+        if let Some(origin) = origin {
+            *self.by_origin.entry(origin).or_default() += 1;
+        }
+        token(at, slot.turn)
+    }
+
+    /// A connection counts for its origin no more.
+    fn discount(&mut self, origin: Origin) {
+        if let Entry::Occupied(mut count) = self.by_origin.entry(origin) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     fn vacate(&mut self, token: Token) {
         let Some(slot) = self.slot(token) else {
             return;
         };
-        let was_draining = slot.draining;
+        let (was_draining, origin) = (slot.draining, slot.origin);
         let turn = slot.turn.wrapping_add(1);
         *slot = Slot { turn, ..Slot::default() };
         self.draining -= usize::from(was_draining);
         self.free.push(token as u32);
+        origin.into_iter().for_each(|origin| self.discount(origin));
     }
 
     fn start_draining(&mut self, token: Token) -> bool {
         let room = self.draining < limits::DRAINING_MAX;
         if let Some(slot) = self.slot(token).filter(|_| room) {
             slot.draining = true;
+            let origin = slot.origin.take();
             self.draining += 1;
+            origin.into_iter().for_each(|origin| self.discount(origin));
         }
         room
     }
@@ -308,7 +382,10 @@ impl Slots {
             return Some(connection);
         }
         match self.slot(connection.place.token) {
-            Some(slot) => slot.parked.replace(connection),
+            Some(slot) => {
+                slot.displaceable_since = connection.displaceable_since();
+                slot.parked.replace(connection)
+            }
             None => Some(connection),
         }
     }
@@ -332,20 +409,33 @@ fn token(at: u32, turn: u32) -> Token {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
 
     use super::*;
 
+    const ANY: Most = Most { in_all: usize::MAX, of_origin: usize::MAX };
+
     /// A connection of `lot`, its token, and the client's end.
     fn admit(lot: &Arc<Lot>) -> (Held, Token, TcpStream) {
+        let (connection, client, _) = admit_from(lot, None, 0, ANY);
+        let token = connection.place.token;
+        (connection, token, client)
+    }
+
+    /// A connection that comes so many seconds after the first, the client's end, and whether it is one too many.
+    fn admit_from(
+        lot: &Arc<Lot>,
+        origin: Option<Origin>,
+        second: u64,
+        most: Most,
+    ) -> (Held, TcpStream, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, peer) = listener.accept().unwrap();
         let time = Duration::from_millis(10);
         let stream = Stream::new(socket, None, time, time).unwrap();
-        let (connection, _) = lot.admit(stream, peer, Instant::now(), usize::MAX);
-        let token = connection.place.token;
-        (connection, token, client)
+        let now = Instant::now() + Duration::from_secs(second);
+        let (connection, excess) = lot.admit(stream, peer, origin, (now, Duration::ZERO), most);
+        (connection, client, excess)
     }
 
     fn lot() -> Arc<Lot> {
@@ -390,6 +480,32 @@ mod tests {
         lot.drain(last, Instant::now());
         assert_eq!(lot.census(), Census { serving: 0, draining: 1 });
         assert_eq!(lot.expired(Instant::now()).len(), 1);
+    }
+
+    #[test]
+    fn one_connection_too_many_displaces_the_longest_idle_one_of_those_that_count() {
+        let lot = lot();
+        let most = Most { in_all: 4, of_origin: 2 };
+        let [one, other] = [1, 2].map(|last| Some(Origin::of([192, 0, 2, last].into())));
+        let (busy, ..) = admit_from(&lot, one, 0, most);
+        let mut parked = Vec::new();
+        for (second, origin) in [(1, one), (2, other), (3, None)] {
+            let (connection, client, excess) = admit_from(&lot, origin, second, most);
+            assert!(!excess);
+            parked.push((connection.place.token, client));
+            lot.park(connection, Watch::Readable);
+        }
+        // The share of one origin is used up: the other's are older than nobody's, and stay.
+        let (connection, _client, excess) = admit_from(&lot, one, 4, most);
+        assert!(!excess && lot.take(parked[0].0).is_none());
+        // All of them are in use.
+        assert!(admit_from(&lot, one, 5, most).2);
+        // There are too many in all: the longest idle goes, whosever it is.
+        let (newest, _newer_client, excess) = admit_from(&lot, other, 6, most);
+        assert!(!excess && lot.take(parked[1].0).is_none());
+        assert!(lot.take(parked[2].0).is_some(), "it has been idle for less long");
+        drop((busy, connection, newest));
+        assert!(lot.lock().by_origin.is_empty());
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Worker {
         let config = &self.shared.config;
         let received = self.exchange.inbox.filled();
         let patience = if received.is_empty() { config.idle_deadline } else { config.head_deadline };
-        connection.deadline = self.shared.deadline_in(patience);
+        connection.served(self.shared.clock.instant(), patience);
         connection.searched = if watch == Watch::Readable { received.len() } else { 0 };
         if self.keep_inbox(&mut connection).is_ok() {
             self.shared.lot.park(connection, watch);
