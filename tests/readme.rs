@@ -166,6 +166,11 @@ fn the_limits_of_connections_are_those_of_the_code() {
                 format!("{} times less", limits::PRESSED_FACTOR),
                 "as above",
             ),
+            (
+                "waiting for a client to take the response while others wait for a worker",
+                format!("{} ms", limits::YIELD_AFTER_MILLIS),
+                "the response waits without a worker",
+            ),
             ("line before a chunk", size(limits::CHUNK_LINE_MAX_BYTES as u64), "400 InvalidRequest"),
             (
                 "chunk extensions and trailer lines of a body",

@@ -157,6 +157,8 @@ pub const QUICK_BODY_MAX_BYTES: u64 = 256 * KIB;
 pub const PROMPT_BODY_MILLIS: u64 = 200;
 /// How long a worker waits for a commit that may take long before it takes it for one that does.
 pub const PROMPT_COMMIT_MILLIS: u64 = 250;
+/// How long a worker waits for room to send before it lets the response wait without it, where others wait for the worker.
+pub const YIELD_AFTER_MILLIS: u64 = 10;
 /// How many times faster the patience with a slow peer is used up while others wait for a worker.
 pub const PRESSED_FACTOR: u32 = 16;
 /// What a client may still send after the last response of its connection, so that it comes to read that response.

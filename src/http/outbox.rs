@@ -13,16 +13,36 @@ pub(super) enum Failure {
     Source(io::Error),
     /// The client is gone or takes nothing.
     Client,
+    /// The recipient has kept back a part of what it was given. This is to follow it.
+    Stalled(Rest),
+}
+
+/// The part of a body behind what a recipient was given.
+pub(super) struct Rest {
+    /// `None` where there is no more.
+    source: Option<Box<dyn BodySource>>,
+    left: u64,
+}
+
+impl std::fmt::Debug for Rest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rest").field("left", &self.left).finish_non_exhaustive()
+    }
 }
 
 /// Whom a response goes to.
 pub(super) trait Recipient {
-    /// Sends all of `parts`, one behind the other, and keeps nothing back. From the first call on no other response can
-    /// take the place of this one.
+    /// Sends all of `parts`, one behind the other. From the first call on no other response can take the place of this one.
     ///
     /// # Errors
-    /// The client is gone or takes nothing.
+    /// `WouldBlock` where the client takes nothing for now and the recipient keeps back what it did not take: then nothing
+    /// may follow before that. Anything else: the client is gone or takes nothing.
     fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()>;
+
+    /// The most that should be put at a time.
+    fn piece_max(&self) -> usize {
+        limits::RESPONSE_BUFFER_BYTES
+    }
 }
 
 /// How a response is sent beyond what it says itself.
@@ -61,7 +81,9 @@ impl Outbox {
         head.clear();
         write_head(head, &response, manner.framing, manner.asked, manner.close, date.at(now));
         match (manner.framing, response.body) {
-            (Framing::Length(_), ResponseBody::Bytes(body)) => to.put([head, &body]).map_err(gone),
+            (Framing::Length(_), ResponseBody::Bytes(body)) => {
+                to.put([head, &body]).map_err(|error| halted(&error, None, 0))
+            }
             (Framing::Length(length), ResponseBody::Stream { source, .. }) => {
                 send_counted(to, head, grown(piece), source, length)
             }
@@ -73,8 +95,27 @@ impl Outbox {
                 to.put([head]).map_err(gone)?;
                 send_rest(to, grown(piece), source)
             }
-            _ => to.put([head]).map_err(gone),
+            _ => to.put([head]).map_err(|error| halted(&error, None, 0)),
         }
+    }
+
+    /// Goes on with a response, when the recipient has sent what it had kept back.
+    ///
+    /// # Errors
+    /// As `send`.
+    pub(super) fn resume(&mut self, to: &mut impl Recipient, rest: Rest) -> Result<(), Failure> {
+        match rest.source {
+            Some(source) => send_counted(to, &[], grown(&mut self.piece), source, rest.left),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why sending ends where `left` bytes of `source` are to follow.
+fn halted(error: &io::Error, source: Option<Box<dyn BodySource>>, left: u64) -> Failure {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Failure::Stalled(Rest { source, left }),
+        _ => Failure::Client,
     }
 }
 
@@ -95,13 +136,15 @@ fn send_counted(
 ) -> Result<(), Failure> {
     let mut left = length;
     loop {
-        let count = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let count = piece.len().min(to.piece_max()).min(usize::try_from(left).unwrap_or(usize::MAX));
         fill(&mut *source, &mut piece[..count])?;
         left -= count as u64;
         if left == 0 && read(&mut *source, &mut [0])? > 0 {
             return Err(broken("the source holds more than its length"));
         }
-        to.put([head, &piece[..count]]).map_err(gone)?;
+        if let Err(error) = to.put([head, &piece[..count]]) {
+            return Err(halted(&error, (left > 0).then_some(source), left));
+        }
         if left == 0 {
             return Ok(());
         }
@@ -155,7 +198,10 @@ fn fill(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<(), Failure> {
 }
 
 fn read(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<usize, Failure> {
-    source.read(buf).map_err(Failure::Source)
+    source.read(buf).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::Client,
+        _ => Failure::Source(error),
+    })
 }
 
 // By value, as `map_err` hands it over.

@@ -227,7 +227,7 @@ impl LateBody {
     /// The rest of the document, or a blank when it has not come in time.
     fn wait(&mut self) -> io::Result<Vec<u8>> {
         let waited = self.late.wait(&self.running, self.late.times.every);
-        let waited = waited.map_err(|_| io::Error::other("the client has left"))?;
+        let waited = waited.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         let Some(outcome) = waited else { return Ok(b" ".to_vec()) };
         self.ended = true;
         let Late { dialect, ref id, ref resource, .. } = self.late;

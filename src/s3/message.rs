@@ -199,7 +199,7 @@ pub trait BodySource: Send {
     ///
     /// # Errors
     /// Whatever keeps the rest from being read or verified: the connection must be cut, so that the client
-    /// cannot take what it has for the whole.
+    /// cannot take what it has for the whole. `BrokenPipe` says that the client has left.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 }
 

@@ -209,6 +209,14 @@ impl Client {
         self.socket.set_read_timeout(Some(LONG)).unwrap();
     }
 
+    /// Whether the server has said something, or closed the connection.
+    pub(crate) fn has_news(&self) -> bool {
+        self.socket.set_nonblocking(true).unwrap();
+        let peeked = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false).unwrap();
+        peeked.is_ok()
+    }
+
     /// Whether the server has closed the connection, or does so within a while, without a word.
     pub(crate) fn is_closed(&self) -> bool {
         self.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();

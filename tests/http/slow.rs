@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use siltstone::http::Config;
 use siltstone::s3::{BodySource, Request, Response, ResponseBody};
 
-use crate::http::harness::{Client, MANY_DESCRIPTORS, Running, alone, read_all, settings, start_with, text};
+use crate::http::harness::{
+    Client, MANY_DESCRIPTORS, Running, alone, eventually, read_all, settings, start_with, text,
+};
 
 struct Endless;
 
@@ -102,6 +104,95 @@ fn a_small_body_may_come_late_and_a_large_response_by_another_worker() {
         client.get("/large").take(3_000_000);
     }
     assert_eq!(client.ask("/small").status, 200);
+}
+
+/// Bytes that tell where they stand.
+struct Counting {
+    at: usize,
+    end: usize,
+}
+
+/// No power of two, so that no piece looks like another.
+const PERIOD: usize = 251;
+
+/// The first bytes.
+fn counted(len: usize) -> Vec<u8> {
+    let period: Vec<u8> = (0..PERIOD as u8).collect();
+    period.repeat(len.div_ceil(PERIOD))[..len].to_vec()
+}
+
+impl BodySource for Counting {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let count = buf.len().min(self.end - self.at);
+        let phase = self.at % PERIOD;
+        buf[..count].copy_from_slice(&counted(phase + count)[phase..]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// Larger than what the system buffers on the way.
+const STREAM_BYTES: usize = 12 << 20;
+const PAGE_BYTES: usize = 8 << 20;
+
+/// Large responses of both kinds, to be told from each other by their lengths.
+fn serve_large(config: Config) -> Running {
+    start_with(config, |request: Request<'_>| match &*request.path {
+        "/stream" => {
+            let source = Box::new(Counting { at: 0, end: STREAM_BYTES });
+            Response::new(200).with_body(ResponseBody::Stream { length: Some(STREAM_BYTES as u64), source })
+        }
+        "/page" => Response::new(200).with_body(ResponseBody::Bytes(counted(PAGE_BYTES))),
+        _ => text(200, "small"),
+    })
+}
+
+#[test]
+fn clients_that_take_nothing_hold_no_worker_and_find_their_responses_whole() {
+    let config = Config { workers: 4, write_patience: Duration::from_secs(3600), ..settings() };
+    let server = serve_large(config);
+    let mut stalled: Vec<Client> = (0..48).map(|_| server.client()).collect();
+    for (number, client) in stalled.iter_mut().enumerate() {
+        client.get(if number % 2 == 0 { "/stream" } else { "/page" });
+    }
+    for _ in 0..5 {
+        let mut client = server.client();
+        assert_eq!(client.ask("/small").text(), "small");
+        assert!(client.ask("/stream").body == counted(STREAM_BYTES));
+    }
+    for (number, client) in stalled.iter_mut().enumerate().skip(40) {
+        let len = if number % 2 == 0 { STREAM_BYTES } else { PAGE_BYTES };
+        assert!(client.answer().body == counted(len), "{number}");
+        assert_eq!(client.ask("/small").text(), "small", "it may go on");
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_given_up_also_while_no_worker_waits_for_it() {
+    let server = serve_large(Config { write_patience: Duration::from_millis(300), ..settings() });
+    let mut client = server.client();
+    client.get("/page");
+    eventually("the connection is cut", || {
+        let error = client.socket.take_error().unwrap();
+        error.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+    });
+}
+
+#[test]
+fn one_address_delays_the_uploads_of_others_by_no_more_than_one_of_its_own() {
+    let patience = Duration::from_secs(16);
+    let server = serve(Config { workers: 4, read_patience: patience, ..settings() });
+    let head = "PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n";
+    let mut stalled: Vec<Client> = (0..64).map(|_| Client::connect_from(2, server.address)).collect();
+    for client in &mut stalled {
+        client.send(head);
+    }
+    stalled[63].assert_silent();
+    let mut other = server.client();
+    assert_eq!(other.send(head).send(vec![0; 900_000]).answer().text(), "900000");
+    // Each of them is given up after a second, three at a time: most of them are still to come.
+    let given_up = stalled.iter().filter(|client| client.has_news()).count();
+    assert!(given_up < 32, "{given_up}");
 }
 
 #[test]

@@ -127,12 +127,22 @@ impl Attendant {
             Purpose::Draining(left) => self.drain(connection, left),
             // It takes a signature and more: work for a worker.
             Purpose::Handshake => self.enqueue(connection, Class::Small),
+            Purpose::Requests if connection.outgoing.is_some() => self.go_on(connection),
             // A worker has given back bytes that it had no time to look at.
             Purpose::Requests if connection.wanted == 0 && connection.searched < connection.pending.len() => {
                 self.judge_head(connection);
             }
             Purpose::Requests => self.read_head(connection),
         }
+    }
+
+    /// A client may take more of its response.
+    fn go_on(&mut self, mut connection: Held) {
+        let left = connection.deadline.saturating_duration_since(self.shared.clock.instant());
+        if let Some(outgoing) = &mut connection.outgoing {
+            outgoing.set_patience(left);
+        }
+        self.enqueue(connection, Class::Large);
     }
 
     fn read_head(&mut self, mut connection: Held) {
@@ -225,8 +235,11 @@ impl Attendant {
     /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
     /// there and only the time for it was missing: the client is to come back, and a new connection would cost both more.
     pub(super) fn turn_away(&mut self, mut connection: Held, reason: Reason) {
-        // It had an answer that nobody had time to send. What came behind it is not the request that is answered here.
-        if connection.outgoing.take().is_some() {
+        if let Some(outgoing) = connection.outgoing.take() {
+            if outgoing.has_begun() {
+                return connection.stream.reset_on_close();
+            }
+            // Nobody had time to send its answer. What came behind is not the request that is answered here.
             connection.forget();
         }
         let whole = match reason {

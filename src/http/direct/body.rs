@@ -91,7 +91,9 @@ impl<'w> RequestBody<'w> {
         if !std::mem::take(&mut self.unasked) {
             return Ok(());
         }
-        transmit(self.stream, [CONTINUE], &mut self.pace).map_err(|_| S3Error::new(ErrorCode::IncompleteBody))
+        transmit(self.stream, [CONTINUE], 0, &mut self.pace, &|| false)
+            .map(drop)
+            .map_err(|_| S3Error::new(ErrorCode::IncompleteBody))
     }
 
     fn read_framed(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::body::RequestBody;
 use super::head;
@@ -10,12 +11,13 @@ use super::lot::Connection;
 use super::pace::Pace;
 use super::shared::Shared;
 use super::stream::Stream;
-use super::wire::transmit;
+use super::wire::{Sent, transmit};
 use super::work_queues::Class;
-use crate::base::limits::QUICK_BODY_MAX_BYTES;
+use crate::base::limits::{self, QUICK_BODY_MAX_BYTES};
+use crate::base::{Budget, Reservation};
 use crate::http::fields::{BodyFraming, refused};
 use crate::http::guarded::guarded;
-use crate::http::outbox::{Failure, Manner, Outbox, Recipient};
+use crate::http::outbox::{Failure, Manner, Outbox, Recipient, Rest};
 use crate::http::request::Head;
 use crate::http::response::{Asked, Framing};
 use crate::s3::{Body, ErrorCode, Method, Request, Response, ResponseBody, S3Error};
@@ -33,11 +35,13 @@ pub(super) enum After {
     Cut,
     /// Its response takes more than the worker has the right to.
     Defer(Box<Outgoing>),
+    /// Its client takes no more of its response for now, and others wait for the worker.
+    Stall(Box<Outgoing>),
 }
 
-/// A response that is ready to be sent.
+/// A response that is ready to be sent, or what has not been sent of it.
 pub(super) struct Outgoing {
-    response: Response,
+    what: What,
     asked: Asked,
     /// It is the last of its connection.
     close: bool,
@@ -45,22 +49,67 @@ pub(super) struct Outgoing {
     is_said: bool,
 }
 
+enum What {
+    Response(Response),
+    Rest(Box<Unfinished>),
+}
+
+/// A response that has been sent in part.
+struct Unfinished {
+    unsent: Unsent,
+    rest: Rest,
+    /// What the response holds of the memory.
+    held: Reservation,
+    /// What is left of the patience with its client.
+    patience: Duration,
+}
+
+/// What a client did not take.
+#[derive(Default)]
+struct Unsent {
+    bytes: Vec<u8>,
+    /// How many of them it has taken since.
+    sent: usize,
+    _room: Reservation,
+}
+
 impl std::fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outgoing").field("status", &self.response.status).finish_non_exhaustive()
+        f.debug_struct("Outgoing").field("has_begun", &self.has_begun()).finish_non_exhaustive()
     }
 }
 
 impl Outgoing {
     /// What kind of work it is to send it.
     pub(super) fn class(&self) -> Class {
-        match &self.response.body {
+        let What::Response(response) = &self.what else { return Class::Large };
+        match &response.body {
             ResponseBody::Deferred(_) => Class::Heavy,
             ResponseBody::Stream { length, .. } if !self.asked.head_only => match length {
                 Some(..=QUICK_BODY_MAX_BYTES) => Class::Small,
                 _ => Class::Large,
             },
             _ => Class::Small,
+        }
+    }
+
+    /// Whether the client has a part of it.
+    pub(super) fn has_begun(&self) -> bool {
+        matches!(self.what, What::Rest(_))
+    }
+
+    /// How long its client may go on taking nothing.
+    pub(super) fn patience(&self) -> Duration {
+        match &self.what {
+            What::Rest(unfinished) => unfinished.patience,
+            What::Response(_) => Duration::ZERO,
+        }
+    }
+
+    /// Its client has taken nothing for a time, and so much is left of the patience with it.
+    pub(super) fn set_patience(&mut self, left: Duration) {
+        if let What::Rest(unfinished) = &mut self.what {
+            unfinished.patience = left;
         }
     }
 }
@@ -85,12 +134,52 @@ struct Peer<'w> {
     pace: Pace<'w>,
     /// Set before the first byte goes out.
     begun: &'w mut bool,
+    /// Whether somebody else needs the worker more than a client that takes nothing.
+    yields: &'w (dyn Fn() -> bool + 'w),
+    memory: &'w Arc<Budget>,
+    unsent: Unsent,
+}
+
+impl Peer<'_> {
+    /// Sends what the client did not take before; whether it took all of that.
+    fn put_unsent(&mut self) -> io::Result<bool> {
+        let Unsent { bytes, sent, .. } = &mut self.unsent;
+        match transmit(self.stream, [bytes], *sent, &mut self.pace, self.yields)? {
+            Sent::Part(part) => {
+                *sent = part;
+                Ok(false)
+            }
+            Sent::All => {
+                self.unsent = Unsent::default();
+                Ok(true)
+            }
+        }
+    }
 }
 
 impl Recipient for Peer<'_> {
+    /// What is not taken is kept back where there is memory for it; else the client is waited for.
     fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
         *self.begun = true;
-        transmit(self.stream, parts, &mut self.pace)
+        let Sent::Part(sent) = transmit(self.stream, parts, 0, &mut self.pace, self.yields)? else {
+            return Ok(());
+        };
+        let len = parts.iter().map(|part| part.len()).sum::<usize>() - sent;
+        let Some(room) = self.memory.reserve(len as u64) else {
+            return transmit(self.stream, parts, sent, &mut self.pace, &|| false).map(drop);
+        };
+        let (mut bytes, mut skipped) = (Vec::with_capacity(len), sent);
+        for part in parts {
+            let of_part = skipped.min(part.len());
+            bytes.extend_from_slice(&part[of_part..]);
+            skipped -= of_part;
+        }
+        self.unsent = Unsent { bytes, sent: 0, _room: room };
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn piece_max(&self) -> usize {
+        if (self.yields)() { limits::BLOCK_BYTES as usize } else { limits::RESPONSE_BUFFER_BYTES }
     }
 }
 
@@ -115,7 +204,7 @@ impl Exchange {
     /// Sends a response that was deferred, for a worker that may do work of that class.
     pub(super) fn resume(&mut self, connection: &Connection, outgoing: Outgoing, class: Class) -> After {
         self.class = class;
-        self.begun = false;
+        self.begun = outgoing.has_begun();
         self.asked = outgoing.asked;
         let after = guarded(|| self.deliver(connection, outgoing));
         after.unwrap_or_else(|| self.after_panic(connection))
@@ -147,7 +236,7 @@ impl Exchange {
         let (response, is_read) = self.call_handler(connection, head);
         let close = response.close || !keep_alive || !is_read || self.shared.is_stopping();
         let is_said = is_read && !keep_alive && self.inbox.is_empty();
-        let outgoing = Outgoing { response, asked: self.asked, close, is_said };
+        let outgoing = Outgoing { what: What::Response(response), asked: self.asked, close, is_said };
         match outgoing.class() > self.class {
             true => After::Defer(Box::new(outgoing)),
             false => self.deliver(connection, outgoing),
@@ -155,12 +244,20 @@ impl Exchange {
     }
 
     fn deliver(&mut self, connection: &Connection, outgoing: Outgoing) -> After {
-        let response = outgoing.response.settled();
-        let response = response.unwrap_or_else(|error| self.shared.handler.refused(error));
-        match self.send(connection, response, outgoing.close) {
+        let Outgoing { what, asked, close, is_said } = outgoing;
+        let sent = match what {
+            What::Response(response) => {
+                let response = response.settled();
+                let response = response.unwrap_or_else(|error| self.shared.handler.refused(error));
+                self.send(connection, response, close)
+            }
+            What::Rest(unfinished) => self.send_rest(connection, *unfinished, close),
+        };
+        match sent {
             // A client that wanted the connection closed sends nothing more.
-            After::Drain if outgoing.is_said => After::Close,
-            after => after,
+            Ok(After::Drain) if is_said => After::Close,
+            Ok(after) => after,
+            Err(rest) => After::Stall(Box::new(Outgoing { what: What::Rest(rest), asked, close, is_said })),
         }
     }
 
@@ -196,25 +293,72 @@ impl Exchange {
 
     /// Answers with an error as the last thing on this connection.
     fn refuse(&mut self, connection: &Connection, error: S3Error) -> After {
-        let response = self.shared.handler.refused(error);
-        self.send(connection, response, true)
+        let (asked, what) = (self.asked, What::Response(self.shared.handler.refused(error)));
+        self.deliver(connection, Outgoing { what, asked, close: true, is_said: false })
     }
 
-    fn send(&mut self, connection: &Connection, response: Response, close: bool) -> After {
-        let Self { shared, outbox, begun, asked, class, .. } = self;
-        let framing = Framing::of(&response, *asked);
-        let manner = Manner { asked: *asked, framing, close: close || framing == Framing::UntilClose };
+    /// Sends a response. What a client did not take is handed back where nobody is to wait for it.
+    fn send(
+        &mut self,
+        connection: &Connection,
+        mut response: Response,
+        close: bool,
+    ) -> Result<After, Box<Unfinished>> {
+        let framing = Framing::of(&response, self.asked);
+        let manner = Manner { asked: self.asked, framing, close: close || framing == Framing::UntilClose };
+        let held = std::mem::take(&mut response.held);
+        let patience = self.shared.config.write_patience;
+        // Only where its end is known can a body be set aside between two pieces.
+        let may_yield = matches!(framing, Framing::Length(_));
+        let now = self.shared.clock.now();
+        let unsent = Unsent::default();
+        self.transfer(connection, manner.close, (may_yield, patience, held), unsent, |outbox, to| {
+            outbox.send(to, response, manner, now)
+        })
+    }
+
+    /// Goes on with a response.
+    fn send_rest(
+        &mut self,
+        connection: &Connection,
+        unfinished: Unfinished,
+        close: bool,
+    ) -> Result<After, Box<Unfinished>> {
+        let Unfinished { unsent, rest, held, patience } = unfinished;
+        self.transfer(connection, close, (true, patience, held), unsent, |outbox, to| match to.put_unsent() {
+            Ok(true) => outbox.resume(to, rest),
+            Ok(false) => Err(Failure::Stalled(rest)),
+            Err(_) => Err(Failure::Client),
+        })
+    }
+
+    fn transfer(
+        &mut self,
+        connection: &Connection,
+        close: bool,
+        (may_yield, patience, held): (bool, Duration, Reservation),
+        unsent: Unsent,
+        send: impl FnOnce(&mut Outbox, &mut Peer<'_>) -> Result<(), Failure>,
+    ) -> Result<After, Box<Unfinished>> {
+        let Self { shared, outbox, begun, class, .. } = self;
         let pressed = || shared.queues.is_waited_for(*class);
-        let (patience, rate) = (shared.config.write_patience, shared.config.rate_min_bytes_per_sec);
-        let pace = Pace::new(&*shared.clock, patience, rate, &pressed);
-        let mut to = Peer { stream: &connection.stream, pace, begun };
-        match outbox.send(&mut to, response, manner, shared.clock.now()) {
-            Ok(()) if manner.close => After::Drain,
-            Ok(()) => After::KeepOpen,
-            Err(Failure::Client) => After::Cut,
+        // A small request has a worker because it takes no time: it does not become large by a client that takes nothing.
+        let yields = || may_yield && !shared.is_stopping() && (*class == Class::Small || pressed());
+        let config = &shared.config;
+        let pace = Pace::new(&*shared.clock, config.write_patience, config.rate_min_bytes_per_sec, &pressed);
+        let (pace, memory) = (pace.with_left(patience), &config.memory);
+        let mut to = Peer { stream: &connection.stream, pace, begun, yields: &yields, memory, unsent };
+        match send(outbox, &mut to) {
+            Ok(()) if close => Ok(After::Drain),
+            Ok(()) => Ok(After::KeepOpen),
+            Err(Failure::Client) => Ok(After::Cut),
+            Err(Failure::Stalled(rest)) => {
+                let (unsent, patience) = (to.unsent, to.pace.left());
+                Err(Box::new(Unfinished { unsent, rest, held, patience }))
+            }
             Err(Failure::Source(error)) => {
                 ::log::error!("a response cannot be sent whole: {error}");
-                self.after_broken_source(connection)
+                Ok(self.after_broken_source(connection))
             }
         }
     }

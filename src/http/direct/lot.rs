@@ -229,7 +229,7 @@ impl Lot {
     pub(super) fn park(&self, mut connection: Held, watch: Watch) {
         let token = connection.place.token;
         let stream = Arc::clone(&connection.stream);
-        let watch = if stream.has_waiting() { Watch::Anything } else { watch };
+        let watch = if watch == Watch::Readable && stream.has_waiting() { Watch::Anything } else { watch };
         let known = std::mem::replace(&mut connection.watched_before, true);
         // It is put in its place before it is watched: the event may come at once. Should it be taken and closed in
         // between, the socket lives on in `stream` until it has been watched in vain.

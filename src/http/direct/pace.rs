@@ -34,6 +34,11 @@ impl<'w> Pace<'w> {
         Self { clock, left: patience, most: patience, rate_min_bytes_per_sec, pressed }
     }
 
+    /// The same with what is left of the patience.
+    pub(super) fn with_left(self, left: Duration) -> Self {
+        Self { left: left.min(self.most), ..self }
+    }
+
     /// How long to wait at a time.
     pub(super) fn slice(&self) -> Duration {
         self.left.min(SLICE)

@@ -50,7 +50,7 @@ impl Poller {
         let accepted = self.shared.acceptor.close();
         self.shared.queues.close();
         for connection in self.shared.lot.close() {
-            if !connection.pending.is_empty() {
+            if !connection.pending.is_empty() || connection.outgoing.is_some() {
                 self.attendant.turn_away(connection, Reason::Overload);
             }
         }
@@ -100,7 +100,9 @@ impl Poller {
         let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
         self.next_look = now + (shortest / 4).clamp(LOOK_MIN, LOOK_MAX);
         for connection in lot.expired(now) {
-            if connection.wanted > 0 {
+            if connection.outgoing.is_some() {
+                connection.stream.reset_on_close();
+            } else if connection.wanted > 0 {
                 self.attendant.enqueue(connection, Class::Large);
             } else if !connection.pending.is_empty() {
                 let error = S3Error::new(ErrorCode::RequestTimeout);

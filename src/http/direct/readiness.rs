@@ -39,6 +39,8 @@ pub(super) enum Event {
 pub(super) enum Watch {
     /// Bytes to receive, or the end.
     Readable,
+    /// Room to send, or an error.
+    Writable,
     /// Anything: an event comes as soon as there is room to send, which is nearly always at once.
     Anything,
 }
@@ -47,6 +49,7 @@ impl Watch {
     fn flags(self) -> EventFlags {
         let once = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
         match self {
+            Self::Writable => EventFlags::OUT | EventFlags::ONESHOT,
             Self::Readable => once,
             Self::Anything => once | EventFlags::OUT,
         }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::ServerConnection;
 
 use super::session::Session;
@@ -114,6 +114,24 @@ impl Stream {
             Some(mut session) => session.write(InTime(&self.socket), slices),
             None => InTime(&self.socket).write_vectored(slices),
         }
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is no room at all.
+    pub(super) fn send_at_once(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.session() {
+            Some(mut session) => session.write(AtOnce(&self.socket), slices),
+            None => AtOnce(&self.socket).write_vectored(slices),
+        }
+    }
+
+    /// Waits until there is room to send or the connection has ended, for `at_most` that long.
+    pub(super) fn wait_writable(&self, at_most: Duration) {
+        let timeout = Timespec::try_from(at_most).ok();
+        // As in `wait_readable`.
+        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], timeout.as_ref());
     }
 
     /// Sends what `send` has kept back, waiting for room for a short time.
@@ -227,8 +245,12 @@ impl Read for AtOnce<'_> {
 
 impl Write for AtOnce<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        retry(|| Ok(rustix::net::send(self.0, bytes, flags)?))
+        retry(|| Ok(sendmsg(self.0, slices, &mut SendAncillaryBuffer::default(), flags)?))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,10 +1,15 @@
 //! Bytes to and from a peer, for as long as its pace allows.
 
 use std::io::{self, IoSlice};
+use std::time::Duration;
 
 use super::pace::Pace;
 use super::stream::{Stream, is_wait};
+use crate::base::limits;
 use crate::s3::{ErrorCode, S3Error};
+
+/// A peer that takes its response as it comes has made room after that long.
+const MOMENT: Duration = Duration::from_millis(limits::YIELD_AFTER_MILLIS);
 
 /// Receives at least one byte of a request body.
 ///
@@ -28,36 +33,62 @@ pub(super) fn receive(stream: &Stream, buf: &mut [u8], pace: &mut Pace<'_>) -> R
     }
 }
 
-/// Sends all of `parts`, one behind the other.
+/// How far sending has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// To the end.
+    All,
+    /// So many bytes; the peer takes no more for now.
+    Part(usize),
+}
+
+/// Sends all of `parts` behind the first `skipped` bytes, one part behind the other. Where `yields` says so, a peer that takes
+/// nothing for a moment is not waited for.
 ///
 /// # Errors
 /// `TimedOut` when the peer has used up the patience, or what the connection has met with.
 pub(super) fn transmit<const N: usize>(
     stream: &Stream,
     parts: [&[u8]; N],
+    skipped: usize,
     pace: &mut Pace<'_>,
-) -> io::Result<()> {
+    yields: &dyn Fn() -> bool,
+) -> io::Result<Sent> {
     let mut slices = parts.map(IoSlice::new);
     let mut rest = &mut slices[..];
-    IoSlice::advance_slices(&mut rest, 0);
+    IoSlice::advance_slices(&mut rest, skipped);
+    let (mut sent, mut has_waited) = (skipped, false);
     while !rest.is_empty() {
-        match pace.waiting(|| stream.send(rest)) {
+        let at_once = yields();
+        match if at_once { stream.send_at_once(rest) } else { pace.waiting(|| stream.send(rest)) } {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 pace.moved(count);
                 IoSlice::advance_slices(&mut rest, count);
+                (sent, has_waited) = (sent + count, false);
             }
-            Err(error) if is_wait(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) if !is_wait(&error) => return Err(error),
+            Err(_) if at_once && has_waited => return Ok(Sent::Part(sent)),
+            Err(_) if at_once => {
+                pace.waiting(|| stream.wait_writable(MOMENT));
+                has_waited = true;
+            }
+            Err(_) => {}
         }
         if pace.left().is_zero() && !rest.is_empty() {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
+    flush(stream, pace, yields).map(|flushed| if flushed { Sent::All } else { Sent::Part(sent) })
+}
+
+/// Sends what the encryption has kept back; whether that was all of it.
+fn flush(stream: &Stream, pace: &mut Pace<'_>, yields: &dyn Fn() -> bool) -> io::Result<bool> {
     loop {
         match pace.waiting(|| stream.flush()) {
+            Err(error) if is_wait(&error) && yields() => return Ok(false),
             Err(error) if is_wait(&error) && !pace.left().is_zero() => {}
-            outcome => return outcome,
+            outcome => return outcome.map(|()| true),
         }
     }
 }

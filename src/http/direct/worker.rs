@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::attendant::{Attendant, Reason, class_of_rest};
-use super::exchange::{After, Exchange};
+use super::exchange::{After, Exchange, Outgoing};
 use super::head::{self, Outlook};
 use super::lot::{Connection, Held, NoRoom, Purpose};
 use super::readiness::Watch;
@@ -69,31 +69,46 @@ impl Worker {
             };
             // Whatever comes next takes a right of its own.
             drop(permit.take());
-            if let After::Defer(outgoing) = after {
-                let class = outgoing.class();
-                connection.outgoing = Some(outgoing);
-                permit = self.shared.queues.try_start(class);
-                if permit.is_none() {
-                    self.hand_on(connection, class);
-                    return answered;
-                }
-                continue;
-            }
-            answered += 1;
             match after {
-                After::KeepOpen => match self.next_request(&connection) {
-                    Next::Here(right) => permit = right,
-                    Next::Wait(watch) => {
-                        self.give_back(connection, watch);
+                After::Defer(outgoing) => {
+                    let class = outgoing.class();
+                    connection.outgoing = Some(outgoing);
+                    permit = self.shared.queues.try_start(class);
+                    if permit.is_none() {
+                        self.hand_on(connection, class);
                         return answered;
                     }
-                    Next::Never => return answered,
-                },
-                last => {
-                    self.end(connection, &last);
+                }
+                After::Stall(outgoing) => {
+                    self.set_aside(connection, outgoing);
                     return answered;
                 }
+                After::KeepOpen => {
+                    answered += 1;
+                    match self.next_request(&connection) {
+                        Next::Here(right) => permit = right,
+                        Next::Wait(watch) => {
+                            self.give_back(connection, watch);
+                            return answered;
+                        }
+                        Next::Never => return answered,
+                    }
+                }
+                last => {
+                    self.end(connection, &last);
+                    return answered + 1;
+                }
             }
+        }
+    }
+
+    /// Lets a response wait until its client takes more of it.
+    fn set_aside(&self, mut connection: Held, outgoing: Box<Outgoing>) {
+        connection.deadline = self.shared.deadline_in(outgoing.patience());
+        connection.outgoing = Some(outgoing);
+        match self.keep_inbox(&mut connection) {
+            Ok(()) => self.shared.lot.park(connection, Watch::Writable),
+            Err(NoRoom) => connection.stream.reset_on_close(),
         }
     }
 
@@ -105,7 +120,7 @@ impl Worker {
                 self.shared.lot.drain(connection, deadline);
             }
             After::Cut => connection.stream.reset_on_close(),
-            After::Close | After::KeepOpen | After::Defer(_) => {}
+            After::Close | After::KeepOpen | After::Defer(_) | After::Stall(_) => {}
         }
     }
 

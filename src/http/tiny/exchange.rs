@@ -140,7 +140,7 @@ impl Exchange {
         }
         match sent {
             Some(Ok(())) => framing != Framing::UntilClose,
-            Some(Err(Failure::Client)) => false,
+            Some(Err(Failure::Client | Failure::Stalled(_))) => false,
             _ if to.begun => false,
             // What fails at once leaves room for a proper answer.
             _ => {
