@@ -17,4 +17,5 @@ mod http;
 mod index_memory;
 mod protocol;
 mod readme;
+mod siege;
 mod tools;

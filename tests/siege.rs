@@ -1,0 +1,338 @@
+//! A siege: all that makes a server hold memory, workers and connections for somebody, at once and from several addresses, while
+//! others ask for small objects. Short here, with no judgement of speed; `SILTSTONE_SIEGE_SECS=60` makes it a measurement, of
+//! the server that `SILTSTONE_SIEGE_SERVER` names, and judges it by what the server has to hold:
+//!
+//! ```sh
+//! SILTSTONE_SIEGE_SECS=60 SILTSTONE_SIEGE_SERVER=target/release/siltstone \
+//!     cargo test --test siltstone -- siege --nocapture
+//! ```
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use siltstone::base::{OsEntropy, SystemClock};
+use siltstone::fs::OsFs;
+use siltstone::store::{Options, Store};
+
+use crate::http::harness::{Answer, Client, MANY_DESCRIPTORS, alone};
+
+const MIB: usize = 1 << 20;
+const USERS: &str = "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n";
+/// What the server may take.
+const CEILINGS: &[&str] = &["--memory-max", "64MiB", "--index-max", "64MiB"];
+const CEILINGS_MIB: usize = 128;
+/// What others ask for.
+const SMALL: &[u8] = &[7; 4096];
+const SHORT: Duration = Duration::from_secs(4);
+
+/// The server, and the directory that goes with it.
+struct Besieged {
+    process: Child,
+    address: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl Besieged {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let users = dir.path().join("users.toml");
+        std::fs::write(&users, USERS).unwrap();
+        make_buckets(&dir.path().join("data"));
+        let binary = std::env::var_os("SILTSTONE_SIEGE_SERVER")
+            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_siltstone")), PathBuf::from);
+        let mut process = Command::new(binary)
+            .args(["--listen", "127.0.0.1:0", "--log-level", "error", "--dialect", "aws"])
+            .args(["--trusted-proxies", "none", "--max-connections", "2000"])
+            .args(CEILINGS)
+            .arg("--data-dir")
+            .arg(dir.path().join("data"))
+            .arg("--users")
+            .arg(&users)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on http://").unwrap().parse().unwrap();
+        Self { process, address, _dir: dir }
+    }
+
+    /// The most memory that it has had.
+    fn peak_mib(&self) -> usize {
+        let path = Path::new("/proc").join(self.process.id().to_string()).join("status");
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<usize>().unwrap() / 1024
+    }
+}
+
+impl Drop for Besieged {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Where and until when.
+#[derive(Clone, Copy)]
+struct Field {
+    address: SocketAddr,
+    end: Instant,
+    large_mib: usize,
+    crowd: usize,
+}
+
+impl Field {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    fn from(&self, last: u8) -> Client {
+        Client::connect_from(last, self.address)
+    }
+
+    /// Repeats `attack`, each time on a connection from `127.0.0.{last}`, whatever becomes of it.
+    fn repeat(&self, last: u8, attack: impl Fn(&mut Wire, usize) -> std::io::Result<()>) {
+        let mut number = 0;
+        while !self.is_over() {
+            let mut wire = Wire::connect(self.from(last).socket);
+            while !self.is_over() && attack(&mut wire, number).is_ok() {
+                number += 1;
+            }
+            number += 1;
+        }
+    }
+}
+
+/// A connection of which nothing is expected: what fails is tried again.
+struct Wire {
+    socket: TcpStream,
+}
+
+impl Wire {
+    fn connect(socket: TcpStream) -> Self {
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        Self { socket }
+    }
+
+    fn send(&mut self, head: &str, lines: &str, body: &[u8]) -> std::io::Result<()> {
+        let head = format!("{head} HTTP/1.1\r\nHost: siege\r\nContent-Length: {}\r\n{lines}\r\n", body.len());
+        self.socket.write_all(&[head.as_bytes(), body].concat())
+    }
+
+    /// Sends a request and reads as much as comes at once: the answer, or its beginning.
+    fn ask(&mut self, head: &str, lines: &str) -> std::io::Result<String> {
+        self.send(head, lines, b"")?;
+        let mut buffer = [0; 64 * 1024];
+        match self.socket.read(&mut buffer)? {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            count => Ok(String::from_utf8_lossy(&buffer[..count]).into_owned()),
+        }
+    }
+
+    /// The same on a connection that ends with the answer, which is read to its end.
+    fn last(&mut self, head: &str, lines: &str) -> std::io::Result<String> {
+        self.send(head, &format!("{lines}Connection: close\r\n"), b"")?;
+        let mut all = Vec::new();
+        let read = self.socket.read_to_end(&mut all);
+        read.map(|_| String::from_utf8_lossy(&all).into_owned())
+    }
+}
+
+/// Holds so many connections from `127.0.0.{last}` on which `sent` has been sent, and renews those that the server closes.
+fn hold(field: Field, last: u8, count: usize, sent: &str) {
+    let mut held: Vec<Client> = Vec::new();
+    while !field.is_over() {
+        held.retain(|client| !has_ended(&client.socket));
+        while held.len() < count && !field.is_over() {
+            let mut client = field.from(last);
+            if client.socket.write_all(sent.as_bytes()).is_ok() {
+                held.push(client);
+            }
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn has_ended(socket: &TcpStream) -> bool {
+    socket.set_nonblocking(true).unwrap();
+    // What a stalled client has been sent stays where it is.
+    let peeked = socket.peek(&mut [0]);
+    socket.set_nonblocking(false).unwrap();
+    matches!(peeked, Ok(0)) || peeked.is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
+}
+
+/// One kind of attack, from an address of its own, and how many threads it takes.
+type Attack = (usize, fn(Field, usize));
+
+/// Those on the memory: headers, copies, versions, uploads, and the listings of them.
+fn attacks_on_memory() -> Vec<Attack> {
+    vec![
+        (2, |field, lane| {
+            let much = "v".repeat(300);
+            let names =
+                ["Content-Type", "Cache-Control", "Content-Language", "Content-Disposition", "Expires"];
+            let lines: String = names.iter().map(|name| format!("{name}: {much}\r\n")).collect();
+            field.repeat(10, |wire, n| wire.ask(&format!("PUT /b/header-{lane}-{n}"), &lines).map(drop));
+        }),
+        (2, |field, lane| {
+            field.repeat(11, |wire, n| {
+                let copy = format!("/b/copy-{lane}-{}", n % 5000);
+                wire.ask(&format!("PUT {copy}"), "x-amz-copy-source: /b/small\r\n")?;
+                if n % 2 == 0 { wire.ask(&format!("DELETE {copy}"), "").map(drop) } else { Ok(()) }
+            });
+        }),
+        (2, |field, _| field.repeat(12, |wire, _| wire.ask("PUT /versions/one", "").map(drop))),
+        (2, |field, _| field.repeat(13, |wire, _| wire.last("GET /versions?versions", "").map(drop))),
+        (2, |field, _| field.repeat(14, |wire, n| wire.ask(&format!("POST /b/u{n}?uploads"), "").map(drop))),
+        (2, |field, _| field.repeat(15, |wire, _| wire.last("GET /b?uploads", "").map(drop))),
+    ]
+}
+
+/// Those on workers and connections: copies that read, some without a client, bodies that never come, responses that are not
+/// taken, connections that do nothing.
+fn attacks_on_workers() -> Vec<Attack> {
+    vec![
+        (8, |field, lane| {
+            field.repeat(2, |wire, n| {
+                let lines = "x-amz-copy-source: /b/large\r\nx-amz-checksum-algorithm: SHA256\r\n";
+                wire.send(&format!("PUT /b/large-{lane}"), lines, b"")?;
+                if n % 3 == 0 {
+                    return Err(std::io::ErrorKind::Other.into());
+                }
+                wire.ask("GET /-/health", "").map(drop)
+            });
+        }),
+        (8, |field, lane| {
+            let mut wire = Wire::connect(field.from(3).socket);
+            let made = wire.last(&format!("POST /b/parts-{lane}?uploads"), "").unwrap_or_default();
+            let id = made.split("<UploadId>").nth(1).and_then(|rest| rest.split('<').next());
+            let id = id.unwrap_or("none").to_owned();
+            let lines = format!(
+                "x-amz-copy-source: /b/large\r\nx-amz-copy-source-range: bytes=1-{}\r\n",
+                field.large_mib * MIB - 1
+            );
+            let target = format!("PUT /b/parts-{lane}?partNumber=1&uploadId={id}");
+            field.repeat(3, |wire, _| wire.last(&target, &lines).map(drop));
+        }),
+        (1, |field, _| {
+            hold(
+                field,
+                4,
+                64 * field.crowd,
+                "PUT /b/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+            );
+        }),
+        (1, |field, _| {
+            hold(
+                field,
+                5,
+                64 * field.crowd,
+                "PUT /b/y HTTP/1.1\r\nHost: a\r\nContent-Length: 90000000\r\n\r\nabc",
+            );
+        }),
+        (1, |field, _| hold(field, 6, 64 * field.crowd, "GET /b/large HTTP/1.1\r\nHost: a\r\n\r\n")),
+        (1, |field, _| hold(field, 7, 800, "")),
+        (1, |field, _| hold(field, 8, 400, "GET / HTTP/1.1\r\nHost:")),
+    ]
+}
+
+/// What the others saw.
+struct Seen {
+    /// Milliseconds that answers took.
+    took: Histogram<u64>,
+    refused: usize,
+}
+
+/// Asks for the small object all the time, on connections that are used again and on new ones.
+fn ask_for_small(field: Field) -> Seen {
+    let mut seen = Seen { took: Histogram::new(3).unwrap(), refused: 0 };
+    let mut kept: Option<Client> = None;
+    while !field.is_over() {
+        let begun = Instant::now();
+        let mut client = kept.take().unwrap_or_else(|| field.from(100));
+        let answer = client.ask("/b/small");
+        seen.took.record(begun.elapsed().as_millis() as u64).unwrap();
+        match answer.status {
+            200 => assert_eq!(answer.body, SMALL),
+            503 => seen.refused += 1,
+            other => panic!("{other}: {}", String::from_utf8_lossy(&answer.body)),
+        }
+        kept = (!answer.says_close() && !seen.took.len().is_multiple_of(4)).then_some(client);
+        thread::sleep(Duration::from_millis(10));
+    }
+    seen
+}
+
+fn put(client: &mut Client, target: &str, body: &[u8]) -> Answer {
+    client.send(format!("PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()));
+    client.send(body).answer()
+}
+
+/// Makes what anonymous clients cannot make.
+fn make_buckets(dir: &Path) {
+    let disk = OsFs::new(dir);
+    disk.create_root().unwrap();
+    let store = Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, Options::default()).unwrap();
+    store.create_bucket("b", "owner").unwrap();
+    store.create_bucket("versions", "owner").unwrap();
+    store.close();
+}
+
+/// What all of it is about.
+fn prepare(address: SocketAddr, large_mib: usize) {
+    let mut client = Client::connect_from(100, address);
+    let versioned = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    for (target, body) in [("/versions?versioning", &versioned[..]), ("/b/small", SMALL)] {
+        assert_eq!(put(&mut client, target, body).status, 200, "{target}");
+    }
+    assert_eq!(put(&mut client, "/b/large", &vec![1; large_mib * MIB]).status, 200);
+}
+
+#[test]
+fn others_are_served_while_the_server_is_besieged() {
+    alone("siege::others_are_served_while_the_server_is_besieged", MANY_DESCRIPTORS, || {
+        let secs = std::env::var("SILTSTONE_SIEGE_SECS").ok().map(|secs| secs.parse().unwrap());
+        let (time, large_mib, crowd) =
+            secs.map_or((SHORT, 16, 1), |secs| (Duration::from_secs(secs), 256, 2));
+        let mut server = Besieged::start();
+        prepare(server.address, large_mib);
+        let field = Field { address: server.address, end: Instant::now() + time, large_mib, crowd };
+        let answered_large = AtomicUsize::new(0);
+        let seen = thread::scope(|scope| {
+            for (lanes, attack) in attacks_on_memory().into_iter().chain(attacks_on_workers()) {
+                (0..lanes).for_each(|lane| drop(scope.spawn(move || attack(field, lane))));
+            }
+            scope.spawn(|| {
+                while !field.is_over() {
+                    let answer = field.from(101).ask("/b/large");
+                    answered_large.fetch_add(usize::from(answer.status == 200), Ordering::Relaxed);
+                }
+            });
+            ask_for_small(field)
+        });
+        assert!(server.process.try_wait().unwrap().is_none(), "the server has ended");
+        let (median, p99) = (seen.took.value_at_quantile(0.5), seen.took.value_at_quantile(0.99));
+        let (peak, large) = (server.peak_mib(), answered_large.into_inner());
+        println!(
+            "{} small GETs, {} refused: median {median} ms, 99 of 100 within {p99} ms, at most {} ms; {large} large GETs; \
+             {peak} MiB at the most",
+            seen.took.len(),
+            seen.refused,
+            seen.took.max()
+        );
+        assert!(seen.took.len() as usize > seen.refused && large > 0);
+        let mut after = Client::connect_from(100, server.address);
+        assert_eq!(after.ask("/b/small").body, SMALL);
+        if secs.is_some() {
+            assert!(median < 100 && p99 < 1000 && peak < CEILINGS_MIB && seen.refused == 0);
+        }
+    });
+}
