@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
-use siltstone::format::FileKind;
+use siltstone::format::{FileKind, WrittenBytes};
 use siltstone::fs::OsFs;
 use siltstone::store;
 use siltstone::store::stats::{
@@ -95,6 +95,7 @@ fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
         Some(made) => writeln!(out, "newest checkpoint: of {made}, {} groups ago", stats.groups_behind)?,
         None => writeln!(out, "newest checkpoint: none, {} groups in the log", stats.groups_behind)?,
     }
+    write_written(stats.written, out)?;
     let cost = stats.amplification().map_or("none".into(), |cost| format!("{cost:.2}"));
     writeln!(
         out,
@@ -102,6 +103,31 @@ fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
         stats.live_bytes(),
         stats.on_disk()
     )
+}
+
+/// What was written, each kind also for each byte of payload that was put.
+fn write_written(written: WrittenBytes, out: &mut dyn Write) -> io::Result<()> {
+    let for_each = |bytes: u64| match written.payload {
+        0 => "none".into(),
+        payload => format!("{:.2}", bytes as f64 / payload as f64),
+    };
+    writeln!(out, "written until the newest checkpoint, for {} bytes put:", written.payload)?;
+    for (kind, bytes) in written.by_kind().into_iter().chain([("in all", written.total())]) {
+        writeln!(out, "  {kind}: {bytes} bytes, for each byte put {}", for_each(bytes))?;
+    }
+    Ok(())
+}
+
+fn describe_written(written: WrittenBytes) -> Value {
+    let mut described = json!({
+        "payload": written.payload,
+        "total": written.total(),
+        "amplification": written.amplification(),
+    });
+    for (kind, bytes) in written.by_kind() {
+        described[kind] = bytes.into();
+    }
+    described
 }
 
 fn describe(stats: &Stats) -> Value {
@@ -123,6 +149,7 @@ fn describe(stats: &Stats) -> Value {
             "on_disk": stats.on_disk(),
             "amplification": stats.amplification(),
         },
+        "written": describe_written(stats.written),
         "segments": stats.segments.iter().map(segment).collect::<Value>(),
         "log": files(stats.log),
         "checkpoints": files(stats.checkpoints),

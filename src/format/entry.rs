@@ -3,6 +3,7 @@
 use crate::base::Timestamp;
 use crate::format::{
     DecodeError, Decoded, Decoder, Encode, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    WrittenBytes,
 };
 
 const BUCKET_PUT: u8 = 1;
@@ -307,7 +308,15 @@ impl<'a> RawEntry<'a> {
         Ok(Some(end))
     }
 
-    /// Reads all of it; `None` where it is of an unknown kind that may be skipped.
+    /// What a *written bytes* says; `None` for other kinds.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn written_bytes(&self) -> Decoded<Option<WrittenBytes>> {
+        (self.kind == WrittenBytes::KIND).then(|| WrittenBytes::decode(self.body)).transpose()
+    }
+
+    /// Reads all of it; `None` where it is of an unknown kind that may be skipped, or says nothing of the index.
     ///
     /// # Errors
     /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.

@@ -17,6 +17,7 @@ mod reclaim;
 mod scrub;
 mod upload;
 mod version;
+mod written;
 
 pub use backup::{BackupCurrent, BackupSlot};
 pub use client_ids::{ClientId, ClientIds};
@@ -37,6 +38,7 @@ pub use version::{
     AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, EncodedPairs,
     ExtentRef, PlainVersion, UploadId, VersionId, VersionRecord, VersionSummary,
 };
+pub use written::WrittenBytes;
 
 use crate::base::limits::PAGE_BYTES;
 

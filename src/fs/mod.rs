@@ -18,6 +18,7 @@
 //! - What is durable stays as it is, but for damage, which checksums above this floor must find.
 
 mod below;
+mod metered;
 pub mod os;
 mod read_only;
 pub mod sim;
@@ -28,6 +29,7 @@ mod likeness;
 mod suite;
 
 pub use below::Below;
+pub use metered::{Meter, Metered};
 pub use os::OsFs;
 pub use read_only::ReadOnly;
 
@@ -148,6 +150,15 @@ pub trait File: Send + Sync {
     /// # Errors
     /// `StorageFull` when there is no room; some bytes may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Writes zeros, as [`File::write_all_at`] does other bytes: for room that is to be written to without a change to the file
+    /// system's own metadata, and over what is taken back.
+    ///
+    /// # Errors
+    /// As of [`File::write_all_at`].
+    fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.write_all_at(&vec![0; len as usize], offset)
+    }
 
     /// Sets room aside for `len` bytes from `offset` on, without changing the length or any byte.
     ///

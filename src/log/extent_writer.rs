@@ -215,7 +215,9 @@ mod tests {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Segment.dir()).unwrap();
         let sizes = Sizes { segment_max_bytes: 64 * MIB, keep_free_bytes: 0, open_max: 8 };
-        let segments = Segments::open(Arc::new(fs.clone()), Arc::new(SystemClock), STORE, sizes).unwrap();
+        let segments =
+            Segments::open(Arc::new(fs.clone()), Arc::new(fs.clone()), Arc::new(SystemClock), STORE, sizes)
+                .unwrap();
         let place = segments.place(Lane::Stream, StreamExtent::room_for(len as u64, 0)).unwrap();
         let mut extent = StreamExtent::new(place, len as u64);
         let mut found = Vec::new();

@@ -230,7 +230,7 @@ impl Journal {
         if to <= self.zeroed_to {
             return Ok(());
         }
-        match self.file.write_all_at(&vec![0; (to - self.zeroed_to) as usize], self.zeroed_to) {
+        match self.file.write_zeros(self.zeroed_to, to - self.zeroed_to) {
             Ok(()) => {
                 self.spare -= (to - self.zeroed_to).min(self.spare);
                 self.zeroed_to = to;
@@ -282,6 +282,5 @@ fn create_log_file(
     previous_crc: u32,
 ) -> Result<Arc<dyn File>, LogError> {
     let header = FileHeader { kind: FileKind::Log, store, number, created: now, previous_crc };
-    let zeros = vec![0; zeros.max(PAGE_BYTES) as usize];
-    create_file(fs, &header, |file| Ok(file.write_all_at(&zeros, PAGE_BYTES)?))
+    create_file(fs, &header, |file| Ok(file.write_zeros(PAGE_BYTES, zeros.max(PAGE_BYTES))?))
 }

@@ -292,7 +292,8 @@ mod tests {
     fn segment(fs: &SimFs) -> (Arc<Segment>, Vec<u64>) {
         fs.create_dir("data").unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
-        let segments = Segments::open(Arc::new(fs.clone()), clock, STORE, SIZES).unwrap();
+        let segments =
+            Segments::open(Arc::new(fs.clone()), Arc::new(fs.clone()), clock, STORE, SIZES).unwrap();
         let mut pack = PackBuilder::default();
         for key in [b"a", b"b", b"c"] {
             let descriptor = Descriptor {

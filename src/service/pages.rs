@@ -116,6 +116,17 @@ impl Service {
         ] {
             page += &family(name, help, "counter", value);
         }
+        page += "# HELP siltstone_written_bytes_total Bytes written to the disk, by what they were written for.\n\
+                 # TYPE siltstone_written_bytes_total counter\n";
+        for (kind, bytes) in health.written.by_kind() {
+            page += &format!("siltstone_written_bytes_total{{kind=\"{kind}\"}} {bytes}\n");
+        }
+        page += &family(
+            "put_bytes_total",
+            "Payload of objects and parts that was acknowledged: what the bytes written are the cost of.",
+            "counter",
+            health.written.payload,
+        );
         // The format's version, as scrapers ask for it (Prometheus, "Exposition formats").
         Response::new(200)
             .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

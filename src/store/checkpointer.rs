@@ -187,6 +187,9 @@ fn write_published(shared: &Shared) -> Result<u64, LogError> {
     CheckpointWriter::write(fs, shared.store, now, (covered, expected_len), &mut |writer| {
         shared.segments.reserve().set_allocated(writer.allocated_bytes()?);
         feed(&index, writer)?;
+        let mut written = Vec::new();
+        shared.written.in_all().encode_entry(&mut written);
+        writer.put_encoded(&written)?;
         Ok(writer.end(covered, last_stamp))
     })
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::base::Timestamp;
-use crate::format::FileKind;
+use crate::format::{FileKind, WrittenBytes};
 use crate::log::Damage;
 
 /// What kind of trouble keeps a store from taking writes, in words for anybody: they name no file and no place.
@@ -106,4 +106,6 @@ pub struct Health {
     pub reclaimed_bytes: u64,
     /// Bytes of extents that were moved since then, so that their segments could go.
     pub moved_bytes: u64,
+    /// Bytes written to the disk since then.
+    pub written: WrittenBytes,
 }

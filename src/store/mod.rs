@@ -31,6 +31,7 @@ pub mod stats;
 pub mod undelete;
 pub mod verify;
 mod writer;
+mod written;
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -2,7 +2,9 @@
 //! opened and when the tools look at it. Nothing is written here.
 
 use crate::base::digest::Crc32;
-use crate::format::{FileKind, Group, Pack, RawEntry, StoreId, checkpoint_path, log_path, segment_path};
+use crate::format::{
+    FileKind, Group, Pack, RawEntry, StoreId, WrittenBytes, checkpoint_path, log_path, segment_path,
+};
 use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index, Loader};
 use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
@@ -40,6 +42,8 @@ pub(super) struct Reading<'a> {
     pub(super) start: Start,
     /// Its length in bytes.
     pub(super) checkpoint_len: u64,
+    /// What had been written when the checkpoint was made, in the life of the store.
+    pub(super) written: WrittenBytes,
 }
 
 impl<'a> Reading<'a> {
@@ -61,26 +65,24 @@ impl<'a> Reading<'a> {
 
     /// A store of which nothing has been read.
     pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
-        Self {
-            fs,
-            segments: fs,
-            store,
-            index: Index::gathering(),
-            start: Start::default(),
-            checkpoint_len: 0,
-        }
+        let (start, written) = (Start::default(), WrittenBytes::default());
+        Self { fs, segments: fs, store, index: Index::gathering(), start, checkpoint_len: 0, written }
     }
 
     /// Reads the checkpoint that covers the groups up to `covered`. Which bytes live is known when the log was replayed.
     pub(super) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
         let mut loader = Loader::default();
-        let mut visit = |entry: &RawEntry<'_>| loader.take(entry).map_err(|error| error.to_string());
+        let mut written = WrittenBytes::default();
+        let mut visit = |entry: &RawEntry<'_>| {
+            written = entry.written_bytes().map_err(|error| error.to_string())?.unwrap_or(written);
+            loader.take(entry).map_err(|error| error.to_string())
+        };
         let end = read_checkpoint(fs, store, covered, &mut visit)?;
         let mut index = loader.finish_before_log();
         index.raise_last_stamp(end.last_stamp);
         let start = Start { covered, through: end.through.max(covered) };
         let checkpoint_len = fs.open_read(&checkpoint_path(covered))?.len()?;
-        Ok(Self { fs, segments: fs, store, index, start, checkpoint_len })
+        Ok(Self { fs, segments: fs, store, index, start, checkpoint_len, written })
     }
 
     /// The same, but the segments are on another disk.

@@ -11,6 +11,7 @@ use crate::index::Index;
 use crate::log::{Claim, Damage, Journal, LogError, Segments, Sizes, Tail, list_numbers, remove_unfinished};
 use crate::store::reading::{Reading, settle, store_id};
 use crate::store::shared::{Published, Shared};
+use crate::store::written::Disk;
 use crate::store::{OpenError, Options, Trouble};
 
 /// A store that has been read.
@@ -40,14 +41,16 @@ pub(super) fn open(
     }
     // The file of the lock, too, must be there at a start for which the disk has no room.
     fs.sync_dir("")?;
-    match store_id(fs.as_ref())? {
-        Some(store) => Recovery { fs, clock, store, options }.run(),
-        None => create(fs, clock, entropy, options),
+    let store = store_id(fs.as_ref())?;
+    let disk = Disk::new(fs);
+    match store {
+        Some(store) => Recovery { disk, clock, store, options }.run(),
+        None => create(disk, clock, entropy, options),
     }
 }
 
 fn create(
-    fs: Arc<dyn Fs>,
+    disk: Disk,
     clock: Arc<dyn Clock>,
     entropy: &dyn Entropy,
     options: Options,
@@ -55,25 +58,26 @@ fn create(
     let mut id = [0; 16];
     entropy.fill(&mut id);
     let store = StoreId(id);
-    remove_unfinished(fs.as_ref())?;
-    let journal = Journal::create(fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
-    let segments = open_segments(&fs, &clock, store, options)?;
-    let shared = Shared::new(fs, clock, store, options, segments, Index::new(), 0);
+    remove_unfinished(disk.fs.as_ref())?;
+    let journal = Journal::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
+    let segments = open_segments(&disk, &clock, store, options)?;
+    let shared = Shared::new(disk, clock, store, options, segments, Index::new(), 0);
     Ok(Recovered { shared: Arc::new(shared), journal: Some(journal) })
 }
 
 fn open_segments(
-    fs: &Arc<dyn Fs>,
+    disk: &Disk,
     clock: &Arc<dyn Clock>,
     store: StoreId,
     options: Options,
 ) -> Result<Segments, LogError> {
     let Options { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
-    Segments::open(fs.clone(), clock.clone(), store, Sizes { segment_max_bytes, keep_free_bytes, open_max })
+    let sizes = Sizes { segment_max_bytes, keep_free_bytes, open_max };
+    Segments::open(disk.fs.clone(), disk.moving.clone(), clock.clone(), store, sizes)
 }
 
 struct Recovery {
-    fs: Arc<dyn Fs>,
+    disk: Disk,
     clock: Arc<dyn Clock>,
     store: StoreId,
     options: Options,
@@ -82,13 +86,14 @@ struct Recovery {
 impl Recovery {
     fn run(self) -> Result<Recovered, OpenError> {
         self.settle()?;
-        let segments = open_segments(&self.fs, &self.clock, self.store, self.options)?;
+        let segments = open_segments(&self.disk, &self.clock, self.store, self.options)?;
         let mut damage = segments.damage().to_vec();
-        let mut reading = Reading::from_newest(self.fs.as_ref(), self.store, &mut damage)?;
+        let mut reading = Reading::from_newest(self.disk.fs.as_ref(), self.store, &mut damage)?;
         let tail = reading.replay()?;
         let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
+        self.disk.written.go_on_from(reading.written);
         let shared = Shared::new(
-            self.fs.clone(),
+            self.disk.clone(),
             self.clock.clone(),
             self.store,
             self.options,
@@ -116,18 +121,18 @@ impl Recovery {
     /// durable before the last group was begun.
     fn settle(&self) -> Result<(), LogError> {
         for kind in [FileKind::Segment, FileKind::Log] {
-            self.fs.sync_dir(kind.dir())?;
+            self.disk.fs.sync_dir(kind.dir())?;
         }
-        if let Some(last) = list_numbers(self.fs.as_ref(), FileKind::Log)?.last() {
-            settle(self.fs.open(&log_path(*last))?.as_ref())?;
+        if let Some(last) = list_numbers(self.disk.fs.as_ref(), FileKind::Log)?.last() {
+            settle(self.disk.fs.open(&log_path(*last))?.as_ref())?;
         }
         Ok(())
     }
 
     fn resume(&self, shared: &Shared, tail: &Tail) -> Result<Journal, LogError> {
-        remove_unfinished(self.fs.as_ref())?;
+        remove_unfinished(self.disk.fs.as_ref())?;
         let mut journal = Journal::resume(
-            self.fs.clone(),
+            self.disk.fs.clone(),
             self.clock.clone(),
             self.store,
             self.options.log_file_max_bytes,

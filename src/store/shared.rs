@@ -15,6 +15,7 @@ use crate::store::backlog::Backlog;
 use crate::store::growth::GrowthRoom;
 use crate::store::health::ScrubHealth;
 use crate::store::stamps::Stamps;
+use crate::store::written::{Disk, Written};
 use crate::store::{Health, Options, StoreError, Trouble};
 
 /// Places of damage that are remembered; more are only logged.
@@ -41,6 +42,7 @@ pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
 
 pub(super) struct Shared {
     pub(super) fs: Arc<dyn Fs>,
+    pub(super) written: Arc<Written>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: StoreId,
     pub(super) client_ids: ClientIds,
@@ -69,7 +71,7 @@ pub(super) struct Tally {
 
 impl Shared {
     pub(super) fn new(
-        fs: Arc<dyn Fs>,
+        disk: Disk,
         clock: Arc<dyn Clock>,
         store: StoreId,
         options: Options,
@@ -79,7 +81,8 @@ impl Shared {
     ) -> Self {
         let stamps = Stamps::new(clock.clone(), index.last_stamp());
         Self {
-            fs,
+            fs: disk.fs,
+            written: disk.written,
             clock,
             client_ids: ClientIds::new(&store),
             store,
@@ -217,6 +220,7 @@ impl Shared {
             reclaimed_segments: self.reclaimed.segments.load(Ordering::Relaxed),
             reclaimed_bytes: self.reclaimed.bytes.load(Ordering::Relaxed),
             moved_bytes: self.reclaimed.moved_bytes.load(Ordering::Relaxed),
+            written: self.written.since_start(),
         }
     }
 }

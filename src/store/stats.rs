@@ -9,7 +9,7 @@ pub use tally::{Age, BucketTotal, Count, KeySize, SizeClass, Tally};
 use thiserror::Error;
 
 use crate::base::{Clock, Timestamp};
-use crate::format::{FileKind, StoreId};
+use crate::format::{FileKind, StoreId, WrittenBytes};
 use crate::fs::{Fs, ReadOnly};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
@@ -39,6 +39,8 @@ pub struct Stats {
     pub newest_checkpoint: Option<Timestamp>,
     /// Groups behind the newest checkpoint: what a start reads beside it.
     pub groups_behind: u64,
+    /// What the store has written to its disk in its life, until the newest checkpoint was made.
+    pub written: WrittenBytes,
     /// What keeps this from being all.
     pub damage: Vec<Damage>,
 }
@@ -146,7 +148,7 @@ fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
     let tail = reading.replay()?;
     damage.extend(tail.damage);
     damage.extend(reading.missing_segments()?);
-    let index = reading.index;
+    let (index, written) = (reading.index, reading.written);
     let newest_checkpoint = match covered {
         0 => None,
         covered => Some(open_file(fs, FileKind::Checkpoint, covered, Some(store))?.1.created),
@@ -169,6 +171,7 @@ fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
         checkpoints: files(fs, FileKind::Checkpoint)?,
         newest_checkpoint,
         groups_behind: tail.sequence - 1 - covered.min(tail.sequence - 1),
+        written,
         damage,
     })
 }

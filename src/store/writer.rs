@@ -194,6 +194,8 @@ struct Intake<'s> {
     /// All bytes so far, while they are few.
     buffer: Vec<u8>,
     stream: Stream,
+    /// How many bytes there were at the end.
+    finished_len: u64,
 }
 
 /// The extents of what is not small.
@@ -229,7 +231,7 @@ impl<'s> Intake<'s> {
         expected_len: Option<u64>,
     ) -> Self {
         let (buffer, stream) = (Vec::new(), Stream::default());
-        Self { shared, bucket, key: key.to_owned(), upload, expected_len, buffer, stream }
+        Self { shared, bucket, key: key.to_owned(), upload, expected_len, buffer, stream, finished_len: 0 }
     }
 
     fn len(&self) -> u64 {
@@ -354,6 +356,7 @@ impl<'s> Intake<'s> {
     /// What the committer is given. Of what is not small, the last extent is written here, with the record that `purpose`
     /// makes, and all of it is synced.
     fn finish(&mut self, purpose: impl FnOnce(Promise) -> Purpose) -> Result<Content, StoreError> {
+        self.finished_len = self.len();
         if self.stream.len == 0 {
             let payload = std::mem::take(&mut self.buffer);
             let crc = Crc32::of(&payload);
@@ -382,6 +385,9 @@ impl<'s> Intake<'s> {
     /// Hands on what the committer answered. A record that was refused is taken back first: a log that is made from segments
     /// alone must not bring what never was.
     fn settle<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if answer.is_ok() {
+            self.shared.written.acknowledged(self.finished_len);
+        }
         if let (Err(refusal), Some(record)) = (&answer, self.stream.record.take()) {
             // After a failed sync nobody knows whether the commit is on disk.
             if !matches!(refusal, StoreError::ReadOnly(_) | StoreError::Io(_) | StoreError::Closed) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::{Segment, Segments};
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::format::{FileHeader, FileKind, Footer, page_ceil};
+use crate::fs::Fs;
 use crate::log::{Claim, LogError, create_file};
 
 /// Room in a segment is set aside in steps, so that the file system finds it in one piece.
@@ -60,7 +61,7 @@ impl Place {
     /// # Errors
     /// Of the disk.
     pub fn clear(&self) -> Result<(), LogError> {
-        self.segment.file.write_all_at(&vec![0; self.len as usize], self.offset)?;
+        self.segment.file.write_zeros(self.offset, self.len)?;
         Ok(self.segment.file.sync_data()?)
     }
 }
@@ -87,7 +88,7 @@ impl Open {
     fn write_zeros(&mut self, place: &Place) -> io::Result<()> {
         let from = place.offset.max(self.zeroed_to);
         let to = (from + ZERO_STEP_BYTES).min(self.reserved_to);
-        self.segment.file.write_all_at(&vec![0; (to - from) as usize], from)?;
+        self.segment.file.write_zeros(from, to - from)?;
         self.zeroed_to = to;
         Ok(())
     }
@@ -114,7 +115,7 @@ impl Segments {
         let mut state = self.lane(lane);
         if state.as_ref().is_none_or(|open| open.end + len > self.sizes.segment_max_bytes) {
             self.check_free(lane, PAGE_BYTES)?;
-            self.roll_to_new(&mut state)?;
+            self.roll_to_new(lane, &mut state)?;
         }
         let open = state.as_mut().expect("it was made where it was missing");
         self.set_room_aside(lane, open, len)?;
@@ -231,7 +232,7 @@ impl Segments {
     /// # Errors
     /// Of the disk.
     pub fn roll(&self, lane: Lane) -> Result<(), LogError> {
-        self.roll_to_new(&mut self.lane(lane))
+        self.roll_to_new(lane, &mut self.lane(lane))
     }
 
     /// How many bytes a lane may still take from the file system.
@@ -271,14 +272,22 @@ impl Segments {
         self.lanes.retired.lock().expect("nobody panics while holding it")
     }
 
-    fn roll_to_new(&self, state: &mut Option<Open>) -> Result<(), LogError> {
-        if let Some(old) = state.replace(self.create()?) {
+    fn roll_to_new(&self, lane: Lane, state: &mut Option<Open>) -> Result<(), LogError> {
+        if let Some(old) = state.replace(self.create(lane)?) {
             self.retired().push(old);
         }
         Ok(())
     }
 
-    fn create(&self) -> Result<Open, LogError> {
+    /// What is moved may be told apart from what is new.
+    fn disk_of(&self, lane: Lane) -> &dyn Fs {
+        match lane {
+            Lane::Pack | Lane::Stream => self.fs.as_ref(),
+            Lane::Move => self.moving.as_ref(),
+        }
+    }
+
+    fn create(&self, lane: Lane) -> Result<Open, LogError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let header = FileHeader {
             kind: FileKind::Segment,
@@ -287,7 +296,7 @@ impl Segments {
             created: self.clock.now(),
             previous_crc: 0,
         };
-        let file = self.with_a_descriptor(|| create_file(self.fs.as_ref(), &header, |_| Ok(())))?;
+        let file = self.with_a_descriptor(|| create_file(self.disk_of(lane), &header, |_| Ok(())))?;
         let segment = Arc::new(Segment { id, file });
         self.known.write().expect("nobody panics while holding it").insert(id, Arc::default());
         self.has_good_header(id);
@@ -347,7 +356,8 @@ impl Segments {
             }
             let end = page_ceil(len);
             let lane = lanes.next().expect("no more segments are looked at than there are lanes");
-            *self.lane(lane) = Some(Open::new(segment, end));
+            let file = self.disk_of(lane).open(&segment.path())?;
+            *self.lane(lane) = Some(Open::new(Arc::new(Segment { id, file }), end));
             self.unsealed.lock().expect("nobody panics while holding it").remove(&id);
         }
         Ok(())

@@ -76,6 +76,8 @@ pub struct Sizes {
 /// by a reader or shared by a copy. That is why it may go once all three have been seen, in this order.
 pub struct Segments {
     fs: Arc<dyn Fs>,
+    /// The same disk for what is moved.
+    moving: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
     store: StoreId,
     sizes: Sizes,
@@ -91,12 +93,14 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Looks which segments there are. The newest that were not sealed and have room left are appended to again.
+    /// Looks which segments there are. The newest that were not sealed and have room left are appended to again. `moving` is the
+    /// same disk: what is moved is written through it.
     ///
     /// # Errors
     /// Of the disk.
     pub fn open(
         fs: Arc<dyn Fs>,
+        moving: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
         store: StoreId,
         sizes: Sizes,
@@ -104,6 +108,7 @@ impl Segments {
         let ids = list_numbers(fs.as_ref(), FileKind::Segment)?;
         let mut segments = Self {
             fs,
+            moving,
             clock,
             store,
             sizes,

@@ -30,6 +30,7 @@ mod undelete;
 mod unreadable;
 mod verify;
 mod waiting;
+mod written;
 mod zeros;
 
 use std::sync::Arc;

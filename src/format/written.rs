@@ -1,0 +1,113 @@
+//! The sum of what a store has written in its life (data-format.md, section 6, *written bytes*).
+
+use crate::format::{Decoded, Decoder, Encode};
+
+/// Bytes written, by what they were written for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WrittenBytes {
+    /// Payload of objects and parts as clients sent it, and was acknowledged: what the others are the cost of.
+    pub payload: u64,
+    /// Extents with headers and descriptors, headers and footers of segments.
+    pub objects: u64,
+    /// Groups of the log, and small files beside it.
+    pub log: u64,
+    /// Zeros that were written ahead of packs and groups, or over what was taken back.
+    pub zeros: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Extents that were moved so that their segments could go, with the segments that they went to.
+    pub moved: u64,
+}
+
+impl WrittenBytes {
+    /// The kind of the entry: one that readers who do not know it skip.
+    pub(super) const KIND: u8 = 128;
+
+    /// What was written, by name, without the payload that it was written for.
+    pub fn by_kind(&self) -> [(&'static str, u64); 5] {
+        [
+            ("objects", self.objects),
+            ("log", self.log),
+            ("zeros", self.zeros),
+            ("checkpoints", self.checkpoints),
+            ("moved", self.moved),
+        ]
+    }
+
+    /// Bytes written in all.
+    pub fn total(&self) -> u64 {
+        self.by_kind().iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// How many bytes were written for each byte of payload; none where there was none.
+    pub fn amplification(&self) -> Option<f64> {
+        (self.payload > 0).then(|| self.total() as f64 / self.payload as f64)
+    }
+
+    /// Both in one.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let [mine, others] = [self, other].map(Self::fields);
+        Self::of(std::array::from_fn(|at| mine[at].saturating_add(others[at])))
+    }
+
+    /// Appends the entry.
+    pub fn encode_entry(&self, out: &mut Vec<u8>) {
+        let mut body = Vec::new();
+        self.fields().iter().for_each(|field| body.put_varint(*field));
+        out.put_u8(Self::KIND);
+        out.put_bytes(&body);
+    }
+
+    pub(super) fn decode(body: &[u8]) -> Decoded<Self> {
+        let mut from = Decoder::new(body);
+        let mut fields = [0; 6];
+        for field in &mut fields {
+            *field = from.varint()?;
+        }
+        from.finish()?;
+        Ok(Self::of(fields))
+    }
+
+    fn fields(&self) -> [u64; 6] {
+        [self.payload, self.objects, self.log, self.zeros, self.checkpoints, self.moved]
+    }
+
+    fn of([payload, objects, log, zeros, checkpoints, moved]: [u64; 6]) -> Self {
+        Self { payload, objects, log, zeros, checkpoints, moved }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Entry, RawEntry};
+
+    const SOME: WrittenBytes = WrittenBytes {
+        payload: 100,
+        objects: 200,
+        log: 300,
+        zeros: 1 << 40,
+        checkpoints: 5,
+        moved: u64::MAX,
+    };
+
+    #[test]
+    fn an_entry_comes_back_and_those_who_do_not_know_it_skip_it() {
+        let mut bytes = Vec::new();
+        SOME.encode_entry(&mut bytes);
+        let raw = RawEntry::read(&mut Decoder::new(&bytes)).unwrap();
+        assert_eq!(raw.written_bytes(), Ok(Some(SOME)));
+        assert_eq!(Entry::decode(&mut Decoder::new(&bytes)), Ok(None));
+        let shorter = [&[128, bytes[1] - 1], &bytes[2..bytes.len() - 1]].concat();
+        assert!(RawEntry::read(&mut Decoder::new(&shorter)).unwrap().written_bytes().is_err());
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        assert_eq!(SOME.plus(&SOME).payload, 200);
+        assert_eq!(SOME.plus(&SOME).total(), u64::MAX);
+        let put = WrittenBytes { payload: 4, objects: 5, log: 7, ..WrittenBytes::default() };
+        assert_eq!((put.amplification(), WrittenBytes::default().amplification()), (Some(3.0), None));
+    }
+}

@@ -1,0 +1,144 @@
+//! A disk of which every byte that is written is counted.
+
+use std::io;
+use std::sync::Arc;
+
+use super::{File, Fs, Lock, Space, Usage};
+
+/// Is told what is written.
+pub trait Meter: Send + Sync {
+    /// So many bytes were handed to the system for the file `path`, which is the name that it was made or opened by; `zeros`
+    /// where they only make room.
+    fn written(&self, path: &str, zeros: bool, bytes: u64);
+}
+
+/// Another disk; what is written through this one is told to a meter. What file system and disk write beside that is not.
+pub struct Metered {
+    fs: Arc<dyn Fs>,
+    meter: Arc<dyn Meter>,
+}
+
+impl Metered {
+    /// Has `meter` told of what is written to `fs`.
+    pub fn new(fs: Arc<dyn Fs>, meter: Arc<dyn Meter>) -> Self {
+        Self { fs, meter }
+    }
+
+    fn metered(&self, path: &str, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(MeteredFile { file, path: path.to_owned(), meter: self.meter.clone() })
+    }
+}
+
+impl Fs for Metered {
+    fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        Ok(self.metered(path, self.fs.create(path)?))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        Ok(self.metered(path, self.fs.open(path)?))
+    }
+
+    fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.fs.open_read(path)
+    }
+
+    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.fs.open_in_passing(path)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        self.fs.list(dir)
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        self.fs.create_dir(dir)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.fs.rename(from, to)
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.fs.link(from, to)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.fs.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        self.fs.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
+        self.fs.lock(path)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.fs.space()
+    }
+}
+
+struct MeteredFile {
+    file: Arc<dyn File>,
+    path: String,
+    meter: Arc<dyn Meter>,
+}
+
+impl File for MeteredFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)?;
+        self.meter.written(&self.path, false, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.write_zeros(offset, len)?;
+        self.meter.written(&self.path, true, len);
+        Ok(())
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.reserve(offset, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch(offset, len)
+    }
+
+    fn hold(&self) -> io::Result<()> {
+        self.file.hold()
+    }
+
+    fn is_held(&self) -> io::Result<bool> {
+        self.file.is_held()
+    }
+
+    fn usage(&self) -> io::Result<Usage> {
+        self.file.usage()
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.start_writeback(offset, len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn evict(&self) -> io::Result<()> {
+        self.file.evict()
+    }
+}

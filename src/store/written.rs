@@ -1,0 +1,90 @@
+//! What the store writes to its disk, counted by what it is written for, where the bytes go there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::format::{FileKind, WrittenBytes};
+use crate::fs::{Fs, Meter, Metered};
+
+/// The disk of a store, everything counted.
+#[derive(Clone)]
+pub(super) struct Disk {
+    pub(super) fs: Arc<dyn Fs>,
+    /// The same disk for what is moved, which is counted apart.
+    pub(super) moving: Arc<dyn Fs>,
+    pub(super) written: Arc<Written>,
+}
+
+impl Disk {
+    pub(super) fn new(fs: Arc<dyn Fs>) -> Self {
+        let written = Arc::new(Written::default());
+        let metered = |fs, moves| -> Arc<dyn Fs> {
+            Arc::new(Metered::new(fs, Arc::new(ByPath { written: written.clone(), moves })))
+        };
+        Self { moving: metered(fs.clone(), true), fs: metered(fs, false), written }
+    }
+}
+
+/// Counters since the store was opened, and what was written before.
+#[derive(Default)]
+pub(super) struct Written {
+    before: OnceLock<WrittenBytes>,
+    payload: AtomicU64,
+    objects: AtomicU64,
+    log: AtomicU64,
+    zeros: AtomicU64,
+    checkpoints: AtomicU64,
+    moved: AtomicU64,
+}
+
+impl Written {
+    /// What was written in the life of the store before it was opened.
+    pub(super) fn go_on_from(&self, before: WrittenBytes) {
+        self.before.get_or_init(|| before);
+    }
+
+    /// Counts payload that was acknowledged.
+    pub(super) fn acknowledged(&self, bytes: u64) {
+        self.payload.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Since the store was opened.
+    pub(super) fn since_start(&self) -> WrittenBytes {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WrittenBytes {
+            payload: of(&self.payload),
+            objects: of(&self.objects),
+            log: of(&self.log),
+            zeros: of(&self.zeros),
+            checkpoints: of(&self.checkpoints),
+            moved: of(&self.moved),
+        }
+    }
+
+    /// In the life of the store, as far as checkpoints have kept it.
+    pub(super) fn in_all(&self) -> WrittenBytes {
+        self.since_start().plus(&self.before.get().copied().unwrap_or_default())
+    }
+}
+
+/// Tells by the path what bytes are written for.
+struct ByPath {
+    written: Arc<Written>,
+    moves: bool,
+}
+
+impl Meter for ByPath {
+    fn written(&self, path: &str, zeros: bool, bytes: u64) {
+        let written = &self.written;
+        let in_segments = path.starts_with(FileKind::Segment.dir());
+        let counter = match (zeros, in_segments, self.moves) {
+            (true, ..) => &written.zeros,
+            (false, true, true) => &written.moved,
+            (false, true, false) => &written.objects,
+            // Also while it is unfinished.
+            _ if path.contains(FileKind::Checkpoint.suffix()) => &written.checkpoints,
+            _ => &written.log,
+        };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
