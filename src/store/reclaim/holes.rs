@@ -57,6 +57,10 @@ impl Run<'_> {
     /// Looks which segments may be worth a hole. The order of steps 1 and 2 holds here, too.
     pub(super) fn begin_holes(&mut self) -> Phase {
         let settled = self.shared.segments.settled();
+        if self.is_sealing && !self.is_pressed() {
+            // After a start it takes some calls until it is known which segments are sealed; a walk is for all of them.
+            return Phase::Idle;
+        }
         let unsealed = self.shared.segments.unsealed();
         let published = self.shared.published();
         let liveness = published.index.liveness();
@@ -76,6 +80,11 @@ impl Run<'_> {
         self.reclaimer.count_walk();
         let gaps = chosen.into_iter().map(|id| (id, Gaps::new(len_max))).collect();
         Phase::Holes(Holes { published, cursor: Cursor::Start, gaps })
+    }
+
+    /// Whether whatever can be won back is.
+    fn is_pressed(&self) -> bool {
+        self.done.urgent || self.policy.thorough
     }
 
     /// How much of a segment is looked at. What is longer was written with another limit.
@@ -103,8 +112,7 @@ impl Run<'_> {
         let candidates = sealed.into_iter().filter(|id| !self.reclaimer.put_off.contains_key(id));
         let mut dead: Vec<(u64, u64)> = candidates.map(dead).filter(|(dead, _)| *dead > 0).collect();
         let all: u64 = dead.iter().map(|(dead, _)| dead).sum();
-        let pressed = self.done.urgent || self.policy.thorough;
-        if !pressed && all < index.version_count().saturating_mul(HOLES_DEAD_BYTES_PER_KEY) {
+        if !self.is_pressed() && all < index.version_count().saturating_mul(HOLES_DEAD_BYTES_PER_KEY) {
             return Vec::new();
         }
         dead.sort_unstable_by(|one, other| other.cmp(one));

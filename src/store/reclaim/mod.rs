@@ -226,7 +226,7 @@ impl Store {
         // A call that panicked has left nothing behind that the next one builds on.
         let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         let (shared, done) = (self.shared.as_ref(), Reclaimed::default());
-        let mut run = Run { store: self, shared, reclaimer: &mut reclaimer, policy, done };
+        let mut run = Run { store: self, shared, reclaimer: &mut reclaimer, policy, is_sealing: false, done };
         let ended = run.run();
         let done = run.done;
         let tally = &self.shared.reclaimed;
@@ -249,6 +249,8 @@ struct Run<'a> {
     shared: &'a Shared,
     reclaimer: &'a mut Reclaimer,
     policy: Policy,
+    /// Whether the next call has segments to look at that may lack a footer.
+    is_sealing: bool,
     done: Reclaimed,
 }
 
@@ -364,7 +366,8 @@ impl Run<'_> {
                 }
             }
         }
-        self.done.more |= unsealed.len() > SEALED_AT_ONCE;
+        self.is_sealing = unsealed.len() > SEALED_AT_ONCE;
+        self.done.more |= self.is_sealing;
     }
 }
 

@@ -197,6 +197,30 @@ fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_no_death_is_no_wa
     }
 }
 
+/// It takes more than one call to look which segments are sealed.
+#[test]
+fn a_walk_after_a_start_waits_until_all_segments_are_known() {
+    let (fs, count) = (SimFs::new(), 136);
+    let options = Options { segment_max_bytes: 2_800_000, ..options() };
+    let store = open_with(&fs, options).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    let len = |at: u64| if at.is_multiple_of(2) { 1_070_000 } else { 1_650_000 };
+    for at in 0..count {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 1000).repeat(len(at) / 1000)).unwrap();
+    }
+    store.shared.segments.leave(|_| true);
+    put(&store, "b", "last", b"x").unwrap();
+    reclaim_all(&store).unwrap();
+    store.close();
+    drop(store);
+    let store = open_with(&fs, options).unwrap();
+    for at in (0..count).step_by(2) {
+        delete(&store, "b", &format!("k{at}"), Selector::Current).unwrap();
+    }
+    reclaim_all(&store).unwrap();
+    assert_eq!((walks(&store), punched(&fs) as u64), (1, count / 2));
+}
+
 #[test]
 fn what_died_before_a_crash_is_found_after_it() {
     let fs = SimFs::new();
