@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(error.code, ErrorCode::InvalidRequest, "{text}");
             assert!(error.message.contains("AWS4-HMAC-SHA256"));
         }
-        assert_eq!(code("AWS4-ECDSA-P256-SHA256 Credential=x", &[]), ErrorCode::NotImplemented);
+        assert_eq!(code("AWS4-ECDSA-P256-SHA256 Credential=x", &[]), ErrorCode::InvalidRequest);
     }
 
     #[test]

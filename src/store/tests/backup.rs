@@ -339,8 +339,12 @@ fn damage_keeps_the_former_backup() {
     // The newest file of the log holds more than one group, so that it is known that the first was durable.
     let store = open_with(&fs, Options { checkpoint_after_bytes: u64::MAX, ..small() }).unwrap();
     fill(&store, 300);
+    let newest = || *list_numbers(&fs, FileKind::Log).unwrap().last().unwrap();
+    while newest() == store.health().sequence {
+        put(&store, "b", "small", b"more").unwrap();
+    }
     drop(store);
-    let newest = *list_numbers(&fs, FileKind::Log).unwrap().last().unwrap();
+    let newest = newest();
     fs.damage(&log_path(newest), PAGE_BYTES + 10, 1).unwrap();
     let refused = try_backup(&fs, &target, BackupOptions::default());
     assert!(
