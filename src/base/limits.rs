@@ -230,6 +230,16 @@ pub const GROUP_BODY_MAX_BYTES: u64 = 16 * MIB;
 /// A file of the metadata log is closed when it has reached this size.
 pub const LOG_FILE_MAX_BYTES: u64 = 64 * MIB;
 
+/// What reading the log takes a start, as measured with keys in random order (README.md): for each group, ...
+pub const REPLAY_GROUP_NANOS: u64 = 6_000;
+/// ... and for each entry.
+pub const REPLAY_ENTRY_NANOS: u64 = 3_000;
+/// When a start would take so long for the log behind the last checkpoint, another checkpoint is written. What is written
+/// meanwhile is left for half a second or so: a start after a crash takes five seconds for the log at the most.
+pub const REPLAY_MAX_MILLIS: u64 = 3_000;
+/// A store that is closed leaves so much of the log to the next start, rather than write a checkpoint.
+pub const REPLAY_AFTER_CLOSE_MILLIS: u64 = 500;
+
 /// The scrub begins a pass so long after the last one was begun, or when that has ended, where it took longer.
 pub const SCRUB_EVERY_SECS: u64 = 7 * 24 * 60 * 60;
 /// A pass takes no longer than this where no rate is set and the disk is fast enough.

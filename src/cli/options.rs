@@ -107,7 +107,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", env = "SILTSTONE_IDLE_TIMEOUT", global = true)]
     idle_timeout: Option<Period>,
 
-    /// How long running requests may go on after SIGTERM [default: 10s]
+    /// How long running requests, and a last checkpoint after them, may go on after SIGTERM [default: 10s]
     #[arg(long, value_name = "TIME", env = "SILTSTONE_SHUTDOWN_TIMEOUT", global = true)]
     shutdown_timeout: Option<Period>,
 

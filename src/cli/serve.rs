@@ -1,7 +1,10 @@
 //! The life of the process: everything is opened from the ground up, served until a signal, and closed in reverse.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
 use siltstone::auth::Authenticator;
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Mill, OsEntropy, SeededEntropy, SystemClock};
@@ -22,6 +25,9 @@ use super::options::Settings;
 use super::signals::Signals;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
+
+/// What closing the store may take beyond the shutdown time, for a write or a sync that has begun.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves until a signal ends it.
 ///
@@ -64,7 +70,13 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
         }
         access_log.iter().for_each(|log| log.reopen());
     };
-    let signals = Signals::watch(move || stop.shutdown(), reload)?;
+    let stopped: Arc<OnceLock<Instant>> = Arc::default();
+    let stopping = Arc::clone(&stopped);
+    let order_to_stop = move || {
+        stopping.get_or_init(Instant::now);
+        stop.shutdown();
+    };
+    let signals = Signals::watch(order_to_stop, reload)?;
     let address = server.local_addr();
     if made_up.is_some() {
         announce::first_steps(scheme, address);
@@ -74,8 +86,21 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     let outcome = server.run();
     signals.end();
     housekeeping.end();
-    store.close();
+    close(store, *stopped.get_or_init(Instant::now) + settings.shutdown_timeout);
     outcome.map(report).map_err(|e| Failure::start(format!("cannot go on serving: {e}")))
+}
+
+/// Closes the store. A disk that hangs does not keep the process: what is not done by then is left to the next start, as after
+/// a crash.
+fn close(store: Arc<Store>, by: Instant) {
+    let (done, closed) = bounded::<()>(0);
+    thread::spawn(move || {
+        store.close_by(by);
+        drop(done);
+    });
+    if closed.recv_deadline(by + CLOSE_GRACE) == Err(RecvTimeoutError::Timeout) {
+        warn!("the store could not be closed in time: the next start reads more of the log");
+    }
 }
 
 fn open_store(

@@ -133,6 +133,19 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// The bucket and the key that it concerns; `None` where it concerns all of a bucket, or none.
+    pub fn place(&self) -> Option<(u64, &[u8])> {
+        match self {
+            Self::VersionPut { bucket, key, .. }
+            | Self::VersionDelete { bucket, key, .. }
+            | Self::VersionAmend { bucket, key, .. }
+            | Self::UploadPut { bucket, key, .. }
+            | Self::UploadDelete { bucket, key, .. }
+            | Self::PartPut { bucket, key, .. } => Some((*bucket, key)),
+            Self::BucketPut(_) | Self::BucketDelete { .. } | Self::CheckpointEnd(_) => None,
+        }
+    }
+
     /// Appends the encoding: kind, length, body.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut body = Vec::with_capacity(160);

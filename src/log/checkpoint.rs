@@ -1,5 +1,6 @@
 //! Checkpoints (data-format.md, section 8): the sum of entries as a file.
 
+use std::io;
 use std::thread;
 
 use crossbeam_channel::{Sender, bounded};
@@ -20,9 +21,27 @@ const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
 /// Groups that are read ahead of the one that is looked at.
 const READ_AHEAD: usize = 4;
 
+/// What checkpoint is written.
+pub struct CheckpointPlan<'p> {
+    /// It covers the groups up to this sequence.
+    pub covered: u64,
+    /// Room for so many bytes is allocated first.
+    pub expected_len: u64,
+    /// Asked every now and then whether to go on; an error ends the writing.
+    pub go_on: &'p dyn Fn() -> io::Result<()>,
+}
+
+impl CheckpointPlan<'_> {
+    /// A checkpoint that is written whatever happens.
+    pub fn covering(covered: u64) -> Self {
+        Self { covered, expected_len: 0, go_on: &|| Ok(()) }
+    }
+}
+
 /// Takes the entries of a checkpoint.
 pub struct CheckpointWriter<'a> {
     file: &'a dyn File,
+    go_on: &'a dyn Fn() -> io::Result<()>,
     store: StoreId,
     now: Timestamp,
     body: Vec<u8>,
@@ -57,25 +76,25 @@ impl Counts {
 }
 
 impl<'a> CheckpointWriter<'a> {
-    /// Writes the checkpoint that covers the groups up to `covered`, with the entries that `feed` puts in and the end
-    /// that it gets from [`CheckpointWriter::end`]. Room for `expected_len` bytes is allocated first. Before the file gets its
-    /// name, all of it is read back and checked. Durable on return, which is the length of the file in bytes.
+    /// Writes a checkpoint with the entries that `feed` puts in and the end that it gets from [`CheckpointWriter::end`]. Before
+    /// the file gets its name, all of it is read back and checked. Durable on return, which is the length of the file in bytes.
     ///
     /// # Errors
     /// [`LogError::DiskFull`], as a rule before anything was written; of the disk; damage when reading back finds something else
-    /// than was written. No file is left then.
+    /// than was written; what `go_on` says. No file is left then.
     pub fn write(
         fs: &dyn Fs,
         store: StoreId,
         now: Timestamp,
-        (covered, expected_len): (u64, u64),
+        plan: &CheckpointPlan<'_>,
         feed: &mut dyn FnMut(&mut CheckpointWriter<'_>) -> Result<CheckpointEnd, LogError>,
     ) -> Result<u64, LogError> {
+        let CheckpointPlan { covered, expected_len, go_on } = *plan;
         let header =
             FileHeader { kind: FileKind::Checkpoint, store, number: covered, created: now, previous_crc: 0 };
         let file = create_file(fs, &header, |file| {
             file.reserve(0, expected_len)?;
-            let mut writer = CheckpointWriter::new(file, store, now);
+            let mut writer = CheckpointWriter::new((file, go_on), store, now);
             let end = feed(&mut writer)?;
             writer.put(&Entry::CheckpointEnd(end))?;
             writer.flush()?;
@@ -84,14 +103,19 @@ impl<'a> CheckpointWriter<'a> {
             file.sync_data()?;
             let found = read_groups(file, &checkpoint_path(covered), store, &mut |_| Ok(()))?;
             debug_assert_eq!(found, end, "what was read back is what was written");
-            Ok(())
+            Ok(go_on()?)
         })?;
         Ok(file.len()?)
     }
 
-    fn new(file: &'a dyn File, store: StoreId, now: Timestamp) -> Self {
+    fn new(
+        (file, go_on): (&'a dyn File, &'a dyn Fn() -> io::Result<()>),
+        store: StoreId,
+        now: Timestamp,
+    ) -> Self {
         Self {
             file,
+            go_on,
             store,
             now,
             body: Vec::with_capacity(GROUP_TARGET_BYTES + KIB as usize),
@@ -150,6 +174,7 @@ impl<'a> CheckpointWriter<'a> {
     }
 
     fn flush(&mut self) -> Result<(), LogError> {
+        (self.go_on)()?;
         let header = GroupHeader {
             kind: GroupKind::Checkpoint,
             sequence: self.sequence,
@@ -278,7 +303,7 @@ mod tests {
                 &fs,
                 StoreId([1; 16]),
                 Timestamp::from_millis(1),
-                (covered, 0),
+                &CheckpointPlan::covering(covered),
                 &mut |writer| {
                     writer.put(&Entry::BucketDelete { id: 1 })?;
                     Ok(CheckpointEnd { buckets, ..writer.end(covered, 0) })
@@ -296,7 +321,7 @@ mod tests {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Checkpoint.dir()).unwrap();
         let (store, now) = (StoreId([1; 16]), Timestamp::from_millis(1));
-        let len = CheckpointWriter::write(&fs, store, now, (1, 0), &mut |writer| {
+        let len = CheckpointWriter::write(&fs, store, now, &CheckpointPlan::covering(1), &mut |writer| {
             writer.put(&Entry::BucketDelete { id: 1 })?;
             Ok(writer.end(1, 7))
         })

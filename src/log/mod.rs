@@ -20,7 +20,7 @@ use std::io;
 
 use thiserror::Error;
 
-pub use checkpoint::{CheckpointWriter, read_checkpoint};
+pub use checkpoint::{CheckpointPlan, CheckpointWriter, read_checkpoint};
 pub use extent_copy::{Copied, CopyError, ExtentCopier, Spot};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};

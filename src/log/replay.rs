@@ -99,7 +99,7 @@ pub struct Tail {
 }
 
 /// Receives the groups behind the start, in order; an error says why a group cannot be true.
-type Visit<'v> = dyn FnMut(&Group) -> Result<(), String> + 'v;
+type Visit<'v> = dyn FnMut(Group) -> Result<(), String> + 'v;
 
 /// Whether the bytes of a pack are all there.
 pub type PackCheck<'p> = dyn Fn(&Pack) -> Result<bool, LogError> + 'p;
@@ -306,20 +306,25 @@ impl Walk<'_, '_> {
         self.previous_crc = Some(held.group.crc);
         self.watermark = self.watermark.max(header.stable);
         self.file_len = self.file_len.max(header.file_len);
-        match self.held.replace(held) {
-            Some(before) => self.apply(&before),
-            None => Ok(()),
+        let Some(before) = self.held.replace(held) else {
+            return Ok(());
+        };
+        let applied = self.apply(before);
+        if applied.is_err() {
+            // What follows a group that cannot be true does not count.
+            self.held = None;
         }
+        applied
     }
 
-    fn apply(&mut self, held: &Held) -> Result<(), Damage> {
+    fn apply(&mut self, held: Held) -> Result<(), Damage> {
         let sequence = held.group.header.sequence;
         if sequence <= self.replay.start.covered {
             return Ok(());
         }
         self.volume += LogVolume::of_group(held.group.entries.len() as u64, held.group.body_len as u64);
-        (self.visit)(&held.group)
-            .map_err(|why| Damage::new(&held.path, held.at, format!("group {sequence}: {why}")))
+        let Held { group, path, at } = held;
+        (self.visit)(group).map_err(|why| Damage::new(path, at, format!("group {sequence}: {why}")))
     }
 
     fn judge(mut self, log: LogFile, stop: Stop) -> Result<Tail, LogError> {
@@ -345,7 +350,7 @@ impl Walk<'_, '_> {
                 self.previous_crc = Some(held.group.header.previous_crc);
                 let why = "the data that it names did not reach the disk".into();
                 torn = Some(Torn { file: held.path, offset: held.at, end: stop.position, why });
-            } else if let Err(found) = self.apply(&held) {
+            } else if let Err(found) = self.apply(held) {
                 damage.get_or_insert(found);
             }
         }

@@ -1,12 +1,15 @@
 //! What the log holds that no checkpoint covers: what the next start has to read, and the next checkpoint to write.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
-use crate::base::limits::MIB;
+use crate::base::limits::{MIB, REPLAY_ENTRY_NANOS, REPLAY_GROUP_NANOS, REPLAY_MAX_MILLIS};
 use crate::log::{LogVolume, Reserve};
 
 /// After a checkpoint that failed, the log grows by so much before another is tried.
 const RETRY_AFTER_BYTES: u64 = 8 * MIB;
+/// No more than that is left for a start to read.
+const REPLAY_MAX: Duration = Duration::from_millis(REPLAY_MAX_MILLIS);
 const NO_PANIC: &str = "nobody panics while holding it";
 
 /// The groups that no checkpoint covers, and the length of the newest checkpoint.
@@ -69,9 +72,23 @@ impl Backlog {
     }
 
     /// Whether a checkpoint is due: the log has grown by as much as the last one holds, so that writing checkpoints costs no
-    /// more than writing the log, and by `least_bytes`.
+    /// more than writing the log, and by `least_bytes`; or a start would take too long to read it.
     pub(super) fn is_due(&self, least_bytes: u64) -> bool {
         let state = self.0.lock().expect(NO_PANIC);
-        state.groups.log_bytes >= least_bytes.max(state.checkpoint_len).max(state.not_before)
+        let due = state.groups.log_bytes >= least_bytes.max(state.checkpoint_len)
+            || replay_time(&state.groups) >= REPLAY_MAX;
+        due && state.groups.log_bytes >= state.not_before
     }
+
+    /// How long a start would take for all groups that no checkpoint covers.
+    pub(super) fn replay_time(&self) -> Duration {
+        let state = self.0.lock().expect(NO_PANIC);
+        replay_time(&state.being_covered) + replay_time(&state.groups)
+    }
+}
+
+/// An estimate, from what was measured.
+fn replay_time(groups: &LogVolume) -> Duration {
+    let nanos = groups.groups * REPLAY_GROUP_NANOS + groups.entries * REPLAY_ENTRY_NANOS;
+    Duration::from_nanos(nanos)
 }

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::index::{Cursor, Index};
-use crate::log::{CheckpointWriter, Claim, LogError, list_numbers, read_checkpoint};
+use crate::log::{CheckpointPlan, CheckpointWriter, Claim, LogError, list_numbers, read_checkpoint};
 use crate::store::StoreError;
 use crate::store::shared::{Published, Shared};
 
@@ -169,7 +169,11 @@ fn write_alone(shared: &Shared) -> Result<(), StoreError> {
     let removed = written.and_then(|_| remove_superfluous(shared));
     // Until here what the file has allocated counted as kept free: what went by it is free only now.
     reserve.set_allocated(0);
-    removed.map_err(|error| shared.write_failed(error))
+    removed.map_err(|error| match &error {
+        // Nothing is wrong with the disk.
+        LogError::Io(why) if why.kind() == io::ErrorKind::TimedOut => shared.failed(error),
+        _ => shared.write_failed(error),
+    })
 }
 
 /// Writes the checkpoint, and gives its length. Where there is one already it is that one's.
@@ -177,6 +181,9 @@ fn write_published(shared: &Shared) -> Result<u64, LogError> {
     // The stamps are asked last: those of all that is published have been given by then.
     let Published { index, sequence: covered, .. } = shared.published();
     let last_stamp = shared.stamps.last();
+    if covered == 0 {
+        return Ok(0);
+    }
     let fs = shared.fs.as_ref();
     if let Some(newest) = good_checkpoints(shared)?.last().filter(|newest| **newest >= covered) {
         return Ok(fs.open_read(&checkpoint_path(*newest))?.len()?);
@@ -184,7 +191,8 @@ fn write_published(shared: &Shared) -> Result<u64, LogError> {
     let expected_len = shared.segments.reserve().checkpoint_bytes();
     see_to_room(shared, expected_len)?;
     let now = shared.clock.now();
-    CheckpointWriter::write(fs, shared.store, now, (covered, expected_len), &mut |writer| {
+    let plan = CheckpointPlan { covered, expected_len, go_on: &|| shared.check_time() };
+    CheckpointWriter::write(fs, shared.store, now, &plan, &mut |writer| {
         shared.segments.reserve().set_allocated(writer.allocated_bytes()?);
         feed(&index, writer)?;
         let mut written = Vec::new();

@@ -6,6 +6,7 @@
 
 mod backlog;
 pub mod backup;
+mod bulk;
 mod checkpointer;
 mod committer;
 pub mod compact;
@@ -36,6 +37,7 @@ mod written;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 pub use crate::base::WriteCondition;
 pub use crate::format::{
@@ -256,7 +258,7 @@ impl ListQuery {
 }
 
 /// An open store. Dropping it stops its threads as a crash would, only in an orderly way; [`Store::close`] also writes a
-/// checkpoint, so that the next start is quick.
+/// checkpoint where that makes the next start much quicker.
 pub struct Store {
     shared: Arc<Shared>,
     committer: Committer,
@@ -286,12 +288,18 @@ impl Store {
         Ok(Self { shared, committer, reclaimer, scrubber, _lock: lock })
     }
 
-    /// Finishes what was submitted, writes a checkpoint and stops. What is called afterwards fails with
-    /// [`StoreError::Closed`], reads excepted.
+    /// Finishes what was submitted and stops. A checkpoint is written unless the next start needs less than
+    /// [`Options::replay_after_close_max`] for the log. What is called afterwards fails with [`StoreError::Closed`], reads excepted.
     pub fn close(&self) {
         self.scrubber.close(&self.shared);
         self.committer.close();
         self.close_reclaimer();
+    }
+
+    /// As [`Store::close`], but no checkpoint is written after `time`: one that is not finished by then is given up.
+    pub fn close_by(&self, time: Instant) {
+        self.shared.close_by(time);
+        self.close();
     }
 
     /// Makes a bucket. Durable on return.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::base::limits::{LOG_FILE_MAX_BYTES, MIB, SEGMENT_MAX_BYTES, SEGMENTS_OPEN_MIN};
+use crate::base::limits::{
+    LOG_FILE_MAX_BYTES, MIB, REPLAY_AFTER_CLOSE_MILLIS, SEGMENT_MAX_BYTES, SEGMENTS_OPEN_MIN,
+};
 
 /// Settings of a store; none of them changes the format.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +19,11 @@ pub struct Options {
     pub keep_free_bytes: u64,
     /// Segments whose files are kept open, beside those that are in use at the moment.
     pub segments_open_max: usize,
-    /// The least that the log must have grown, in bytes, since the last checkpoint before another is written for that.
+    /// The least that the log must have grown, in bytes, since the last checkpoint before another is written for its
+    /// length alone.
     pub checkpoint_after_bytes: u64,
+    /// When the store is closed, a checkpoint is written if the next start would need longer for the log behind the last one.
+    pub replay_after_close_max: Duration,
     /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
     /// never.
     pub mark_after: Option<Duration>,
@@ -36,6 +41,7 @@ impl Default for Options {
             keep_free_bytes: 64 * MIB,
             segments_open_max: SEGMENTS_OPEN_MIN,
             checkpoint_after_bytes: 32 * MIB,
+            replay_after_close_max: Duration::from_millis(REPLAY_AFTER_CLOSE_MILLIS),
             mark_after: Some(Duration::from_secs(1)),
             index_max_bytes: u64::MAX,
             abort_uploads_after: None,

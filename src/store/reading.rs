@@ -1,6 +1,8 @@
 //! What the files of a store add up to: a checkpoint and the log behind it. The store is read like this when it is
 //! opened and when the tools look at it. Nothing is written here.
 
+use std::thread;
+
 use crate::base::digest::Crc32;
 use crate::format::{
     FileKind, Group, Pack, RawEntry, StoreId, WrittenBytes, checkpoint_path, log_path, segment_path,
@@ -8,6 +10,7 @@ use crate::format::{
 use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index, Loader};
 use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
+use crate::store::bulk;
 
 /// The id of the store, from the newest file of its log that has a good header; `None` when there is no store.
 pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
@@ -93,17 +96,53 @@ impl<'a> Reading<'a> {
     /// Reads the log behind the checkpoint and judges its end. Damage in the tail does not keep what came before it out of the
     /// index.
     pub(super) fn replay(&mut self) -> Result<Tail, LogError> {
-        let Self { fs, segments, store, start, ref mut index, .. } = *self;
-        let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
-        let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
-        let tail = replay.run(&mut |group| apply(index, group, start.through));
-        index.settle();
-        let mut tail = tail?;
-        if !index.is_consistent() {
+        let mut tail = match self.replay_in_bulk()? {
+            Some(tail) => tail,
+            None => self.replay_by_group()?,
+        };
+        self.index.settle();
+        if !self.index.is_consistent() {
             let what = "at its end two buckets have one name";
             tail.damage.get_or_insert(Damage::new(log_path(tail.number), tail.position, what));
         }
         Ok(tail)
+    }
+
+    /// One thread reads while another one applies many groups at once. `None` where something does not fit: which group it
+    /// was is found out by reading again, one after the other.
+    fn replay_in_bulk(&mut self) -> Result<Option<Tail>, LogError> {
+        let Self { fs, segments, store, start, ref mut index, .. } = *self;
+        if start.through > start.covered {
+            return Ok(None);
+        }
+        let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
+        let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
+        let (tail, applied) = thread::scope(|scope| {
+            let (mut feed, inbox) = bulk::feed();
+            let applier = scope.spawn(move || inbox.apply_to(index));
+            let tail = replay.run(&mut |group| match feed.take(group) {
+                true => Ok(()),
+                false => Err("it does not fit those before it".into()),
+            });
+            feed.end();
+            (tail, applier.join().expect("applying does not panic"))
+        });
+        if applied.is_ok() {
+            return tail.map(Some);
+        }
+        let again = match start.covered {
+            0 => Self::from_start(fs, store),
+            covered => Self::from_checkpoint(fs, store, covered)?,
+        };
+        self.index = again.index;
+        Ok(None)
+    }
+
+    fn replay_by_group(&mut self) -> Result<Tail, LogError> {
+        let Self { fs, segments, store, start, ref mut index, .. } = *self;
+        let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
+        let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
+        replay.run(&mut |group| apply(index, &group, start.through))
     }
 
     /// The segments that objects lie in and that are not there.

@@ -15,7 +15,9 @@ use crate::base::Clock;
 use crate::format::{Entry, FileKind, StoreId};
 use crate::fs::Fs;
 use crate::index::{Cursor, Index};
-use crate::log::{CheckpointWriter, Damage, LogError, WholeLog, list_numbers, open_file, write_log};
+use crate::log::{
+    CheckpointPlan, CheckpointWriter, Damage, LogError, WholeLog, list_numbers, open_file, write_log,
+};
 use crate::store::verify::{Progress, Step};
 use crate::store::{OpenError, recovery};
 use assemble::Assembler;
@@ -121,10 +123,10 @@ fn write_checkpoint(
         feed(index, &mut |entry| writer.put(entry))?;
         Ok(writer.end(covered, index.last_stamp()))
     };
+    let plan = CheckpointPlan { expected_len, ..CheckpointPlan::covering(covered) };
     // The log alone is a whole store.
     if covered > 0
-        && let Err(error) =
-            CheckpointWriter::write(fs, store, clock.now(), (covered, expected_len), &mut fill)
+        && let Err(error) = CheckpointWriter::write(fs, store, clock.now(), &plan, &mut fill)
     {
         log::warn!("no checkpoint was written, so that the next start takes longer: {error}");
     }

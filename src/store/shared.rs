@@ -1,7 +1,9 @@
 //! What readers, writers and the committer share.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -56,6 +58,8 @@ pub(super) struct Shared {
     /// Held while a checkpoint is written: one at a time.
     pub(super) checkpointing: Mutex<()>,
     pub(super) backlog: Backlog,
+    /// Until when a store that is being closed may write checkpoints.
+    closed_by: OnceLock<Instant>,
     pub(super) reclaimed: Tally,
     /// Filled when a write has been refused for want of room.
     room_wanted: (Sender<()>, Receiver<()>),
@@ -95,6 +99,7 @@ impl Shared {
             torn_groups: AtomicU64::new(0),
             checkpointing: Mutex::default(),
             backlog: Backlog::default(),
+            closed_by: OnceLock::new(),
             reclaimed: Tally::default(),
             room_wanted: bounded(1),
         }
@@ -172,6 +177,22 @@ impl Shared {
             _ => self.latch(Trouble::WriteFailed, format!("a write failed: {error}")),
         }
         self.failed(error)
+    }
+
+    /// Ends the writing of checkpoints at that time.
+    pub(super) fn close_by(&self, time: Instant) {
+        // Whoever closes it first is the one who says.
+        let _ = self.closed_by.set(time);
+    }
+
+    /// Fails when the time for closing is over.
+    pub(super) fn check_time(&self) -> io::Result<()> {
+        match self.closed_by.get() {
+            Some(time) if Instant::now() >= *time => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the store is being closed, and no time is left"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How many bytes a claim may take from the file system.

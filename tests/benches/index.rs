@@ -22,7 +22,7 @@ use siltstone::format::{
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Cursor, Index, Query};
-use siltstone::log::{CheckpointWriter, create_file, list_numbers, open_file};
+use siltstone::log::{CheckpointPlan, CheckpointWriter, create_file, list_numbers, open_file};
 use siltstone::store::{Attributes, ETag, ListQuery, Options, Selector, Store};
 
 use measure::median;
@@ -251,13 +251,19 @@ fn write_store(index: &Index, keys: u64, dir: &Path) {
 
 fn write_checkpoint(fs: &OsFs, store: StoreId, covered: u64, index: &Index) -> u64 {
     fs.remove(&FileKind::Checkpoint.path(covered)).expect("it is there");
-    let written = CheckpointWriter::write(fs, store, Timestamp::default(), (covered, 0), &mut |writer| {
-        let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
-        while index.walk_encoded(&mut cursor, 256, &mut entries) {
-            writer.put_encoded(&entries)?;
-        }
-        Ok(writer.end(covered, index.last_stamp()))
-    });
+    let written = CheckpointWriter::write(
+        fs,
+        store,
+        Timestamp::default(),
+        &CheckpointPlan::covering(covered),
+        &mut |writer| {
+            let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
+            while index.walk_encoded(&mut cursor, 256, &mut entries) {
+                writer.put_encoded(&entries)?;
+            }
+            Ok(writer.end(covered, index.last_stamp()))
+        },
+    );
     written.expect("there is room")
 }
 

@@ -403,8 +403,14 @@ impl Groups {
         }
     }
 
-    /// Ends; where the store was closed in good order, with a checkpoint.
-    pub(super) fn stop(self, closed: bool) {
+    /// Ends; where the store was closed in good order, with a checkpoint, unless little stands behind the last one.
+    pub(super) fn stop(mut self, closed: bool) {
+        let behind = self.shared.backlog.replay_time();
+        let brief = behind <= self.shared.options.replay_after_close_max;
+        if closed && brief && !behind.is_zero() && !self.marked {
+            // Where it fails, the next start looks at the pack of the last group.
+            let _ = self.mark();
+        }
         self.checkpointer.end();
         if self.shared.check_writable().is_err() {
             return;
@@ -412,7 +418,7 @@ impl Groups {
         if let Err(error) = self.shared.segments.take_zeros_back() {
             log::warn!("zeros stay at the end of a segment until what lives in it is moved: {error}");
         }
-        if !closed {
+        if !closed || brief {
             return;
         }
         if let Err(error) = checkpointer::write(&self.shared) {

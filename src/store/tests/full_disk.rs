@@ -6,7 +6,7 @@ use super::*;
 use crate::base::limits::{KIB, LOG_FILE_MAX_BYTES, MIB};
 use crate::format::{Entry, FileKind, StoreId, checkpoint_path};
 use crate::fs::sim::CrashPolicy;
-use crate::log::{CheckpointWriter, Journal, LogError, Replay, Start, list_numbers};
+use crate::log::{CheckpointPlan, CheckpointWriter, Journal, LogError, Replay, Start, list_numbers};
 
 /// With the room in the log that a store has by default.
 fn roomy() -> Options {
@@ -279,7 +279,7 @@ fn where_others_take_the_last_byte_a_checkpoint_fails_at_once_and_leaves_nothing
                 &fs,
                 store.shared.store,
                 Timestamp::from_millis(1),
-                (1, 0),
+                &CheckpointPlan::covering(1),
                 &mut |writer| {
                     let bucket = store.bucket("b").unwrap();
                     for _ in 0..10_000 {

@@ -22,6 +22,7 @@ mod random;
 mod reading;
 mod rebuild;
 mod reclaim;
+mod replay;
 mod script;
 mod scrub;
 mod stale;
@@ -34,6 +35,7 @@ mod written;
 mod zeros;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::digest::Md5;
 use crate::base::{ManualClock, SeededEntropy, Timestamp};
@@ -43,7 +45,14 @@ use crate::store::*;
 /// Options that make no difference but size, and no commit that nobody asked for. The room that is set aside in a log file
 /// costs most of the time of a test with many starts, so there is little of it.
 pub(super) fn options() -> Options {
-    Options { log_file_max_bytes: 256 * 1024, keep_free_bytes: 0, mark_after: None, ..Options::default() }
+    Options {
+        log_file_max_bytes: 256 * 1024,
+        keep_free_bytes: 0,
+        mark_after: None,
+        // Every store that is closed has a checkpoint.
+        replay_after_close_max: Duration::ZERO,
+        ..Options::default()
+    }
 }
 
 pub(super) fn open(fs: &SimFs) -> Store {

@@ -35,7 +35,7 @@ fn store() -> (Store, Arc<ManualClock>) {
     for key in ["a/1", "a/2", "b/1", "gone"] {
         delete(&store, "b", key, Selector::Current).unwrap();
     }
-    clock.advance(std::time::Duration::from_secs(3600));
+    clock.advance(Duration::from_secs(3600));
     delete(&store, "b", "a/2", Selector::Current).unwrap();
     (store, clock)
 }

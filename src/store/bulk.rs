@@ -1,0 +1,91 @@
+//! Applying many groups of the log at once.
+//!
+//! Changes of different keys do not depend on each other: what they add up to is the same in any order, as long as those of one
+//! key stay in theirs. Sorted by key, they come to each leaf of the index once and find it in the processor's cache, which
+//! takes a fraction of the time. Changes of buckets keep their place among all others.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::base::limits::MIB;
+use crate::format::{Entry, Group};
+use crate::index::{ApplyError, Index};
+
+/// Entries that are sorted together, and the most bytes of them: they are held in memory, some times as large.
+const ENTRIES_AT_ONCE: usize = 64 * 1024;
+const BYTES_AT_ONCE: usize = 8 * MIB as usize;
+/// Entries that are handed from thread to thread together, and the most bytes of them.
+const CHUNK_ENTRIES: usize = 4096;
+const CHUNK_BYTES: usize = MIB as usize;
+/// Chunks on the way.
+const CHUNKS_AHEAD: usize = 2;
+
+/// Entries on their way to the thread that applies them.
+pub(super) struct Feed {
+    chunks: Sender<Chunk>,
+    chunk: Chunk,
+}
+
+/// The receiving end.
+pub(super) struct Inbox(Receiver<Chunk>);
+
+#[derive(Default)]
+struct Chunk {
+    entries: Vec<Entry>,
+    bytes: usize,
+}
+
+/// The two ends of a feed.
+pub(super) fn feed() -> (Feed, Inbox) {
+    let (chunks, inbox) = bounded(CHUNKS_AHEAD);
+    (Feed { chunks, chunk: Chunk::default() }, Inbox(inbox))
+}
+
+impl Feed {
+    /// Takes the next group; `false` when nobody applies any more, because something did not fit.
+    pub(super) fn take(&mut self, group: Group) -> bool {
+        self.chunk.bytes += group.body_len;
+        self.chunk.entries.extend(group.entries);
+        let full = self.chunk.entries.len() >= CHUNK_ENTRIES || self.chunk.bytes >= CHUNK_BYTES;
+        !full || self.send()
+    }
+
+    /// Hands on what is left.
+    pub(super) fn end(mut self) {
+        // Where nobody takes it, it has been noticed that something did not fit.
+        self.send();
+    }
+
+    fn send(&mut self) -> bool {
+        self.chunks.send(std::mem::take(&mut self.chunk)).is_ok()
+    }
+}
+
+impl Inbox {
+    /// Applies all that is fed.
+    ///
+    /// # Errors
+    /// The first entry found that cannot be true. What the index holds then is of no use.
+    pub(super) fn apply_to(self, index: &mut Index) -> Result<(), ApplyError> {
+        let mut held = Chunk::default();
+        for chunk in self.0 {
+            held.bytes += chunk.bytes;
+            held.entries.extend(chunk.entries);
+            if held.entries.len() >= ENTRIES_AT_ONCE || held.bytes >= BYTES_AT_ONCE {
+                apply(index, &held.entries)?;
+                held = Chunk::default();
+            }
+        }
+        apply(index, &held.entries)
+    }
+}
+
+/// Applies entries in the order of their keys, between any two that concern buckets.
+fn apply(index: &mut Index, entries: &[Entry]) -> Result<(), ApplyError> {
+    for run in entries.chunk_by(|one, next| one.place().is_some() && next.place().is_some()) {
+        let mut sorted: Vec<&Entry> = run.iter().collect();
+        // A stable sort: what is of one key stays in its order.
+        sorted.sort_by(|one, next| one.place().cmp(&next.place()));
+        sorted.into_iter().try_for_each(|entry| index.apply(entry))?;
+    }
+    Ok(())
+}
