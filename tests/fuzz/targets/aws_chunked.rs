@@ -72,6 +72,7 @@ fuzz_target!(|bytes: &[u8]| {
         body: Body { content_length: Some(rest.len() as u64), chunked: false, reader },
         secure: false,
         peer: None,
+        client: None,
     };
     SERVER.with_borrow_mut(|server| {
         let response = server.get_or_insert_with(service).handle(request);

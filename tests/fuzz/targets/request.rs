@@ -33,6 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
         body,
         secure: false,
         peer: None,
+        client: None,
     };
     SERVER.with_borrow_mut(|(count, server)| {
         if *count >= REQUESTS_MAX {
