@@ -233,10 +233,10 @@ pub const LOG_FILE_MAX_BYTES: u64 = 64 * MIB;
 /// What reading the log takes a start, as measured with keys in random order (README.md): for each group, ...
 pub const REPLAY_GROUP_NANOS: u64 = 6_000;
 /// ... and for each entry.
-pub const REPLAY_ENTRY_NANOS: u64 = 3_000;
+pub const REPLAY_ENTRY_NANOS: u64 = 5_000;
 /// When a start would take so long for the log behind the last checkpoint, another checkpoint is written. What is written
 /// meanwhile is left for half a second or so: a start after a crash takes five seconds for the log at the most.
-pub const REPLAY_MAX_MILLIS: u64 = 3_000;
+pub const REPLAY_MAX_MILLIS: u64 = 2_500;
 /// A store that is closed leaves so much of the log to the next start, rather than write a checkpoint.
 pub const REPLAY_AFTER_CLOSE_MILLIS: u64 = 500;
 
