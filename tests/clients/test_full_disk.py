@@ -38,7 +38,7 @@ def fill(server, round, count, body):
 
 @pytest.mark.parametrize("keys", KEYS)
 def test_all_keys_can_be_deleted_from_a_full_disk_and_then_it_takes_as_many_again(small_disk, keys):
-    server = Server(small_disk / "data", "--metrics", "true")
+    server = Server(small_disk / "data")
     allow_anybody(server)
     server.start()
     try:
