@@ -96,11 +96,14 @@ impl<'a> Reading<'a> {
     /// Reads the log behind the checkpoint and judges its end. Damage in the tail does not keep what came before it out of the
     /// index.
     pub(super) fn replay(&mut self) -> Result<Tail, LogError> {
-        let mut tail = match self.replay_in_bulk()? {
-            Some(tail) => tail,
-            None => self.replay_by_group()?,
+        let read = match self.replay_in_bulk() {
+            Ok(None) => self.replay_by_group(),
+            Ok(Some(tail)) => Ok(tail),
+            Err(error) => Err(error),
         };
+        // What was read before an error is looked at by verify.
         self.index.settle();
+        let mut tail = read?;
         if !self.index.is_consistent() {
             let what = "at its end two buckets have one name";
             tail.damage.get_or_insert(Damage::new(log_path(tail.number), tail.position, what));
