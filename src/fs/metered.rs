@@ -106,7 +106,7 @@ impl File for MeteredFile {
         Ok(())
     }
 
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.file.reserve(offset, len)
     }
 

@@ -36,6 +36,11 @@ pub use read_only::ReadOnly;
 use std::io;
 use std::sync::Arc;
 
+use crate::base::limits::KIB;
+
+/// Where room cannot be set aside, so many zeros are written at once in its place.
+const ZERO_STEP_BYTES: u64 = 256 * KIB;
+
 /// Bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
@@ -160,11 +165,31 @@ pub trait File: Send + Sync {
         self.write_all_at(&vec![0; len as usize], offset)
     }
 
-    /// Sets room aside for `len` bytes from `offset` on, without changing the length or any byte.
+    /// Sets room aside for `len` bytes from `offset` on, without changing the length or any byte. `false` where the file
+    /// system knows no such thing; nothing has happened then.
     ///
     /// # Errors
-    /// `StorageFull` when there is no room. Where the file system knows no such thing, nothing happens.
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// `StorageFull` when there is no room.
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<bool>;
+
+    /// As [`File::reserve`], for bytes at or after the end of the file. Where the file system knows no such thing, zeros are
+    /// written and synced, so that it says now that there is no room, and not when what is written over them is synced:
+    /// after a sync that failed nobody knows what else it has lost. `true` where there are zeros now.
+    ///
+    /// # Errors
+    /// `StorageFull` when there is no room; the file then ends at `offset` at the latest. Others as of [`File::sync_data`].
+    fn secure(&self, offset: u64, len: u64) -> io::Result<bool> {
+        if self.reserve(offset, len)? {
+            return Ok(false);
+        }
+        let mut steps = (0..len).step_by(ZERO_STEP_BYTES as usize);
+        let zeros = |at: u64| self.write_zeros(offset + at, ZERO_STEP_BYTES.min(len - at));
+        let written = steps.try_for_each(zeros).and_then(|()| self.sync_data());
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::StorageFull) {
+            self.truncate(offset)?;
+        }
+        written.map(|()| true)
+    }
 
     /// Ends the file behind its first `len` bytes, or where it ends now, if that is earlier; the room that was set aside
     /// behind goes back. Durable after [`File::sync_data`]; before it the file may still have its old length.

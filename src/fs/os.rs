@@ -174,9 +174,9 @@ impl File for OsFile {
         self.file.write_all_at(bytes, offset).map_err(|e| naming(&self.path, &e))
     }
 
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
         if len == 0 {
-            return Ok(());
+            return Ok(true);
         }
         self.allocate(FallocateFlags::KEEP_SIZE, offset, len)
     }
@@ -191,7 +191,7 @@ impl File for OsFile {
         if len == 0 {
             return Ok(());
         }
-        self.allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)
+        self.allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len).map(drop)
     }
 
     fn hold(&self) -> io::Result<()> {
@@ -267,10 +267,11 @@ impl OsFile {
         done
     }
 
-    /// Where the file system does not know what `how` asks for, nothing happens.
-    fn allocate(&self, how: FallocateFlags, offset: u64, len: u64) -> io::Result<()> {
+    /// Whether the file system knows what `how` asks for; else nothing happens.
+    fn allocate(&self, how: FallocateFlags, offset: u64, len: u64) -> io::Result<bool> {
         match retry_on_intr(|| fallocate(&self.file, how, offset, len)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             Err(errno) => Err(naming(&self.path, &errno.into())),
         }
     }

@@ -93,6 +93,7 @@ impl<'a> CheckpointWriter<'a> {
         let header =
             FileHeader { kind: FileKind::Checkpoint, store, number: covered, created: now, previous_crc: 0 };
         let file = create_file(fs, &header, |file| {
+            // Where nothing can be set aside the sync tells, before the file has its name.
             file.reserve(0, expected_len)?;
             let mut writer = CheckpointWriter::new((file, go_on), store, now);
             let end = feed(&mut writer)?;

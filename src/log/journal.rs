@@ -230,7 +230,15 @@ impl Journal {
         if to <= self.zeroed_to {
             return Ok(());
         }
-        match self.file.write_zeros(self.zeroed_to, to - self.zeroed_to) {
+        // Asked for a byte that is there, this takes no room and tells whether any could be set aside.
+        let written = if self.file.reserve(0, 1)? {
+            self.file.write_zeros(self.zeroed_to, to - self.zeroed_to)
+        } else {
+            // Without zeros that are synced the sync of the group could be what finds the disk full.
+            self.file.secure(self.zeroed_to, to - self.zeroed_to)?;
+            Ok(())
+        };
+        match written {
             Ok(()) => {
                 self.spare -= (to - self.zeroed_to).min(self.spare);
                 self.zeroed_to = to;

@@ -30,6 +30,8 @@ pub(super) enum Synced {
 pub(super) struct Disk {
     pub(super) plan: Plan,
     pub(super) capacity: u64,
+    /// Whether room is found at a sync, and none can be set aside.
+    pub(super) allocates_at_sync: bool,
     directories: BTreeMap<String, Directory>,
     files: BTreeMap<FileId, Inode>,
     files_made: u64,
@@ -45,6 +47,7 @@ impl Disk {
         Self {
             plan: Plan::default(),
             capacity,
+            allocates_at_sync: false,
             directories: BTreeMap::from([(String::new(), Directory::default())]),
             files: BTreeMap::new(),
             files_made: 0,
@@ -56,7 +59,7 @@ impl Disk {
 
     /// The disk as a reboot finds it.
     pub(super) fn after_crash(&self, mut survivors: Survivors) -> Self {
-        let mut disk = Self::new(self.capacity);
+        let mut disk = Self { allocates_at_sync: self.allocates_at_sync, ..Self::new(self.capacity) };
         for (path, directory) in &self.directories {
             disk.directories.insert(path.clone(), Directory::of(directory.survivor(&mut survivors)));
         }
@@ -80,6 +83,7 @@ impl Disk {
             files: self.files.iter().map(closed).collect(),
             files_made: self.files_made,
             now: self.now,
+            allocates_at_sync: self.allocates_at_sync,
             ..Self::new(self.capacity)
         };
         disk.forget_unreachable();
@@ -229,7 +233,7 @@ impl Disk {
     pub(super) fn write(&mut self, id: FileId, path: &str, bytes: &[u8], offset: u64) -> io::Result<()> {
         let end = end_of(offset, bytes.len() as u64)?;
         self.begin(OpKind::Write, path, offset, bytes.len() as u64)?;
-        let possible = self.room_until(id, end).clamp(offset, end);
+        let possible = if self.allocates_at_sync { end } else { self.room_until(id, end).clamp(offset, end) };
         let mut part = (possible - offset) as usize;
         if self.plan.power_lost {
             part = self.torn(part);
@@ -249,15 +253,18 @@ impl Disk {
         (done * SECTOR_BYTES as usize).min(len)
     }
 
-    pub(super) fn reserve(&mut self, id: FileId, path: &str, offset: u64, len: u64) -> io::Result<()> {
+    pub(super) fn reserve(&mut self, id: FileId, path: &str, offset: u64, len: u64) -> io::Result<bool> {
         let end = end_of(offset, len)?;
+        if self.allocates_at_sync {
+            return Ok(false);
+        }
         self.begin(OpKind::Reserve, path, offset, len)?;
         if end > self.room_until(id, end) {
             return Err(full());
         }
         let at = self.tick();
         self.image(id).reserve(end, at);
-        self.answer(())
+        self.answer(true)
     }
 
     pub(super) fn truncate(&mut self, id: FileId, path: &str, len: u64) -> io::Result<()> {
@@ -305,6 +312,9 @@ impl Disk {
 
     pub(super) fn finish_sync(&mut self, what: &Synced, mark: u64, fails: bool) -> io::Result<()> {
         self.answer(())?;
+        let is_full =
+            self.allocates_at_sync && matches!(what, Synced::File(_)) && self.used() > self.capacity;
+        let fails = fails || is_full;
         match (what, fails) {
             (Synced::File(id), false) => self.image(*id).settle(mark),
             (Synced::File(id), true) => self.image(*id).forsake(mark),
@@ -312,7 +322,11 @@ impl Disk {
             (Synced::Directory(dir), true) => self.directory(dir)?.forsake(mark),
         }
         self.forget_unreachable();
-        if fails { Err(io::Error::other("input/output error")) } else { Ok(()) }
+        match (is_full, fails) {
+            (true, _) => Err(full()),
+            (false, true) => Err(io::Error::other("input/output error")),
+            (false, false) => Ok(()),
+        }
     }
 
     // Room.

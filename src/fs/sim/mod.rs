@@ -131,6 +131,12 @@ impl SimFs {
         self.shared.disk().plan.openings
     }
 
+    /// From now on room is found when what was written is synced, and none can be set aside: as on file systems of other
+    /// hosts.
+    pub fn allocate_at_sync(&self) {
+        self.shared.disk().allocates_at_sync = true;
+    }
+
     /// Makes the disk larger or smaller. What is written stays, also where it is more.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.disk().capacity = bytes;
@@ -366,9 +372,9 @@ impl File for SimFile {
         })
     }
 
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.with(|disk| match len {
-            0 => Ok(()),
+            0 => Ok(true),
             len => self.check_writable().and_then(|()| disk.reserve(self.id, &self.path, offset, len)),
         })
     }

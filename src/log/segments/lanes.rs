@@ -315,10 +315,13 @@ impl Segments {
             let more = to - open.reserved_to;
             match self
                 .check_free(lane, more)
-                .and_then(|()| Ok(open.segment.file.reserve(open.reserved_to, more)?))
+                .and_then(|()| Ok(open.segment.file.secure(open.reserved_to, more)?))
             {
-                Ok(()) => {
+                Ok(zeroed) => {
                     open.reserved_to = to;
+                    if zeroed {
+                        open.zeroed_to = to;
+                    }
                     return Ok(());
                 }
                 Err(LogError::DiskFull(_)) if to > need_to => {}

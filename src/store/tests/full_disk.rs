@@ -262,6 +262,32 @@ fn on_a_disk_full_of_keys_all_can_be_deleted_without_a_restart_and_then_there_is
     assert!(keys(&store, "b").is_empty());
 }
 
+/// As on a file system of another host: what there is no room for is noticed at a sync.
+#[test]
+fn where_nothing_can_be_set_aside_a_full_disk_is_noticed_before_bytes_go_there() {
+    let fs = SimFs::with_capacity(8 * MIB);
+    fs.allocate_at_sync();
+    let store = open_with(&fs, roomy()).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "before", &bytes(1, 5_000)).unwrap();
+    let mut writer = store.writer("b", "large", Some(300_000)).unwrap();
+    writer.write(&bytes(2, 300_000)[..200_000]).unwrap();
+    leave_nothing_free(&fs);
+    writer.write(&bytes(2, 300_000)[200_000..]).unwrap();
+    let large = writer.commit(commit_of(&bytes(2, 300_000)));
+    let full = (0..4_000).find(|at| put(&store, "b", &format!("{at}"), &bytes(*at, 5_000)).is_err());
+    assert!(full.is_some(), "nothing is free");
+    assert_eq!(store.health().read_only, None);
+    assert_eq!(get(&store, "b", "before").unwrap(), bytes(1, 5_000));
+    assert_eq!(large.is_ok(), get(&store, "b", "large").is_ok());
+    delete(&store, "b", "before", Selector::Current).unwrap();
+    fs.set_capacity(16 * MIB);
+    put(&store, "b", "after", &bytes(3, 5_000)).unwrap();
+    let store = open_with(&fs.crash(CrashPolicy::DropAll), roomy()).unwrap();
+    assert_eq!(get(&store, "b", "after").unwrap(), bytes(3, 5_000));
+    assert_eq!(large.is_ok(), get(&store, "b", "large").is_ok());
+}
+
 #[test]
 fn where_others_take_the_last_byte_a_checkpoint_fails_at_once_and_leaves_nothing_behind() {
     let fs = SimFs::with_capacity(24 * MIB);
