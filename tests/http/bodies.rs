@@ -126,8 +126,11 @@ fn a_length_beyond_all_memory_costs_nothing() {
     client.send("PUT /k HTTP/1.1\r\nHost: a\r\nContent-Length: 18446744073709551615\r\n\r\nabc").finish();
     assert_eq!(client.answer().text(), "IncompleteBody");
     let mut client = server.client();
-    client.send(format!("{PUT_CHUNKED}ffffffffffffffff\r\nabc")).finish();
+    client.send(format!("{PUT_CHUNKED}7fffffffffffffff\r\nabc")).finish();
     assert_eq!(client.answer().text(), "IncompleteBody");
+    let mut client = server.client();
+    client.send(format!("{PUT_CHUNKED}ffffffffffffffff\r\nabc")).finish();
+    assert_eq!(client.answer().text(), "InvalidRequest");
 }
 
 #[test]
