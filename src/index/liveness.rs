@@ -13,7 +13,7 @@ use crate::index::memory::map_entry_bytes;
 /// A record that says *shared* may be the only one left that refers to the extent: a copy whose source was deleted says so
 /// for good, since the extent names another key. So what is shared in truth is counted here, and what is not takes nothing.
 /// Where the second reference comes, the first one must have been counted: an amendment of the record announces it
-/// ([`Liveness::amend`]). A second one without that makes both count for themselves until one of them goes.
+/// (`amend`). A second one without that makes both count for themselves until one of them goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
     bytes: RedBlackTreeMapSync<u64, u64>,
