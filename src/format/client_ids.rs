@@ -1,4 +1,4 @@
-//! The ids of versions and uploads as clients see them (data-format.md, section 14).
+//! The ids of versions and uploads as clients see them (data-format.md, section 15).
 
 use std::fmt;
 
