@@ -186,7 +186,7 @@ impl<'a> Verifier<'a> {
     }
 
     fn check_objects(&mut self, index: &Index) {
-        let total = index.liveness().iter().map(|(_, bytes)| bytes).sum();
+        let total = index.liveness().total();
         let mut objects = Objects::new(self.fs, self.store, &mut self.report, self.progress, total);
         let mut cursor = Cursor::Start;
         loop {

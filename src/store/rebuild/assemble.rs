@@ -137,7 +137,7 @@ impl<'a> Assembler<'a> {
         let restored = &mut self.rebuilt.restored;
         restored.buckets = self.index.bucket_count();
         restored.versions = self.index.version_count();
-        restored.live_bytes = self.index.liveness().iter().map(|(_, bytes)| bytes).sum();
+        restored.live_bytes = self.index.liveness().total();
         restored.uploads = self.index.upload_count();
         restored.segments = self.survey.segments;
         restored.extents = self.survey.extents;

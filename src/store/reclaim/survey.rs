@@ -193,7 +193,7 @@ impl Run<'_> {
 
     /// Segments beyond those that there may be.
     fn files_too_many(&self) -> u64 {
-        let live: u64 = self.shared.index().liveness().iter().map(|(_, live)| live).sum();
+        let live: u64 = self.shared.index().liveness().total();
         let wanted = live / self.shared.options.segment_max_bytes + self.policy.beside_max;
         self.shared.segments.count().saturating_sub(wanted)
     }

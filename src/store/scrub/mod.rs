@@ -138,7 +138,7 @@ impl Store {
         // A call that panicked has at worst left an extent out.
         let walk = self.scrubber.walk.lock().unwrap_or_else(PoisonError::into_inner);
         let (shared, scrubber) = (&*self.shared, &self.scrubber);
-        let live_bytes = shared.index().liveness().iter().map(|(_, live)| live).sum();
+        let live_bytes = shared.index().liveness().total();
         let done = Scrubbed { live_bytes, ..Scrubbed::default() };
         Run { shared, scrubber, walk, sweep: None, budget_bytes, walks: WALKS_AT_ONCE, done }.run()
     }
