@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
 use siltstone::auth::Authenticator;
-use siltstone::base::{Budget, Clock, Entropy as _, Md5Mill, OsEntropy, SeededEntropy, SystemClock};
+use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
 use siltstone::ops::{Context, KeepAlive};
@@ -46,7 +46,7 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     }
     let users = users_file.read().map_err(Failure::start)?;
     let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
-    let md5 = Md5Mill::start().map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
+    let md5 = Md5Pool::start().map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
     let service = service(settings, &store, md5, &authenticator, &clock, &memory);
     let access_log =
         settings.access_log_path().map(|path| AccessFile::open(path, settings.access_log_format));
@@ -134,7 +134,7 @@ fn open_store(
 fn service(
     settings: &Settings,
     store: &Arc<Store>,
-    md5: Md5Mill,
+    md5: Md5Pool,
     authenticator: &Arc<Authenticator>,
     clock: &Arc<dyn Clock>,
     memory: &Arc<Budget>,

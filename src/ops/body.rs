@@ -7,7 +7,7 @@ use super::Context;
 use super::failure::{self, ForClient as _};
 use super::keep_alive::Abandoned;
 use super::memory::{self, Held};
-use crate::base::Md5Mill;
+use crate::base::Md5Pool;
 use crate::base::limits::{
     KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, QUICK_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
 };
@@ -47,18 +47,18 @@ pub(super) fn check_size(size: u64) -> Result<(), S3Error> {
 }
 
 /// Takes the body in, to its verified end: every piece goes into `integrity` and then to `write`, that of a small body with
-/// its memory. The MD5 of what is not small is left to `mill`, which works on a piece while the next one comes in.
+/// its memory. The MD5 of what is not small is left to `md5_pool`, which works on a piece while the next one comes in.
 ///
 /// # Errors
 /// Those of reading, `EntityTooLarge`, and those of `write`.
 pub(super) fn receive(
     call: &mut Call<'_>,
-    mill: &Md5Mill,
+    md5_pool: &Md5Pool,
     integrity: &mut Integrity,
     mut write: impl FnMut(Cow<'_, [u8]>) -> Result<(), StoreError>,
 ) -> Result<(), S3Error> {
     let small = call.request.body.content_length.filter(|length| *length <= SMALL_MAX_BYTES);
-    let mut md5 = (small.is_none() && integrity.release_md5()).then(|| mill.begin());
+    let mut md5 = (small.is_none() && integrity.release_md5()).then(|| md5_pool.begin());
     // One byte more than comes, so that a small body ends with its first piece.
     let mut piece = vec![0; small.map_or(MD5_PIECE_BYTES, |length| length as usize + 1)];
     let mut received = 0;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub use keep_alive::KeepAlive;
 
 use crate::auth::Authorized;
-use crate::base::{Budget, Md5Mill, Reservation};
+use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, Operation, Response, S3Error};
 use crate::store::{Health, Store};
 use crate::xml::Writer;
@@ -59,7 +59,7 @@ pub struct Context {
     /// The entity tags of what is put.
     pub entity_tags: EntityTags,
     /// What works out the MD5s of large bodies.
-    pub md5: Md5Mill,
+    pub md5: Md5Pool,
     /// What requests reserve their memory from.
     pub memory: Arc<Budget>,
 }

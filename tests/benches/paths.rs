@@ -7,7 +7,7 @@ use std::sync::Arc;
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::digest::Crc32;
 use siltstone::base::limits::{BLOCK_BYTES, KIB};
-use siltstone::base::{Budget, ManualClock, Md5Mill, SeededEntropy, Timestamp};
+use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::format::{BucketRecord, ETag, Entry, ExtentRef, VersionId, VersionRecord, Versioning};
 use siltstone::fs::OsFs;
 use siltstone::http::fuzzing::read_head;
@@ -243,7 +243,7 @@ fn service(store: Arc<Store>) -> Service {
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
         keep_alive: KeepAlive::default(),
         entity_tags: EntityTags::Md5,
-        md5: Md5Mill::start().expect("a thread can be started"),
+        md5: Md5Pool::start().expect("a thread can be started"),
         memory: Budget::unlimited(),
     };
     let settings = Settings {

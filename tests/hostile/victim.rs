@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use siltstone::auth::{Authenticator, Users};
-use siltstone::base::{ManualClock, Md5Mill, SeededEntropy, SystemClock, Timestamp};
+use siltstone::base::{ManualClock, Md5Pool, SeededEntropy, SystemClock, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http;
 use siltstone::ops::{Context, EntityTags, KeepAlive};
@@ -91,7 +91,7 @@ impl Victim {
             namespace: "http://s3.amazonaws.com/doc/2006-03-01/".to_owned(),
             keep_alive: KeepAlive::default(),
             entity_tags: EntityTags::Md5,
-            md5: Md5Mill::start().unwrap(),
+            md5: Md5Pool::start().unwrap(),
             memory: siltstone::base::Budget::unlimited(),
         };
         let settings = Settings {

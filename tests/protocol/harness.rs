@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use siltstone::auth::{Authenticator, Users};
-use siltstone::base::{Budget, ManualClock, Md5Mill, SeededEntropy, Timestamp};
+use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
 use siltstone::ops::{Context, EntityTags, KeepAlive};
@@ -147,7 +147,7 @@ impl Server {
             namespace: NAMESPACE.to_owned(),
             keep_alive,
             entity_tags,
-            md5: Md5Mill::start().unwrap(),
+            md5: Md5Pool::start().unwrap(),
             memory: memory.clone(),
         };
         let entropy = Arc::new(SeededEntropy::new(2));

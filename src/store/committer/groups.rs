@@ -6,7 +6,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::base::handoff::receive;
+use crate::base::channel::receive;
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, MIB, PACK_MAX_BYTES};
 use crate::base::md5_of_each;
 use crate::format::{ETag, Entry, Pack};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use crate::base::handoff::{receive, receive_within};
+use crate::base::channel::{receive, receive_within};
 use crate::base::limits::GROUP_MUTATIONS_MAX;
 use crate::log::Journal;
 use crate::store::StoreError;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use siltstone::auth::{Authenticator, Users};
-use siltstone::base::{ManualClock, Md5Mill, SeededEntropy, Timestamp};
+use siltstone::base::{ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
@@ -57,7 +57,7 @@ pub fn service() -> Service {
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
         keep_alive: KeepAlive::default(),
         entity_tags: EntityTags::Md5,
-        md5: Md5Mill::start().expect("a thread can be started"),
+        md5: Md5Pool::start().expect("a thread can be started"),
         memory: siltstone::base::Budget::unlimited(),
     };
     let settings = Settings {

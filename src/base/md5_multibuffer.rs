@@ -1,53 +1,53 @@
-//! MD5 (RFC 1321) of many streams at once. Within one stream each step waits for the one before it, which leaves most of a
-//! processor idle; sixteen streams, each in a lane of wide registers, take little longer than one.
+//! MD5 (RFC 1321) of several streams at once. Each step of one stream depends on the step before it, so most of a
+//! processor's arithmetic units idle; sixteen streams, each in a lane of SIMD registers, take little longer than one.
 //!
-//! `pulp` chooses the registers, by what the processor turns out to have.
+//! `pulp` chooses the instruction set at run time.
 
 use arrayvec::ArrayVec;
 use pulp::{Arch, Simd, WithSimd};
 
-/// Streams that go side by side.
+/// Streams that are hashed side by side.
 pub(super) const LANES: usize = 16;
 
-/// From so many streams on it is quicker than one after the other, on whatever registers.
-const WORTHWHILE_FROM: usize = 2;
+/// The least number of streams for which SIMD is faster than hashing one after the other.
+const SIMD_STREAMS_MIN: usize = 2;
 
-/// The running value of one stream.
-pub(super) type State = [u32; 4];
+/// The intermediate hash value of one stream: the buffer A, B, C, D of section 3.3.
+pub(super) type ChainingValue = [u32; 4];
 
-/// What a stream starts with (section 3.3).
-pub(super) const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
+/// The value before the first block (section 3.3).
+pub(super) const INITIAL_VALUE: ChainingValue = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// Bytes of a stream as they are taken in.
+/// The unit of hashing.
 pub(super) type Block = [u8; 64];
 
 /// The MD5 of each message, in their order.
 pub fn md5_of_each(messages: &[&[u8]]) -> Vec<[u8; 16]> {
-    messages.chunks(LANES).flat_map(of_few).collect()
+    messages.chunks(LANES).flat_map(md5_of_lanes).collect()
 }
 
-/// Those of messages that find a lane each.
-fn of_few(messages: &[&[u8]]) -> Vec<[u8; 16]> {
-    let mut states = vec![START; messages.len()];
+/// The MD5 of each of at most [`LANES`] messages.
+fn md5_of_lanes(messages: &[&[u8]]) -> Vec<[u8; 16]> {
+    let mut values = vec![INITIAL_VALUE; messages.len()];
     let wholes = messages.iter().map(|message| message.as_chunks());
     let (blocks, rests): (Vec<_>, Vec<_>) = wholes.unzip();
     let ends: Vec<_> = rests.iter().zip(messages).map(|(rest, all)| padded(rest, all.len() as u64)).collect();
-    take_all(&mut states, blocks);
-    take_all(&mut states, ends.iter().map(Vec::as_slice).collect());
-    states.into_iter().map(digest).collect()
+    compress_all(&mut values, blocks);
+    compress_all(&mut values, ends.iter().map(Vec::as_slice).collect());
+    values.into_iter().map(digest).collect()
 }
 
-/// Takes all blocks of each stream into its state.
-fn take_all(states: &mut [State], mut left: Vec<&[Block]>) {
+/// Hashes all blocks of each stream.
+fn compress_all(values: &mut [ChainingValue], mut left: Vec<&[Block]>) {
     while let Some(count) = left.iter().map(|blocks| blocks.len()).filter(|count| *count > 0).min() {
-        let pairs = states.iter_mut().zip(&left).filter(|(_, blocks)| !blocks.is_empty());
-        take(&mut pairs.map(|(state, blocks)| (state, *blocks)).collect::<Vec<_>>(), count);
+        let pairs = values.iter_mut().zip(&left).filter(|(_, blocks)| !blocks.is_empty());
+        compress_lanes(&mut pairs.map(|(value, blocks)| (value, *blocks)).collect::<Vec<_>>(), count);
         left.iter_mut().for_each(|blocks| *blocks = blocks.get(count..).unwrap_or_default());
     }
 }
 
-/// The end of a message of `len` bytes, from behind its last whole block on: `rest`, a one, zeros and the length in bits
-/// (sections 3.1 and 3.2). One block, or two.
+/// The padded end of a message of `len` bytes: `rest`, the bytes after its last whole block, a one bit, zeros, and the
+/// length in bits (sections 3.1 and 3.2). One block or two.
 pub(super) fn padded(rest: &[u8], len: u64) -> Vec<Block> {
     let mut bytes = rest.to_vec();
     bytes.push(0x80);
@@ -56,47 +56,47 @@ pub(super) fn padded(rest: &[u8], len: u64) -> Vec<Block> {
     bytes.as_chunks().0.to_vec()
 }
 
-/// What a stream has come to (section 3.5).
-pub(super) fn digest(state: State) -> [u8; 16] {
+/// The digest of a stream from its final value (section 3.5).
+pub(super) fn digest(value: ChainingValue) -> [u8; 16] {
     let mut digest = [0; 16];
-    digest.as_chunks_mut().0.iter_mut().zip(state).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    digest.as_chunks_mut().0.iter_mut().zip(value).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
     digest
 }
 
-/// Takes the first `count` blocks of each stream into its state; all have so many, and there are at most [`LANES`].
-pub(super) fn take(streams: &mut [(&mut State, &[Block])], count: usize) {
+/// Hashes the first `count` blocks of each stream. There are at most [`LANES`] streams, each with at least `count` blocks.
+pub(super) fn compress_lanes(streams: &mut [(&mut ChainingValue, &[Block])], count: usize) {
     let arch = Arch::new();
-    if streams.len() < WORTHWHILE_FROM || matches!(arch, Arch::Scalar) {
-        streams.iter_mut().for_each(|(state, blocks)| md5::block_api::compress(state, &blocks[..count]));
+    if streams.len() < SIMD_STREAMS_MIN || matches!(arch, Arch::Scalar) {
+        streams.iter_mut().for_each(|(value, blocks)| md5::block_api::compress(value, &blocks[..count]));
         return;
     }
     let mut lanes = [[0u32; LANES]; 4];
     let mut blocks = ArrayVec::<_, LANES>::new();
-    for (lane, (state, of_stream)) in streams.iter().enumerate() {
-        state.iter().zip(&mut lanes).for_each(|(word, words)| words[lane] = *word);
+    for (lane, (value, of_stream)) in streams.iter().enumerate() {
+        value.iter().zip(&mut lanes).for_each(|(word, words)| words[lane] = *word);
         blocks.push(&of_stream[..count]);
     }
-    arch.dispatch(SideBySide { lanes: &mut lanes, blocks: &blocks });
-    for (lane, (state, _)) in streams.iter_mut().enumerate() {
-        state.iter_mut().zip(&lanes).for_each(|(word, words)| *word = words[lane]);
+    arch.dispatch(SimdLanes { lanes: &mut lanes, blocks: &blocks });
+    for (lane, (value, _)) in streams.iter_mut().enumerate() {
+        value.iter_mut().zip(&lanes).for_each(|(word, words)| *word = words[lane]);
     }
 }
 
 /// One word of each lane.
 type Words = [u32; LANES];
 
-struct SideBySide<'a> {
+struct SimdLanes<'a> {
     lanes: &'a mut [Words; 4],
-    /// Of the first lanes, as many of each; the others have no stream and come to nothing.
+    /// The blocks of each stream, equally many. The remaining lanes have no stream, and their results are ignored.
     blocks: &'a [&'a [Block]],
 }
 
-// What of all this were not inlined would be compiled for any processor.
-impl WithSimd for SideBySide<'_> {
+// A function that were not inlined would be compiled for the baseline instruction set.
+impl WithSimd for SimdLanes<'_> {
     type Output = ();
 
-    /// One register full of lanes after the other. To bring together the words of all lanes takes as long as the steps: so those
-    /// without a stream are left out.
+    /// Hashes one register full of lanes after the other. Transposing the words into lanes takes as long as the steps
+    /// themselves, so lanes without a stream are skipped.
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         for (group, blocks) in self.blocks.chunks(S::U32_LANES).enumerate() {
@@ -117,8 +117,8 @@ impl WithSimd for SideBySide<'_> {
     }
 }
 
-/// Four steps each (section 3.4), from the number of the first on: what mixes, the words of the message, and by how many bits it
-/// rotates.
+/// Four steps for each entry (section 3.4). Arguments: the mixing function, the four rotations, then for each entry the number
+/// of its first step and the four message words.
 macro_rules! steps {
     (
         $simd:ident, $message:ident, $mix:ident, $a:ident $b:ident $c:ident $d:ident, [$r0:literal $r1:literal $r2:literal $r3:literal],
@@ -210,18 +210,18 @@ mod tests {
     }
 
     #[test]
-    fn each_of_any_number_of_streams_comes_to_what_it_comes_to_alone() {
+    fn streams_hashed_together_have_the_values_they_have_alone() {
         for number in 1..=LANES {
             let blocks: Vec<_> = (0..number).map(|stream| blocks_of(stream, 5)).collect();
-            let mut states = vec![START; number];
-            // Streams of which more is there than is taken, and which are gone on with.
+            let mut states = vec![INITIAL_VALUE; number];
+            // Streams that have more blocks than are hashed, and that continue from an earlier value.
             for (from, count) in [(0, 2), (2, 3)] {
                 let mut streams: Vec<_> =
                     states.iter_mut().zip(&blocks).map(|(state, blocks)| (state, &blocks[from..])).collect();
-                take(&mut streams, count);
+                compress_lanes(&mut streams, count);
             }
             for (stream, state) in states.iter().enumerate() {
-                let mut alone = START;
+                let mut alone = INITIAL_VALUE;
                 md5::block_api::compress(&mut alone, &blocks[stream]);
                 assert_eq!(*state, alone, "stream {stream} of {number}");
             }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_any_length_have_each_their_md5() {
+    fn messages_of_any_length_have_their_md5() {
         let lens = [0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 4096, 4097, 10_000];
         for number in [0, 1, 2, 3, LANES, 3 * LANES + 5] {
             let len = |at: usize| lens[at * 7 % lens.len()];
@@ -242,19 +242,19 @@ mod tests {
     }
 
     #[test]
-    fn registers_of_any_width_come_to_the_same() {
+    fn all_instruction_sets_give_the_same_values() {
         let blocks: [Vec<Block>; LANES] = std::array::from_fn(|stream| blocks_of(stream, 3));
         let alone = blocks.each_ref().map(|blocks| {
-            let mut state = START;
+            let mut state = INITIAL_VALUE;
             md5::block_api::compress(&mut state, blocks);
             state
         });
         let of_lanes = blocks.each_ref().map(Vec::as_slice);
-        let check = |run: &dyn Fn(SideBySide<'_>)| {
+        let check = |run: &dyn Fn(SimdLanes<'_>)| {
             for used in 1..=LANES {
-                let mut lanes = START.map(|word| [word; LANES]);
-                run(SideBySide { lanes: &mut lanes, blocks: &of_lanes[..used] });
-                let all: [State; LANES] = std::array::from_fn(|lane| lanes.map(|words| words[lane]));
+                let mut lanes = INITIAL_VALUE.map(|word| [word; LANES]);
+                run(SimdLanes { lanes: &mut lanes, blocks: &of_lanes[..used] });
+                let all: [ChainingValue; LANES] = std::array::from_fn(|lane| lanes.map(|words| words[lane]));
                 assert_eq!(all[..used], alone[..used], "{used} lanes");
             }
         };

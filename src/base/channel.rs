@@ -1,17 +1,17 @@
-//! Waiting for what another thread hands over.
+//! Receiving from a channel without yielding the processor first.
 //!
-//! The receivers of `crossbeam-channel` give their turn of the processor up a few times before they go to sleep. Where more
-//! threads want to run than there are processors, that puts them behind all others, also if what they wait for comes at
-//! once; whoever sleeps is woken for it. A `select!` of more than one receiver goes to sleep at once.
+//! The receivers of `crossbeam-channel` yield the processor a few times before they sleep. On a machine with more runnable
+//! threads than processors, each yield queues the thread after all others, even if its value arrives at once; a
+//! sleeping thread is woken when it arrives. A `select!` over more than one receiver sleeps at once.
 
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError, never, select};
 
-/// The next value, as soon as there is one.
+/// Blocks until the next value arrives.
 ///
 /// # Errors
-/// When there is none and nobody can send any more.
+/// The channel is empty and all senders are gone.
 pub fn receive<T>(from: &Receiver<T>) -> Result<T, RecvError> {
     let nothing = never();
     select! {
@@ -20,16 +20,16 @@ pub fn receive<T>(from: &Receiver<T>) -> Result<T, RecvError> {
     }
 }
 
-/// The next value, if there is one within that time.
+/// Blocks until the next value arrives, at most for `timeout`.
 ///
 /// # Errors
-/// When there is none, either by then or because nobody can send any more.
-pub fn receive_within<T>(from: &Receiver<T>, within: Duration) -> Result<T, RecvTimeoutError> {
+/// The time is over, or the channel is empty and all senders are gone.
+pub fn receive_within<T>(from: &Receiver<T>, timeout: Duration) -> Result<T, RecvTimeoutError> {
     let nothing = never();
     select! {
         recv(from) -> value => Ok(value?),
         recv(nothing) -> value => Ok(value?),
-        default(within) => Err(RecvTimeoutError::Timeout),
+        default(timeout) => Err(RecvTimeoutError::Timeout),
     }
 }
 
@@ -40,17 +40,17 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn what_is_sent_before_or_meanwhile_arrives_in_order() {
+    fn values_sent_before_and_during_the_wait_arrive_in_order() {
         let (sender, receiver) = bounded(1);
         thread::scope(|scope| {
             scope.spawn(move || (0..1000).for_each(|number| sender.send(number).unwrap()));
             for number in 0..1000 {
-                let come = if number % 2 == 0 {
+                let received = if number % 2 == 0 {
                     receive(&receiver).ok()
                 } else {
                     receive_within(&receiver, Duration::from_secs(3600)).ok()
                 };
-                assert_eq!(come, Some(number));
+                assert_eq!(received, Some(number));
             }
             assert_eq!(receive(&receiver), Err(RecvError), "the sender is gone");
         });
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_ends_where_nothing_comes() {
+    fn the_wait_ends_when_the_time_is_over() {
         let (_sender, receiver) = bounded::<()>(1);
         assert_eq!(receive_within(&receiver, Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
     }
