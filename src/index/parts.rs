@@ -17,7 +17,7 @@ const PART_BYTES: usize = 64;
 
 /// Parts. A clone is a snapshot and costs nothing.
 #[derive(Clone, Default)]
-pub(super) struct Parts {
+pub(super) struct PartTable {
     /// Encoded [`PartRecord`]s, ascending within a row as the rows are.
     rows: RedBlackTreeMapSync<u32, Arc<[u8]>>,
     /// The memory that they take up.
@@ -28,7 +28,7 @@ fn row_bytes(len: usize) -> u64 {
     map_entry_bytes::<u32, Arc<[u8]>>() + shared_bytes(len)
 }
 
-impl Parts {
+impl PartTable {
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn parts_stand_in_order_of_their_numbers_in_whatever_order_they_come() {
-        let (mut parts, mut model) = (Parts::default(), BTreeMap::new());
+        let (mut parts, mut model) = (PartTable::default(), BTreeMap::new());
         for step in 0..500 {
             // Within few rows, so that numbers come again, at both ends of a row and between.
             let new = part(1 + step * 37 % 101, u64::from(step));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_keeps_what_is_replaced_later() {
-        let mut parts = Parts::default();
+        let mut parts = PartTable::default();
         parts.put(&part(1, 1));
         parts.put(&part(2, 2));
         let snapshot = parts.clone();

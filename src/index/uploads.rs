@@ -9,7 +9,7 @@ use crate::base::Timestamp;
 use crate::format::{ChecksumAlgorithm, ChecksumType, PartRecord, UploadId, UploadRecord};
 use crate::index::listing::Query;
 use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
-use crate::index::parts::Parts;
+use crate::index::parts::PartTable;
 
 /// An upload and its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,18 +59,18 @@ pub struct UploadPage {
 }
 
 #[derive(Clone)]
-struct Held {
+struct UploadEntry {
     record: Arc<UploadRecord>,
-    parts: Parts,
+    parts: PartTable,
 }
 
 /// A key and the id of an upload for it.
-type Name = (Arc<[u8]>, UploadId);
+type UploadKey = (Arc<[u8]>, UploadId);
 
 /// The uploads of one bucket. A clone is a snapshot and costs nothing.
 #[derive(Clone, Default)]
 pub(super) struct Uploads {
-    held: RedBlackTreeMapSync<Name, Held>,
+    uploads: RedBlackTreeMapSync<UploadKey, UploadEntry>,
     /// The memory that they take up.
     bytes: u64,
 }
@@ -83,13 +83,13 @@ pub(super) fn record_bytes(record: &UploadRecord) -> u64 {
     shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>()
 }
 
-impl Held {
+impl UploadEntry {
     fn to_upload(&self) -> Upload {
         Upload { record: UploadRecord::clone(&self.record), parts: self.parts.iter().collect() }
     }
 
     fn memory_bytes(&self, key: &[u8]) -> u64 {
-        map_entry_bytes::<Name, Self>()
+        map_entry_bytes::<UploadKey, Self>()
             + shared_bytes(key.len())
             + record_bytes(&self.record)
             + self.parts.memory_bytes()
@@ -104,20 +104,20 @@ impl Uploads {
 
     pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) {
         let parts = self.remove(key, record.id);
-        let held = Held { record: Arc::new(record.clone()), parts };
-        self.bytes += held.memory_bytes(key);
-        self.held.insert_mut((key.into(), record.id), held);
+        let entry = UploadEntry { record: Arc::new(record.clone()), parts };
+        self.bytes += entry.memory_bytes(key);
+        self.uploads.insert_mut((key.into(), record.id), entry);
     }
 
     /// Takes an upload out and gives back its parts.
-    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> Parts {
+    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> PartTable {
         let name = (key.into(), upload);
-        let Some(held) = self.held.get(&name).cloned() else {
-            return Parts::default();
+        let Some(entry) = self.uploads.get(&name).cloned() else {
+            return PartTable::default();
         };
-        self.held.remove_mut(&name);
-        self.bytes -= held.memory_bytes(key);
-        held.parts
+        self.uploads.remove_mut(&name);
+        self.bytes -= entry.memory_bytes(key);
+        entry.parts
     }
 
     /// Puts a part in and gives back the one that it replaces; `None` when there is no such upload.
@@ -127,7 +127,7 @@ impl Uploads {
         upload: UploadId,
         record: &PartRecord,
     ) -> Option<Option<PartRecord>> {
-        let parts = &mut self.held.get_mut(&(key.into(), upload))?.parts;
+        let parts = &mut self.uploads.get_mut(&(key.into(), upload))?.parts;
         let before = parts.memory_bytes();
         let replaced = parts.put(record);
         self.bytes = self.bytes - before + parts.memory_bytes();
@@ -135,43 +135,45 @@ impl Uploads {
     }
 
     pub(super) fn contains(&self, key: &[u8], upload: UploadId) -> bool {
-        self.held.contains_key(&(key.into(), upload))
+        self.uploads.contains_key(&(key.into(), upload))
     }
 
     pub(super) fn get(&self, key: &[u8], upload: UploadId) -> Option<Upload> {
-        self.held.get(&(key.into(), upload)).map(Held::to_upload)
+        self.uploads.get(&(key.into(), upload)).map(UploadEntry::to_upload)
     }
 
     pub(super) fn part(&self, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
-        self.held.get(&(key.into(), upload))?.parts.get(number)
+        self.uploads.get(&(key.into(), upload))?.parts.get(number)
     }
 
     /// The parts of an upload.
-    pub(super) fn parts(&self, key: &[u8], upload: UploadId) -> Option<&Parts> {
-        self.held.get(&(key.into(), upload)).map(|held| &held.parts)
+    pub(super) fn parts(&self, key: &[u8], upload: UploadId) -> Option<&PartTable> {
+        self.uploads.get(&(key.into(), upload)).map(|entry| &entry.parts)
     }
 
     pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
-        self.held.get(&(key.into(), upload)).map(|held| held.record.as_ref())
+        self.uploads.get(&(key.into(), upload)).map(|entry| entry.record.as_ref())
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.held.size() as u64
+        self.uploads.size() as u64
     }
 
     /// The parts of all uploads.
     pub(super) fn all_parts(&self) -> impl Iterator<Item = PartRecord> {
-        self.held.values().flat_map(|held| held.parts.iter())
+        self.uploads.values().flat_map(|entry| entry.parts.iter())
     }
 
     /// Every upload behind `after` with its key and its parts.
     pub(super) fn behind(
         &self,
         after: Option<(Vec<u8>, UploadId)>,
-    ) -> impl Iterator<Item = (&[u8], &UploadRecord, &Parts)> {
+    ) -> impl Iterator<Item = (&[u8], &UploadRecord, &PartTable)> {
         let from = after.map_or(Bound::Unbounded, |(key, id)| Bound::Excluded((key.into(), id)));
-        let found = self.held.range((from, Bound::Unbounded));
-        found.map(|((key, _), held): (&Name, &Held)| (key.as_ref(), held.record.as_ref(), &held.parts))
+        let found = self.uploads.range((from, Bound::Unbounded));
+        found.map(|((key, _), entry): (&UploadKey, &UploadEntry)| {
+            (key.as_ref(), entry.record.as_ref(), &entry.parts)
+        })
     }
 
     /// A page of uploads; those of the key that `query` is after follow, too, if their id is greater than `after_id`.
@@ -188,7 +190,7 @@ impl Uploads {
                 None => return page,
             },
         };
-        while let Some(((key, id), held)) = self.held.range((from.clone(), Bound::Unbounded)).next() {
+        while let Some(((key, id), entry)) = self.uploads.range((from.clone(), Bound::Unbounded)).next() {
             if !key.starts_with(&query.prefix) {
                 // Keys before the prefix come only from a marker that lies before it.
                 if key.as_ref() < query.prefix.as_slice() {
@@ -202,7 +204,7 @@ impl Uploads {
                 break;
             }
             let Some(prefix) = query.common_prefix(key) else {
-                page.items.push(UploadItem::Upload(key.to_vec(), held.record.as_ref().into()));
+                page.items.push(UploadItem::Upload(key.to_vec(), entry.record.as_ref().into()));
                 from = Bound::Excluded((key.clone(), *id));
                 continue;
             };

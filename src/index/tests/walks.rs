@@ -2,7 +2,7 @@ use super::uploads::{part, upload};
 use super::*;
 use crate::format::Decoder;
 use crate::format::RawEntry;
-use crate::index::walk::Limits;
+use crate::index::walk::StepLimits;
 
 /// A bucket with keys of one version and of many, and uploads of few parts and of many.
 fn large() -> Index {
@@ -19,7 +19,7 @@ fn large() -> Index {
 }
 
 /// All steps of a walk.
-fn steps(index: &Index, limits: &Limits) -> Vec<Vec<Entry>> {
+fn steps(index: &Index, limits: &StepLimits) -> Vec<Vec<Entry>> {
     let mut cursor = Cursor::Start;
     let step = || Some(index.walk_within(&mut cursor, limits)).filter(|entries| !entries.is_empty());
     std::iter::from_fn(step).collect()
@@ -28,13 +28,13 @@ fn steps(index: &Index, limits: &Limits) -> Vec<Vec<Entry>> {
 #[test]
 fn no_step_takes_more_than_it_may_whatever_a_key_or_an_upload_has() {
     let index = large();
-    let endless = Limits { names: usize::MAX, entries: usize::MAX, bytes: usize::MAX };
+    let endless = StepLimits { names: usize::MAX, entries: usize::MAX, bytes: usize::MAX };
     let whole = steps(&index, &endless).concat();
     assert_eq!(whole.len(), 1 + 1_501 + 4 + 701);
     for (names, entries, bytes) in
         [(usize::MAX, 50, usize::MAX), (3, 1, usize::MAX), (256, usize::MAX, 2_000), (1, 64, 9_000)]
     {
-        let steps = steps(&index, &Limits { names, entries, bytes });
+        let steps = steps(&index, &StepLimits { names, entries, bytes });
         assert!(steps.concat() == whole, "{names} {entries} {bytes}");
         // A key or an upload is taken whole where it fits a step of its own.
         let most = entries.saturating_mul(2).min(bytes.saturating_mul(2) / 20) + 64;
@@ -63,7 +63,7 @@ fn what_is_walked_in_small_steps_loads_to_the_same_index() {
 #[test]
 fn a_walk_within_a_key_or_an_upload_survives_their_end() {
     let mut index = large();
-    let limits = Limits { names: 256, entries: 10, bytes: usize::MAX };
+    let limits = StepLimits { names: 256, entries: 10, bytes: usize::MAX };
     let mut cursor = Cursor::Start;
     while !matches!(cursor, Cursor::Versions(_, _, Some(_))) {
         assert!(!index.walk_within(&mut cursor, &limits).is_empty());
