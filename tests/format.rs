@@ -15,8 +15,8 @@ use siltstone::format::{
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
-    Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopySource, Deletion, ETag, ListQuery,
-    NewUpload, Options, Selector, Store, UploadsItem, VersionsItem, WriteCondition,
+    Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, Deletion, ETag, ListQuery,
+    NewUpload, Selector, Store, StoreOptions, UploadsItem, VersionsItem, WriteCondition,
 };
 
 /// Names a fixture to be made anew, which only a new one calls for: what is there was written by its time.
@@ -142,7 +142,7 @@ fn the_table_of_entries_names_every_kind_by_its_number() {
 
 fn open(dir: &Path) -> Store {
     let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601("2026-01-31T12:00:00Z").unwrap()));
-    let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
+    let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
     let disk = OsFs::new(dir);
     disk.create_root().unwrap();
     Store::open(Arc::new(disk), clock, &SeededEntropy::new(1), options).unwrap()
@@ -253,7 +253,7 @@ fn write_hello(dir: &Path) -> Store {
 fn write_copy_and_upload(store: &Store) {
     let found = store.find("docs", "hello", Selector::Current).unwrap();
     let source =
-        CopySource { bucket: found.bucket.id, key: "hello".into(), version: found.version, range: 7..14 };
+        CopyRange { bucket: found.bucket.id, key: "hello".into(), version: found.version, range: 7..14 };
     store.copy(source, "docs", "copy", commit(b"world!\n")).unwrap();
     let new =
         NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
@@ -360,7 +360,7 @@ fn make_mixed(dir: &Path) {
     let tags = vec![("colour".to_owned(), "grün".to_owned())];
     put(&store, "plain", "tagged", b"t", Commit { checksums: vec![crc], tags, ..commit(b"t") });
     let found = store.find("plain", "large", Selector::Current).unwrap();
-    let source = CopySource {
+    let source = CopyRange {
         bucket: found.bucket.id,
         key: "large".into(),
         version: found.version,
@@ -411,9 +411,9 @@ fn make_records(dir: &Path) {
     store.close();
 }
 
-fn source(store: &Store, range: std::ops::Range<u64>) -> CopySource {
+fn source(store: &Store, range: std::ops::Range<u64>) -> CopyRange {
     let found = store.find("plain", "large", Selector::Current).unwrap();
-    CopySource { bucket: found.bucket.id, key: "large".into(), version: found.version, range }
+    CopyRange { bucket: found.bucket.id, key: "large".into(), version: found.version, range }
 }
 
 fn fixture(name: &str, make: impl FnOnce(&Path)) -> PathBuf {

@@ -12,13 +12,13 @@ use siltstone::format::{
 };
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{
-    Attributes, Commit, Deletion, ETag, ListQuery, Options, Selector, Store, WriteCondition,
+    Attributes, Commit, Deletion, ETag, ListQuery, Selector, Store, StoreOptions, WriteCondition,
 };
 
 const STORE: StoreId = StoreId([7; 16]);
 
-fn options() -> Options {
-    Options { keep_free_bytes: 0, mark_after: None, ..Options::default() }
+fn options() -> StoreOptions {
+    StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() }
 }
 
 fn open(fs: &SimFs) -> Option<Store> {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use siltstone::base::{OsEntropy, SystemClock};
 use siltstone::fs::OsFs;
-use siltstone::store::{Options, Store};
+use siltstone::store::{Store, StoreOptions};
 
 use crate::http::harness::{Answer, Client, MANY_DESCRIPTORS, alone};
 
@@ -280,7 +280,8 @@ fn put(client: &mut Client, target: &str, body: &[u8]) -> Answer {
 fn make_buckets(dir: &Path) {
     let disk = OsFs::new(dir);
     disk.create_root().unwrap();
-    let store = Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, Options::default()).unwrap();
+    let store =
+        Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, StoreOptions::default()).unwrap();
     store.create_bucket("b", "owner").unwrap();
     store.create_bucket("versions", "owner").unwrap();
     store.close();

@@ -21,7 +21,8 @@ use siltstone::base::{Entropy, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::format::{ETag, ExtentRef, FileKind};
 use siltstone::fs::OsFs;
 use siltstone::store::{
-    Attributes, Commit, Deletion, NewUpload, OpenError, Options, Selector, Store, Versioning, WriteCondition,
+    Attributes, Commit, Deletion, NewUpload, OpenError, Selector, Store, StoreOptions, Versioning,
+    WriteCondition,
 };
 use tempfile::TempDir;
 
@@ -138,8 +139,12 @@ impl Fixture {
 }
 
 fn open(dir: &Path) -> Store {
-    let options =
-        Options { segment_max_bytes: 1 << 20, keep_free_bytes: 0, mark_after: None, ..Options::default() };
+    let options = StoreOptions {
+        segment_max_bytes: 1 << 20,
+        keep_free_bytes: 0,
+        idle_group_after: None,
+        ..StoreOptions::default()
+    };
     let open = || Store::open(Arc::new(OsFs::new(dir)), Arc::new(SystemClock), &OsEntropy, options);
     until_unlocked(open, |opened| matches!(opened, Err(OpenError::Locked))).unwrap()
 }

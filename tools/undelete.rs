@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use siltstone::base::{Clock, OsEntropy, SystemClock, Timestamp};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::undelete::{Undeletable, UndeleteQuery};
-use siltstone::store::{Options, Store, StoreError, VersionRef};
+use siltstone::store::{Store, StoreError, StoreOptions, VersionRef};
 
 use crate::outcome::{Failure, Outcome};
 use crate::show;
@@ -111,7 +111,8 @@ fn open(data_dir: &Path) -> Result<Store, Failure> {
     if fs.list("meta").map_err(|error| refused(&error))?.is_empty() {
         return Err(refused(&"there is no store in it"));
     }
-    Store::open(Arc::new(fs), Arc::new(SystemClock), &OsEntropy, Options::default()).map_err(|e| refused(&e))
+    Store::open(Arc::new(fs), Arc::new(SystemClock), &OsEntropy, StoreOptions::default())
+        .map_err(|e| refused(&e))
 }
 
 fn refused(data_dir: &Path, bucket: &str, error: &StoreError) -> Failure {

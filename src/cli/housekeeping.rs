@@ -124,7 +124,7 @@ impl House {
     }
 
     fn give_up_stale_uploads(&self) {
-        match self.store.abort_stale_uploads() {
+        match self.store.abort_expired_uploads() {
             Ok(0) => {}
             Ok(count) => info!("gave up {count} multipart uploads that were older than allowed"),
             Err(problem) => error!("multipart uploads that are older than allowed stay: {problem}"),

@@ -110,12 +110,12 @@ fn open_store(
     files: OpenFiles,
 ) -> Result<Arc<Store>, Failure> {
     let data_dir = &settings.data_dir;
-    let options = store::Options {
+    let options = store::StoreOptions {
         abort_uploads_after: settings.abort_uploads_after,
         segment_max_bytes: settings.segment_max_bytes,
         segments_open_max: files.segments_open_max,
         index_max_bytes: plan.index_max,
-        ..store::Options::default()
+        ..store::StoreOptions::default()
     };
     let refuse =
         |e: &dyn std::fmt::Display| Failure::start(format!("cannot use {}: {e}", data_dir.display()));

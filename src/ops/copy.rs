@@ -10,7 +10,7 @@ use crate::auth::{Action, Authorized};
 use crate::s3::checksum::{Algorithm, Running};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
-use crate::store::{Attributes, Checksum, Commit, CopySource, ETag, Store, StoreError, Written};
+use crate::store::{Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError};
 use crate::xml::Writer;
 
 /// CopyObject. Durable once the answer tells of the copy. It keeps the entity tag of its source, and its parts where it has
@@ -66,7 +66,7 @@ struct Copying {
 }
 
 impl Copying {
-    fn run(self, bytes: CopySource, mut commit: Commit, abandoned: &Abandoned) -> Result<Response, S3Error> {
+    fn run(self, bytes: CopyRange, mut commit: Commit, abandoned: &Abandoned) -> Result<Response, S3Error> {
         if let Some(algorithm) = self.unknown {
             commit.checksums = vec![checksums::of_whole((algorithm, self.compute(algorithm, abandoned)?))];
         }
@@ -186,7 +186,7 @@ fn answer(
     store: &Store,
     mut document: Writer,
     source: &Source,
-    (etag, written, kept): (ETag, Written, &[Checksum]),
+    (etag, written, kept): (ETag, CommittedVersion, &[Checksum]),
 ) -> Response {
     document.plain("ETag", etag);
     document.plain("LastModified", written.modified);

@@ -9,25 +9,25 @@ use crate::base::Reservation;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ReadConditions, Verdict};
 use crate::s3::{Call, CopySource, ErrorCode, RequestId, Response, S3Error};
-use crate::store::{self, Found, Selector, Store, StoreError, VersionRecord};
+use crate::store::{self, FoundVersion, Selector, Store, StoreError, VersionRecord};
 
 /// A version that was found, and the memory that it takes up.
 pub(super) struct Read {
-    found: Found,
+    found: FoundVersion,
     held: Reservation,
 }
 
 impl Read {
     /// The version, and what is to be held for as long as it is there.
-    pub(super) fn into_parts(self) -> (Found, Reservation) {
+    pub(super) fn into_parts(self) -> (FoundVersion, Reservation) {
         (self.found, self.held)
     }
 }
 
 impl Deref for Read {
-    type Target = Found;
+    type Target = FoundVersion;
 
-    fn deref(&self) -> &Found {
+    fn deref(&self) -> &FoundVersion {
         &self.found
     }
 }
@@ -52,7 +52,7 @@ pub(super) fn outline(context: &Context, proof: &Authorized, call: &Call<'_>) ->
 }
 
 fn target_by(
-    find: impl FnOnce(Selector) -> Result<Found, StoreError>,
+    find: impl FnOnce(Selector) -> Result<FoundVersion, StoreError>,
     context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
@@ -77,14 +77,14 @@ pub(super) fn conceal(error: S3Error, proof: &Authorized, (bucket, key): (&str, 
 }
 
 /// The answer where the current version is a delete marker (S3 user guide, "Working with delete markers").
-fn deleted(context: &Context, found: &Found, call: &Call<'_>) -> S3Error {
+fn deleted(context: &Context, found: &FoundVersion, call: &Call<'_>) -> S3Error {
     let error =
         S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
     with_version_id(context, error, found)
 }
 
 /// The answer where the version that was named is a delete marker.
-fn marker(context: &Context, found: &Found, call: &Call<'_>) -> S3Error {
+fn marker(context: &Context, found: &FoundVersion, call: &Call<'_>) -> S3Error {
     let error = S3Error::new(ErrorCode::MethodNotAllowed)
         .element("Method", call.request.method.as_str())
         .element("ResourceType", "DeleteMarker")
@@ -94,7 +94,7 @@ fn marker(context: &Context, found: &Found, call: &Call<'_>) -> S3Error {
     with_version_id(context, error, found)
 }
 
-fn with_version_id(context: &Context, error: S3Error, found: &Found) -> S3Error {
+fn with_version_id(context: &Context, error: S3Error, found: &FoundVersion) -> S3Error {
     match version_id::shown(&context.store, &found.bucket, &found.version) {
         Some(id) => error.header("p-version-id", id),
         None => error,
@@ -104,7 +104,7 @@ fn with_version_id(context: &Context, error: S3Error, found: &Found) -> S3Error 
 /// What a copy is made of: a version that the caller may read.
 pub(super) struct Source {
     /// The bucket and the version.
-    pub(super) found: Found,
+    pub(super) found: FoundVersion,
     /// How the client named it.
     pub(super) named: CopySource,
     _held: Reservation,
@@ -166,7 +166,7 @@ impl Source {
     ///
     /// # Errors
     /// `InvalidRequest` for more than can be put at once (S3 API reference, CopyObject and UploadPartCopy).
-    pub(super) fn bytes(&self, range: Range<u64>) -> Result<store::CopySource, S3Error> {
+    pub(super) fn bytes(&self, range: Range<u64>) -> Result<store::CopyRange, S3Error> {
         if range.end - range.start > PUT_SIZE_MAX_BYTES {
             return Err(S3Error::new(ErrorCode::InvalidRequest).message(format!(
                 "The specified copy source is larger than the maximum allowable size for a copy source: \
@@ -174,12 +174,7 @@ impl Source {
             )));
         }
         let key = self.named.key.as_str().to_owned();
-        Ok(store::CopySource {
-            bucket: self.found.bucket.id,
-            key,
-            version: self.found.version.clone(),
-            range,
-        })
+        Ok(store::CopyRange { bucket: self.found.bucket.id, key, version: self.found.version.clone(), range })
     }
 
     /// What the client is told of a copy that the store has made, or not: a source that went away meanwhile is not there.

@@ -12,7 +12,7 @@ use crate::s3::range::ByteRange;
 use crate::s3::{
     BodySource, Call, ErrorCode, Operation, RequestId, Response, ResponseBody, S3Error, metadata,
 };
-use crate::store::{AssembledPart, Checksum, Found, ObjectReader, VersionRecord};
+use crate::store::{AssembledPart, Checksum, FoundVersion, ObjectReader, VersionRecord};
 
 /// A body of at most this size is read, and so verified, before the answer begins.
 const WHOLE_MAX_BYTES: u64 = 256 * KIB;
@@ -47,7 +47,7 @@ pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
 /// Status and headers of the answer, and the bytes that belong to it.
 fn head_of(
     context: &Context,
-    found: &Found,
+    found: &FoundVersion,
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<(Response, Range<u64>), S3Error> {

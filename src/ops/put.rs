@@ -7,7 +7,7 @@ use crate::base::limits::PACKED_PAYLOAD_MAX_BYTES;
 use crate::s3::checksum;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{Commit, ETag, Written};
+use crate::store::{Commit, CommittedVersion, ETag};
 
 /// PutObject. Durable on return. All that can be refused without the body is refused before it is asked for.
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
@@ -65,7 +65,7 @@ impl WhoseMd5 {
     }
 }
 
-fn answer(context: &Context, written: &Written, verified: &Verified) -> Response {
+fn answer(context: &Context, written: &CommittedVersion, verified: &Verified) -> Response {
     let response = Response::new(200).header("ETag", written.etag.to_string());
     let response = version_id::announce(&context.store, response, written);
     match &verified.checksum {

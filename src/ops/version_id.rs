@@ -3,8 +3,8 @@
 use super::Context;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::{
-    BucketInfo, Found, Selector, Store, VersionId, VersionRecord, VersionRef, VersionSummary, Versioning,
-    Written,
+    BucketInfo, CommittedVersion, FoundVersion, Selector, Store, VersionId, VersionRecord, VersionRef,
+    VersionSummary, Versioning,
 };
 
 /// The version that `versionId` means (S3 user guide, "Retrieving object versions from a versioning-enabled bucket").
@@ -59,7 +59,7 @@ pub(super) fn shown(store: &Store, bucket: &BucketInfo, version: &VersionRecord)
 }
 
 /// Tells in a response which version was found.
-pub(super) fn tell(context: &Context, response: Response, found: &Found) -> Response {
+pub(super) fn tell(context: &Context, response: Response, found: &FoundVersion) -> Response {
     match shown(&context.store, &found.bucket, &found.version) {
         Some(id) => response.header("p-version-id", id),
         None => response,
@@ -67,7 +67,7 @@ pub(super) fn tell(context: &Context, response: Response, found: &Found) -> Resp
 }
 
 /// Tells in a response the id of a version that was just made, if it has one of its own.
-pub(super) fn announce(store: &Store, response: Response, written: &Written) -> Response {
+pub(super) fn announce(store: &Store, response: Response, written: &CommittedVersion) -> Response {
     if written.null {
         return response;
     }

@@ -56,7 +56,7 @@ impl Service {
     /// Whether a put would succeed now.
     fn ready(&self) -> Response {
         let health = self.context.health();
-        match health.trouble {
+        match health.read_only_reason {
             None if health.index_full => text(
                 503,
                 &format!(
@@ -67,10 +67,10 @@ impl Service {
             ),
             None => text(200, "ready\n"),
             // The log names files and places; here stands only what may be told to anybody.
-            Some(trouble) => text(
+            Some(reason) => text(
                 503,
                 &format!(
-                    "The store takes no writes: {trouble} Reads go on. The server's log has the details.\n"
+                    "The store takes no writes: {reason} Reads go on. The server's log has the details.\n"
                 ),
             ),
         }

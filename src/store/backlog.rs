@@ -14,10 +14,10 @@ const NO_PANIC: &str = "nobody panics while holding it";
 
 /// The groups that no checkpoint covers, and the length of the newest checkpoint.
 #[derive(Debug, Default)]
-pub(super) struct Backlog(Mutex<State>);
+pub(super) struct Backlog(Mutex<BacklogState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct BacklogState {
     /// The length of the newest checkpoint, in bytes.
     checkpoint_len: u64,
     /// Those that the checkpoint being written covers, if it succeeds.
@@ -28,8 +28,8 @@ struct State {
     not_before: u64,
 }
 
-impl State {
-    fn tell(&self, reserve: &Reserve) {
+impl BacklogState {
+    fn update_reserve(&self, reserve: &Reserve) {
         reserve.set_checkpoint(self.checkpoint_len, self.being_covered.entry_bytes + self.groups.entry_bytes);
     }
 }
@@ -38,15 +38,15 @@ impl Backlog {
     /// Starts with what a start has found.
     pub(super) fn start(&self, checkpoint_len: u64, groups: LogVolume, reserve: &Reserve) {
         let mut state = self.0.lock().expect(NO_PANIC);
-        *state = State { checkpoint_len, groups, ..State::default() };
-        state.tell(reserve);
+        *state = BacklogState { checkpoint_len, groups, ..BacklogState::default() };
+        state.update_reserve(reserve);
     }
 
     /// Adds a group, after it has been published.
     pub(super) fn add(&self, group: LogVolume, reserve: &Reserve) {
         let mut state = self.0.lock().expect(NO_PANIC);
         state.groups += group;
-        state.tell(reserve);
+        state.update_reserve(reserve);
     }
 
     /// Begins a checkpoint, before its index is taken: a group that is published in between counts as covered by none.
@@ -68,7 +68,7 @@ impl Backlog {
                 state.not_before = state.groups.log_bytes + RETRY_AFTER_BYTES;
             }
         }
-        state.tell(reserve);
+        state.update_reserve(reserve);
     }
 
     /// Whether a checkpoint is due: the log has grown by as much as the last one holds, so that writing checkpoints costs no

@@ -20,62 +20,62 @@ const CHUNK_BYTES: usize = MIB as usize;
 const CHUNKS_AHEAD: usize = 2;
 
 /// Entries on their way to the thread that applies them.
-pub(super) struct Feed {
-    chunks: Sender<Chunk>,
-    chunk: Chunk,
+pub(super) struct EntrySender {
+    chunks: Sender<EntryChunk>,
+    chunk: EntryChunk,
 }
 
 /// The receiving end.
-pub(super) struct Inbox(Receiver<Chunk>);
+pub(super) struct EntryReceiver(Receiver<EntryChunk>);
 
 #[derive(Default)]
-struct Chunk {
+struct EntryChunk {
     entries: Vec<Entry>,
     bytes: usize,
 }
 
 /// The two ends of a feed.
-pub(super) fn feed() -> (Feed, Inbox) {
-    let (chunks, inbox) = bounded(CHUNKS_AHEAD);
-    (Feed { chunks, chunk: Chunk::default() }, Inbox(inbox))
+pub(super) fn channel() -> (EntrySender, EntryReceiver) {
+    let (chunks, receiver) = bounded(CHUNKS_AHEAD);
+    (EntrySender { chunks, chunk: EntryChunk::default() }, EntryReceiver(receiver))
 }
 
-impl Feed {
+impl EntrySender {
     /// Takes the next group; `false` when nobody applies any more, because something did not fit.
-    pub(super) fn take(&mut self, group: Group) -> bool {
+    pub(super) fn send_group(&mut self, group: Group) -> bool {
         self.chunk.bytes += group.body_len;
         self.chunk.entries.extend(group.entries);
         let full = self.chunk.entries.len() >= CHUNK_ENTRIES || self.chunk.bytes >= CHUNK_BYTES;
-        !full || self.send()
+        !full || self.send_chunk()
     }
 
     /// Hands on what is left.
-    pub(super) fn end(mut self) {
+    pub(super) fn finish(mut self) {
         // Where nobody takes it, it has been noticed that something did not fit.
-        self.send();
+        self.send_chunk();
     }
 
-    fn send(&mut self) -> bool {
+    fn send_chunk(&mut self) -> bool {
         self.chunks.send(std::mem::take(&mut self.chunk)).is_ok()
     }
 }
 
-impl Inbox {
+impl EntryReceiver {
     /// Applies all that is fed.
     ///
     /// # Errors
     /// The first entry found that cannot be true. What the index holds then is of no use.
     pub(super) fn apply_to(self, index: &mut Index) -> Result<(), ApplyError> {
-        let mut held = Chunk::default();
+        let mut pending = EntryChunk::default();
         for chunk in self.0 {
-            held.bytes += chunk.bytes;
-            held.entries.extend(chunk.entries);
-            if held.entries.len() >= ENTRIES_AT_ONCE || held.bytes >= BYTES_AT_ONCE {
-                apply(index, &held.entries)?;
-                held = Chunk::default();
+            pending.bytes += chunk.bytes;
+            pending.entries.extend(chunk.entries);
+            if pending.entries.len() >= ENTRIES_AT_ONCE || pending.bytes >= BYTES_AT_ONCE {
+                apply(index, &pending.entries)?;
+                pending = EntryChunk::default();
             }
         }
-        apply(index, &held.entries)
+        apply(index, &pending.entries)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writing checkpoints while the store is in use (data-format.md, section 8), and giving back what they make superfluous.
+//! Writing checkpoints while the store is in use (data-format.md, section 8), and giving back what they make obsolete.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::index::{Cursor, Index};
 use crate::log::{CheckpointPlan, CheckpointWriter, Claim, LogError, list_numbers, read_checkpoint};
 use crate::store::StoreError;
-use crate::store::shared::{Published, Shared};
+use crate::store::shared::{Published, SharedStore};
 
 /// Checkpoints that are kept, unless room is short.
 pub(super) const GENERATIONS: usize = 2;
@@ -22,15 +22,15 @@ const KEYS_AT_ONCE: usize = 256;
 const WORTH_SHARE: u64 = 4;
 
 /// What the thread is asked for.
-enum Request {
+enum CheckpointerRequest {
     /// A checkpoint, if it is due still.
     Due,
     /// Room, as far as the metadata can give it.
-    Room(RoomWanted),
+    Room(RoomRequest),
 }
 
 /// Room that a claim lacks.
-pub(super) struct RoomWanted {
+pub(super) struct RoomRequest {
     claim: Claim,
     /// Bytes beyond those that the claim leaves free.
     bytes: u64,
@@ -40,12 +40,12 @@ pub(super) struct RoomWanted {
 
 /// The thread that writes checkpoints.
 pub(super) struct Checkpointer {
-    requests: Sender<Request>,
+    requests: Sender<CheckpointerRequest>,
     thread: JoinHandle<()>,
 }
 
 impl Checkpointer {
-    pub(super) fn start(shared: Arc<Shared>) -> Self {
+    pub(super) fn start(shared: Arc<SharedStore>) -> Self {
         let (requests, inbox) = bounded(1);
         let thread = thread::Builder::new()
             .name("checkpointer".into())
@@ -60,21 +60,22 @@ impl Checkpointer {
     }
 
     /// Asks for a checkpoint, if it is due when its turn comes.
-    pub(super) fn ask(&self) {
+    pub(super) fn request(&self) {
         // Where something else waits, this is asked for again after the next group.
-        let _ = self.requests.try_send(Request::Due);
+        let _ = self.requests.try_send(CheckpointerRequest::Due);
     }
 
     /// Asks for room, and goes on.
-    pub(super) fn ask_for_room(&self, claim: Claim) {
-        let _ = self.requests.try_send(Request::Room(RoomWanted { claim, bytes: 0, _done: None }));
+    pub(super) fn request_room(&self, claim: Claim) {
+        let _ =
+            self.requests.try_send(CheckpointerRequest::Room(RoomRequest { claim, bytes: 0, _done: None }));
     }
 
     /// Asks for room, and waits until all has been done for it that can be.
     pub(super) fn wait_for_room(&self, claim: Claim, bytes: u64) {
         let (done, waiting) = bounded(0);
-        let wanted = RoomWanted { claim, bytes, _done: Some(done) };
-        if self.requests.send(Request::Room(wanted)).is_ok() {
+        let wanted = RoomRequest { claim, bytes, _done: Some(done) };
+        if self.requests.send(CheckpointerRequest::Room(wanted)).is_ok() {
             // Nothing is ever sent: the other end is dropped.
             let _ = waiting.recv();
         }
@@ -89,12 +90,12 @@ impl Checkpointer {
     }
 }
 
-fn run(shared: &Shared, inbox: &Receiver<Request>) {
+fn run(shared: &SharedStore, inbox: &Receiver<CheckpointerRequest>) {
     while let Ok(request) = inbox.recv() {
         let done = match &request {
-            Request::Due if !is_due(shared) => Ok(()),
-            Request::Due => write(shared),
-            Request::Room(wanted) => make_room(shared, wanted),
+            CheckpointerRequest::Due if !is_due(shared) => Ok(()),
+            CheckpointerRequest::Due => write(shared),
+            CheckpointerRequest::Room(wanted) => make_room(shared, wanted),
         };
         if let Err(error) = done {
             log::warn!(
@@ -105,23 +106,23 @@ fn run(shared: &Shared, inbox: &Receiver<Request>) {
 }
 
 /// Whether the log has grown enough since the last checkpoint for another.
-pub(super) fn is_due(shared: &Shared) -> bool {
+pub(super) fn is_due(shared: &SharedStore) -> bool {
     shared.backlog.is_due(shared.options.checkpoint_after_bytes)
 }
 
-/// Writes a checkpoint of what is published, and removes what it makes superfluous. Nothing happens when there is nothing
+/// Writes a checkpoint of what is published, and removes what it makes obsolete. Nothing happens when there is nothing
 /// new since the last one.
 ///
 /// # Errors
 /// [`StoreError::DiskFull`] before anything is written, where there is no room; of the disk.
-pub(super) fn write(shared: &Shared) -> Result<(), StoreError> {
+pub(super) fn write(shared: &SharedStore) -> Result<(), StoreError> {
     let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
-    write_alone(shared)
+    write_locked(shared)
 }
 
 /// Gives back what metadata takes up without need, until the claim has its room: first the older checkpoint, then all that a
-/// new checkpoint makes superfluous.
-fn make_room(shared: &Shared, wanted: &RoomWanted) -> Result<(), StoreError> {
+/// new checkpoint makes obsolete.
+fn make_room(shared: &SharedStore, wanted: &RoomRequest) -> Result<(), StoreError> {
     let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
     shared.check_writable()?;
     let lacks_room = || shared.lacks_room(wanted.claim, wanted.bytes).map_err(|error| shared.failed(error));
@@ -129,23 +130,23 @@ fn make_room(shared: &Shared, wanted: &RoomWanted) -> Result<(), StoreError> {
         drop_older_generation(shared).map_err(|error| shared.write_failed(error))?;
     }
     if lacks_room()? && is_worth_it(shared, wanted).map_err(|error| shared.failed(error))? {
-        return write_alone(shared);
+        return write_locked(shared);
     }
     Ok(())
 }
 
 /// Whether the claim would have its room after a checkpoint, and the store does not spend its time on writing these.
-fn is_worth_it(shared: &Shared, wanted: &RoomWanted) -> Result<bool, LogError> {
+fn is_worth_it(shared: &SharedStore, wanted: &RoomRequest) -> Result<bool, LogError> {
     let reserve = shared.segments.reserve();
     let checkpoint = reserve.checkpoint_bytes();
-    let given_back = superfluous_bytes(shared)?.saturating_sub(checkpoint);
+    let given_back = obsolete_bytes(shared)?.saturating_sub(checkpoint);
     let free = shared.fs.space()?.free_bytes + given_back;
     let enough = free >= reserve.kept_from(wanted.claim).saturating_add(wanted.bytes);
     Ok(enough && (wanted.claim == Claim::Removal || given_back >= checkpoint / WORTH_SHARE))
 }
 
 /// What all files of the metadata take up, but for the log file that is written to.
-fn superfluous_bytes(shared: &Shared) -> Result<u64, LogError> {
+fn obsolete_bytes(shared: &SharedStore) -> Result<u64, LogError> {
     let fs = shared.fs.as_ref();
     let mut logs = list_numbers(fs, FileKind::Log)?;
     logs.pop();
@@ -160,13 +161,13 @@ fn superfluous_bytes(shared: &Shared) -> Result<u64, LogError> {
 
 /// The order: the new checkpoint is durable under its name before an older one goes, and log files go last, oldest
 /// first, so that at every moment a start finds a checkpoint and all of the log behind it.
-fn write_alone(shared: &Shared) -> Result<(), StoreError> {
+fn write_locked(shared: &SharedStore) -> Result<(), StoreError> {
     shared.check_writable()?;
     shared.backlog.begin();
     let written = write_published(shared);
     let reserve = shared.segments.reserve();
     shared.backlog.end(written.as_ref().ok().copied(), reserve);
-    let removed = written.and_then(|_| remove_superfluous(shared));
+    let removed = written.and_then(|_| remove_obsolete(shared));
     // Until here what the file has allocated counted as kept free: what went by it is free only now.
     reserve.set_allocated(0);
     removed.map_err(|error| match &error {
@@ -177,10 +178,10 @@ fn write_alone(shared: &Shared) -> Result<(), StoreError> {
 }
 
 /// Writes the checkpoint, and gives its length. Where there is one already it is that one's.
-fn write_published(shared: &Shared) -> Result<u64, LogError> {
+fn write_published(shared: &SharedStore) -> Result<u64, LogError> {
     // The stamps are asked last: those of all that is published have been given by then.
     let Published { index, sequence: covered, .. } = shared.published();
-    let last_stamp = shared.stamps.last();
+    let last_stamp = shared.ids.last();
     if covered == 0 {
         return Ok(0);
     }
@@ -189,14 +190,14 @@ fn write_published(shared: &Shared) -> Result<u64, LogError> {
         return Ok(fs.open_read(&checkpoint_path(*newest))?.len()?);
     }
     let expected_len = shared.segments.reserve().checkpoint_bytes();
-    see_to_room(shared, expected_len)?;
+    ensure_room(shared, expected_len)?;
     let now = shared.clock.now();
-    let plan = CheckpointPlan { covered, expected_len, go_on: &|| shared.check_time() };
+    let plan = CheckpointPlan { covered, expected_len, go_on: &|| shared.check_close_deadline() };
     CheckpointWriter::write(fs, shared.store, now, &plan, &mut |writer| {
         shared.segments.reserve().set_allocated(writer.allocated_bytes()?);
         feed(&index, writer)?;
         let mut written = Vec::new();
-        shared.written.in_all().encode_entry(&mut written);
+        shared.write_counters.lifetime().encode_entry(&mut written);
         writer.put_encoded(&written)?;
         Ok(writer.end(covered, last_stamp))
     })
@@ -212,7 +213,7 @@ fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError
 }
 
 /// Fails where there is no room for a checkpoint, even after the older one has gone.
-fn see_to_room(shared: &Shared, len: u64) -> Result<(), LogError> {
+fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
     if shared.fs.space()?.free_bytes < len {
         drop_older_generation(shared)?;
     }
@@ -225,7 +226,7 @@ fn see_to_room(shared: &Shared, len: u64) -> Result<(), LogError> {
 }
 
 /// Removes all checkpoints but the newest, once that has been read from the disk and found good.
-fn drop_older_generation(shared: &Shared) -> Result<(), LogError> {
+fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
     let checkpoints = good_checkpoints(shared)?;
     let Some(newest) = checkpoints.last().copied().filter(|_| checkpoints.len() > 1) else {
         return Ok(());
@@ -233,7 +234,7 @@ fn drop_older_generation(shared: &Shared) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
     fs.open_read(&checkpoint_path(newest))?.evict()?;
     match read_checkpoint(fs, shared.store, newest, &mut |_| Ok(())) {
-        Ok(_) => remove_but(shared, GENERATIONS_WHEN_SHORT),
+        Ok(_) => keep_newest(shared, GENERATIONS_WHEN_SHORT),
         Err(LogError::Damaged(damage)) => {
             shared.report(&damage);
             Ok(())
@@ -243,20 +244,20 @@ fn drop_older_generation(shared: &Shared) -> Result<(), LogError> {
 }
 
 /// The sequences that checkpoints cover, ascending, but for those that were found damaged.
-fn good_checkpoints(shared: &Shared) -> Result<Vec<u64>, LogError> {
+fn good_checkpoints(shared: &SharedStore) -> Result<Vec<u64>, LogError> {
     let mut checkpoints = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint)?;
     checkpoints.retain(|number| !shared.is_damaged(&checkpoint_path(*number)));
     Ok(checkpoints)
 }
 
-/// Removes what the newest checkpoint, which has just been read back, makes superfluous.
-fn remove_superfluous(shared: &Shared) -> Result<(), LogError> {
-    remove_but(shared, GENERATIONS)?;
-    if shared.lacks_room(Claim::Growth, 0)? { remove_but(shared, GENERATIONS_WHEN_SHORT) } else { Ok(()) }
+/// Removes what the newest checkpoint, which has just been read back, makes obsolete.
+fn remove_obsolete(shared: &SharedStore) -> Result<(), LogError> {
+    keep_newest(shared, GENERATIONS)?;
+    if shared.lacks_room(Claim::Growth, 0)? { keep_newest(shared, GENERATIONS_WHEN_SHORT) } else { Ok(()) }
 }
 
 /// Removes all checkpoints but the newest `kept`, and the log that only the others need.
-fn remove_but(shared: &Shared, kept: usize) -> Result<(), LogError> {
+fn keep_newest(shared: &SharedStore, kept: usize) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
     let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(kept - 1).copied() else {
         return Ok(());
@@ -264,7 +265,7 @@ fn remove_but(shared: &Shared, kept: usize) -> Result<(), LogError> {
     for number in list_numbers(fs, FileKind::Checkpoint)?.iter().filter(|number| **number < oldest_kept) {
         fs.remove(&checkpoint_path(*number))?;
     }
-    // A log file is superfluous when the next one starts no later than right behind the checkpoint.
+    // A log file is obsolete when the next one starts no later than right behind the checkpoint.
     let logs = list_numbers(fs, FileKind::Log)?;
     for pair in logs.windows(2).filter(|pair| pair[1] <= oldest_kept + 1) {
         fs.remove(&log_path(pair[0]))?;

@@ -10,9 +10,9 @@ use crate::base::{Clock, Entropy};
 use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::log::{Damage, list_numbers};
-use crate::store::reading::store_id;
+use crate::store::loader::store_id;
 use crate::store::reclaim::Policy;
-use crate::store::{OpenError, Options, Store, StoreError};
+use crate::store::{OpenError, Store, StoreError, StoreOptions};
 
 /// The log goes on in a new file when it has grown to this, so that the one before can go.
 const LOG_FILE_MAX_BYTES: u64 = 64 * KIB;
@@ -107,12 +107,12 @@ pub fn compact(
     if store_id(fs.as_ref()).map_err(OpenError::from)?.is_none() {
         return Err(CompactError::NotAStore);
     }
-    let options = Options {
+    let options = StoreOptions {
         segment_max_bytes,
         log_file_max_bytes: LOG_FILE_MAX_BYTES,
         keep_free_bytes: 0,
-        mark_after: None,
-        ..Options::default()
+        idle_group_after: None,
+        ..StoreOptions::default()
     };
     let store = Store::open(fs.clone(), clock, entropy, options)?;
     if let Some(why) = store.health().read_only {
@@ -169,7 +169,7 @@ impl Store {
     /// Writes two checkpoints, each behind a group of its own, so that the log before them can go.
     fn renew_log(&self) -> Result<(), StoreError> {
         for _ in 0..2 {
-            self.committer.mark()?;
+            self.committer.write_idle_group()?;
             self.checkpoint()?;
         }
         Ok(())

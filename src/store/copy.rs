@@ -7,22 +7,22 @@ use crate::format::{ExtentRef, Source, VersionRecord};
 use crate::log::LogError;
 use crate::store::StoreError;
 use crate::store::extents::slices;
-use crate::store::mutation::{Content, CopySource};
-use crate::store::shared::Shared;
+use crate::store::mutation::{Content, CopyRange};
+use crate::store::shared::SharedStore;
 
 /// What the committer is given of a copy. The descriptors are read here, by whoever asks for the copy, so that commits do not
 /// wait for it.
 ///
 /// # Errors
 /// [`StoreError::NoSuchVersion`] when the source is gone; when a descriptor of it cannot be read.
-pub(super) fn copied(shared: &Shared, source: CopySource) -> Result<Content, StoreError> {
-    let mut version = current(shared, &source)?;
+pub(super) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Content, StoreError> {
+    let mut version = current_version(shared, &source)?;
     loop {
-        match of_range(shared, &version.extents, &source.range) {
+        match sources_of_range(shared, &version.extents, &source.range) {
             Ok(sources) => return Ok(Content::Copied { source, sources }),
             Err(error) => {
                 // Extents may have been moved since the version was looked at, but for once they stay where they are.
-                let now = current(shared, &source)?;
+                let now = current_version(shared, &source)?;
                 if now.extents == version.extents {
                     return Err(shared.failed(error));
                 }
@@ -32,14 +32,18 @@ pub(super) fn copied(shared: &Shared, source: CopySource) -> Result<Content, Sto
     }
 }
 
-fn current(shared: &Shared, source: &CopySource) -> Result<VersionRecord, StoreError> {
+fn current_version(shared: &SharedStore, source: &CopyRange) -> Result<VersionRecord, StoreError> {
     let index = shared.index();
     let found = index.find(source.bucket, source.key.as_bytes(), |version| version.id == source.version.id);
     found.ok_or(StoreError::NoSuchVersion)
 }
 
 /// The sources of a range of the bytes in some extents; what follows on what stands before it is one with it.
-fn of_range(shared: &Shared, extents: &[ExtentRef], range: &Range<u64>) -> Result<Vec<Source>, LogError> {
+fn sources_of_range(
+    shared: &SharedStore,
+    extents: &[ExtentRef],
+    range: &Range<u64>,
+) -> Result<Vec<Source>, LogError> {
     let mut sources: Vec<Source> = Vec::new();
     for slice in slices(extents, range) {
         let segment = shared.segments.get(slice.segment)?;

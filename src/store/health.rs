@@ -8,7 +8,7 @@ use crate::log::Damage;
 
 /// What kind of trouble keeps a store from taking writes, in words for anybody: they name no file and no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ReadOnlyReason {
     /// A sync failed.
     SyncFailed,
     /// A write failed, and not because the disk is full.
@@ -23,7 +23,7 @@ pub enum Trouble {
     Panicked,
 }
 
-impl Trouble {
+impl ReadOnlyReason {
     /// The kind of trouble that damage is, by the directory that the damaged file is in.
     pub(super) fn of(damage: &Damage) -> Self {
         let segments = FileKind::Segment.dir();
@@ -32,7 +32,7 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ReadOnlyReason {
     /// What has happened, and what to do next.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -77,7 +77,7 @@ pub struct Health {
     /// Why no writes are taken, if so, for the operator's eyes.
     pub read_only: Option<String>,
     /// The same for anybody's.
-    pub trouble: Option<Trouble>,
+    pub read_only_reason: Option<ReadOnlyReason>,
     /// Damage found since the store was opened, each place once.
     pub damage: Vec<Damage>,
     /// What the scrub has done and found. What it found is among `damage`, too.

@@ -10,13 +10,13 @@ use crate::base::Clock;
 const IN_DOUBT: u64 = 100_000;
 
 /// Gives stamps (data-format.md, "Words").
-pub(super) struct Stamps {
+pub(super) struct IdGenerator {
     clock: Arc<dyn Clock>,
     last: AtomicU64,
 }
 
-impl Stamps {
-    /// Stamps above all that were given when `last` was the last of which anything is known; 0 if none was given.
+impl IdGenerator {
+    /// Ids above all that were given when `last` was the last of which anything is known; 0 if none was given.
     pub(super) fn new(clock: Arc<dyn Clock>, last: u64) -> Self {
         let in_doubt = if last > 0 { IN_DOUBT } else { 0 };
         Self { clock, last: AtomicU64::new(last + in_doubt) }
@@ -44,19 +44,19 @@ mod tests {
     #[test]
     fn stamps_rise_with_the_clock_and_also_when_it_stands_or_goes_back() {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(5)));
-        let stamps = Stamps::new(clock.clone(), 0);
-        assert_eq!([stamps.next(), stamps.next()], [5000, 5001]);
+        let ids = IdGenerator::new(clock.clone(), 0);
+        assert_eq!([ids.next(), ids.next()], [5000, 5001]);
         clock.set(Timestamp::from_millis(1));
-        assert_eq!(stamps.next(), 5002);
+        assert_eq!(ids.next(), 5002);
         clock.set(Timestamp::from_millis(9));
-        assert_eq!([stamps.next(), stamps.last()], [9000, 9000]);
+        assert_eq!([ids.next(), ids.last()], [9000, 9000]);
     }
 
     #[test]
     fn stamps_that_may_have_been_given_before_the_start_are_left_out() {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(5)));
-        assert_eq!(Stamps::new(clock.clone(), 7000).next(), 107_001);
+        assert_eq!(IdGenerator::new(clock.clone(), 7000).next(), 107_001);
         clock.set(Timestamp::from_millis(500));
-        assert_eq!(Stamps::new(clock, 7000).next(), 500_000);
+        assert_eq!(IdGenerator::new(clock, 7000).next(), 500_000);
     }
 }

@@ -10,7 +10,7 @@ use crate::format::{
 use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index, Loader};
 use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
-use crate::store::bulk;
+use crate::store::bulk_apply;
 
 /// The id of the store, from the newest file of its log that has a good header; `None` when there is no store.
 pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
@@ -34,7 +34,7 @@ pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
 }
 
 /// A store while it is read.
-pub(super) struct Reading<'a> {
+pub(super) struct StoreLoader<'a> {
     fs: &'a dyn Fs,
     /// Where the segments are looked for.
     segments: &'a dyn Fs,
@@ -49,7 +49,7 @@ pub(super) struct Reading<'a> {
     pub(super) written: WrittenBytes,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> StoreLoader<'a> {
     /// Reads the newest checkpoint that is good; where none is, the log is to be read from its beginning. `damage` takes
     /// what is wrong with the others: an older one with more of the log gives the same index.
     pub(super) fn from_newest(
@@ -121,13 +121,13 @@ impl<'a> Reading<'a> {
         let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
         let (tail, applied) = thread::scope(|scope| {
-            let (mut feed, inbox) = bulk::feed();
-            let applier = scope.spawn(move || inbox.apply_to(index));
-            let tail = replay.run(&mut |group| match feed.take(group) {
+            let (mut sender, receiver) = bulk_apply::channel();
+            let applier = scope.spawn(move || receiver.apply_to(index));
+            let tail = replay.run(&mut |group| match sender.send_group(group) {
                 true => Ok(()),
                 false => Err("it does not fit those before it".into()),
             });
-            feed.end();
+            sender.finish();
             (tail, applier.join().expect("applying does not panic"))
         });
         if applied.is_ok() {
@@ -173,14 +173,14 @@ fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
 }
 
 /// Has what is cached of a file written, and what is read of it from now on come from the disk.
-pub(super) fn settle(file: &dyn File) -> Result<(), LogError> {
+pub(super) fn sync_and_evict(file: &dyn File) -> Result<(), LogError> {
     file.sync_data()?;
     Ok(file.evict()?)
 }
 
 fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
     let segment = Segment::open(fs, store, pack.segment)?;
-    settle(segment.file.as_ref())?;
+    sync_and_evict(segment.file.as_ref())?;
     let len = segment.file.len()?;
     if pack.offset.checked_add(pack.len.into()).is_none_or(|end| end > len) {
         return Ok(false);

@@ -6,33 +6,33 @@
 
 mod backlog;
 pub mod backup;
-mod bulk;
+mod bulk_apply;
 mod checkpointer;
 mod committer;
 pub mod compact;
+mod copy;
 mod error;
 mod extents;
-mod growth;
 mod health;
-mod kept;
+mod id_generator;
+mod index_budget;
+mod loader;
 mod mutation;
 mod options;
 mod plan;
 mod reader;
-mod reading;
 pub mod rebuild;
 mod reclaim;
 mod recovery;
 mod scrub;
 mod shared;
-mod sources;
-mod stale;
-mod stamps;
+mod state_file;
 pub mod stats;
 pub mod undelete;
+mod upload_expiry;
 pub mod verify;
+mod write_counters;
 mod writer;
-mod written;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -50,11 +50,11 @@ pub use crate::log::Damage;
 pub use backup::{backup, restore};
 pub use compact::compact;
 pub use error::{OpenError, StoreError};
-pub use health::{Health, Trouble};
+pub use health::{Health, ReadOnlyReason};
 pub use mutation::{
-    Commit, Completion, CopySource, Deleted, Deletion, NewUpload, Selector, VersionRef, Written,
+    Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewUpload, Selector, VersionRef,
 };
-pub use options::Options;
+pub use options::StoreOptions;
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
@@ -71,12 +71,12 @@ use committer::Committer;
 use mutation::{BucketChange, Mutation, Put, PutPart, UploadChange};
 use reclaim::Reclaimer;
 use scrub::Scrubber;
-use shared::Shared;
+use shared::SharedStore;
 
 /// A version of an object, and the bucket that it is in. As long as it is kept, the bytes can be read, whatever becomes of the
 /// version.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundVersion {
     /// The bucket.
     pub bucket: BucketInfo,
     /// The version, which may be a delete marker.
@@ -231,9 +231,9 @@ pub struct Page<T> {
     pub truncated: bool,
 }
 
-impl Eq for Found {}
+impl Eq for FoundVersion {}
 
-impl PartialEq for Found {
+impl PartialEq for FoundVersion {
     /// Whatever keeps the bytes of either.
     fn eq(&self, other: &Self) -> bool {
         (&self.bucket, &self.version) == (&other.bucket, &other.version)
@@ -260,7 +260,7 @@ impl ListQuery {
 /// An open store. Dropping it stops its threads as a crash would, only in an orderly way; [`Store::close`] also writes a
 /// checkpoint where that makes the next start much quicker.
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     committer: Committer,
     reclaimer: Mutex<Reclaimer>,
     scrubber: Scrubber,
@@ -277,7 +277,7 @@ impl Store {
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
         entropy: &dyn Entropy,
-        options: Options,
+        options: StoreOptions,
     ) -> Result<Self, OpenError> {
         let lock = recovery::lock(fs.as_ref())?;
         let recovered = recovery::open(fs, clock, entropy, options)?;
@@ -289,7 +289,7 @@ impl Store {
     }
 
     /// Finishes what was submitted and stops. A checkpoint is written unless the next start needs less than
-    /// [`Options::replay_after_close_max`] for the log. What is called afterwards fails with [`StoreError::Closed`], reads excepted.
+    /// [`StoreOptions::replay_after_close_max`] for the log. What is called afterwards fails with [`StoreError::Closed`], reads excepted.
     pub fn close(&self) {
         self.scrubber.close(&self.shared);
         self.committer.close();
@@ -362,10 +362,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchKey`] when the newest is asked for and there is none;
     /// [`StoreError::NoSuchVersion`] when another is, whether or not the key has any.
-    pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<Found, StoreError> {
+    pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<FoundVersion, StoreError> {
         loop {
             let index = self.shared.index();
-            let (bucket, version) = look_up(&index, (bucket, key), which, Wanted::Everything)?;
+            let (bucket, version) = look_up(&index, (bucket, key), which, RecordDetail::Full)?;
             let pins = self.shared.segments.pin(&version.extents);
             let now = self.shared.index();
             let still = || {
@@ -374,7 +374,7 @@ impl Store {
             };
             // What was moved or deleted before it was pinned may be gone already.
             if version.extents.is_empty() || Arc::ptr_eq(&index, &now) || still() {
-                return Ok(Found { bucket: bucket.clone(), version, pins });
+                return Ok(FoundVersion { bucket: bucket.clone(), version, pins });
             }
         }
     }
@@ -384,17 +384,17 @@ impl Store {
     ///
     /// # Errors
     /// As of [`Store::find`].
-    pub fn find_outline(&self, bucket: &str, key: &str, which: Selector) -> Result<Found, StoreError> {
+    pub fn find_outline(&self, bucket: &str, key: &str, which: Selector) -> Result<FoundVersion, StoreError> {
         let index = self.shared.index();
-        let (bucket, version) = look_up(&index, (bucket, key), which, Wanted::Outline)?;
-        Ok(Found { bucket: bucket.clone(), version, pins: Pins::default() })
+        let (bucket, version) = look_up(&index, (bucket, key), which, RecordDetail::Outline)?;
+        Ok(FoundVersion { bucket: bucket.clone(), version, pins: Pins::default() })
     }
 
     /// A reader of the bytes `range` of a version. What it hands out has been verified.
     ///
     /// # Errors
     /// When a segment cannot be opened.
-    pub fn read(&self, found: &Found, range: Range<u64>) -> Result<ObjectReader, StoreError> {
+    pub fn read(&self, found: &FoundVersion, range: Range<u64>) -> Result<ObjectReader, StoreError> {
         ObjectReader::open(self.shared.clone(), &found.version.extents, range, found.pins.clone())
     }
 
@@ -439,7 +439,7 @@ impl Store {
     ) -> Result<ObjectWriter<'_>, StoreError> {
         self.shared.check_writable()?;
         let bucket = self.bucket(bucket)?;
-        self.shared.growth_room().check()?;
+        self.shared.index_budget().check()?;
         Ok(ObjectWriter::new(&self.shared, &self.committer, bucket, key, expected_len))
     }
 
@@ -518,14 +518,14 @@ impl Store {
     /// [`StoreError::NoSuchVersion`] when the source is gone; else as [`ObjectWriter::commit`].
     pub fn copy(
         &self,
-        source: CopySource,
+        source: CopyRange,
         bucket: &str,
         key: &str,
         commit: Commit,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<CommittedVersion, StoreError> {
         let (bucket, key) = (self.bucket(bucket)?, key.to_owned());
         let put =
-            Put { bucket, key, content: sources::copied(&self.shared, source)?, commit, md5_due: false };
+            Put { bucket, key, content: copy::copy_content(&self.shared, source)?, commit, md5_due: false };
         self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
     }
 
@@ -625,7 +625,7 @@ impl Store {
     ) -> Result<PartWriter<'_>, StoreError> {
         self.shared.check_writable()?;
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
-        self.shared.growth_room().check()?;
+        self.shared.index_budget().check()?;
         Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
     }
 
@@ -635,14 +635,14 @@ impl Store {
     /// [`StoreError::NoSuchVersion`] when the source is gone; else as [`PartWriter::commit`].
     pub fn copy_part(
         &self,
-        source: CopySource,
+        source: CopyRange,
         (bucket, key): (&str, &str),
         (upload, number): (UploadId, u32),
         md5: [u8; 16],
         checksum: Option<Checksum>,
     ) -> Result<PartRecord, StoreError> {
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
-        let (key, content) = (key.to_owned(), sources::copied(&self.shared, source)?);
+        let (key, content) = (key.to_owned(), copy::copy_content(&self.shared, source)?);
         let put = PutPart { bucket, key, upload, number, content, md5, checksum };
         self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply))
     }
@@ -671,7 +671,7 @@ impl Store {
         bucket: &str,
         key: &str,
         completion: Completion,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<CommittedVersion, StoreError> {
         let (bucket, key, completion) = (bucket.to_owned(), key.to_owned(), Box::new(completion));
         self.committer.submit(|reply| Mutation::Complete { bucket, key, completion, reply })
     }
@@ -736,8 +736,8 @@ impl Store {
 
 /// Whether extents and parts of a version are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Everything,
+enum RecordDetail {
+    Full,
     Outline,
 }
 
@@ -745,16 +745,18 @@ fn look_up<'i>(
     index: &'i Index,
     (bucket, key): (&str, &str),
     which: Selector,
-    wanted: Wanted,
+    detail: RecordDetail,
 ) -> Result<(&'i BucketInfo, VersionRecord), StoreError> {
     let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
     let (id, key) = (bucket.id, key.as_bytes());
     let accepts = |version: &VersionSummary| which.accepts(version);
-    let found = match (which, wanted) {
-        (Selector::Id(named), Wanted::Everything) => index.version(id, key, named).filter(|v| !v.null),
-        (Selector::Id(named), Wanted::Outline) => index.version_outline(id, key, named).filter(|v| !v.null),
-        (_, Wanted::Everything) => index.find(id, key, accepts),
-        (_, Wanted::Outline) => index.find_outline(id, key, accepts),
+    let found = match (which, detail) {
+        (Selector::Id(named), RecordDetail::Full) => index.version(id, key, named).filter(|v| !v.null),
+        (Selector::Id(named), RecordDetail::Outline) => {
+            index.version_outline(id, key, named).filter(|v| !v.null)
+        }
+        (_, RecordDetail::Full) => index.find(id, key, accepts),
+        (_, RecordDetail::Outline) => index.find_outline(id, key, accepts),
     };
     match found {
         Some(version) => Ok((bucket, version)),

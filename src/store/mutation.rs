@@ -73,7 +73,7 @@ pub struct Commit {
 
 /// A version that was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct CommittedVersion {
     /// Its id.
     pub id: VersionId,
     /// Whether clients see it as `null`.
@@ -130,7 +130,7 @@ pub struct Completion {
 
 /// What is copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopySource {
+pub struct CopyRange {
     /// The id of the bucket.
     pub bucket: u64,
     /// The key.
@@ -155,14 +155,14 @@ pub(super) enum Content {
     /// In memory, to be packed.
     Packed { payload: Vec<u8>, crc: u32 },
     /// In extents that have been synced.
-    Stored(Stored),
+    Stored(StoredContent),
     /// In the extents of a version, which `sources` names for good.
-    Copied { source: CopySource, sources: Vec<Source> },
+    Copied { source: CopyRange, sources: Vec<Source> },
 }
 
 /// Extents that have been synced, the last of which brings a record that says this.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredContent {
     pub(super) extents: Vec<ExtentRef>,
     /// The write that the extents belong to.
     pub(super) write: u64,
@@ -201,8 +201,8 @@ pub(super) struct PutPart {
 
 /// Extents that have been copied to another place, and the records that refer to them.
 #[derive(Debug)]
-pub(super) struct Moving {
-    pub(super) owners: Vec<Owner>,
+pub(super) struct Relocation {
+    pub(super) referrers: Vec<ReferringRecord>,
     /// Copies that nothing refers to yet. Whoever asks keeps their places.
     pub(super) fresh: HashMap<Spot, Spot>,
     /// Copies of shared extents that some record refers to already, unless it is gone by now.
@@ -211,24 +211,24 @@ pub(super) struct Moving {
 
 /// A record that refers to extents.
 #[derive(Debug, Clone)]
-pub(super) struct Owner {
+pub(super) struct ReferringRecord {
     pub(super) bucket: u64,
     pub(super) key: Vec<u8>,
-    pub(super) kind: OwnerKind,
+    pub(super) id: RecordId,
     /// Bytes of the record.
     pub(super) len: usize,
 }
 
 /// Which record of a key.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum OwnerKind {
+pub(super) enum RecordId {
     Version(VersionId),
     Part { upload: UploadId, number: u32, id: u64 },
 }
 
-impl Moving {
+impl Relocation {
     /// Where an extent is to be found now, if it was moved.
-    pub(super) fn target(&self, extent: &ExtentRef, liveness: &Liveness) -> Option<Spot> {
+    pub(super) fn new_spot(&self, extent: &ExtentRef, liveness: &Liveness) -> Option<Spot> {
         let from = (extent.segment, extent.offset);
         let is_kept = |(segment, offset): &&Spot| liveness.is_shared(*segment, *offset);
         self.fresh.get(&from).or_else(|| self.shared.get(&from).filter(is_kept)).copied()
@@ -246,16 +246,16 @@ pub(super) enum UploadChange {
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// What a deletion request is answered: one result for each.
-pub(super) type Deletions = Vec<Result<Deleted, StoreError>>;
+pub(super) type DeletionResults = Vec<Result<Deleted, StoreError>>;
 
 /// What the committer is asked to do.
 pub(super) enum Mutation {
     Bucket(BucketChange, Reply<BucketRecord>),
-    Put(Box<Put>, Reply<Written>),
+    Put(Box<Put>, Reply<CommittedVersion>),
     Delete {
         bucket: String,
         deletions: Vec<Deletion>,
-        reply: Reply<Deletions>,
+        reply: Reply<DeletionResults>,
     },
     Upload {
         bucket: String,
@@ -268,9 +268,9 @@ pub(super) enum Mutation {
         bucket: String,
         key: String,
         completion: Box<Completion>,
-        reply: Reply<Written>,
+        reply: Reply<CommittedVersion>,
     },
-    Move(Box<Moving>, Reply<()>),
+    Relocate(Box<Relocation>, Reply<()>),
     /// The version as the caller found it, and its new tags.
     SetTags {
         bucket: String,
@@ -347,9 +347,11 @@ impl Mutation {
                 completion.record_bytes_max(key) + extents * EXTENT_BYTES_MAX
             }
             // A record may have got other tags since it was looked at.
-            Self::Move(moving, _) => {
-                let owned = |owner: &Owner| ENTRY_BYTES_MAX + owner.key.len() + owner.len + TAGS_BYTES_MAX;
-                moving.owners.iter().map(owned).sum()
+            Self::Relocate(relocation, _) => {
+                let record = |record: &ReferringRecord| {
+                    ENTRY_BYTES_MAX + record.key.len() + record.len + TAGS_BYTES_MAX
+                };
+                relocation.referrers.iter().map(record).sum()
             }
             Self::SetTags { key, version, tags, .. } => {
                 key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), tags)
@@ -366,7 +368,7 @@ impl Mutation {
             | Self::PutPart(..)
             | Self::Complete { .. } => Claim::Growth,
             Self::SetTags { tags, .. } if !tags.is_empty() => Claim::Growth,
-            Self::Move(..) => Claim::Upkeep,
+            Self::Relocate(..) => Claim::Upkeep,
             Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::SetTags { .. } => {
                 Claim::Removal
             }
@@ -385,7 +387,7 @@ impl Mutation {
             | Self::Delete { .. }
             | Self::Upload { .. }
             | Self::SetTags { .. }
-            | Self::Move(..) => 0,
+            | Self::Relocate(..) => 0,
         }
     }
 
@@ -416,13 +418,13 @@ impl Mutation {
             | Self::SetTags { .. }
             | Self::Delete { .. }
             | Self::Complete { .. }
-            | Self::Move(..) => 0,
+            | Self::Relocate(..) => 0,
         };
         bytes as u64
     }
 
     /// Answers that it was not done.
-    pub(super) fn fail(self, error: StoreError) {
+    pub(super) fn reject(self, error: StoreError) {
         // Whoever asked may have gone away: then nobody is told.
         let _ = match self {
             Self::Bucket(_, reply) => reply.send(Err(error)).is_ok(),
@@ -430,7 +432,7 @@ impl Mutation {
             Self::Delete { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
-            Self::SetTags { reply, .. } | Self::Move(_, reply) => reply.send(Err(error)).is_ok(),
+            Self::SetTags { reply, .. } | Self::Relocate(_, reply) => reply.send(Err(error)).is_ok(),
         };
     }
 }
@@ -439,7 +441,7 @@ impl Content {
     /// The parts of what is copied whole, which the copy has, too. No upload made it, so that a client which completes one
     /// again never takes the copy for what came of it.
     pub(super) fn assembly(&self) -> Option<Assembly> {
-        let Self::Copied { source: CopySource { version, range, .. }, .. } = self else { return None };
+        let Self::Copied { source: CopyRange { version, range, .. }, .. } = self else { return None };
         let made = version.upload.as_ref().filter(|_| *range == (0..version.size))?;
         Some(Assembly { upload: UploadId::NONE, parts: made.parts.clone() })
     }
@@ -569,7 +571,7 @@ mod tests {
             tags: vec![],
         };
         let range = OBJECT_SIZE_MAX_BYTES - PUT_SIZE_MAX_BYTES..OBJECT_SIZE_MAX_BYTES;
-        let source = CopySource { bucket: 1, key: "k".repeat(1024), version, range };
+        let source = CopyRange { bucket: 1, key: "k".repeat(1024), version, range };
         let content = Content::Copied { source, sources: vec![] };
         let (name, owner, created) = ("b".into(), "admin".into(), Timestamp::from_millis(1));
         let bucket = BucketRecord { id: 1, name, owner, created, versioning: Versioning::Unset };

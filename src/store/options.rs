@@ -8,7 +8,7 @@ use crate::base::limits::{
 
 /// Settings of a store; none of them changes the format.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct StoreOptions {
     /// A data segment is sealed when it has reached this size, in bytes.
     pub segment_max_bytes: u64,
     /// A file of the log is followed by another when it has reached this size, in bytes. Space comes back a file at a time, once
@@ -26,14 +26,14 @@ pub struct Options {
     pub replay_after_close_max: Duration,
     /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
     /// never.
-    pub mark_after: Option<Duration>,
+    pub idle_group_after: Option<Duration>,
     /// The memory that the index may take up, in bytes. Near it, what makes it grow is refused.
     pub index_max_bytes: u64,
     /// Multipart uploads in progress that are older are given up when the house is kept. `None`: never.
     pub abort_uploads_after: Option<Duration>,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             segment_max_bytes: SEGMENT_MAX_BYTES,
@@ -42,7 +42,7 @@ impl Default for Options {
             segments_open_max: SEGMENTS_OPEN_MIN,
             checkpoint_after_bytes: 32 * MIB,
             replay_after_close_max: Duration::from_millis(REPLAY_AFTER_CLOSE_MILLIS),
-            mark_after: Some(Duration::from_secs(1)),
+            idle_group_after: Some(Duration::from_secs(1)),
             index_max_bytes: u64::MAX,
             abort_uploads_after: None,
         }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::format::ExtentRef;
 use crate::log::{ExtentReader, Pins};
 use crate::store::StoreError;
-use crate::store::shared::Shared;
+use crate::store::shared::SharedStore;
 
 /// What is wanted of one extent.
-struct Piece {
+struct ExtentRange {
     extent: ExtentRef,
     /// The next byte of the payload.
     position: u64,
@@ -20,9 +20,9 @@ struct Piece {
 
 /// Reads a range of the bytes of a version, front to back. Whatever it hands out has been verified.
 pub struct ObjectReader {
-    shared: Arc<Shared>,
-    pieces: VecDeque<Piece>,
-    /// The reader of the first piece.
+    shared: Arc<SharedStore>,
+    ranges: VecDeque<ExtentRange>,
+    /// The reader of the first range.
     current: Option<ExtentReader>,
     /// Segments are opened one after the other; none of them goes before its turn.
     _pins: Pins,
@@ -31,19 +31,19 @@ pub struct ObjectReader {
 impl ObjectReader {
     /// A reader of a range of what lies in `extents`, which `pins` keep.
     pub(super) fn open(
-        shared: Arc<Shared>,
+        shared: Arc<SharedStore>,
         extents: &[ExtentRef],
         range: Range<u64>,
         pins: Pins,
     ) -> Result<Self, StoreError> {
-        let mut pieces = VecDeque::new();
+        let mut ranges = VecDeque::new();
         let mut start = 0;
         for extent in extents {
             let end = start + u64::from(extent.take);
             let (from, to) = (range.start.max(start), range.end.min(end));
             if from < to {
                 let skip = u64::from(extent.skip);
-                pieces.push_back(Piece {
+                ranges.push_back(ExtentRange {
                     extent: *extent,
                     position: skip + from - start,
                     end: skip + to - start,
@@ -51,7 +51,7 @@ impl ObjectReader {
             }
             start = end;
         }
-        let mut reader = Self { shared, pieces, current: None, _pins: pins };
+        let mut reader = Self { shared, ranges, current: None, _pins: pins };
         reader.open_first()?;
         Ok(reader)
     }
@@ -63,31 +63,31 @@ impl ObjectReader {
     /// [`StoreError::Corrupt`]: what stands in `buf` must not be used.
     pub fn read(&mut self, buf: &mut [u8]) -> Result<usize, StoreError> {
         let mut filled = 0;
-        while filled < buf.len() && !self.pieces.is_empty() {
+        while filled < buf.len() && !self.ranges.is_empty() {
             filled += self.read_some(&mut buf[filled..])?;
         }
         Ok(filled)
     }
 
     fn read_some(&mut self, buf: &mut [u8]) -> Result<usize, StoreError> {
-        let (Some(piece), Some(reader)) = (self.pieces.front_mut(), self.current.as_mut()) else {
+        let (Some(range), Some(reader)) = (self.ranges.front_mut(), self.current.as_mut()) else {
             return Ok(0);
         };
-        let len = reader.read(piece.position, piece.end, buf).map_err(|error| self.shared.failed(error))?;
-        piece.position += len as u64;
-        if piece.position == piece.end {
-            self.pieces.pop_front();
+        let len = reader.read(range.position, range.end, buf).map_err(|error| self.shared.failed(error))?;
+        range.position += len as u64;
+        if range.position == range.end {
+            self.ranges.pop_front();
             self.open_first()?;
         }
         Ok(len)
     }
 
     fn open_first(&mut self) -> Result<(), StoreError> {
-        self.current = match self.pieces.front() {
-            Some(piece) => {
-                let segment = self.shared.segments.get(piece.extent.segment);
+        self.current = match self.ranges.front() {
+            Some(range) => {
+                let segment = self.shared.segments.get(range.extent.segment);
                 let segment = segment.map_err(|error| self.shared.failed(error))?;
-                Some(ExtentReader::new(segment, piece.extent))
+                Some(ExtentReader::new(segment, range.extent))
             }
             None => None,
         };

@@ -9,14 +9,14 @@ use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
 use crate::log::{Claim, Damage, Journal, LogError, Segments, Sizes, Tail, list_numbers, remove_unfinished};
-use crate::store::reading::{Reading, settle, store_id};
-use crate::store::shared::{Published, Shared};
-use crate::store::written::Disk;
-use crate::store::{OpenError, Options, Trouble};
+use crate::store::loader::{StoreLoader, store_id, sync_and_evict};
+use crate::store::shared::{Published, SharedStore};
+use crate::store::write_counters::MeteredDisk;
+use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
 
 /// A store that has been read.
 pub(super) struct Recovered {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedStore>,
     /// Where groups are appended; `None` when the log is damaged.
     pub(super) journal: Option<Journal>,
 }
@@ -34,7 +34,7 @@ pub(super) fn open(
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
     entropy: &dyn Entropy,
-    options: Options,
+    options: StoreOptions,
 ) -> Result<Recovered, OpenError> {
     for kind in FileKind::ALL {
         fs.create_dir(kind.dir())?;
@@ -42,7 +42,7 @@ pub(super) fn open(
     // The file of the lock, too, must be there at a start for which the disk has no room.
     fs.sync_dir("")?;
     let store = store_id(fs.as_ref())?;
-    let disk = Disk::new(fs);
+    let disk = MeteredDisk::new(fs);
     match store {
         Some(store) => Recovery { disk, clock, store, options }.run(),
         None => create(disk, clock, entropy, options),
@@ -50,10 +50,10 @@ pub(super) fn open(
 }
 
 fn create(
-    disk: Disk,
+    disk: MeteredDisk,
     clock: Arc<dyn Clock>,
     entropy: &dyn Entropy,
-    options: Options,
+    options: StoreOptions,
 ) -> Result<Recovered, OpenError> {
     let mut id = [0; 16];
     entropy.fill(&mut id);
@@ -61,38 +61,38 @@ fn create(
     remove_unfinished(disk.fs.as_ref())?;
     let journal = Journal::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
     let segments = open_segments(&disk, &clock, store, options)?;
-    let shared = Shared::new(disk, clock, store, options, segments, Index::new(), 0);
+    let shared = SharedStore::new(disk, clock, store, options, segments, Index::new(), 0);
     Ok(Recovered { shared: Arc::new(shared), journal: Some(journal) })
 }
 
 fn open_segments(
-    disk: &Disk,
+    disk: &MeteredDisk,
     clock: &Arc<dyn Clock>,
     store: StoreId,
-    options: Options,
+    options: StoreOptions,
 ) -> Result<Segments, LogError> {
-    let Options { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
+    let StoreOptions { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
     let sizes = Sizes { segment_max_bytes, keep_free_bytes, open_max };
-    Segments::open(disk.fs.clone(), disk.moving.clone(), clock.clone(), store, sizes)
+    Segments::open(disk.fs.clone(), disk.relocation_fs.clone(), clock.clone(), store, sizes)
 }
 
 struct Recovery {
-    disk: Disk,
+    disk: MeteredDisk,
     clock: Arc<dyn Clock>,
     store: StoreId,
-    options: Options,
+    options: StoreOptions,
 }
 
 impl Recovery {
     fn run(self) -> Result<Recovered, OpenError> {
-        self.settle()?;
+        self.sync_before_reading()?;
         let segments = open_segments(&self.disk, &self.clock, self.store, self.options)?;
         let mut damage = segments.damage().to_vec();
-        let mut reading = Reading::from_newest(self.disk.fs.as_ref(), self.store, &mut damage)?;
+        let mut reading = StoreLoader::from_newest(self.disk.fs.as_ref(), self.store, &mut damage)?;
         let tail = reading.replay()?;
         let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
-        self.disk.written.go_on_from(reading.written);
-        let shared = Shared::new(
+        self.disk.counters.resume_from(reading.written);
+        let shared = SharedStore::new(
             self.disk.clone(),
             self.clock.clone(),
             self.store,
@@ -107,7 +107,7 @@ impl Recovery {
         damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
         let journal = match fatal.first() {
             Some(damage) => {
-                shared.latch(Trouble::of(damage), damage.to_string());
+                shared.latch(ReadOnlyReason::of(damage), damage.to_string());
                 None
             }
             None => Some(self.resume(&shared, &tail)?),
@@ -119,17 +119,17 @@ impl Recovery {
     /// a sync had failed, never. It is made durable, and read from the disk, before anything is built on it: the
     /// names of files here, and the end of the log; the pack of the last group when it is looked at. All else was
     /// durable before the last group was begun.
-    fn settle(&self) -> Result<(), LogError> {
+    fn sync_before_reading(&self) -> Result<(), LogError> {
         for kind in [FileKind::Segment, FileKind::Log] {
             self.disk.fs.sync_dir(kind.dir())?;
         }
         if let Some(last) = list_numbers(self.disk.fs.as_ref(), FileKind::Log)?.last() {
-            settle(self.disk.fs.open(&log_path(*last))?.as_ref())?;
+            sync_and_evict(self.disk.fs.open(&log_path(*last))?.as_ref())?;
         }
         Ok(())
     }
 
-    fn resume(&self, shared: &Shared, tail: &Tail) -> Result<Journal, LogError> {
+    fn resume(&self, shared: &SharedStore, tail: &Tail) -> Result<Journal, LogError> {
         remove_unfinished(self.disk.fs.as_ref())?;
         let mut journal = Journal::resume(
             self.disk.fs.clone(),
@@ -149,7 +149,7 @@ impl Recovery {
             shared.count_torn();
         }
         if tail.torn.is_some() || tail.in_doubt {
-            mark(shared, &mut journal)?;
+            write_idle_group(shared, &mut journal)?;
         }
         Ok(journal)
     }
@@ -157,7 +157,7 @@ impl Recovery {
 
 /// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
 /// one waits for can never come to be; and it says that the one before it is durable.
-fn mark(shared: &Shared, journal: &mut Journal) -> Result<(), LogError> {
+fn write_idle_group(shared: &SharedStore, journal: &mut Journal) -> Result<(), LogError> {
     journal.set_spare(shared.room(Claim::Removal)?);
     let written = match journal.write(0, &[], None) {
         // The next group will do both, once there is room for it.

@@ -14,15 +14,15 @@ use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Claim, Damage, LogError, Segments};
 use crate::store::backlog::Backlog;
-use crate::store::growth::GrowthRoom;
 use crate::store::health::ScrubHealth;
-use crate::store::stamps::Stamps;
-use crate::store::written::{Disk, Written};
-use crate::store::{Health, Options, StoreError, Trouble};
+use crate::store::id_generator::IdGenerator;
+use crate::store::index_budget::IndexBudget;
+use crate::store::write_counters::{MeteredDisk, WriteCounters};
+use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
 
 /// Places of damage that are remembered; more are only logged.
 const DAMAGE_KEPT_MAX: usize = 100;
-const NO_PANIC: &str = "nobody panics while holding it";
+const NOT_POISONED: &str = "nobody panics while holding it";
 
 /// What everybody sees, exactly: the sum of the groups up to a sequence. It is replaced, never changed, so that whoever has
 /// taken it may look at it for as long as it takes, and nobody waits for anybody.
@@ -42,17 +42,17 @@ pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
     (index.memory_bytes() / WALK_MEMORY_SHARE).max(WALK_MEMORY_MIN_BYTES)
 }
 
-pub(super) struct Shared {
+pub(super) struct SharedStore {
     pub(super) fs: Arc<dyn Fs>,
-    pub(super) written: Arc<Written>,
+    pub(super) write_counters: Arc<WriteCounters>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: StoreId,
     pub(super) client_ids: ClientIds,
-    pub(super) options: Options,
+    pub(super) options: StoreOptions,
     pub(super) segments: Segments,
-    pub(super) stamps: Stamps,
+    pub(super) ids: IdGenerator,
     published: RwLock<Published>,
-    read_only: Mutex<Option<(Trouble, String)>>,
+    read_only: Mutex<Option<(ReadOnlyReason, String)>>,
     damage: Mutex<Vec<Damage>>,
     torn_groups: AtomicU64,
     /// Held while a checkpoint is written: one at a time.
@@ -60,39 +60,39 @@ pub(super) struct Shared {
     pub(super) backlog: Backlog,
     /// Until when a store that is being closed may write checkpoints.
     closed_by: OnceLock<Instant>,
-    pub(super) reclaimed: Tally,
+    pub(super) reclaimed: ReclaimCounters,
     /// Filled when a write has been refused for want of room.
-    room_wanted: (Sender<()>, Receiver<()>),
+    reclaim_requests: (Sender<()>, Receiver<()>),
 }
 
 /// What has been reclaimed since the store was opened.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct ReclaimCounters {
     pub(super) segments: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
 }
 
-impl Shared {
+impl SharedStore {
     pub(super) fn new(
-        disk: Disk,
+        disk: MeteredDisk,
         clock: Arc<dyn Clock>,
         store: StoreId,
-        options: Options,
+        options: StoreOptions,
         segments: Segments,
         index: Index,
         sequence: u64,
     ) -> Self {
-        let stamps = Stamps::new(clock.clone(), index.last_stamp());
+        let ids = IdGenerator::new(clock.clone(), index.last_stamp());
         Self {
             fs: disk.fs,
-            written: disk.written,
+            write_counters: disk.counters,
             clock,
             client_ids: ClientIds::new(&store),
             store,
             options,
             segments,
-            stamps,
+            ids,
             published: RwLock::new(Published { index: Arc::new(index), sequence, doubtful_segment: 0 }),
             read_only: Mutex::default(),
             damage: Mutex::default(),
@@ -100,8 +100,8 @@ impl Shared {
             checkpointing: Mutex::default(),
             backlog: Backlog::default(),
             closed_by: OnceLock::new(),
-            reclaimed: Tally::default(),
-            room_wanted: bounded(1),
+            reclaimed: ReclaimCounters::default(),
+            reclaim_requests: bounded(1),
         }
     }
 
@@ -112,24 +112,24 @@ impl Shared {
 
     /// The index as last published, with what is true of it.
     pub(super) fn published(&self) -> Published {
-        self.published.read().expect(NO_PANIC).clone()
+        self.published.read().expect(NOT_POISONED).clone()
     }
 
     /// How far the index as last published may grow.
-    pub(super) fn growth_room(&self) -> GrowthRoom {
-        GrowthRoom::of(&self.index(), self.options.index_max_bytes)
+    pub(super) fn index_budget(&self) -> IndexBudget {
+        IndexBudget::of(&self.index(), self.options.index_max_bytes)
     }
 
     /// For the committer alone: shows everybody what is true from now on.
     pub(super) fn publish(&self, next: Published) {
-        let last = std::mem::replace(&mut *self.published.write().expect(NO_PANIC), next);
+        let last = std::mem::replace(&mut *self.published.write().expect(NOT_POISONED), next);
         // What nobody else holds of it is given back when the lock is free again.
         drop(last);
     }
 
     /// Fails when the store takes no writes.
     pub(super) fn check_writable(&self) -> Result<(), StoreError> {
-        match self.read_only.lock().expect(NO_PANIC).as_ref() {
+        match self.read_only.lock().expect(NOT_POISONED).as_ref() {
             Some((_, why)) => Err(StoreError::ReadOnly(why.clone())),
             None => Ok(()),
         }
@@ -137,14 +137,14 @@ impl Shared {
 
     /// From here on no write is taken. After a failed sync nothing is known of what is on disk, and trying again proves
     /// nothing (data-format.md, section 1, point 5).
-    pub(super) fn latch(&self, trouble: Trouble, why: String) {
-        log::error!("the store takes no more writes: {why}; {trouble}");
-        self.read_only.lock().expect(NO_PANIC).get_or_insert((trouble, why));
+    pub(super) fn latch(&self, reason: ReadOnlyReason, why: String) {
+        log::error!("the store takes no more writes: {why}; {reason}");
+        self.read_only.lock().expect(NOT_POISONED).get_or_insert((reason, why));
     }
 
     /// Remembers damage.
     pub(super) fn report(&self, damage: &Damage) {
-        let mut known = self.damage.lock().expect(NO_PANIC);
+        let mut known = self.damage.lock().expect(NOT_POISONED);
         if known.contains(damage) {
             return;
         }
@@ -156,7 +156,7 @@ impl Shared {
 
     /// Whether damage to this file is remembered.
     pub(super) fn is_damaged(&self, file: &str) -> bool {
-        self.damage.lock().expect(NO_PANIC).iter().any(|damage| damage.file == file)
+        self.damage.lock().expect(NOT_POISONED).iter().any(|damage| damage.file == file)
     }
 
     /// Turns an error of the log into one of the store, and remembers damage.
@@ -172,9 +172,9 @@ impl Shared {
     /// same file.
     pub(super) fn write_failed(&self, error: LogError) -> StoreError {
         match &error {
-            LogError::DiskFull(_) => self.want_room(),
+            LogError::DiskFull(_) => self.request_reclaim(),
             LogError::Exhausted(_) => self.segments.close_idle(),
-            _ => self.latch(Trouble::WriteFailed, format!("a write failed: {error}")),
+            _ => self.latch(ReadOnlyReason::WriteFailed, format!("a write failed: {error}")),
         }
         self.failed(error)
     }
@@ -186,7 +186,7 @@ impl Shared {
     }
 
     /// Fails when the time for closing is over.
-    pub(super) fn check_time(&self) -> io::Result<()> {
+    pub(super) fn check_close_deadline(&self) -> io::Result<()> {
         match self.closed_by.get() {
             Some(time) if Instant::now() >= *time => {
                 Err(io::Error::new(io::ErrorKind::TimedOut, "the store is being closed, and no time is left"))
@@ -208,13 +208,13 @@ impl Shared {
     }
 
     /// Tells whoever reclaims that a write was refused for want of room.
-    pub(super) fn want_room(&self) {
+    pub(super) fn request_reclaim(&self) {
         // Where it is full already, it has been told and not come yet.
-        let _ = self.room_wanted.0.try_send(());
+        let _ = self.reclaim_requests.0.try_send(());
     }
 
-    pub(super) fn room_wanted(&self) -> &Receiver<()> {
-        &self.room_wanted.1
+    pub(super) fn reclaim_requests(&self) -> &Receiver<()> {
+        &self.reclaim_requests.1
     }
 
     pub(super) fn count_torn(&self) {
@@ -223,11 +223,11 @@ impl Shared {
 
     pub(super) fn health(&self) -> Health {
         let Published { index, sequence, .. } = self.published();
-        let (trouble, read_only) = self.read_only.lock().expect(NO_PANIC).clone().unzip();
+        let (read_only_reason, read_only) = self.read_only.lock().expect(NOT_POISONED).clone().unzip();
         Health {
             read_only,
-            trouble,
-            damage: self.damage.lock().expect(NO_PANIC).clone(),
+            read_only_reason,
+            damage: self.damage.lock().expect(NOT_POISONED).clone(),
             scrub: ScrubHealth::default(),
             torn_groups: self.torn_groups.load(Ordering::Relaxed),
             sequence,
@@ -235,13 +235,13 @@ impl Shared {
             versions: index.version_count(),
             index_bytes: index.memory_bytes(),
             index_max_bytes: self.options.index_max_bytes,
-            index_full: GrowthRoom::of(&index, self.options.index_max_bytes).check().is_err(),
+            index_full: IndexBudget::of(&index, self.options.index_max_bytes).check().is_err(),
             live_bytes: index.liveness().total(),
             segments: self.segments.count(),
             reclaimed_segments: self.reclaimed.segments.load(Ordering::Relaxed),
             reclaimed_bytes: self.reclaimed.bytes.load(Ordering::Relaxed),
             moved_bytes: self.reclaimed.moved_bytes.load(Ordering::Relaxed),
-            written: self.written.since_start(),
+            written: self.write_counters.since_start(),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::log::{Damage, LogError, write_aside};
 
 /// A file that is kept.
 #[derive(Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct StateFile {
     /// Its path.
     pub(super) path: &'static str,
     /// What is in it.
@@ -18,7 +18,7 @@ pub(super) struct Kept {
     pub(super) max_bytes: u64,
 }
 
-impl Kept {
+impl StateFile {
     /// What was kept; `None` where nothing was.
     ///
     /// # Errors

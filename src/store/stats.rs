@@ -13,7 +13,7 @@ use crate::format::{FileKind, StoreId, WrittenBytes};
 use crate::fs::{Fs, ReadOnly};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
-use crate::store::reading::{Reading, store_id};
+use crate::store::loader::{StoreLoader, store_id};
 
 /// Keys that are taken out of the index at once.
 const KEYS_AT_ONCE: usize = 4096;
@@ -143,7 +143,7 @@ pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsE
 fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
     let store = store_id(fs)?.ok_or(StatsError::NotAStore)?;
     let mut damage = Vec::new();
-    let mut reading = Reading::from_newest(fs, store, &mut damage)?;
+    let mut reading = StoreLoader::from_newest(fs, store, &mut damage)?;
     let covered = reading.start.covered;
     let tail = reading.replay()?;
     damage.extend(tail.damage);

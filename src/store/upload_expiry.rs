@@ -11,8 +11,8 @@ impl Store {
     /// # Errors
     /// What keeps the store from committing; those aborted before it stay so.
     ///
-    /// [`abort_uploads_after`]: crate::store::Options::abort_uploads_after
-    pub fn abort_stale_uploads(&self) -> Result<u64, StoreError> {
+    /// [`abort_uploads_after`]: crate::store::StoreOptions::abort_uploads_after
+    pub fn abort_expired_uploads(&self) -> Result<u64, StoreError> {
         let Some(age) = self.shared.options.abort_uploads_after else { return Ok(0) };
         let limit = self.shared.clock.now().as_millis().saturating_sub(age.as_millis() as u64);
         let limit = Timestamp::from_millis(limit);

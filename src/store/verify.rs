@@ -17,7 +17,7 @@ use crate::fs::{Fs, Lock, ReadOnly};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
 use crate::store::checkpointer::GENERATIONS;
-use crate::store::reading::{Reading, store_id};
+use crate::store::loader::{StoreLoader, store_id};
 use crate::store::{OpenError, reclaim, recovery, scrub};
 use objects::Objects;
 
@@ -155,18 +155,18 @@ impl<'a> Verifier<'a> {
     }
 
     /// What the newest checkpoint that can be read holds; nothing where there is none.
-    fn newest(&mut self) -> Result<Reading<'a>, VerifyError> {
+    fn newest(&mut self) -> Result<StoreLoader<'a>, VerifyError> {
         for covered in list_numbers(self.fs, FileKind::Checkpoint)?.into_iter().rev() {
-            match Reading::from_checkpoint(self.fs, self.store, covered) {
+            match StoreLoader::from_checkpoint(self.fs, self.store, covered) {
                 Ok(reading) => return Ok(reading),
                 Err(error) => self.report.find(unless_newer(error, &FileKind::Checkpoint.path(covered))?),
             }
         }
-        Ok(Reading::from_start(self.fs, self.store))
+        Ok(StoreLoader::from_start(self.fs, self.store))
     }
 
     /// Reads the log behind a checkpoint. Whether all of the index is known then.
-    fn replay(&mut self, reading: &mut Reading<'_>) -> Result<bool, VerifyError> {
+    fn replay(&mut self, reading: &mut StoreLoader<'_>) -> Result<bool, VerifyError> {
         let tail = match reading.replay() {
             Ok(tail) => tail,
             Err(error) => {
@@ -255,7 +255,7 @@ impl<'a> Verifier<'a> {
         for (age, covered) in covered.into_iter().rev().enumerate().filter(|(_, covered)| *covered != newest)
         {
             let path = FileKind::Checkpoint.path(covered);
-            match Reading::from_checkpoint(self.fs, self.store, covered) {
+            match StoreLoader::from_checkpoint(self.fs, self.store, covered) {
                 Err(error) => self.report.find(as_damage(error, &path, 0)),
                 Ok(_) if age >= GENERATIONS => {
                     let what = "superfluous: removed with the next checkpoint";

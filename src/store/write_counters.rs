@@ -8,26 +8,26 @@ use crate::fs::{Fs, Meter, Metered};
 
 /// The disk of a store, everything counted.
 #[derive(Clone)]
-pub(super) struct Disk {
+pub(super) struct MeteredDisk {
     pub(super) fs: Arc<dyn Fs>,
     /// The same disk for what is moved, which is counted apart.
-    pub(super) moving: Arc<dyn Fs>,
-    pub(super) written: Arc<Written>,
+    pub(super) relocation_fs: Arc<dyn Fs>,
+    pub(super) counters: Arc<WriteCounters>,
 }
 
-impl Disk {
+impl MeteredDisk {
     pub(super) fn new(fs: Arc<dyn Fs>) -> Self {
-        let written = Arc::new(Written::default());
-        let metered = |fs, moves| -> Arc<dyn Fs> {
-            Arc::new(Metered::new(fs, Arc::new(ByPath { written: written.clone(), moves })))
+        let counters = Arc::new(WriteCounters::default());
+        let metered = |fs, relocations| -> Arc<dyn Fs> {
+            Arc::new(Metered::new(fs, Arc::new(MeterByPath { counters: counters.clone(), relocations })))
         };
-        Self { moving: metered(fs.clone(), true), fs: metered(fs, false), written }
+        Self { relocation_fs: metered(fs.clone(), true), fs: metered(fs, false), counters }
     }
 }
 
 /// Counters since the store was opened, and what was written before.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct WriteCounters {
     before: OnceLock<WrittenBytes>,
     payload: AtomicU64,
     objects: AtomicU64,
@@ -37,14 +37,14 @@ pub(super) struct Written {
     moved: AtomicU64,
 }
 
-impl Written {
+impl WriteCounters {
     /// What was written in the life of the store before it was opened.
-    pub(super) fn go_on_from(&self, before: WrittenBytes) {
+    pub(super) fn resume_from(&self, before: WrittenBytes) {
         self.before.get_or_init(|| before);
     }
 
     /// Counts payload that was acknowledged.
-    pub(super) fn acknowledged(&self, bytes: u64) {
+    pub(super) fn count_payload(&self, bytes: u64) {
         self.payload.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -62,28 +62,28 @@ impl Written {
     }
 
     /// In the life of the store, as far as checkpoints have kept it.
-    pub(super) fn in_all(&self) -> WrittenBytes {
+    pub(super) fn lifetime(&self) -> WrittenBytes {
         self.since_start().plus(&self.before.get().copied().unwrap_or_default())
     }
 }
 
 /// Tells by the path what bytes are written for.
-struct ByPath {
-    written: Arc<Written>,
-    moves: bool,
+struct MeterByPath {
+    counters: Arc<WriteCounters>,
+    relocations: bool,
 }
 
-impl Meter for ByPath {
+impl Meter for MeterByPath {
     fn written(&self, path: &str, zeros: bool, bytes: u64) {
-        let written = &self.written;
+        let counters = &self.counters;
         let in_segments = path.starts_with(FileKind::Segment.dir());
-        let counter = match (zeros, in_segments, self.moves) {
-            (true, ..) => &written.zeros,
-            (false, true, true) => &written.moved,
-            (false, true, false) => &written.objects,
+        let counter = match (zeros, in_segments, self.relocations) {
+            (true, ..) => &counters.zeros,
+            (false, true, true) => &counters.moved,
+            (false, true, false) => &counters.objects,
             // Also while it is unfinished.
-            _ if path.contains(FileKind::Checkpoint.suffix()) => &written.checkpoints,
-            _ => &written.log,
+            _ if path.contains(FileKind::Checkpoint.suffix()) => &counters.checkpoints,
+            _ => &counters.log,
         };
         counter.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -12,33 +12,33 @@ use crate::format::{
 };
 use crate::log::{Lane, Place, Segment, StreamExtent};
 use crate::store::committer::Committer;
-use crate::store::mutation::{Content, Mutation, Put, PutPart, Stored};
-use crate::store::shared::Shared;
-use crate::store::{Commit, StoreError, Trouble, Written};
+use crate::store::mutation::{Content, Mutation, Put, PutPart, StoredContent};
+use crate::store::shared::SharedStore;
+use crate::store::{Commit, CommittedVersion, ReadOnlyReason, StoreError};
 
 /// The first extent of an object whose length is not known; the next ones are twice as large each.
 const FIRST_EXTENT_BYTES: u64 = MIB;
 
 /// Takes the bytes of an object. Nothing can be seen of it before [`ObjectWriter::commit`]; dropping it abandons the bytes.
 pub struct ObjectWriter<'s> {
-    intake: Intake<'s>,
+    sink: BodySink<'s>,
     committer: &'s Committer,
 }
 
 impl<'s> ObjectWriter<'s> {
     pub(super) fn new(
-        shared: &'s Shared,
+        shared: &'s SharedStore,
         committer: &'s Committer,
         bucket: BucketRecord,
         key: &str,
         expected_len: Option<u64>,
     ) -> Self {
-        Self { intake: Intake::new(shared, bucket, key, None, expected_len), committer }
+        Self { sink: BodySink::new(shared, bucket, key, None, expected_len), committer }
     }
 
     /// The bucket that the object will be in.
     pub fn bucket(&self) -> &BucketRecord {
-        &self.intake.bucket
+        &self.sink.bucket
     }
 
     /// Bytes so far.
@@ -47,12 +47,12 @@ impl<'s> ObjectWriter<'s> {
         reason = "a writer is asked how much it took, never whether it took any"
     )]
     pub fn len(&self) -> u64 {
-        self.intake.len()
+        self.sink.len()
     }
 
     /// The CRC-32 of the bytes so far. That of a large object is put together from those of its blocks.
     pub fn crc32(&self) -> u32 {
-        self.intake.crc32()
+        self.sink.crc32()
     }
 
     /// Takes more bytes. Those of a small object are not copied where they come all at once, in memory of their own.
@@ -60,7 +60,7 @@ impl<'s> ObjectWriter<'s> {
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::TooLarge`], or when the disk fails; the writer is of no use then.
     pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
-        self.intake.write(bytes.into())
+        self.sink.write(bytes.into())
     }
 
     /// Puts the object in its place. Data, entry and directory are durable on return, and only then is it visible.
@@ -69,7 +69,7 @@ impl<'s> ObjectWriter<'s> {
     /// [`StoreError::PreconditionFailed`] and [`StoreError::NoSuchKey`] from the condition;
     /// [`StoreError::NoSuchBucket`] when the bucket has been deleted meanwhile; [`StoreError::DiskFull`];
     /// [`StoreError::ReadOnly`].
-    pub fn commit(self, commit: Commit) -> Result<Written, StoreError> {
+    pub fn commit(self, commit: Commit) -> Result<CommittedVersion, StoreError> {
         self.put(commit, false)
     }
 
@@ -79,19 +79,19 @@ impl<'s> ObjectWriter<'s> {
     ///
     /// # Errors
     /// As [`ObjectWriter::commit`].
-    pub fn commit_by_md5(self, commit: Commit) -> Result<Written, StoreError> {
+    pub fn commit_by_md5(self, commit: Commit) -> Result<CommittedVersion, StoreError> {
         self.put(commit, true)
     }
 
-    fn put(mut self, commit: Commit, md5_due: bool) -> Result<Written, StoreError> {
-        let bucket = self.intake.bucket.clone();
-        let content = self.intake.finish(|Promise { id, size, modified, null }| {
+    fn put(mut self, commit: Commit, md5_due: bool) -> Result<CommittedVersion, StoreError> {
+        let bucket = self.sink.bucket.clone();
+        let content = self.sink.finish(|ProvisionalRecord { id, size, modified, null }| {
             let record = commit.clone().into_record(VersionId(id), null, modified, size, Vec::new());
             Purpose::ObjectRecord(Recorded::in_bucket(&bucket, Vec::new(), record))
         })?;
-        let put = Put { bucket, key: self.intake.key.clone(), content, commit, md5_due };
+        let put = Put { bucket, key: self.sink.key.clone(), content, commit, md5_due };
         let answer = self.committer.submit(|reply| Mutation::Put(Box::new(put), reply));
-        self.intake.settle(answer)
+        self.sink.clear_record_if_refused(answer)
     }
 }
 
@@ -123,7 +123,7 @@ impl Commit {
 
 /// Takes the bytes of a part. Dropping it abandons them.
 pub struct PartWriter<'s> {
-    intake: Intake<'s>,
+    sink: BodySink<'s>,
     committer: &'s Committer,
     upload: UploadRecord,
     number: u32,
@@ -131,14 +131,14 @@ pub struct PartWriter<'s> {
 
 impl<'s> PartWriter<'s> {
     pub(super) fn new(
-        shared: &'s Shared,
+        shared: &'s SharedStore,
         committer: &'s Committer,
         (bucket, key): (BucketRecord, &str),
         (upload, number): (UploadRecord, u32),
         expected_len: Option<u64>,
     ) -> Self {
-        let intake = Intake::new(shared, bucket, key, Some(upload.id), expected_len);
-        Self { intake, committer, upload, number }
+        let sink = BodySink::new(shared, bucket, key, Some(upload.id), expected_len);
+        Self { sink, committer, upload, number }
     }
 
     /// Bytes so far.
@@ -147,12 +147,12 @@ impl<'s> PartWriter<'s> {
         reason = "a writer is asked how much it took, never whether it took any"
     )]
     pub fn len(&self) -> u64 {
-        self.intake.len()
+        self.sink.len()
     }
 
     /// The CRC-32 of the bytes so far.
     pub fn crc32(&self) -> u32 {
-        self.intake.crc32()
+        self.sink.crc32()
     }
 
     /// Takes more bytes.
@@ -160,7 +160,7 @@ impl<'s> PartWriter<'s> {
     /// # Errors
     /// As [`ObjectWriter::write`].
     pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
-        self.intake.write(bytes.into())
+        self.sink.write(bytes.into())
     }
 
     /// Makes it the part with its number. Durable on return.
@@ -169,23 +169,23 @@ impl<'s> PartWriter<'s> {
     /// [`StoreError::NoSuchUpload`] when the upload has been completed or aborted meanwhile; [`StoreError::DiskFull`];
     /// [`StoreError::ReadOnly`].
     pub fn commit(mut self, md5: [u8; 16], checksum: Option<Checksum>) -> Result<PartRecord, StoreError> {
-        let (bucket, number) = (self.intake.bucket.clone(), self.number);
-        let content = self.intake.finish(|Promise { id, size, modified, .. }| {
+        let (bucket, number) = (self.sink.bucket.clone(), self.number);
+        let content = self.sink.finish(|ProvisionalRecord { id, size, modified, .. }| {
             let checksum = checksum.clone();
             let record = PartRecord { number, id, modified, size, md5, extents: Vec::new(), checksum };
             let part = Recorded::in_bucket(&bucket, Vec::new(), record);
             Purpose::PartRecord(Box::new(self.upload.clone()), part)
         })?;
-        let key = self.intake.key.clone();
+        let key = self.sink.key.clone();
         let put = PutPart { bucket, key, upload: self.upload, number, content, md5, checksum };
         let answer = self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply));
-        self.intake.settle(answer)
+        self.sink.clear_record_if_refused(answer)
     }
 }
 
 /// The bytes of an object or part on their way in.
-struct Intake<'s> {
-    shared: &'s Shared,
+struct BodySink<'s> {
+    shared: &'s SharedStore,
     bucket: BucketRecord,
     key: String,
     /// Of a part, the upload.
@@ -193,14 +193,14 @@ struct Intake<'s> {
     expected_len: Option<u64>,
     /// All bytes so far, while they are few.
     buffer: Vec<u8>,
-    stream: Stream,
+    stream: ExtentStream,
     /// How many bytes there were at the end.
     finished_len: u64,
 }
 
-/// The extents of what is not small.
+/// The extents of a large body.
 #[derive(Default)]
-struct Stream {
+struct ExtentStream {
     write: u64,
     len: u64,
     open: Option<StreamExtent>,
@@ -215,22 +215,22 @@ struct Stream {
 
 /// What the record of something that is not small says, as far as it is known before the commit decides.
 #[derive(Clone, Copy)]
-struct Promise {
+struct ProvisionalRecord {
     id: u64,
     size: u64,
     modified: Timestamp,
     null: bool,
 }
 
-impl<'s> Intake<'s> {
+impl<'s> BodySink<'s> {
     fn new(
-        shared: &'s Shared,
+        shared: &'s SharedStore,
         bucket: BucketRecord,
         key: &str,
         upload: Option<UploadId>,
         expected_len: Option<u64>,
     ) -> Self {
-        let (buffer, stream) = (Vec::new(), Stream::default());
+        let (buffer, stream) = (Vec::new(), ExtentStream::default());
         Self { shared, bucket, key: key.to_owned(), upload, expected_len, buffer, stream, finished_len: 0 }
     }
 
@@ -299,7 +299,7 @@ impl<'s> Intake<'s> {
 
     fn start_extent(&mut self) -> Result<StreamExtent, StoreError> {
         if self.stream.write == 0 {
-            self.stream.write = self.shared.stamps.next();
+            self.stream.write = self.shared.ids.next();
         }
         let capacity = match self.expected_len.and_then(|expected| expected.checked_sub(self.stream.len)) {
             Some(rest) if rest > 0 => rest,
@@ -355,7 +355,7 @@ impl<'s> Intake<'s> {
 
     /// What the committer is given. Of what is not small, the last extent is written here, with the record that `purpose`
     /// makes, and all of it is synced.
-    fn finish(&mut self, purpose: impl FnOnce(Promise) -> Purpose) -> Result<Content, StoreError> {
+    fn finish(&mut self, purpose: impl FnOnce(ProvisionalRecord) -> Purpose) -> Result<Content, StoreError> {
         self.finished_len = self.len();
         if self.stream.len == 0 {
             let payload = std::mem::take(&mut self.buffer);
@@ -363,30 +363,30 @@ impl<'s> Intake<'s> {
             return Ok(Content::Packed { payload, crc });
         }
         self.finish_extent()?;
-        let promise = Promise {
-            id: self.shared.stamps.next(),
+        let provisional = ProvisionalRecord {
+            id: self.shared.ids.next(),
             size: self.stream.len,
             modified: self.shared.clock.now(),
             null: self.bucket.versioning != Versioning::Enabled,
         };
-        let descriptor = self.descriptor(purpose(promise));
+        let descriptor = self.descriptor(purpose(provisional));
         let last = self.place(0, &descriptor)?;
         self.stream.record = Some(self.finish_with(last, &descriptor)?);
-        let Stream { places, record, .. } = &self.stream;
+        let ExtentStream { places, record, .. } = &self.stream;
         let is_new = |last: &&Place| places.iter().all(|known| known.segment.id != last.segment.id);
         for Place { segment, .. } in places.iter().chain(record.iter().filter(is_new)) {
             segment.file.sync_data().map_err(|error| self.sync_failed(segment, &error))?;
         }
-        let (Promise { id, size, modified, null }, write) = (promise, self.stream.write);
+        let (ProvisionalRecord { id, size, modified, null }, write) = (provisional, self.stream.write);
         let extents = std::mem::take(&mut self.stream.extents);
-        Ok(Content::Stored(Stored { extents, write, id, size, modified, null }))
+        Ok(Content::Stored(StoredContent { extents, write, id, size, modified, null }))
     }
 
     /// Hands on what the committer answered. A record that was refused is taken back first: a log that is made from segments
     /// alone must not bring what never was.
-    fn settle<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn clear_record_if_refused<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if answer.is_ok() {
-            self.shared.written.acknowledged(self.finished_len);
+            self.shared.write_counters.count_payload(self.finished_len);
         }
         if let (Err(refusal), Some(record)) = (&answer, self.stream.record.take()) {
             // After a failed sync nobody knows whether the commit is on disk.
@@ -399,7 +399,7 @@ impl<'s> Intake<'s> {
 
     fn sync_failed(&self, segment: &Segment, error: &std::io::Error) -> StoreError {
         let why = format!("syncing {} failed: {error}", segment.path());
-        self.shared.latch(Trouble::SyncFailed, why.clone());
+        self.shared.latch(ReadOnlyReason::SyncFailed, why.clone());
         StoreError::ReadOnly(why)
     }
 }

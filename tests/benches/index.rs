@@ -23,7 +23,7 @@ use siltstone::format::{
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Cursor, Index, Query};
 use siltstone::log::{CheckpointPlan, CheckpointWriter, create_file, list_numbers, open_file};
-use siltstone::store::{Attributes, ETag, ListQuery, Options, Selector, Store};
+use siltstone::store::{Attributes, ETag, ListQuery, Selector, Store, StoreOptions};
 
 use measure::median;
 use objects::put;
@@ -84,7 +84,7 @@ fn empty_store(dir: &Path) {
 }
 
 fn open(dir: &Path) -> Store {
-    open_with(dir, Options::default())
+    open_with(dir, StoreOptions::default())
 }
 
 /// Bytes of memory that the process occupies.

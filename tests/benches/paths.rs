@@ -16,7 +16,7 @@ use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, Request, Response};
 use siltstone::service::{MetricsAccess, Service, Settings};
-use siltstone::store::{Attributes, Options, Selector, Store};
+use siltstone::store::{Attributes, Selector, Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::objects::put;
@@ -134,7 +134,7 @@ fn block() -> Walk {
 /// A store on the disk of temporary files, which goes with its directory.
 fn store() -> (TempDir, Arc<Store>) {
     let dir = tempfile::tempdir().expect("a directory can be made");
-    let options = Options { mark_after: None, ..Options::default() };
+    let options = StoreOptions { idle_group_after: None, ..StoreOptions::default() };
     let store = Store::open(Arc::new(OsFs::new(dir.path())), clock(), &SeededEntropy::new(1), options);
     let store = store.expect("an empty directory takes a store");
     store.create_bucket(BUCKET, "alice").expect("the bucket is new");

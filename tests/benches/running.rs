@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use siltstone::base::limits::{MIB, PAGE_LEN_MAX};
-use siltstone::store::Options;
+use siltstone::store::StoreOptions;
 
 use super::objects::put;
 use super::opened::open_with;
@@ -61,7 +61,7 @@ impl Running {
 
 /// A bucket with a page of keys and a large object.
 fn fill(dir: &Path) {
-    let store = open_with(dir, Options::default());
+    let store = open_with(dir, StoreOptions::default());
     store.create_bucket("shown", "bench").expect("the bucket is new");
     (0..PAGE_LEN_MAX).for_each(|number| put(&store, "shown", &format!("plain/{number:08}"), b"x"));
     put(&store, "shown", "large", &vec![7; 8 * MIB as usize]);

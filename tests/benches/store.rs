@@ -15,7 +15,7 @@ use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
 use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Index, Query};
-use siltstone::store::{Attributes, Deletion, Options, Selector, Store};
+use siltstone::store::{Attributes, Deletion, Selector, Store, StoreOptions};
 
 use measure::median;
 use objects::put;
@@ -67,7 +67,7 @@ fn sync_pair(dir: &Path) -> Duration {
 }
 
 fn open(dir: &Path) -> Store {
-    open_with(dir, Options::default())
+    open_with(dir, StoreOptions::default())
 }
 
 /// Many writers, one sync: how commits share what each of them waits for.
@@ -141,7 +141,7 @@ fn commits_beside_moving(dir: &Path) {
 /// A store of half a gigabyte, of which two fifths of every segment live.
 fn mostly_dead(dir: &Path) -> Store {
     const OBJECTS: u64 = 8192;
-    let store = open_with(dir, Options { segment_max_bytes: 32 * MIB, ..Options::default() });
+    let store = open_with(dir, StoreOptions { segment_max_bytes: 32 * MIB, ..StoreOptions::default() });
     store.create_bucket("b", "bench").expect("the bucket is new");
     let bytes = vec![7; 64 * KIB as usize];
     std::thread::scope(|scope| {

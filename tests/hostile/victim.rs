@@ -14,7 +14,7 @@ use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{MetricsAccess, Service, Settings};
-use siltstone::store::{Options, Store};
+use siltstone::store::{Store, StoreOptions};
 
 use crate::http::harness::{LONG, eventually, open_descriptors};
 
@@ -79,7 +79,7 @@ pub(super) struct Footprint {
 impl Victim {
     pub(super) fn new() -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
-        let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
+        let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
         let store = Store::open(Arc::new(SimFs::new()), clock.clone(), &SeededEntropy::new(1), options);
         let store = Arc::new(store.unwrap());
         store.create_bucket("b", "owner").unwrap();

@@ -6,7 +6,7 @@ use siltstone::base::digest::Md5;
 use siltstone::ops::KeepAlive;
 use siltstone::s3::ResponseBody;
 use siltstone::store::{
-    Attributes, Commit, Completion, CopySource, ETag, NewUpload, Selector, UploadId, WriteCondition,
+    Attributes, Commit, Completion, CopyRange, ETag, NewUpload, Selector, UploadId, WriteCondition,
 };
 
 use super::*;
@@ -345,7 +345,7 @@ fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
     let found = store.find("b", from, Selector::Current).unwrap();
     let parts = (1..=times).map(|number| {
         let (bucket, range) = (found.bucket.id, 0..found.version.size);
-        let source = CopySource { bucket, key: from.into(), version: found.version.clone(), range };
+        let source = CopyRange { bucket, key: from.into(), version: found.version.clone(), range };
         store.copy_part(source, ("b", to), (upload, number), [7; 16], None).unwrap()
     });
     let commit = Commit {

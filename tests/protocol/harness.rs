@@ -18,7 +18,7 @@ use siltstone::s3::{
     Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
 use siltstone::service::{MetricsAccess, Service, Settings};
-use siltstone::store::{Options, Store};
+use siltstone::store::{Store, StoreOptions};
 
 use super::socket::{Payload, Reply, Socket};
 
@@ -56,8 +56,8 @@ fn engine() -> Option<EngineName> {
     })
 }
 
-fn options() -> Options {
-    Options { keep_free_bytes: 0, mark_after: None, ..Options::default() }
+fn options() -> StoreOptions {
+    StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() }
 }
 
 /// A server with one bucket, `b`, that belongs to `owner`.
@@ -118,7 +118,7 @@ impl Server {
             &user("owner", &["*"], &["*"]),
             settings,
             choices,
-            Options { index_max_bytes, ..options() },
+            StoreOptions { index_max_bytes, ..options() },
         )
     }
 
@@ -130,7 +130,7 @@ impl Server {
         users: &str,
         settings: Settings,
         (keep_alive, entity_tags): (KeepAlive, EntityTags),
-        options: Options,
+        options: StoreOptions,
     ) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
         let fs = SimFs::new();

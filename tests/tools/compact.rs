@@ -26,7 +26,7 @@ fn check_kept(dir: &Path, kept: &Kept) {
 /// A data directory in which most is dead, by a store with small segments.
 fn sparse(count: u64) -> (TempDir, Kept) {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { segment_max_bytes: 1 << 20, keep_free_bytes: 0, ..Options::default() };
+    let options = StoreOptions { segment_max_bytes: 1 << 20, keep_free_bytes: 0, ..StoreOptions::default() };
     let disk = Arc::new(OsFs::new(dir.path()));
     let store = Store::open(disk, Arc::new(SystemClock), &OsEntropy, options).unwrap();
     store.create_bucket("photos", "admin").unwrap();

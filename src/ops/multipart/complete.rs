@@ -13,8 +13,8 @@ use crate::ops::{Context, body, checksums, find, keep_alive, memory, new_object,
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
-    Checksum, Commit, Completion, ETag, PartRecord, Store, StoreError, Upload, UploadId, UploadRecord,
-    VersionRecord, WriteCondition, Written,
+    Checksum, Commit, CommittedVersion, Completion, ETag, PartRecord, Store, StoreError, Upload, UploadId,
+    UploadRecord, VersionRecord, WriteCondition,
 };
 use crate::xml::Writer;
 
@@ -192,7 +192,12 @@ impl Committing {
     }
 
     /// A client that became impatient and asked again while its first request was at work gets the same answer twice.
-    fn made_meanwhile(&self, error: StoreError, upload: UploadId, etag: ETag) -> Result<Written, StoreError> {
+    fn made_meanwhile(
+        &self,
+        error: StoreError,
+        upload: UploadId,
+        etag: ETag,
+    ) -> Result<CommittedVersion, StoreError> {
         if error != StoreError::NoSuchUpload || self.dialect != Dialect::Aws {
             return Err(error);
         }
@@ -208,8 +213,8 @@ fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Resp
     version_id::announce(&context.store, response, &written(version))
 }
 
-fn written(version: &VersionRecord) -> Written {
-    Written { id: version.id, null: version.null, modified: version.modified, etag: version.etag }
+fn written(version: &VersionRecord) -> CommittedVersion {
+    CommittedVersion { id: version.id, null: version.null, modified: version.modified, etag: version.etag }
 }
 
 /// The beginning of the answer, which is known before the object is made.

@@ -15,7 +15,7 @@ use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{Checksum, CopySource, ETag, Store, UploadId, VersionRecord};
+use crate::store::{Checksum, CopyRange, ETag, Store, UploadId, VersionRecord};
 use crate::xml::Writer;
 
 /// UploadPart. Durable on return. All that can be refused without the body is refused before it is asked for.
@@ -100,7 +100,7 @@ struct Copying {
 impl Copying {
     fn run(
         mut self,
-        bytes: CopySource,
+        bytes: CopyRange,
         known: Option<Digests>,
         abandoned: &Abandoned,
     ) -> Result<Response, S3Error> {

@@ -22,7 +22,7 @@ use crate::format::{BackupCurrent, FileKind, number_of};
 use crate::fs::{Below, File, Fs, ReadOnly};
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segment};
-use crate::store::reading::{Reading, store_id};
+use crate::store::loader::{StoreLoader, store_id};
 use crate::store::verify::{self, Finding, verify};
 use copying::{Copied, Copying};
 use extents::Extents;
@@ -234,7 +234,7 @@ impl<'a> Run<'a> {
     /// Reads the copy of the metadata as a start would; the segments are those of `segments`.
     fn read_copy(&self, segments: &dyn Fs) -> Result<Metadata, LogError> {
         let mut damage = Vec::new();
-        let reading = Reading::from_newest(&self.to, self.report.store, &mut damage)?;
+        let reading = StoreLoader::from_newest(&self.to, self.report.store, &mut damage)?;
         let mut reading = reading.with_segments_on(segments);
         let tail = reading.replay()?;
         if let Some(damage) = damage.into_iter().chain(tail.damage).next() {

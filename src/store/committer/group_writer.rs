@@ -14,11 +14,11 @@ use crate::fs::File;
 use crate::index::Index;
 use crate::log::{Claim, Journal, Lane, LogError, LogVolume, Place};
 use crate::store::checkpointer::{self, Checkpointer};
-use crate::store::growth::GrowthRoom;
+use crate::store::index_budget::IndexBudget;
 use crate::store::mutation::Mutation;
-use crate::store::plan::{Allowed, Answer, Plan, Planner};
-use crate::store::shared::{Published, Shared};
-use crate::store::{StoreError, Trouble};
+use crate::store::plan::{AvailableRoom, GroupPlan, PendingReply, Planner};
+use crate::store::shared::{Published, SharedStore};
+use crate::store::{ReadOnlyReason, StoreError};
 
 /// A group is closed before its entries could become longer than this; a single mutation may still be, up to what a group
 /// can hold.
@@ -29,15 +29,15 @@ const GROUP_BODY_TARGET_BYTES: usize = GROUP_BODY_MAX_BYTES as usize / 4;
 const CREDIT_SHARE: u64 = 4;
 const CREDIT_MAX_BYTES: u64 = 16 * MIB;
 /// After room was asked for in vain, the log grows by so much before it is asked for again.
-const ASK_AGAIN_AFTER_BYTES: u64 = MIB;
+const RETRY_ROOM_AFTER_BYTES: u64 = MIB;
 
 /// A thread that syncs segments while the committer syncs the log.
-struct Syncer {
+struct SegmentSyncer {
     files: Sender<Arc<dyn File>>,
     results: Receiver<io::Result<()>>,
 }
 
-impl Syncer {
+impl SegmentSyncer {
     fn start() -> Self {
         let (files, inbox) = bounded::<Arc<dyn File>>(1);
         let (outbox, results) = bounded(1);
@@ -61,19 +61,19 @@ impl Syncer {
     }
 
     fn wait(&self) -> io::Result<()> {
-        receive(&self.results).expect("the thread answers each file")
+        receive(&self.results).expect("the thread replies each file")
     }
 }
 
 /// Mutations for one group.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct MutationBatch {
     mutations: Vec<Mutation>,
     entry_bytes: usize,
     packed_bytes: usize,
 }
 
-impl Batch {
+impl MutationBatch {
     /// The first of a group.
     pub(super) fn of(mutation: Mutation) -> Self {
         let mut batch = Self::default();
@@ -89,7 +89,7 @@ impl Batch {
     /// Adds a mutation, or gives it back where it must go into the next group.
     pub(super) fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
         // What these decide on is the index alone, not what others in their group have changed.
-        let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..) | Mutation::Move(..));
+        let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..) | Mutation::Relocate(..));
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
         let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
         let full = entry_bytes > GROUP_BODY_TARGET_BYTES
@@ -107,12 +107,12 @@ impl Batch {
 }
 
 /// Writes groups, one at a time.
-pub(super) struct Groups {
-    shared: Arc<Shared>,
+pub(super) struct GroupWriter {
+    shared: Arc<SharedStore>,
     journal: Journal,
-    syncer: Syncer,
+    syncer: SegmentSyncer,
     /// Whether the last group is below the watermark of a later one, or changed nothing.
-    marked: bool,
+    confirmed: bool,
     /// Whether it was said that the index is full.
     index_full: bool,
     checkpointer: Checkpointer,
@@ -121,31 +121,31 @@ pub(super) struct Groups {
     /// Bytes of groups that were written.
     log_bytes: u64,
     /// From how many of these on room may be asked for again.
-    ask_again_at: u64,
+    retry_room_at: u64,
 }
 
-impl Groups {
-    pub(super) fn new(shared: Arc<Shared>, journal: Journal) -> Self {
+impl GroupWriter {
+    pub(super) fn new(shared: Arc<SharedStore>, journal: Journal) -> Self {
         let checkpointer = Checkpointer::start(shared.clone());
-        let syncer = Syncer::start();
+        let syncer = SegmentSyncer::start();
         let mut groups = Self {
             shared,
             journal,
             syncer,
-            marked: true,
+            confirmed: true,
             index_full: false,
             checkpointer,
             credit: 0,
             log_bytes: 0,
-            ask_again_at: 0,
+            retry_room_at: 0,
         };
-        groups.tell_of_growth();
+        groups.log_index_limit();
         groups
     }
 
     /// Whether a mark would say nothing new.
-    pub(super) fn is_marked(&self) -> bool {
-        self.marked
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed
     }
 
     /// The sequence that the next group gets.
@@ -154,64 +154,64 @@ impl Groups {
     }
 
     /// Makes the changes of a batch durable and visible, and answers those who wait for it.
-    pub(super) fn commit(&mut self, batch: Batch) {
+    pub(super) fn commit(&mut self, batch: MutationBatch) {
         let _latch = LatchOnPanic(self.shared.clone());
         if let Err(error) = self.shared.check_writable() {
-            batch.mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
+            batch.mutations.into_iter().for_each(|mutation| mutation.reject(error.clone()));
             return;
         }
         let (mut mutations, too_large): (Vec<_>, Vec<_>) =
             batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
-        too_large.into_iter().for_each(|mutation| mutation.fail(StoreError::TooLarge));
+        too_large.into_iter().for_each(|mutation| mutation.reject(StoreError::TooLarge));
         tag_by_md5(&mut mutations);
-        let (allowed, place) = match self.find_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64)
+        let (room, place) = match self.reserve_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64)
         {
             Ok(found) => found,
             Err(error) => {
                 let error = self.shared.write_failed(error);
-                return mutations.into_iter().for_each(|mutation| mutation.fail(error.clone()));
+                return mutations.into_iter().for_each(|mutation| mutation.reject(error.clone()));
             }
         };
-        let mut plan = self.plan(mutations, allowed, place.as_ref());
-        let place = self.keep_if_needed(place, &plan);
-        let answers = std::mem::take(&mut plan.answers);
+        let mut plan = self.plan(mutations, room, place.as_ref());
+        let place = self.release_if_unused(place, &plan);
+        let replies = std::mem::take(&mut plan.replies);
         let done = if plan.entries.is_empty() {
             Ok(())
         } else {
             self.write(plan, place.as_ref(), batch.entry_bytes)
         };
         drop(place);
-        answer_all(answers, &done);
+        send_replies(replies, &done);
         self.after_commit();
     }
 
     /// What there is room for, and the place of the pack, if there is a pack and room for it.
-    fn find_room(
+    fn reserve_room(
         &mut self,
         mutations: &[Mutation],
         entry_bytes: usize,
         packed_bytes: u64,
-    ) -> Result<(Allowed, Option<Place>), LogError> {
-        let allowed = self.allowed(entry_bytes as u64)?;
-        if !allowed.growth && mutations.iter().any(|mutation| mutation.claim() == Claim::Growth) {
-            self.shared.want_room();
-            self.ask_for_room(Claim::Growth);
+    ) -> Result<(AvailableRoom, Option<Place>), LogError> {
+        let room = self.available_room(entry_bytes as u64)?;
+        if !room.growth && mutations.iter().any(|mutation| mutation.claim() == Claim::Growth) {
+            self.shared.request_reclaim();
+            self.request_room(Claim::Growth);
         }
-        let place = if allowed.growth { self.place_pack(packed_bytes)? } else { None };
-        Ok((allowed, place))
+        let place = if room.growth { self.place_pack(packed_bytes)? } else { None };
+        Ok((room, place))
     }
 
     /// What there is room for. Entries take it twice: in the log, and in the next checkpoint.
-    fn allowed(&mut self, entry_bytes: u64) -> Result<Allowed, LogError> {
+    fn available_room(&mut self, entry_bytes: u64) -> Result<AvailableRoom, LogError> {
         let need = 2 * entry_bytes;
         if let Some(rest) = self.credit.checked_sub(need) {
             self.credit = rest;
-            return Ok(Allowed { growth: true, upkeep: true });
+            return Ok(AvailableRoom { growth: true, upkeep: true });
         }
-        let room = self.shared.room(Claim::Growth)?;
-        self.credit = (room.saturating_sub(need) / CREDIT_SHARE).min(CREDIT_MAX_BYTES);
+        let free = self.shared.room(Claim::Growth)?;
+        self.credit = (free.saturating_sub(need) / CREDIT_SHARE).min(CREDIT_MAX_BYTES);
         let upkeep = self.shared.room(Claim::Upkeep)? >= need;
-        Ok(Allowed { growth: room >= need, upkeep })
+        Ok(AvailableRoom { growth: free >= need, upkeep })
     }
 
     /// Finds room for the pack; none when there is no pack or no room.
@@ -222,25 +222,25 @@ impl Groups {
         match self.shared.segments.place(Lane::Pack, len) {
             Ok(place) => Ok(Some(place)),
             Err(LogError::DiskFull(_)) => {
-                self.shared.want_room();
+                self.shared.request_reclaim();
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn plan(&self, mutations: Vec<Mutation>, allowed: Allowed, place: Option<&Place>) -> Plan {
+    fn plan(&self, mutations: Vec<Mutation>, room: AvailableRoom, place: Option<&Place>) -> GroupPlan {
         let index = self.shared.index();
         let place_len = place.map(|place| place.len);
-        let growth = GrowthRoom::of(&index, self.shared.options.index_max_bytes);
+        let growth = IndexBudget::of(&index, self.shared.options.index_max_bytes);
         let now = self.shared.clock.now();
-        let mut planner = Planner::new(&index, &self.shared.stamps, now, (allowed, growth), place_len);
+        let mut planner = Planner::new(&index, &self.shared.ids, now, (room, growth), place_len);
         mutations.into_iter().for_each(|mutation| planner.add(mutation));
         planner.finish()
     }
 
     /// Gives back room that the plan turned out to have no use for.
-    fn keep_if_needed(&self, place: Option<Place>, plan: &Plan) -> Option<Place> {
+    fn release_if_unused(&self, place: Option<Place>, plan: &GroupPlan) -> Option<Place> {
         if let Some(place) = place.as_ref().filter(|_| plan.pack.is_empty()) {
             self.shared.segments.give_back(Lane::Pack, place, 0);
         }
@@ -250,11 +250,11 @@ impl Groups {
     /// Makes a plan durable and then visible.
     fn write(
         &mut self,
-        mut plan: Plan,
+        mut plan: GroupPlan,
         place: Option<&Place>,
         entry_bytes_max: usize,
     ) -> Result<(), StoreError> {
-        self.find_room_in_log(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
+        self.ensure_log_room(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
         let pack = self.write_pack(&mut plan, place).map_err(|error| self.shared.write_failed(error))?;
         // The segment is synced while the group is encoded, written and synced. Neither needs the other to be durable first:
         // a group counts only with its pack.
@@ -280,7 +280,7 @@ impl Groups {
 
     /// Sees to room in the log for a group. Where that would take what is kept free for a checkpoint, it waits for the one
     /// that gives the log back.
-    fn find_room_in_log(&mut self, plan: &Plan, entry_bytes_max: usize) -> Result<(), LogError> {
+    fn ensure_log_room(&mut self, plan: &GroupPlan, entry_bytes_max: usize) -> Result<(), LogError> {
         // As a rule zeros lie ready for whatever may come of it.
         if self.journal.room_for(entry_bytes_max as u64).is_none() {
             return Ok(());
@@ -289,10 +289,10 @@ impl Groups {
         let Some(wanted) = self.journal.room_for(len as u64) else { return Ok(()) };
         let mut spare = self.shared.room(Claim::Removal)?;
         if self.shared.lacks_room(Claim::Upkeep, 0)? {
-            self.ask_for_room(Claim::Upkeep);
+            self.request_room(Claim::Upkeep);
         }
         if spare < wanted.least {
-            self.shared.want_room();
+            self.shared.request_reclaim();
             self.roll_log()?;
             self.checkpointer.wait_for_room(Claim::Removal, wanted.best);
             spare = self.shared.room(Claim::Removal)?;
@@ -301,7 +301,7 @@ impl Groups {
         Ok(())
     }
 
-    fn write_pack(&self, plan: &mut Plan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
+    fn write_pack(&self, plan: &mut GroupPlan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
         let pack = std::mem::take(&mut plan.pack);
         let Some(place) = place else {
             return Ok(None);
@@ -320,7 +320,7 @@ impl Groups {
         for entry in entries {
             if let Err(error) = index.apply(entry) {
                 let why = format!("a durable entry does not fit the index: {error}");
-                self.shared.latch(Trouble::Contradiction, why.clone());
+                self.shared.latch(ReadOnlyReason::Contradiction, why.clone());
                 return Err(StoreError::ReadOnly(why));
             }
         }
@@ -329,20 +329,20 @@ impl Groups {
             sequence: self.journal.next_sequence() - 1,
             doubtful_segment: pack_segment.unwrap_or(0),
         });
-        self.marked = entries.is_empty();
-        self.tell_of_growth();
+        self.confirmed = entries.is_empty();
+        self.log_index_limit();
         Ok(())
     }
 
     /// Logs when the index has become full, and when it is so no longer.
-    fn tell_of_growth(&mut self) {
-        let room = self.shared.growth_room();
+    fn log_index_limit(&mut self) {
+        let room = self.shared.index_budget();
         match room.check() {
             Err(why) if !self.index_full => {
                 self.index_full = true;
                 log::warn!("puts are refused: {why}");
             }
-            Ok(()) if self.index_full && room.is_back() => {
+            Ok(()) if self.index_full && room.has_recovered() => {
                 self.index_full = false;
                 log::info!("puts are taken again: there is room in the index");
             }
@@ -351,16 +351,16 @@ impl Groups {
     }
 
     /// Writes a group that says that the last one is durable.
-    pub(super) fn mark(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write_idle_group(&mut self) -> Result<(), StoreError> {
         let _latch = LatchOnPanic(self.shared.clone());
-        self.marked = true;
+        self.confirmed = true;
         self.shared.check_writable()?;
-        self.write(Plan::default(), None, 0)
+        self.write(GroupPlan::default(), None, 0)
     }
 
     fn sync_failed(&self, path: &str, error: &io::Error) -> StoreError {
         let why = format!("syncing {path} failed: {error}");
-        self.shared.latch(Trouble::SyncFailed, why.clone());
+        self.shared.latch(ReadOnlyReason::SyncFailed, why.clone());
         StoreError::ReadOnly(why)
     }
 
@@ -369,26 +369,26 @@ impl Groups {
             log::warn!("a full segment could not be sealed: {error}");
             self.shared.write_failed(error);
         }
-        self.ask_for_checkpoint_if_due();
+        self.request_checkpoint_if_due();
     }
 
-    fn ask_for_checkpoint_if_due(&mut self) {
+    fn request_checkpoint_if_due(&mut self) {
         if self.checkpointer.is_free() && checkpointer::is_due(&self.shared) {
             match self.roll_log() {
-                Ok(()) => self.checkpointer.ask(),
+                Ok(()) => self.checkpointer.request(),
                 Err(error) => drop(self.shared.write_failed(error)),
             }
         }
     }
 
     /// Asks for what the metadata can give back, without waiting for it, and not again and again in vain.
-    fn ask_for_room(&mut self, claim: Claim) {
-        if self.log_bytes < self.ask_again_at {
+    fn request_room(&mut self, claim: Claim) {
+        if self.log_bytes < self.retry_room_at {
             return;
         }
-        self.ask_again_at = self.log_bytes + ASK_AGAIN_AFTER_BYTES;
+        self.retry_room_at = self.log_bytes + RETRY_ROOM_AFTER_BYTES;
         match self.roll_log() {
-            Ok(()) => self.checkpointer.ask_for_room(claim),
+            Ok(()) => self.checkpointer.request_room(claim),
             Err(error) => drop(self.shared.write_failed(error)),
         }
     }
@@ -407,9 +407,9 @@ impl Groups {
     pub(super) fn stop(mut self, closed: bool) {
         let behind = self.shared.backlog.replay_time();
         let brief = behind <= self.shared.options.replay_after_close_max;
-        if closed && brief && !behind.is_zero() && !self.marked {
+        if closed && brief && !behind.is_zero() && !self.confirmed {
             // Where it fails, the next start looks at the pack of the last group.
-            let _ = self.mark();
+            let _ = self.write_idle_group();
         }
         self.checkpointer.end();
         if self.shared.check_writable().is_err() {
@@ -428,12 +428,12 @@ impl Groups {
 }
 
 /// Ends all writing where a group ends by a panic: what had been done of it by then nobody knows.
-struct LatchOnPanic(Arc<Shared>);
+struct LatchOnPanic(Arc<SharedStore>);
 
 impl Drop for LatchOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.latch(Trouble::Panicked, "a commit ended by a panic".into());
+            self.0.latch(ReadOnlyReason::Panicked, "a commit ended by a panic".into());
         }
     }
 }
@@ -450,8 +450,8 @@ fn tag_by_md5(mutations: &mut [Mutation]) {
     tags.into_iter().zip(md5_of_each(&payloads)).for_each(|(tag, md5)| *tag = ETag::Md5(md5));
 }
 
-fn answer_all(answers: Vec<Answer>, done: &Result<(), StoreError>) {
-    for answer in answers {
+fn send_replies(replies: Vec<PendingReply>, done: &Result<(), StoreError>) {
+    for answer in replies {
         answer(done.clone());
     }
 }

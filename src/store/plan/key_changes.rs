@@ -5,7 +5,7 @@ use crate::format::{VersionId, VersionSummary};
 
 /// The changes of one key.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct KeyChanges {
     /// Newest first.
     added: Vec<VersionSummary>,
     /// Versions of the index that are gone.
@@ -14,7 +14,7 @@ pub(super) struct Changes {
     null_gone: bool,
 }
 
-impl Changes {
+impl KeyChanges {
     /// A version is the newest from now on.
     pub(super) fn add(&mut self, version: VersionSummary) {
         if version.null {

@@ -1,9 +1,9 @@
 //! Deciding what a group does: each mutation against the index and what the mutations before it in the same group
 //! have changed. Nothing is written here.
 
-mod changes;
-mod moves;
+mod key_changes;
 mod objects;
+mod relocations;
 mod uploads;
 
 use std::collections::{HashMap, HashSet};
@@ -16,30 +16,32 @@ use crate::format::{
 use crate::index::Index;
 use crate::log::{Claim, PackBuilder};
 use crate::store::extents::slices;
-use crate::store::growth::{Growth, GrowthRoom};
-use crate::store::mutation::{BucketChange, Content, CopySource, EXTENT_BYTES_MAX, Mutation, Reply, Stored};
-use crate::store::plan::changes::Changes;
-use crate::store::stamps::Stamps;
+use crate::store::id_generator::IdGenerator;
+use crate::store::index_budget::{IndexBudget, IndexGrowth};
+use crate::store::mutation::{
+    BucketChange, Content, CopyRange, EXTENT_BYTES_MAX, Mutation, Reply, StoredContent,
+};
+use crate::store::plan::key_changes::KeyChanges;
 use crate::store::{Selector, StoreError, WriteCondition};
 
 /// Sends an answer once it is known whether the group is durable.
-pub(super) type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+pub(super) type PendingReply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// What a group will write.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct GroupPlan {
     /// The entries; those of packed objects and parts lack their last extent.
     pub(super) entries: Vec<Entry>,
     /// The packed extents.
     pub(super) pack: PackBuilder,
     /// Which entries they belong to, in the order of the pack.
     packed: Vec<usize>,
-    /// The answers, refusals among them: what a refusal is based on may be part of this group.
-    pub(super) answers: Vec<Answer>,
+    /// The replies, refusals among them: what a refusal is based on may be part of this group.
+    pub(super) replies: Vec<PendingReply>,
 }
 
-impl Plan {
-    /// No more than so many bytes are added to the entries by [`Plan::place_pack`].
+impl GroupPlan {
+    /// No more than so many bytes are added to the entries by [`GroupPlan::place_pack`].
     pub(super) fn pack_extents_bytes_max(&self) -> usize {
         self.packed.len() * EXTENT_BYTES_MAX
     }
@@ -58,24 +60,24 @@ impl Plan {
 
 /// What there is room for. Removals are always decided.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowed {
+pub(super) struct AvailableRoom {
     pub(super) growth: bool,
     pub(super) upkeep: bool,
 }
 
 /// Where the bytes of a version or part are, and the id that it gets.
-struct Placed {
+struct PlacedContent {
     id: u64,
     size: u64,
     modified: Timestamp,
     /// The extents, but for one in the pack, which is the last.
     extents: Vec<ExtentRef>,
-    packed: Option<Packed>,
+    packed: Option<PackedContent>,
 }
 
 /// What goes into the pack beside the record.
 #[derive(Default)]
-struct Packed {
+struct PackedContent {
     /// The write of the extents with the bytes, if they were written before.
     write: Option<u64>,
     /// How many of these bytes are in other extents.
@@ -89,84 +91,84 @@ struct Packed {
 /// Makes a plan.
 pub(super) struct Planner<'a> {
     index: &'a Index,
-    stamps: &'a Stamps,
+    ids: &'a IdGenerator,
     now: Timestamp,
     /// Whether there is a place for packed extents.
     place: bool,
-    allowed: Allowed,
+    room: AvailableRoom,
     /// How far the index may grow.
-    growth: GrowthRoom,
+    growth: IndexBudget,
     /// The keys that this group has changed.
-    changed: HashMap<(u64, Vec<u8>), Changes>,
-    /// Versions that this group has amended.
-    amended: HashMap<VersionId, VersionRecord>,
+    changed: HashMap<(u64, Vec<u8>), KeyChanges>,
+    /// Versions that this group has updated.
+    updated: HashMap<VersionId, VersionRecord>,
     /// Uploads that this group has completed or aborted.
     ended: HashSet<UploadId>,
-    plan: Plan,
+    plan: GroupPlan,
 }
 
 impl<'a> Planner<'a> {
     /// One that may pack so many bytes, if any, and let the index grow so far.
     pub(super) fn new(
         index: &'a Index,
-        stamps: &'a Stamps,
+        ids: &'a IdGenerator,
         now: Timestamp,
-        (allowed, growth): (Allowed, GrowthRoom),
+        (room, growth): (AvailableRoom, IndexBudget),
         place: Option<u64>,
     ) -> Self {
-        let (changed, amended, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
+        let (changed, updated, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
         let pack = PackBuilder::with_capacity(place.unwrap_or(0) as usize);
-        let plan = Plan { pack, ..Plan::default() };
-        Self { index, stamps, now, place: place.is_some(), allowed, growth, changed, amended, ended, plan }
+        let plan = GroupPlan { pack, ..GroupPlan::default() };
+        Self { index, ids, now, place: place.is_some(), room, growth, changed, updated, ended, plan }
     }
 
     /// Decides one mutation.
     pub(super) fn add(&mut self, mutation: Mutation) {
-        if let Err(error) = self.growth.take(mutation.index_bytes_max(), Growth::Data) {
-            return mutation.fail(error);
+        if let Err(error) = self.growth.reserve(mutation.index_bytes_max(), IndexGrowth::Data) {
+            return mutation.reject(error);
         }
         match mutation {
             Mutation::Bucket(change, reply) => {
                 let decided = self.change_bucket(change);
-                self.answer(decided, reply);
+                self.reply_when_durable(decided, reply);
             }
             Mutation::Put(put, reply) => {
                 let decided = self.put(*put);
-                self.answer(decided, reply);
+                self.reply_when_durable(decided, reply);
             }
             Mutation::Delete { bucket, deletions, reply } => {
                 let decided = self.delete(&bucket, deletions);
-                self.answer(decided, reply);
+                self.reply_when_durable(decided, reply);
             }
-            Mutation::Move(moving, reply) => {
-                let decided = self.check_room(Claim::Upkeep).map(|()| self.move_extents(&moving));
-                self.answer(decided, reply);
+            Mutation::Relocate(relocation, reply) => {
+                let decided = self.check_room(Claim::Upkeep).map(|()| self.relocate(&relocation));
+                self.reply_when_durable(decided, reply);
             }
             Mutation::SetTags { bucket, key, version, tags, reply } => {
                 let decided = self.set_tags(&bucket, key, &version, tags);
-                self.answer(decided, reply);
+                self.reply_when_durable(decided, reply);
             }
             Mutation::Upload { bucket, key, change, reply } => {
                 let decided = self.change_upload(&bucket, key, change);
-                self.answer(decided, reply);
+                self.reply_when_durable(decided, reply);
             }
             Mutation::PutPart(put, reply) => {
                 let decided = self.put_part(*put);
-                self.answer(decided, reply);
+                self.reply_when_durable(decided, reply);
             }
             Mutation::Complete { bucket, key, completion, reply } => {
                 let decided = self.complete(&bucket, key, *completion);
-                self.answer(decided, reply);
+                self.reply_when_durable(decided, reply);
             }
         }
     }
 
-    pub(super) fn finish(self) -> Plan {
+    pub(super) fn finish(self) -> GroupPlan {
         self.plan
     }
 
-    fn answer<T: Send + 'static>(&mut self, decided: Result<T, StoreError>, reply: Reply<T>) {
-        self.plan.answers.push(Box::new(move |durable| {
+    fn reply_when_durable<T: Send + 'static>(&mut self, decided: Result<T, StoreError>, reply: Reply<T>) {
+        self.plan.replies.push(Box::new(move |durable| {
             // Whoever asked may have gone away: then nobody is told.
             let _ = reply.send(durable.and(decided));
         }));
@@ -193,12 +195,12 @@ impl<'a> Planner<'a> {
 
     /// Fails where a claim lacks its room. It is asked for last, so that what cannot be is refused for that.
     fn check_room(&self, claim: Claim) -> Result<(), StoreError> {
-        let allowed = match claim {
-            Claim::Growth => self.allowed.growth,
-            Claim::Upkeep => self.allowed.upkeep,
+        let room = match claim {
+            Claim::Growth => self.room.growth,
+            Claim::Upkeep => self.room.upkeep,
             Claim::Removal => true,
         };
-        if allowed { Ok(()) } else { Err(StoreError::DiskFull) }
+        if room { Ok(()) } else { Err(StoreError::DiskFull) }
     }
 
     fn create_bucket(&mut self, name: String, owner: String) -> Result<BucketRecord, StoreError> {
@@ -206,7 +208,7 @@ impl<'a> Planner<'a> {
             return Err(StoreError::BucketExists { owner: taken.owner.clone() });
         }
         self.check_room(Claim::Growth)?;
-        let id = self.stamps.next();
+        let id = self.ids.next();
         let record = BucketRecord { id, name, owner, created: self.now, versioning: Versioning::Unset };
         self.plan.entries.push(Entry::BucketPut(record.clone()));
         Ok(record)
@@ -224,38 +226,42 @@ impl<'a> Planner<'a> {
 
     /// Where the bytes are. The record that was written behind them stays where it is if it `holds`, which it mostly does;
     /// else another one, which counts since its id is higher, goes into the pack.
-    fn locate(
+    fn place_content(
         &mut self,
         content: Content,
-        holds: impl FnOnce(&Stored) -> bool,
-    ) -> Result<Placed, StoreError> {
+        holds: impl FnOnce(&StoredContent) -> bool,
+    ) -> Result<PlacedContent, StoreError> {
         let (extents, size, packed) = match content {
             Content::Stored(stored) if holds(&stored) => {
-                let Stored { extents, id, size, modified, .. } = stored;
-                return Ok(Placed { id, size, modified, extents, packed: None });
+                let StoredContent { extents, id, size, modified, .. } = stored;
+                return Ok(PlacedContent { id, size, modified, extents, packed: None });
             }
             _ if !self.place => return Err(StoreError::DiskFull),
             Content::Stored(mut stored) => {
                 stored.extents.pop();
-                let packed = Packed { write: Some(stored.write), position: stored.size, ..Packed::default() };
+                let packed = PackedContent {
+                    write: Some(stored.write),
+                    position: stored.size,
+                    ..PackedContent::default()
+                };
                 (stored.extents, stored.size, packed)
             }
             Content::Packed { payload, crc } => {
                 let size = payload.len() as u64;
-                (Vec::new(), size, Packed { payload, crc, ..Packed::default() })
+                (Vec::new(), size, PackedContent { payload, crc, ..PackedContent::default() })
             }
             Content::Copied { source, sources } => {
-                let extents = self.share(&source)?;
+                let extents = self.share_extents(&source)?;
                 let size = extents.iter().map(|extent| u64::from(extent.take)).sum();
-                (extents, size, Packed { sources, ..Packed::default() })
+                (extents, size, PackedContent { sources, ..PackedContent::default() })
             }
         };
-        let id = self.stamps.next();
-        Ok(Placed { id, size, modified: self.now, extents, packed: Some(packed) })
+        let id = self.ids.next();
+        Ok(PlacedContent { id, size, modified: self.now, extents, packed: Some(packed) })
     }
 
     /// The extents of a range of a version, which from now on says that it shares them.
-    fn share(&mut self, source: &CopySource) -> Result<Vec<ExtentRef>, StoreError> {
+    fn share_extents(&mut self, source: &CopyRange) -> Result<Vec<ExtentRef>, StoreError> {
         let key = source.key.as_bytes();
         let mut version =
             self.version(source.bucket, key, source.version.id).ok_or(StoreError::NoSuchVersion)?;
@@ -267,26 +273,32 @@ impl<'a> Planner<'a> {
         };
         if !self.plan.entries.is_empty() || !version.extents.iter().all(is_counted) {
             version.extents.iter_mut().for_each(|extent| extent.shared = true);
-            self.amend(source.bucket, key.to_vec(), version.clone());
+            self.update_version(source.bucket, key.to_vec(), version.clone());
         }
         Ok(slices(&version.extents, &source.range))
     }
 
     /// A version that is there when the mutations so far have been made, and was before this group.
     fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        let amended = self.amended.get(&id).cloned();
-        let version = amended.or_else(|| self.index.version(bucket, key, id))?;
+        let updated = self.updated.get(&id).cloned();
+        let version = updated.or_else(|| self.index.version(bucket, key, id))?;
         let kept = self.changes(bucket, key).is_none_or(|changes| changes.keeps(&version.summary()));
         kept.then_some(version)
     }
 
-    fn amend(&mut self, bucket: u64, key: Vec<u8>, record: VersionRecord) {
-        self.amended.insert(record.id, record.clone());
+    fn update_version(&mut self, bucket: u64, key: Vec<u8>, record: VersionRecord) {
+        self.updated.insert(record.id, record.clone());
         self.plan.entries.push(Entry::VersionAmend { bucket, key, record });
     }
 
     /// Adds an extent to the pack, for the entry that is pushed next.
-    fn pack(&mut self, bucket: &BucketRecord, key: &[u8], (id, packed): (u64, &Packed), purpose: Purpose) {
+    fn pack(
+        &mut self,
+        bucket: &BucketRecord,
+        key: &[u8],
+        (id, packed): (u64, &PackedContent),
+        purpose: Purpose,
+    ) {
         let descriptor = Descriptor {
             bucket: bucket.id,
             bucket_name: bucket.name.clone(),
@@ -307,7 +319,7 @@ impl<'a> Planner<'a> {
     /// The version that is meant, as things are when the mutations so far have been made.
     fn find(&self, bucket: u64, key: &[u8], which: Selector) -> Option<VersionSummary> {
         let changes = self.changes(bucket, key);
-        let mut added = changes.into_iter().flat_map(Changes::added);
+        let mut added = changes.into_iter().flat_map(KeyChanges::added);
         added.find(|version| which.accepts(version)).or_else(|| {
             let is_it = |version: &VersionSummary| {
                 which.accepts(version) && changes.is_none_or(|changes| changes.keeps(version))
@@ -323,12 +335,12 @@ impl<'a> Planner<'a> {
         self.find(bucket, key, Selector::Current)
     }
 
-    fn changes(&self, bucket: u64, key: &[u8]) -> Option<&Changes> {
+    fn changes(&self, bucket: u64, key: &[u8]) -> Option<&KeyChanges> {
         // Most groups ask for a key before they have changed any.
         if self.changed.is_empty() { None } else { self.changed.get(&(bucket, key.to_vec())) }
     }
 
-    fn changes_mut(&mut self, bucket: u64, key: &[u8]) -> &mut Changes {
+    fn changes_mut(&mut self, bucket: u64, key: &[u8]) -> &mut KeyChanges {
         self.changed.entry((bucket, key.to_vec())).or_default()
     }
 }

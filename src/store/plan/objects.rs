@@ -4,13 +4,13 @@ use crate::format::{
     Attributes, BucketRecord, ETag, Entry, Purpose, Recorded, VersionId, VersionRecord, Versioning,
 };
 use crate::log::Claim;
-use crate::store::growth::Growth;
-use crate::store::mutation::{Deletions, Put, marker_index_bytes_max};
+use crate::store::index_budget::IndexGrowth;
+use crate::store::mutation::{DeletionResults, Put, marker_index_bytes_max};
 use crate::store::plan::{Planner, check};
-use crate::store::{Deleted, Deletion, Selector, StoreError, VersionRef, WriteCondition, Written};
+use crate::store::{CommittedVersion, Deleted, Deletion, Selector, StoreError, VersionRef, WriteCondition};
 
 impl Planner<'_> {
-    pub(super) fn put(&mut self, put: Put) -> Result<Written, StoreError> {
+    pub(super) fn put(&mut self, put: Put) -> Result<CommittedVersion, StoreError> {
         let bucket = self.same_bucket(&put.bucket)?;
         let key = put.key.into_bytes();
         let newest = self.newest(bucket.id, &key);
@@ -20,11 +20,11 @@ impl Planner<'_> {
         // Ids rise from version to version of a key, so that segments alone tell which is the newest.
         let is_newest = |id| newest.is_none_or(|newest| newest.id.0 < id);
         let upload = put.content.assembly();
-        let placed = self.locate(put.content, |stored| stored.null == null && is_newest(stored.id))?;
+        let placed = self.place_content(put.content, |stored| stored.null == null && is_newest(stored.id))?;
         let id = VersionId(placed.id);
         let record = put.commit.into_record(id, null, placed.modified, placed.size, Vec::new());
         let record = VersionRecord { upload, ..record };
-        let written = Written { id, null, modified: placed.modified, etag: record.etag };
+        let written = CommittedVersion { id, null, modified: placed.modified, etag: record.etag };
         if let Some(packed) = &placed.packed {
             let object = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
             self.pack(bucket, &key, (placed.id, packed), Purpose::ObjectRecord(object));
@@ -33,7 +33,11 @@ impl Planner<'_> {
         Ok(written)
     }
 
-    pub(super) fn delete(&mut self, bucket: &str, deletions: Vec<Deletion>) -> Result<Deletions, StoreError> {
+    pub(super) fn delete(
+        &mut self,
+        bucket: &str,
+        deletions: Vec<Deletion>,
+    ) -> Result<DeletionResults, StoreError> {
         let bucket = self.bucket(bucket)?;
         let adds_marker = |deletion: &Deletion| deletion.which == Selector::Current;
         if bucket.versioning != Versioning::Unset && deletions.iter().any(adds_marker) {
@@ -64,8 +68,8 @@ impl Planner<'_> {
     }
 
     fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Result<Deleted, StoreError> {
-        self.growth.take(marker_index_bytes_max(&key), Growth::Marker)?;
-        let id = VersionId(self.stamps.next());
+        self.growth.reserve(marker_index_bytes_max(&key), IndexGrowth::Marker)?;
+        let id = VersionId(self.ids.next());
         let null = bucket.versioning != Versioning::Enabled;
         let record = VersionRecord {
             id,
@@ -98,7 +102,7 @@ impl Planner<'_> {
         if !tags.is_empty() {
             self.check_room(Claim::Growth)?;
         }
-        self.amend(bucket, key, VersionRecord { tags, ..found });
+        self.update_version(bucket, key, VersionRecord { tags, ..found });
         Ok(())
     }
 }

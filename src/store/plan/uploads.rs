@@ -6,8 +6,8 @@ use crate::format::{
 };
 use crate::log::Claim;
 use crate::store::mutation::{PutPart, UploadChange};
-use crate::store::plan::{Packed, Planner, check};
-use crate::store::{Completion, StoreError, Written};
+use crate::store::plan::{PackedContent, Planner, check};
+use crate::store::{CommittedVersion, Completion, StoreError};
 
 impl Planner<'_> {
     pub(super) fn change_upload(
@@ -27,7 +27,7 @@ impl Planner<'_> {
             UploadChange::Create(new) => {
                 self.check_room(Claim::Growth)?;
                 let record = UploadRecord {
-                    id: UploadId(self.stamps.next()),
+                    id: UploadId(self.ids.next()),
                     initiated: self.now,
                     initiator: new.initiator,
                     checksum: new.checksum,
@@ -45,7 +45,7 @@ impl Planner<'_> {
         let (key, upload) = (put.key.into_bytes(), put.upload.id);
         self.check_upload(bucket.id, &key, upload)?;
         self.check_room(Claim::Growth)?;
-        let placed = self.locate(put.content, |_| true)?;
+        let placed = self.place_content(put.content, |_| true)?;
         let mut record = PartRecord {
             number: put.number,
             id: placed.id,
@@ -70,23 +70,23 @@ impl Planner<'_> {
         bucket: &str,
         key: String,
         completion: Completion,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<CommittedVersion, StoreError> {
         let bucket = self.bucket(bucket)?;
         let (key, upload) = (key.into_bytes(), completion.upload);
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.parts(bucket.id, &key, upload, 0).ok_or(StoreError::NoSuchUpload)?;
-        let chosen = Chosen::of(there, &completion.parts)?;
+        let chosen = ChosenParts::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         if !self.place {
             return Err(StoreError::DiskFull);
         }
-        let id = VersionId(self.stamps.next());
+        let id = VersionId(self.ids.next());
         let null = bucket.versioning != Versioning::Enabled;
         let mut record = completion.commit.into_record(id, null, self.now, chosen.size, Vec::new());
-        let written = Written { id, null, modified: self.now, etag: record.etag };
+        let written = CommittedVersion { id, null, modified: self.now, etag: record.etag };
         record.upload = Some(Assembly { upload, parts: chosen.parts });
         let object = Recorded::in_bucket(bucket, chosen.sources, record.clone());
-        self.pack(bucket, &key, (id.0, &Packed::default()), Purpose::ObjectRecord(object));
+        self.pack(bucket, &key, (id.0, &PackedContent::default()), Purpose::ObjectRecord(object));
         record.extents = chosen.extents;
         self.put_version(bucket.id, key.clone(), record);
         self.end_upload(bucket.id, key, upload);
@@ -106,14 +106,14 @@ impl Planner<'_> {
 
 /// What the parts that the caller has looked at come to, as they are in the index: what a writer of a part answers does not
 /// know where its bytes lie.
-struct Chosen {
+struct ChosenParts {
     size: u64,
     parts: Vec<AssembledPart>,
     sources: Vec<Source>,
     extents: Vec<ExtentRef>,
 }
 
-impl Chosen {
+impl ChosenParts {
     /// Both are in order, so that one pass finds all parts; none is kept beside what becomes of it.
     fn of(mut there: impl Iterator<Item = PartRecord>, wanted: &[PartRecord]) -> Result<Self, StoreError> {
         // What stood in an object twice would be counted as live twice, and be dead once.

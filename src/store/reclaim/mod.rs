@@ -66,7 +66,7 @@ use crate::base::limits::{
 };
 use crate::format::{Entry, ExtentRef, FileKind};
 use crate::log::{Claim, Lane, LogError};
-use crate::store::shared::{Published, Shared};
+use crate::store::shared::{Published, SharedStore};
 use crate::store::{Store, StoreError};
 use holes::{Holes, PutOff, Searched};
 use marks::Marks;
@@ -239,14 +239,14 @@ impl Store {
     /// Receives something when a write has been refused for want of room: then [`Store::reclaim`] should not wait for its
     /// turn.
     pub fn room_wanted(&self) -> Receiver<()> {
-        self.shared.room_wanted().clone()
+        self.shared.reclaim_requests().clone()
     }
 }
 
 /// One call.
 struct Run<'a> {
     store: &'a Store,
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     reclaimer: &'a mut Reclaimer,
     policy: Policy,
     /// Whether the next call has segments to look at that may lack a footer.

@@ -8,7 +8,7 @@ use crate::format::{Entry, ExtentRef};
 use crate::index::Cursor;
 use crate::log::{Copied, CopyError, ExtentCopier, LogError, Spot};
 use crate::store::StoreError;
-use crate::store::mutation::{Moving, Mutation, Owner, OwnerKind};
+use crate::store::mutation::{Mutation, RecordId, ReferringRecord, Relocation};
 
 /// Records that are changed in one group, and the most bytes of them, so that no commit waits for long.
 const OWNERS_AT_ONCE: usize = 256;
@@ -28,7 +28,7 @@ pub(super) struct Moves {
 
 /// A record, and its extents that are to be moved.
 struct Wanted {
-    owner: Owner,
+    owner: ReferringRecord,
     extents: Vec<ExtentRef>,
 }
 
@@ -52,14 +52,14 @@ impl Moves {
             return;
         }
         let len = encoded_len(&entry);
-        let (bucket, key, kind) = match entry {
-            Entry::VersionPut { bucket, key, record } => (bucket, key, OwnerKind::Version(record.id)),
+        let (bucket, key, id) = match entry {
+            Entry::VersionPut { bucket, key, record } => (bucket, key, RecordId::Version(record.id)),
             Entry::PartPut { bucket, key, upload, record } => {
-                (bucket, key, OwnerKind::Part { upload, number: record.number, id: record.id })
+                (bucket, key, RecordId::Part { upload, number: record.number, id: record.id })
             }
             _ => unreachable!("nothing else has extents"),
         };
-        self.queue.push_back(Wanted { owner: Owner { bucket, key, kind, len }, extents: wanted });
+        self.queue.push_back(Wanted { owner: ReferringRecord { bucket, key, id, len }, extents: wanted });
     }
 }
 
@@ -167,8 +167,8 @@ impl Run<'_> {
             return Ok(());
         }
         let Batch { owners, shared, now_shared, .. } = batch;
-        let moving = Box::new(Moving { owners, fresh: copied.spots.clone(), shared });
-        self.store.committer.submit(|reply| Mutation::Move(moving, reply))?;
+        let relocation = Box::new(Relocation { referrers: owners, fresh: copied.spots.clone(), shared });
+        self.store.committer.submit(|reply| Mutation::Relocate(relocation, reply))?;
         self.done.moved_bytes += copied.bytes;
         self.reclaimer.filled.extend(copied.places.iter().map(|place| place.segment.id));
         for spot in now_shared {
@@ -191,7 +191,7 @@ impl Run<'_> {
 /// What is moved in one group.
 #[derive(Default)]
 struct Batch {
-    owners: Vec<Owner>,
+    owners: Vec<ReferringRecord>,
     owner_bytes: usize,
     /// Shared extents that were moved in a group before.
     shared: HashMap<Spot, Spot>,

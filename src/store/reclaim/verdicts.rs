@@ -11,24 +11,24 @@ use crate::base::limits::{RECLAIM_FILE_MAX_BYTES, RECLAIM_SAVE_EVERY_SECS};
 use crate::format::{HoleVerdict, MoveVerdict, RECLAIM, ReclaimState, SegmentVerdict, StoreId};
 use crate::fs::Fs;
 use crate::log::LogError;
-use crate::store::kept::Kept;
-use crate::store::shared::Shared;
+use crate::store::shared::SharedStore;
+use crate::store::state_file::StateFile;
 use crate::store::{Store, StoreError};
 
-const FILE: Kept =
-    Kept { path: RECLAIM, what: "what is known of segments", max_bytes: RECLAIM_FILE_MAX_BYTES };
+const FILE: StateFile =
+    StateFile { path: RECLAIM, what: "what is known of segments", max_bytes: RECLAIM_FILE_MAX_BYTES };
 
 /// What was kept; `None` where nothing was.
 ///
 /// # Errors
-/// As of [`Kept::load`].
+/// As of [`StateFile::load`].
 pub(in crate::store) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<ReclaimState>, LogError> {
     FILE.load(fs, |bytes| ReclaimState::decode(store, bytes))
 }
 
 impl Reclaimer {
     /// Takes up what the store's last process has found out. A file that is damaged is reported, and it is found out again.
-    pub(in crate::store) fn open(shared: &Shared) -> Self {
+    pub(in crate::store) fn open(shared: &SharedStore) -> Self {
         let kept = load(shared.fs.as_ref(), &shared.store).unwrap_or_else(|error| {
             let error = shared.failed(error);
             log::warn!("what is dead in segments is looked for again: {error}");
@@ -71,7 +71,7 @@ impl Reclaimer {
 
     /// Makes durable what is known, where that is something else than was kept last. On a full disk it is known until the
     /// store is closed.
-    fn save(&mut self, shared: &Shared) -> Result<(), StoreError> {
+    fn save(&mut self, shared: &SharedStore) -> Result<(), StoreError> {
         self.saved = shared.clock.now();
         let file = self.encode(&shared.store);
         let kept = Crc32::of(&file);

@@ -36,8 +36,8 @@ use crate::fs::Fs;
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, Spot};
 use crate::store::health::ScrubHealth;
-use crate::store::kept::Kept;
-use crate::store::shared::{Shared, walk_memory_bytes};
+use crate::store::shared::{SharedStore, walk_memory_bytes};
+use crate::store::state_file::StateFile;
 use crate::store::{Health, Store, StoreError, extents, verify};
 use batch::{Gathering, LiveExtent};
 use sweep::Sweep;
@@ -49,12 +49,13 @@ const WALKS_AT_ONCE: usize = 64;
 /// What is told of a bad extent is cut off behind so many characters.
 const WHAT_LEN_MAX: usize = 1024;
 
-const FILE: Kept = Kept { path: SCRUB, what: "the state of the scrub", max_bytes: SCRUB_FILE_MAX_BYTES };
+const FILE: StateFile =
+    StateFile { path: SCRUB, what: "the state of the scrub", max_bytes: SCRUB_FILE_MAX_BYTES };
 
 /// What was kept of the scrub; `None` where nothing was.
 ///
 /// # Errors
-/// As of [`Kept::load`].
+/// As of [`StateFile::load`].
 pub(super) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<ScrubState>, LogError> {
     FILE.load(fs, |bytes| ScrubState::decode(store, bytes))
 }
@@ -146,7 +147,7 @@ impl Store {
 
 impl Scrubber {
     /// Goes on where the store's last process was. A file that is damaged is reported, and the pass begins anew.
-    pub(super) fn open(shared: &Shared) -> Self {
+    pub(super) fn open(shared: &SharedStore) -> Self {
         let state = match load(shared.fs.as_ref(), &shared.store) {
             Ok(state) => state.unwrap_or_default(),
             Err(error) => {
@@ -165,7 +166,7 @@ impl Scrubber {
     }
 
     /// Keeps where a pass has got to.
-    pub(super) fn close(&self, shared: &Shared) {
+    pub(super) fn close(&self, shared: &SharedStore) {
         if self.state().goes_on {
             // It costs no more than reading some again.
             let _ = self.save(shared);
@@ -173,7 +174,7 @@ impl Scrubber {
     }
 
     /// Adds what the scrub knows. Bad extents count as long as somebody refers to them.
-    pub(super) fn tell(&self, shared: &Shared, health: &mut Health) {
+    pub(super) fn tell(&self, shared: &SharedStore, health: &mut Health) {
         let state = self.state().clone();
         let index = shared.index();
         let bad: Vec<_> = state.bad.iter().filter(|bad| is_wanted(&index, bad)).collect();
@@ -201,7 +202,7 @@ impl Scrubber {
     }
 
     /// Makes the state durable. A store that takes no writes keeps it in memory alone, and so does a full disk.
-    fn save(&self, shared: &Shared) -> Result<(), StoreError> {
+    fn save(&self, shared: &SharedStore) -> Result<(), StoreError> {
         if shared.check_writable().is_err() {
             return Ok(());
         }
@@ -218,7 +219,7 @@ impl Scrubber {
 
 /// One call.
 struct Run<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedStore,
     scrubber: &'a Scrubber,
     walk: MutexGuard<'a, Walk>,
     /// The segment that was read last. Were it open from call to call, its room could not be given back.

@@ -16,8 +16,8 @@ use crate::store::backup::{
     BackupError, BackupOptions, BackupReport, Progress, RestoreReport, Source, Step, backup, restore,
 };
 
-fn small() -> Options {
-    Options {
+fn small() -> StoreOptions {
+    StoreOptions {
         segment_max_bytes: 100_000,
         log_file_max_bytes: 16_384,
         checkpoint_after_bytes: 8_192,
@@ -337,7 +337,7 @@ fn damage_keeps_the_former_backup() {
     assert!(matches!(&refused, Err(BackupError::Findings(found)) if found.len() == 1), "{refused:?}");
     assert!(matches!(try_restore(&empty), Err(BackupError::NotABackup)));
     // The newest file of the log holds more than one group, so that it is known that the first was durable.
-    let store = open_with(&fs, Options { checkpoint_after_bytes: u64::MAX, ..small() }).unwrap();
+    let store = open_with(&fs, StoreOptions { checkpoint_after_bytes: u64::MAX, ..small() }).unwrap();
     fill(&store, 300);
     let newest = || *list_numbers(&fs, FileKind::Log).unwrap().last().unwrap();
     while newest() == store.health().sequence {
@@ -443,7 +443,7 @@ fn back_up_read_only(from: &SimFs, to: &SimFs, meanwhile: &dyn Fn()) -> Result<B
 
 /// Three objects large enough for holes, in one sealed segment; a fourth elsewhere.
 fn with_room_for_holes(fs: &SimFs) -> Store {
-    let store = open_with(fs, Options { segment_max_bytes: 8 << 20, ..options() }).unwrap();
+    let store = open_with(fs, StoreOptions { segment_max_bytes: 8 << 20, ..options() }).unwrap();
     store.create_bucket("b", "admin").unwrap();
     for at in 0..3 {
         put(&store, "b", &format!("k{at}"), &bytes(at, 2_000_000)).unwrap();

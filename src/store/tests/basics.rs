@@ -181,7 +181,7 @@ fn a_writer_knows_the_crc_of_what_it_took_however_it_came() {
 #[test]
 fn what_is_read_at_each_start_counts_towards_the_next_checkpoint() {
     let fs = SimFs::new();
-    let options = Options { checkpoint_after_bytes: 200_000, ..options() };
+    let options = StoreOptions { checkpoint_after_bytes: 200_000, ..options() };
     let log_bytes = || fs.files().iter().filter(|(path, _)| path.ends_with(".log")).map(|(_, len)| len).sum();
     open_with(&fs, options).unwrap().create_bucket("b", "admin").unwrap();
     let mut most: u64 = 0;

@@ -38,8 +38,8 @@ fn long() -> Scale {
 }
 
 impl Scale {
-    fn options(self) -> Options {
-        Options {
+    fn options(self) -> StoreOptions {
+        StoreOptions {
             segment_max_bytes: self.segment_bytes,
             log_file_max_bytes: 64 * KIB,
             checkpoint_after_bytes: 512 * KIB,

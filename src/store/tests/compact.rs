@@ -25,7 +25,7 @@ fn compact_all(fs: &SimFs) -> Result<Compacted, CompactError> {
 
 /// A store in which two of three objects are dead in each segment, small and large ones.
 fn sparse(fs: &SimFs) {
-    let store = open_with(fs, Options { segment_max_bytes: SEGMENT_BYTES, ..options() }).unwrap();
+    let store = open_with(fs, StoreOptions { segment_max_bytes: SEGMENT_BYTES, ..options() }).unwrap();
     store.create_bucket("b", "admin").unwrap();
     for round in 0..3 {
         for at in 0..12 {
@@ -109,7 +109,7 @@ fn it_may_be_stopped_between_any_two_steps_and_goes_on() {
 #[test]
 fn a_power_cut_at_any_operation_loses_nothing_and_the_next_attempt_finishes() {
     let made = SimFs::new();
-    let options = Options { segment_max_bytes: 20_000, ..options() };
+    let options = StoreOptions { segment_max_bytes: 20_000, ..options() };
     let model = work(&made, options, CHURN, Model::default()).map_err(|halt| halt.error).unwrap();
     let seed = seed();
     for stop in 1.. {

@@ -69,7 +69,7 @@ const THREADS: u64 = 4;
 fn crash_in_the_middle(stop: u64, seed: u64) {
     println!("power lost at operation {stop} from the start");
     let fs = SimFs::new();
-    let options = Options { segment_max_bytes: 400_000, checkpoint_after_bytes: 40_000, ..options() };
+    let options = StoreOptions { segment_max_bytes: 400_000, checkpoint_after_bytes: 40_000, ..options() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     fs.stop_at(fs.operations() + stop);

@@ -7,11 +7,11 @@ use super::*;
 use crate::fs::sim::{CrashPolicy, OpKind};
 
 /// Stops the work at every `stride`-th operation, the first of which the seed chooses, and looks after crashes of three kinds.
-fn sweep(options: Options, stride: u64) {
+fn sweep(options: StoreOptions, stride: u64) {
     sweep_of(WORK, options, stride);
 }
 
-fn sweep_of(steps: &[Step], options: Options, stride: u64) {
+fn sweep_of(steps: &[Step], options: StoreOptions, stride: u64) {
     let seed = seed();
     for stop in (1 + seed % stride..).step_by(stride as usize) {
         let fs = SimFs::new();
@@ -34,7 +34,7 @@ fn sweep_of(steps: &[Step], options: Options, stride: u64) {
 fn recover_through_crashes(
     reboot: &dyn Fn() -> SimFs,
     policy: CrashPolicy,
-    options: Options,
+    options: StoreOptions,
     doubt: &InDoubt,
     stop: u64,
 ) {
@@ -50,7 +50,7 @@ fn recover_through_crashes(
 }
 
 /// After the recovery there is more work, during which the power goes once more.
-fn go_on(fs: &SimFs, policy: CrashPolicy, options: Options, doubt: &InDoubt, stop: u64) {
+fn go_on(fs: &SimFs, policy: CrashPolicy, options: StoreOptions, doubt: &InDoubt, stop: u64) {
     let (store, found) = doubt.recover(fs, options).expect("the store opens");
     drop(store);
     fs.stop_at(fs.operations() + 1 + stop % 40);
@@ -63,7 +63,7 @@ fn go_on(fs: &SimFs, policy: CrashPolicy, options: Options, doubt: &InDoubt, sto
 
 /// The process ends at every operation of the work; the next one finds all that was written, synced or not. What its
 /// readers have seen must survive a crash behind it.
-fn sweep_of_killed_processes(options: Options) {
+fn sweep_of_killed_processes(options: StoreOptions) {
     for stop in 1.. {
         let fs = SimFs::new();
         fs.stop_at(stop);
@@ -86,19 +86,19 @@ fn what_was_acknowledged_survives_a_crash_at_every_operation() {
 
 #[test]
 fn it_survives_too_where_segments_and_checkpoints_are_many() {
-    let options = Options { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() };
+    let options = StoreOptions { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() };
     sweep(options, 2);
 }
 
 #[test]
 fn it_survives_too_where_the_log_goes_on_in_file_after_file() {
-    let options = Options { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
+    let options = StoreOptions { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
     sweep(options, 2);
 }
 
 /// Two objects fill a segment.
-fn tiny_segments() -> Options {
-    Options { segment_max_bytes: 20_000, checkpoint_after_bytes: 30_000, ..options() }
+fn tiny_segments() -> StoreOptions {
+    StoreOptions { segment_max_bytes: 20_000, checkpoint_after_bytes: 30_000, ..options() }
 }
 
 #[test]

@@ -35,13 +35,13 @@ fn fill(store: &Store) {
 /// A store that ended without closing.
 pub(super) struct Sample {
     pub(super) fs: SimFs,
-    pub(super) options: Options,
+    pub(super) options: StoreOptions,
     /// What it held behind each number of groups.
     pub(super) models: Vec<Model>,
 }
 
 impl Sample {
-    pub(super) fn new(options: Options) -> Self {
+    pub(super) fn new(options: StoreOptions) -> Self {
         let fs = SimFs::new();
         let store = open_with(&fs, options).unwrap();
         let mut models = vec![Model::default()];
@@ -71,7 +71,10 @@ impl Sample {
         let damage = &health.damage[0];
         assert_eq!((damage.file.as_str(), damage.offset), (file, offset), "{damage}");
         let refused = StoreError::ReadOnly(damage.to_string());
-        assert_eq!((health.read_only, health.trouble), (Some(damage.to_string()), Some(Trouble::LogDamaged)));
+        assert_eq!(
+            (health.read_only, health.read_only_reason),
+            (Some(damage.to_string()), Some(ReadOnlyReason::LogDamaged))
+        );
         assert_eq!(health.torn_groups, 0);
         assert_eq!(store.create_bucket("new", "admin"), Err(refused.clone()));
         assert_eq!(store.checkpoint(), Err(refused));
@@ -239,7 +242,7 @@ fn a_last_group_that_reads_as_zeros_looks_as_if_it_never_was_unless_it_was_marke
 fn a_store_at_rest_marks_its_last_group_so_that_damage_to_it_is_known_for_what_it_is() {
     let fs = SimFs::new();
     open(&fs).create_bucket("b", "admin").unwrap();
-    let options = Options { mark_after: Some(Duration::from_millis(1)), ..options() };
+    let options = StoreOptions { idle_group_after: Some(Duration::from_millis(1)), ..options() };
     let store = open_with(&fs, options).unwrap();
     // Opening has marked what was there, so that the next group is the put.
     let sequence = store.health().sequence + 1;

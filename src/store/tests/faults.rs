@@ -27,7 +27,7 @@ fn check_latched(halt: &Halt) {
 }
 
 /// Lets every sync of the work fail, one after the other.
-fn sweep_of_failed_syncs(options: Options) {
+fn sweep_of_failed_syncs(options: StoreOptions) {
     for failing in 1.. {
         let fs = SimFs::new();
         fs.fail_sync_at(failing);
@@ -73,7 +73,7 @@ fn nth_sync(fs: &SimFs, nth: u64) -> Op {
 }
 
 /// The operator starts the store anew, while the cache still shows what the disk does not hold.
-fn restart_without_a_crash(fs: &SimFs, options: Options, doubt: &InDoubt) {
+fn restart_without_a_crash(fs: &SimFs, options: StoreOptions, doubt: &InDoubt) {
     let next = fs.kill();
     let (store, found) = doubt.recover(&next, options).expect("the store opens");
     drop(store);
@@ -91,11 +91,15 @@ fn a_failed_sync_ends_all_writing_and_loses_nothing_that_was_acknowledged() {
 
 #[test]
 fn it_does_so_too_where_segments_are_sealed_and_checkpoints_written_meanwhile() {
-    sweep_of_failed_syncs(Options { segment_max_bytes: 100_000, checkpoint_after_bytes: 8_192, ..options() });
+    sweep_of_failed_syncs(StoreOptions {
+        segment_max_bytes: 100_000,
+        checkpoint_after_bytes: 8_192,
+        ..options()
+    });
 }
 
 /// Does the work while some openings in a row fail for want of descriptors, and says whether any did.
-fn work_without_descriptors(options: Options, steps: &[Step], from: u64) -> bool {
+fn work_without_descriptors(options: StoreOptions, steps: &[Step], from: u64) -> bool {
     let fs = SimFs::new();
     let store = open_with(&fs, options).unwrap();
     // What is tried again at once fails again.
@@ -128,7 +132,7 @@ fn work_without_descriptors(options: Options, steps: &[Step], from: u64) -> bool
 
 #[test]
 fn where_no_file_can_be_opened_a_request_fails_and_the_store_takes_writes_again() {
-    let options = Options {
+    let options = StoreOptions {
         segment_max_bytes: 100_000,
         checkpoint_after_bytes: 8_192,
         log_file_max_bytes: 20_000,
@@ -164,7 +168,7 @@ fn open_with_trap(fs: &SimFs) -> (Store, Arc<Trap>) {
 /// After a panic in a commit the store says so and takes no writes, though the trap is open again.
 fn check_refusing(store: &Store, trap: &Trap) {
     trap.0.store(false, Ordering::Relaxed);
-    assert_eq!(store.health().trouble, Some(Trouble::Panicked));
+    assert_eq!(store.health().read_only_reason, Some(ReadOnlyReason::Panicked));
     assert!(matches!(put(store, "a", "more", b"more"), Err(StoreError::ReadOnly(_))));
     let refused = store.create_bucket("more", "admin");
     assert!(matches!(refused, Err(StoreError::ReadOnly(_) | StoreError::Closed)), "{refused:?}");
@@ -206,7 +210,7 @@ fn so_does_one_in_the_thread_that_commits_for_others() {
         assert_eq!(second.join().unwrap(), Err(StoreError::Closed));
     });
     // Who asked is told while the thread still unwinds, before the store knows.
-    while store.health().trouble.is_none() {
+    while store.health().read_only_reason.is_none() {
         std::thread::yield_now();
     }
     check_refusing(&store, &trap);

@@ -9,8 +9,8 @@ use crate::fs::sim::CrashPolicy;
 use crate::log::{CheckpointPlan, CheckpointWriter, Journal, LogError, Replay, Start, list_numbers};
 
 /// With the room in the log that a store has by default.
-fn roomy() -> Options {
-    Options { log_file_max_bytes: LOG_FILE_MAX_BYTES, ..options() }
+fn roomy() -> StoreOptions {
+    StoreOptions { log_file_max_bytes: LOG_FILE_MAX_BYTES, ..options() }
 }
 
 /// Puts objects of `len` bytes until the disk is full, and says how many there are.
@@ -42,7 +42,7 @@ fn leave_nothing_free(fs: &SimFs) {
 #[test]
 fn on_a_full_disk_reads_and_deletes_go_on_and_with_more_room_so_do_writes() {
     let fs = SimFs::with_capacity(8 * MIB);
-    let options = Options { keep_free_bytes: MIB, ..roomy() };
+    let options = StoreOptions { keep_free_bytes: MIB, ..roomy() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let large = fill(&store, "b", 300_000);
@@ -235,8 +235,8 @@ fn unfinished_files(fs: &SimFs) -> Vec<String> {
 }
 
 /// A small disk on which the log and the checkpoints are most of what there is.
-fn metadata_alone() -> Options {
-    Options { keep_free_bytes: 2 * MIB, checkpoint_after_bytes: MIB, segment_max_bytes: MIB, ..roomy() }
+fn metadata_alone() -> StoreOptions {
+    StoreOptions { keep_free_bytes: 2 * MIB, checkpoint_after_bytes: MIB, segment_max_bytes: MIB, ..roomy() }
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn where_others_take_the_last_byte_a_checkpoint_fails_at_once_and_leaves_nothing
 
 #[test]
 fn of_two_checkpoints_the_older_one_goes_where_room_is_short_and_the_newer_one_is_good() {
-    let options = Options { checkpoint_after_bytes: u64::MAX, ..metadata_alone() };
+    let options = StoreOptions { checkpoint_after_bytes: u64::MAX, ..metadata_alone() };
     for damaged in [false, true] {
         let fs = SimFs::with_capacity(64 * MIB);
         let store = open_with(&fs, options).unwrap();

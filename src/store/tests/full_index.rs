@@ -7,8 +7,8 @@ const CEILING: u64 = MIB;
 /// From there on nothing grows but by delete markers.
 const FULL: u64 = CEILING / 32 * 31;
 
-fn bounded() -> Options {
-    Options { index_max_bytes: CEILING, ..options() }
+fn bounded() -> StoreOptions {
+    StoreOptions { index_max_bytes: CEILING, ..options() }
 }
 
 /// A commit with as much metadata as a client may give.
@@ -18,7 +18,7 @@ fn costly() -> Commit {
     commit
 }
 
-fn put_costly(store: &Store, bucket: &str, key: &str) -> Result<Written, StoreError> {
+fn put_costly(store: &Store, bucket: &str, key: &str) -> Result<CommittedVersion, StoreError> {
     store.writer(bucket, key, Some(0))?.commit(costly())
 }
 
@@ -48,10 +48,10 @@ fn put_part(store: &Store, upload: UploadId, number: u32) -> Result<PartRecord, 
     store.part_writer("b", "upload", upload, number, Some(1))?.commit([0; 16], None)
 }
 
-fn whole(store: &Store, key: &str) -> CopySource {
+fn whole(store: &Store, key: &str) -> CopyRange {
     let found = store.find("b", key, Selector::Current).unwrap();
     let range = 0..found.version.size;
-    CopySource { bucket: found.bucket.id, key: key.into(), version: found.version, range }
+    CopyRange { bucket: found.bucket.id, key: key.into(), version: found.version, range }
 }
 
 #[test]

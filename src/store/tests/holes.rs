@@ -9,8 +9,8 @@ use crate::log::{Found as Scanned, SegmentRecord, SegmentScan};
 
 const LEN: usize = 1_500_000;
 
-fn wide() -> Options {
-    Options { segment_max_bytes: 8 * MIB, ..options() }
+fn wide() -> StoreOptions {
+    StoreOptions { segment_max_bytes: 8 * MIB, ..options() }
 }
 
 /// Five large objects side by side, with a small one that lives between them, all in one sealed segment.
@@ -144,7 +144,7 @@ fn a_power_cut_while_a_hole_is_punched_harms_nothing_that_lives() {
 
 /// Many segments with three large objects in each, all alive.
 fn many(fs: &SimFs) -> Store {
-    let store = open_with(fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+    let store = open_with(fs, StoreOptions { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
     store.create_bucket("b", "admin").unwrap();
     for at in 0..3 * SEGMENTS {
         put(&store, "b", &format!("k{at}"), &large(at)).unwrap();
@@ -191,7 +191,7 @@ fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_no_death_is_no_wa
     store.close();
     drop(store);
     for fs in [fs.crash(CrashPolicy::KeepAll), fs.crash(CrashPolicy::DropAll)] {
-        let store = open_with(&fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+        let store = open_with(&fs, StoreOptions { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
         reclaim_all(&store).unwrap();
         assert_eq!((walks(&store), punched(&fs)), (0, 0));
     }
@@ -201,7 +201,7 @@ fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_no_death_is_no_wa
 #[test]
 fn a_walk_after_a_start_waits_until_all_segments_are_known() {
     let (fs, count) = (SimFs::new(), 136);
-    let options = Options { segment_max_bytes: 2_800_000, ..options() };
+    let options = StoreOptions { segment_max_bytes: 2_800_000, ..options() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let len = |at: u64| if at.is_multiple_of(2) { 1_070_000 } else { 1_650_000 };
@@ -227,7 +227,7 @@ fn what_died_before_a_crash_is_found_after_it() {
     let store = many(&fs);
     store.close();
     drop(store);
-    let options = Options { segment_max_bytes: 4 * MIB, ..options() };
+    let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
     let store = open_with(&fs, options).unwrap();
     delete_one_in_each(&store);
     let fs = fs.kill();
@@ -251,7 +251,7 @@ fn what_is_known_is_found_out_again_where_it_was_lost_and_told_where_it_is_damag
         } else {
             fs.remove(RECLAIM).unwrap();
         }
-        let store = open_with(&fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+        let store = open_with(&fs, StoreOptions { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
         assert_eq!(store.health().damage.len(), usize::from(damaged));
         assert!(store.health().read_only.is_none());
         reclaim_all(&store).unwrap();
@@ -288,7 +288,7 @@ fn a_segment_that_was_put_off_before_a_crash_gets_its_hole_after_it() {
     reclaim_all(&store).unwrap();
     let fs = fs.crash(CrashPolicy::DropAll);
     drop(found);
-    let store = open_with(&fs, Options { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
+    let store = open_with(&fs, StoreOptions { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
     reclaim_all(&store).unwrap();
     assert_eq!((walks(&store), punched(&fs)), (1, 1));
 }

@@ -8,8 +8,8 @@ use crate::fs::sim::CrashPolicy;
 use crate::log::list_numbers;
 
 /// Two groups go into a file.
-fn short_files() -> Options {
-    Options { log_file_max_bytes: 12_288, ..options() }
+fn short_files() -> StoreOptions {
+    StoreOptions { log_file_max_bytes: 12_288, ..options() }
 }
 
 /// The store cannot be opened, says why, and leaves the disk as it is.

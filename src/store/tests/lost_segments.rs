@@ -6,8 +6,8 @@ use super::*;
 use crate::format::segment_path;
 
 /// Every object is alone in its segment.
-fn small_segments() -> Options {
-    Options { segment_max_bytes: 8_192, ..options() }
+fn small_segments() -> StoreOptions {
+    StoreOptions { segment_max_bytes: 8_192, ..options() }
 }
 
 /// A store with an object in each of six segments.

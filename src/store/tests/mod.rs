@@ -11,6 +11,7 @@ mod faults;
 mod full_disk;
 mod full_index;
 mod holes;
+mod loader;
 mod lost_files;
 mod lost_segments;
 mod many_versions;
@@ -19,16 +20,15 @@ mod moving;
 mod newer;
 mod parts;
 mod random;
-mod reading;
 mod rebuild;
 mod reclaim;
 mod replay;
 mod script;
 mod scrub;
-mod stale;
 mod steps;
 mod undelete;
 mod unreadable;
+mod upload_expiry;
 mod verify;
 mod waiting;
 mod written;
@@ -44,14 +44,14 @@ use crate::store::*;
 
 /// Options that make no difference but size, and no commit that nobody asked for. The room that is set aside in a log file
 /// costs most of the time of a test with many starts, so there is little of it.
-pub(super) fn options() -> Options {
-    Options {
+pub(super) fn options() -> StoreOptions {
+    StoreOptions {
         log_file_max_bytes: 256 * 1024,
         keep_free_bytes: 0,
-        mark_after: None,
+        idle_group_after: None,
         // Every store that is closed has a checkpoint.
         replay_after_close_max: Duration::ZERO,
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn try_open(fs: &SimFs) -> Result<Store, OpenError> {
     open_with(fs, options())
 }
 
-pub(super) fn open_with(fs: &SimFs, options: Options) -> Result<Store, OpenError> {
+pub(super) fn open_with(fs: &SimFs, options: StoreOptions) -> Result<Store, OpenError> {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options)
 }
@@ -87,7 +87,12 @@ pub(super) fn commit_of(bytes: &[u8]) -> Commit {
     }
 }
 
-pub(super) fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8]) -> Result<Written, StoreError> {
+pub(super) fn put(
+    store: &Store,
+    bucket: &str,
+    key: &str,
+    bytes: &[u8],
+) -> Result<CommittedVersion, StoreError> {
     put_if(store, bucket, key, bytes, WriteCondition::None)
 }
 
@@ -97,7 +102,7 @@ pub(super) fn put_if(
     key: &str,
     bytes: &[u8],
     condition: WriteCondition,
-) -> Result<Written, StoreError> {
+) -> Result<CommittedVersion, StoreError> {
     let mut writer = store.writer(bucket, key, Some(bytes.len() as u64))?;
     // Odd pieces, so that nothing depends on how the bytes arrive.
     for piece in bytes.chunks(100_003) {

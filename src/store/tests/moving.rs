@@ -21,7 +21,7 @@ fn nothing_found(fs: &SimFs) {
 }
 
 /// A store of which every fifth object is left, in segments of which nothing else is.
-fn sparse(fs: &SimFs, options: Options) -> Store {
+fn sparse(fs: &SimFs, options: StoreOptions) -> Store {
     let store = open_with(fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     for at in 0..50 {
@@ -65,7 +65,7 @@ fn what_lives_is_moved_together_and_the_segments_go() {
 #[test]
 fn what_is_moved_is_the_same_to_the_last_bit() {
     let fs = SimFs::new();
-    let options = Options { segment_max_bytes: 2_000_000, ..options() };
+    let options = StoreOptions { segment_max_bytes: 2_000_000, ..options() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     for (key, len) in [("small", 500), ("blocks", 200_000), ("large", 400_000)] {
@@ -109,7 +109,7 @@ fn extents_that_several_share_are_moved_once_with_all_who_share_them() {
     for at in 0..600 {
         let found = store.find("b", "source", Selector::Current).unwrap();
         let (bucket, range) = (found.bucket.id, 100..20_000 + at);
-        let source = CopySource { bucket, key: "source".into(), version: found.version, range };
+        let source = CopyRange { bucket, key: "source".into(), version: found.version, range };
         store.copy(source, "b", &format!("{at:03}"), commit_of(b"")).unwrap();
     }
     delete(&store, "b", "source", Selector::Current).unwrap();
@@ -181,7 +181,7 @@ fn change(store: &Store, thread: u64, round: u64) {
     let found = store.find("b", &key, Selector::Current).unwrap();
     let (bucket, version, twin) = (found.bucket.id, found.version.clone(), format!("{key}-twin"));
     store.set_tags("b", &key, version.clone(), vec![("a".into(), "b".into())]).unwrap();
-    let source = CopySource { bucket, key: key.clone(), range: 0..9_000, version };
+    let source = CopyRange { bucket, key: key.clone(), range: 0..9_000, version };
     store.copy(source, "b", &twin, commit_of(b"")).unwrap();
     assert_eq!(to_end(store.read(&found, 0..9_000).unwrap()).unwrap(), expected);
     let now = store.find("b", &key, Selector::Current).unwrap();
@@ -312,7 +312,7 @@ fn segments_that_cannot_be_fuller_stay_as_they_are() {
 #[test]
 fn on_a_full_disk_there_is_room_for_moving() {
     let fs = SimFs::with_capacity(8 * MIB);
-    let options = Options { keep_free_bytes: MIB, segment_max_bytes: MIB, ..options() };
+    let options = StoreOptions { keep_free_bytes: MIB, segment_max_bytes: MIB, ..options() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     for round in 0..4 {

@@ -13,16 +13,21 @@ fn put_part(store: &Store, upload: UploadId, number: u32, bytes: &[u8]) -> Resul
     writer.commit(Md5::of(bytes), None)
 }
 
-fn complete(store: &Store, upload: UploadId, numbers: &[u32]) -> Result<Written, StoreError> {
+fn complete(store: &Store, upload: UploadId, numbers: &[u32]) -> Result<CommittedVersion, StoreError> {
     let there = store.upload("b", "k", upload)?;
     let parts = there.parts.into_iter().filter(|part| numbers.contains(&part.number)).collect();
     store.complete_upload("b", "k", Completion { upload, parts, commit: commit_of(b"") })
 }
 
-fn copy(store: &Store, from: &str, range: Option<Range<u64>>, to: &str) -> Result<Written, StoreError> {
+fn copy(
+    store: &Store,
+    from: &str,
+    range: Option<Range<u64>>,
+    to: &str,
+) -> Result<CommittedVersion, StoreError> {
     let found = store.find("b", from, Selector::Current)?;
     let range = range.unwrap_or(0..found.version.size);
-    let source = CopySource { bucket: found.bucket.id, key: from.into(), version: found.version, range };
+    let source = CopyRange { bucket: found.bucket.id, key: from.into(), version: found.version, range };
     store.copy(source, "b", to, commit_of(b""))
 }
 
@@ -216,7 +221,7 @@ fn ranges_are_copied_into_objects_and_parts() {
     let upload = store.create_upload("b", "k", new_upload()).unwrap().id;
     let found = store.find("b", "source", Selector::Current).unwrap();
     for (number, range) in [(1, 10..300_000), (2, 0..5)] {
-        let source = CopySource {
+        let source = CopyRange {
             bucket: found.bucket.id,
             key: "source".into(),
             version: found.version.clone(),
@@ -239,7 +244,7 @@ fn a_source_that_is_gone_at_the_commit_is_not_copied() {
     let found = store.find("b", "source", Selector::Current).unwrap();
     delete(&store, "b", "source", Selector::Current).unwrap();
     let source =
-        CopySource { bucket: found.bucket.id, key: "source".into(), version: found.version, range: 0..1 };
+        CopyRange { bucket: found.bucket.id, key: "source".into(), version: found.version, range: 0..1 };
     assert_eq!(store.copy(source, "b", "copy", commit_of(b"")), Err(StoreError::NoSuchVersion));
 }
 
@@ -250,7 +255,7 @@ fn copying_onto_itself_changes_the_attributes_and_keeps_the_bytes() {
     put(&store, "b", "k", &bytes(1, 200_000)).unwrap();
     let found = store.find("b", "k", Selector::Current).unwrap();
     let source =
-        CopySource { bucket: found.bucket.id, key: "k".into(), version: found.version, range: 0..200_000 };
+        CopyRange { bucket: found.bucket.id, key: "k".into(), version: found.version, range: 0..200_000 };
     let mut commit = commit_of(b"");
     commit.attributes.push("meta-a", "b");
     store.copy(source, "b", "k", commit).unwrap();
@@ -272,7 +277,7 @@ fn tags_are_replaced_in_place_and_survive_a_copy_of_the_version() {
     let tags = vec![("colour".to_owned(), "grün".to_owned())];
     store.set_tags("b", "k", version.clone(), tags.clone()).unwrap();
     assert_eq!(get(&store, "b", "k").unwrap(), b"new");
-    let source = CopySource { bucket: store.bucket("b").unwrap().id, key: "k".into(), version, range: 0..3 };
+    let source = CopyRange { bucket: store.bucket("b").unwrap().id, key: "k".into(), version, range: 0..3 };
     store.copy(source, "b", "copy", commit_of(b"")).unwrap();
     drop(store);
     let store = open(&fs);

@@ -100,7 +100,7 @@ fn a_store_that_is_open_is_not_rebuilt_nor_is_one_without_segments() {
 #[test]
 fn a_crash_at_any_operation_of_a_rebuild_leaves_the_old_log_or_none_or_the_whole_new_one() {
     let fs = SimFs::new();
-    let options = Options { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
+    let options = StoreOptions { log_file_max_bytes: 16_384, checkpoint_after_bytes: 30_000, ..options() };
     drop(script::work(&fs, options, WORK, Model::default()).map_err(|_| ()).unwrap());
     let before = everything_in(&fs);
     let after = {

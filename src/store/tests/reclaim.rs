@@ -9,8 +9,8 @@ use crate::fs::sim::CrashPolicy;
 use crate::log::{Segment, list_numbers};
 
 /// A few objects fill a segment.
-pub(super) fn small_segments() -> Options {
-    Options { segment_max_bytes: 100_000, ..options() }
+pub(super) fn small_segments() -> StoreOptions {
+    StoreOptions { segment_max_bytes: 100_000, ..options() }
 }
 
 fn segments(fs: &SimFs) -> Vec<u64> {
@@ -131,7 +131,7 @@ fn a_put_that_was_given_up_leaves_nothing_behind() {
 #[test]
 fn the_pack_of_the_last_group_stays_until_another_group_follows() {
     let fs = SimFs::new();
-    let options = Options { segment_max_bytes: 8_192, ..options() };
+    let options = StoreOptions { segment_max_bytes: 8_192, ..options() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let gate = fs.hold_syncs("meta/");
@@ -242,7 +242,7 @@ fn an_id_never_means_two_segments() {
 #[test]
 fn a_full_disk_takes_writes_again_when_something_was_deleted() {
     let fs = SimFs::with_capacity(8 * MIB);
-    let options = Options { keep_free_bytes: MIB, ..options() };
+    let options = StoreOptions { keep_free_bytes: MIB, ..options() };
     let store = open_with(&fs, options).unwrap();
     let wanted = store.room_wanted();
     store.create_bucket("b", "admin").unwrap();

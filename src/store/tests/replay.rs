@@ -9,7 +9,7 @@ use crate::format::{Entry, FileKind, Group, GroupHeader, log_path};
 use crate::fs::sim::CrashPolicy;
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogVolume, Replay, Reserve, Start, list_numbers};
-use crate::store::reading::store_id;
+use crate::store::loader::store_id;
 
 /// The entries of the log from its beginning, group by group.
 fn groups_of(fs: &SimFs) -> Vec<Group> {
@@ -35,11 +35,11 @@ fn applied_in_turn(groups: &[Group]) -> Index {
 
 fn applied_in_bulk(groups: &[Group]) -> Index {
     let mut index = Index::gathering();
-    let (mut feed, inbox) = bulk::feed();
+    let (mut sender, receiver) = bulk_apply::channel();
     std::thread::scope(|scope| {
-        let applier = scope.spawn(|| inbox.apply_to(&mut index));
-        groups.iter().for_each(|group| assert!(feed.take(group.clone())));
-        feed.end();
+        let applier = scope.spawn(|| receiver.apply_to(&mut index));
+        groups.iter().for_each(|group| assert!(sender.send_group(group.clone())));
+        sender.finish();
         applier.join().unwrap().unwrap();
     });
     index.settle();
@@ -62,8 +62,8 @@ fn contents(index: &Index) -> (Vec<Entry>, Vec<(u64, u64)>, u64, u64) {
 /// A log of everything that changes a store, and of keys that change many times among others.
 fn busy_log() -> SimFs {
     let fs = SimFs::new();
-    let one_file = Options { log_file_max_bytes: LOG_FILE_MAX_BYTES, ..options() };
-    let store = open_with(&fs, Options { checkpoint_after_bytes: u64::MAX, ..one_file }).unwrap();
+    let one_file = StoreOptions { log_file_max_bytes: LOG_FILE_MAX_BYTES, ..options() };
+    let store = open_with(&fs, StoreOptions { checkpoint_after_bytes: u64::MAX, ..one_file }).unwrap();
     // Some steps need what others, which restart the store, would have left.
     let once = WORK.iter().filter(|step| !step.is_reopen() && !matches!(step, Step::Checkpoint));
     once.for_each(|step| drop(step.run(&store)));
@@ -143,7 +143,7 @@ fn a_checkpoint_is_due_when_a_start_would_take_too_long_however_short_the_log_is
 #[test]
 fn a_store_that_is_closed_writes_no_checkpoint_where_the_next_start_is_quick() {
     let fs = SimFs::new();
-    let quick = Options { replay_after_close_max: Duration::from_secs(3600), ..options() };
+    let quick = StoreOptions { replay_after_close_max: Duration::from_secs(3600), ..options() };
     let checkpoints = || list_numbers(&fs, FileKind::Checkpoint).unwrap().len();
     for round in 0..3 {
         let store = open_with(&fs, quick).unwrap();

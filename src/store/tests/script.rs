@@ -125,7 +125,7 @@ impl InDoubt {
     }
 
     /// Opens the store and reads what has become of it.
-    pub(super) fn recover(&self, fs: &SimFs, options: Options) -> Result<(Store, Model), OpenError> {
+    pub(super) fn recover(&self, fs: &SimFs, options: StoreOptions) -> Result<(Store, Model), OpenError> {
         let store = open_with(fs, options)?;
         let health = store.health();
         assert_eq!((health.read_only, health.damage), (None, vec![]));
@@ -164,7 +164,7 @@ impl Halt {
 /// Does the steps until one fails that ought not to.
 pub(super) fn work(
     fs: &SimFs,
-    options: Options,
+    options: StoreOptions,
     steps: &[Step],
     mut model: Model,
 ) -> Result<Model, Box<Halt>> {

@@ -358,7 +358,7 @@ fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
     let found = store.find("b", "large", Selector::Current).unwrap();
     for key in ["copy1", "copy2"] {
         let version = store.find("b", "large", Selector::Current).unwrap().version;
-        let source = CopySource { bucket: found.bucket.id, key: "large".into(), version, range: 0..300_000 };
+        let source = CopyRange { bucket: found.bucket.id, key: "large".into(), version, range: 0..300_000 };
         store.copy(source, "b", key, commit_of(b"")).unwrap();
     }
     let (extents, bad) = scrubbing.pass();
@@ -397,7 +397,7 @@ fn what_died_and_gave_back_its_room_before_it_was_read_is_no_finding() {
 #[test]
 fn what_is_deleted_and_taken_away_under_a_pass_is_no_finding() {
     let scrubbing = Scrubbing::new();
-    let options = Options { segment_max_bytes: 100_000, ..options() };
+    let options = StoreOptions { segment_max_bytes: 100_000, ..options() };
     let store = open_with(&scrubbing.fs.crash(CrashPolicy::KeepAll), options).unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {

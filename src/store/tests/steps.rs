@@ -156,12 +156,8 @@ fn copy(store: &Store, bucket: &str, from: &str, to: &str, range: &Range<u64>) -
     if found.version.delete_marker {
         return Err(StoreError::NoSuchKey);
     }
-    let source = CopySource {
-        bucket: found.bucket.id,
-        key: from.into(),
-        version: found.version,
-        range: range.clone(),
-    };
+    let source =
+        CopyRange { bucket: found.bucket.id, key: from.into(), version: found.version, range: range.clone() };
     store.copy(source, bucket, to, commit_of(b"")).map(|_| ())
 }
 

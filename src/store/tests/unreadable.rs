@@ -170,8 +170,8 @@ fn a_log_that_cannot_be_read_is_never_taken_for_a_torn_one() {
                 let health = store.health();
                 assert!(health.read_only.is_some(), "page {page}: it takes no writes");
                 assert_eq!(
-                    (health.trouble, health.torn_groups),
-                    (Some(Trouble::LogDamaged), 0),
+                    (health.read_only_reason, health.torn_groups),
+                    (Some(ReadOnlyReason::LogDamaged), 0),
                     "page {page}"
                 );
                 assert!(tells_of(&health.damage, &log_path(1)), "page {page}: {:?}", health.damage);

@@ -5,7 +5,7 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn open_at(clock: &Arc<ManualClock>, abort_uploads_after: Option<Duration>) -> Store {
-    let options = Options { abort_uploads_after, ..options() };
+    let options = StoreOptions { abort_uploads_after, ..options() };
     let store = Store::open(Arc::new(SimFs::new()), clock.clone(), &SeededEntropy::new(1), options).unwrap();
     store.create_bucket("a", "admin").unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -34,15 +34,15 @@ fn uploads_older_than_the_age_are_aborted_and_their_parts_freed() {
     part.commit([0; 16], None).unwrap();
     clock.advance(HOUR);
     let young = begin(&store, "b", "k7");
-    assert_eq!(store.abort_stale_uploads(), Ok(0));
+    assert_eq!(store.abort_expired_uploads(), Ok(0));
     clock.advance(Duration::from_millis(1));
-    assert_eq!(store.abort_stale_uploads(), Ok(1006));
+    assert_eq!(store.abort_expired_uploads(), Ok(1006));
     assert_eq!(store.upload_record("b", "k7", young).unwrap().id, young);
     for (id, key) in old {
         assert_eq!(store.upload_record("b", &key, id), Err(StoreError::NoSuchUpload));
     }
     assert_eq!(store.health().live_bytes, 0);
-    assert_eq!(store.abort_stale_uploads(), Ok(0));
+    assert_eq!(store.abort_expired_uploads(), Ok(0));
 }
 
 #[test]
@@ -51,6 +51,6 @@ fn no_upload_is_too_old_where_no_age_is_set() {
     let store = open_at(&clock, None);
     let id = begin(&store, "b", "k");
     clock.advance(HOUR * 24 * 365);
-    assert_eq!(store.abort_stale_uploads(), Ok(0));
+    assert_eq!(store.abort_expired_uploads(), Ok(0));
     assert!(store.upload_record("b", "k", id).is_ok());
 }

@@ -11,7 +11,7 @@ use crate::format::{
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::fs::{Fs, ReadOnly};
 use crate::log::{Journal, LogError, Segment, write_log};
-use crate::store::reading::{Reading, store_id};
+use crate::store::loader::{StoreLoader, store_id};
 use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError, Which};
 
 fn look(fs: &SimFs) -> Report {
@@ -66,7 +66,7 @@ fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
     let found = store.find("photos", "source", Selector::Current).unwrap();
     let (source, extent) = (found.version.clone(), found.version.extents[0]);
     let source =
-        CopySource { bucket: found.bucket.id, key: "source".into(), version: source, range: 10..90_000 };
+        CopyRange { bucket: found.bucket.id, key: "source".into(), version: source, range: 10..90_000 };
     store.copy(source, "photos", "copy", commit_of(b"")).unwrap();
     drop(store);
     assert_eq!(nothing_found(&fs).counts.payload_bytes, 100_000);
@@ -119,7 +119,7 @@ fn an_extent_that_is_another_one_than_the_version_means_is_found() {
 /// Appends a group to the log, as a store that is not in its right mind would.
 fn append(fs: &SimFs, entries: &[Entry]) {
     let id = store_id(fs).unwrap().unwrap();
-    let tail = Reading::from_newest(fs, id, &mut vec![]).unwrap().replay().unwrap();
+    let tail = StoreLoader::from_newest(fs, id, &mut vec![]).unwrap().replay().unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
     let mut journal =
         Journal::resume(Arc::new(fs.clone()), clock, id, options().log_file_max_bytes, &tail).unwrap();
@@ -312,7 +312,7 @@ fn meaningful(fs: &SimFs, path: &str, live: &[(u64, u64)]) -> Vec<Range<u64>> {
 #[test]
 fn every_byte_that_means_something_is_missed_when_it_changes_and_no_other() {
     let fs = SimFs::new();
-    let options = Options { segment_max_bytes: 200_000, log_file_max_bytes: 16_384, ..options() };
+    let options = StoreOptions { segment_max_bytes: 200_000, log_file_max_bytes: 16_384, ..options() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("photos", "admin").unwrap();
     put(&store, "photos", "gone", &bytes(1, 3_000)).unwrap();

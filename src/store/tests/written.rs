@@ -15,7 +15,7 @@ fn traced(fs: &SimFs, of: impl Fn(&str) -> bool) -> u64 {
 #[test]
 fn every_byte_that_reaches_the_disk_is_counted_once() {
     let fs = SimFs::new();
-    let store = open_with(&fs, Options { segment_max_bytes: 100_000, ..options() }).unwrap();
+    let store = open_with(&fs, StoreOptions { segment_max_bytes: 100_000, ..options() }).unwrap();
     let mut put_bytes = 0;
     for step in CHURN.iter().filter(|step| !step.is_reopen()) {
         let done = step.run(&store).is_ok();

@@ -9,7 +9,7 @@ use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{BodyRead, Dialect, Response, ResponseBody, S3Error};
 use siltstone::service::{MetricsAccess, Service, Settings};
-use siltstone::store::{Options, Store};
+use siltstone::store::{StoreOptions, Store};
 
 /// When all of it happens.
 pub const NOW_MILLIS: u64 = 1_769_860_800_000;
@@ -40,7 +40,7 @@ pub fn clock() -> Arc<ManualClock> {
 
 /// Opens the store in `fs`, if it can be opened.
 pub fn open(fs: &SimFs) -> Option<Store> {
-    let options = Options { keep_free_bytes: 0, mark_after: None, ..Options::default() };
+    let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
     Store::open(Arc::new(fs.clone()), clock(), &SeededEntropy::new(1), options).ok()
 }
 

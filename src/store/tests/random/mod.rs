@@ -73,11 +73,11 @@ impl Restart {
 
 /// Options of a sequence: every other one with many segments, and with checkpoints while the work goes on. What is kept
 /// free is enough for the log through some restarts.
-fn options_for(seed: u64) -> Options {
-    let options = Options { keep_free_bytes: 8 * MIB, ..options() };
+fn options_for(seed: u64) -> StoreOptions {
+    let options = StoreOptions { keep_free_bytes: 8 * MIB, ..options() };
     match seed % 2 {
         0 => options,
-        _ => Options { segment_max_bytes: 300_000, checkpoint_after_bytes: 8_192, ..options },
+        _ => StoreOptions { segment_max_bytes: 300_000, checkpoint_after_bytes: 8_192, ..options },
     }
 }
 

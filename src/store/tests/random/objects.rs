@@ -84,7 +84,7 @@ impl Run {
         key: &str,
         all: &[u8],
         commit: Commit,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<CommittedVersion, StoreError> {
         let announced = self.draw.one_in(2).then_some(all.len() as u64);
         let mut writer = self.store().writer(bucket, key, announced)?;
         match *self.draw.of(&[Some(7_001), Some(65_536), Some(100_003), None]) {
@@ -100,7 +100,7 @@ impl Run {
         key: &str,
         commit: Commit,
         bytes: Vec<u8>,
-        written: Written,
+        written: CommittedVersion,
         upload: Option<Assembly>,
     ) {
         self.fresh(written.id.0);
@@ -172,7 +172,7 @@ impl Run {
     }
 
     /// What can be copied: a range of any version, and the bytes that it is.
-    pub(super) fn source(&self) -> Option<(CopySource, Vec<u8>)> {
+    pub(super) fn source(&self) -> Option<(CopyRange, Vec<u8>)> {
         let bucket = self.draw.of(BUCKETS).0;
         let (key, object) = self.any_version(bucket)?;
         let found = self.store().find(bucket, &key, object.selector()).expect("it is there");
@@ -185,7 +185,7 @@ impl Run {
         };
         let bytes = object.bytes[range.start as usize..range.end as usize].to_vec();
         let (bucket, version) = (found.bucket.id, self.as_once_known(found));
-        Some((CopySource { bucket, key, version, range }, bytes))
+        Some((CopyRange { bucket, key, version, range }, bytes))
     }
 
     /// A version that is gone, if there is one that was remembered.
@@ -226,7 +226,7 @@ impl Run {
             return println!("nothing is gone");
         };
         println!("copy {from}, which is gone, to {bucket}/{key}");
-        let source = CopySource { bucket: id, key: from, range: 0..version.size, version };
+        let source = CopyRange { bucket: id, key: from, range: 0..version.size, version };
         let expected = self.world.bucket(bucket).and(Err(StoreError::NoSuchVersion));
         self.written(self.store().copy(source, bucket, key, commit_of(b"")), expected);
     }
@@ -248,7 +248,7 @@ impl Run {
     }
 
     /// The version, or what a caller knows of it who looked at it some time ago.
-    fn as_once_known(&self, found: Found) -> VersionRecord {
+    fn as_once_known(&self, found: FoundVersion) -> VersionRecord {
         let same = |(_, _, version): &&Known| version.id == found.version.id;
         let once = self.known.iter().find(same).filter(|_| self.draw.one_in(2));
         once.map_or(found.version, |(_, _, version)| version.clone())

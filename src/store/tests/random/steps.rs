@@ -14,7 +14,7 @@ pub(super) type Known = (u64, String, VersionRecord);
 pub(super) struct Run {
     pub(super) draw: Draw,
     pub(super) clock: Arc<ManualClock>,
-    pub(super) options: Options,
+    pub(super) options: StoreOptions,
     pub(super) fs: SimFs,
     pub(super) store: Option<Store>,
     pub(super) world: World,
@@ -43,7 +43,7 @@ pub(super) enum Room {
     None,
 }
 
-fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: Options) -> Store {
+fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: StoreOptions) -> Store {
     Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options)
         .expect("the store opens")
 }
@@ -54,7 +54,7 @@ pub(super) fn bare(part: &PartRecord) -> PartRecord {
 }
 
 impl Run {
-    pub(super) fn start(seed: u64, options: Options) -> Self {
+    pub(super) fn start(seed: u64, options: StoreOptions) -> Self {
         let (fs, clock) =
             (SimFs::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000))));
         let store = Some(open_at(&fs, &clock, options));

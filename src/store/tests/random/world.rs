@@ -41,7 +41,12 @@ pub(super) struct World {
 }
 
 impl Object {
-    pub(super) fn of(commit: Commit, bytes: Vec<u8>, written: Written, upload: Option<Assembly>) -> Self {
+    pub(super) fn of(
+        commit: Commit,
+        bytes: Vec<u8>,
+        written: CommittedVersion,
+        upload: Option<Assembly>,
+    ) -> Self {
         let record = VersionRecord {
             id: written.id,
             null: written.null,
