@@ -61,7 +61,7 @@ impl SegmentSyncer {
     }
 
     fn wait(&self) -> io::Result<()> {
-        receive(&self.results).expect("the thread replies each file")
+        receive(&self.results).expect("the thread answers each file")
     }
 }
 
