@@ -33,6 +33,8 @@
 //! | [`service`] | from request to response | base, s3, auth, ops |
 //! | [`http`] | the engines | base, s3, service |
 //!
+//! [`guide`] is the manual for operators; it has no code.
+//!
 //! # What is not here
 //!
 //! No module below [`http`] sees a type of the transport, so the whole protocol is tested without a socket. Operations
@@ -43,6 +45,7 @@ pub mod auth;
 pub mod base;
 pub mod format;
 pub mod fs;
+pub mod guide;
 pub mod http;
 pub mod index;
 pub mod log;

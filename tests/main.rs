@@ -11,6 +11,7 @@ mod cli;
 mod cli_users;
 mod floors;
 mod format;
+mod guide;
 mod hostile;
 mod hostile_disk;
 mod http;

@@ -62,7 +62,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// A directory with a store in it.
-struct Fixture {
+pub(crate) struct Fixture {
     dir: TempDir,
     /// The extent of the small object, which is in a pack.
     small: ExtentRef,
@@ -73,7 +73,7 @@ struct Fixture {
 impl Fixture {
     /// A store with all kinds of records: small and large objects, versions, a delete marker, an upload in progress, a
     /// segment that is sealed, two checkpoints, and groups behind them.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         store.create_bucket("photos", "admin").unwrap();
@@ -89,6 +89,11 @@ impl Fixture {
         put(&store, "late", b"behind the checkpoint");
         drop(store);
         Self { dir, small: small[0], large: large[0] }
+    }
+
+    /// Its directory, which then stays.
+    pub(crate) fn keep(self) -> PathBuf {
+        self.dir.keep()
     }
 
     fn path(&self, file: &str) -> PathBuf {

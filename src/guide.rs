@@ -1,0 +1,28 @@
+//! The guide for operators. Each page is a file of `src/guide`, held against the code by `tests/readme.rs`.
+
+#[doc = include_str!("guide/operations.md")]
+pub mod operations {}
+
+#[doc = include_str!("guide/guarantees.md")]
+pub mod guarantees {}
+
+#[doc = include_str!("guide/limits.md")]
+pub mod limits {}
+
+#[doc = include_str!("guide/configuration.md")]
+pub mod configuration {}
+
+#[doc = include_str!("guide/users.md")]
+pub mod users {}
+
+#[doc = include_str!("guide/http.md")]
+pub mod http {}
+
+#[doc = include_str!("guide/memory.md")]
+pub mod memory {}
+
+#[doc = include_str!("guide/performance.md")]
+pub mod performance {}
+
+#[doc = include_str!("guide/tools.md")]
+pub mod tools {}
