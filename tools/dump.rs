@@ -9,8 +9,8 @@ use siltstone::base::limits::PAGE_BYTES;
 use siltstone::format::{
     ClientIds, ExtentHeader, FileHeader, FileKind, Footer, Group, GroupKind, StoreId, number_of,
 };
-use siltstone::fs::{File, Fs, OsFs, ReadOnly};
-use siltstone::log::{Found, GroupScan, LogError, Segment, SegmentRecord, SegmentScan, any_header};
+use siltstone::fs::{File, Fs, OsFs, ReadOnlyFs};
+use siltstone::log::{GroupScan, LogError, Scanned, Segment, SegmentRecord, SegmentScan, any_header};
 
 use crate::outcome::{Failure, Outcome};
 use crate::{describe, show};
@@ -108,7 +108,7 @@ impl<'a> Dump<'a> {
         let left = FileHeader::guess(page);
         let beside = path.parent().and_then(Path::parent).and_then(|dir| {
             let fs = OsFs::new(dir);
-            any_header(&ReadOnly::new(&fs)).ok()?
+            any_header(&ReadOnlyFs::new(&fs)).ok()?
         });
         let (kind, number) = named.or(left.map(|header| (header.kind, header.number)))?;
         Some(Identity { kind, number, store: beside.or(left)?.store, first: None })
@@ -121,11 +121,11 @@ impl<'a> Dump<'a> {
         for found in scan.map_err(|error| self.unreadable(error))? {
             let (offset, found) = found.map_err(|error| self.unreadable(error))?;
             next = match found {
-                Found::Record(group) => {
+                Scanned::Record(group) => {
                     self.group((offset, identity), &group, next)?;
                     Some((group.header.sequence.wrapping_add(1), group.crc))
                 }
-                Found::Unread { len, why, .. } => {
+                Scanned::Unread { len, why, .. } => {
                     self.damaged(offset, len, &why)?;
                     None
                 }
@@ -153,14 +153,14 @@ impl<'a> Dump<'a> {
         let scan = SegmentScan::new(segment.clone(), identity.store);
         for found in scan.map_err(|error| self.unreadable(error))? {
             match found.map_err(|error| self.unreadable(error))? {
-                (offset, Found::Record(SegmentRecord::Extent(header))) => {
+                (offset, Scanned::Record(SegmentRecord::Extent(header))) => {
                     self.extent(&segment, (offset, identity), &header)?;
                 }
-                (offset, Found::Record(SegmentRecord::Footer(Footer { segment, .. }))) => {
+                (offset, Scanned::Record(SegmentRecord::Footer(Footer { segment, .. }))) => {
                     self.record(offset, "footer", json!({ "segment": format!("{segment:016x}") }))?;
                 }
-                (offset, Found::Unread { len, why, damaged: true }) => self.damaged(offset, len, &why)?,
-                (offset, Found::Unread { len, why, damaged: false }) => {
+                (offset, Scanned::Unread { len, why, damaged: true }) => self.damaged(offset, len, &why)?,
+                (offset, Scanned::Unread { len, why, damaged: false }) => {
                     self.record(offset, "unrecognised", json!({ "len": len, "why": why }))?;
                 }
             }

@@ -3,24 +3,24 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{File, Fs, Lock, Space, Usage};
+use super::{File, FileUsage, Fs, Lock, Space};
 
 /// Is told what is written.
-pub trait Meter: Send + Sync {
+pub trait WriteMeter: Send + Sync {
     /// So many bytes were handed to the system for the file `path`, which is the name that it was made or opened by; `zeros`
     /// where they only make room.
     fn written(&self, path: &str, zeros: bool, bytes: u64);
 }
 
 /// Another disk; what is written through this one is told to a meter. What file system and disk write beside that is not.
-pub struct Metered {
+pub struct MeteredFs {
     fs: Arc<dyn Fs>,
-    meter: Arc<dyn Meter>,
+    meter: Arc<dyn WriteMeter>,
 }
 
-impl Metered {
+impl MeteredFs {
     /// Has `meter` told of what is written to `fs`.
-    pub fn new(fs: Arc<dyn Fs>, meter: Arc<dyn Meter>) -> Self {
+    pub fn new(fs: Arc<dyn Fs>, meter: Arc<dyn WriteMeter>) -> Self {
         Self { fs, meter }
     }
 
@@ -29,7 +29,7 @@ impl Metered {
     }
 }
 
-impl Fs for Metered {
+impl Fs for MeteredFs {
     fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
         Ok(self.metered(path, self.fs.create(path)?))
     }
@@ -42,8 +42,8 @@ impl Fs for Metered {
         self.fs.open_read(path)
     }
 
-    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.fs.open_in_passing(path)
+    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.fs.open_uncached(path)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -82,7 +82,7 @@ impl Fs for Metered {
 struct MeteredFile {
     file: Arc<dyn File>,
     path: String,
-    meter: Arc<dyn Meter>,
+    meter: Arc<dyn WriteMeter>,
 }
 
 impl File for MeteredFile {
@@ -118,15 +118,15 @@ impl File for MeteredFile {
         self.file.punch(offset, len)
     }
 
-    fn hold(&self) -> io::Result<()> {
-        self.file.hold()
+    fn lock_shared(&self) -> io::Result<()> {
+        self.file.lock_shared()
     }
 
-    fn is_held(&self) -> io::Result<bool> {
-        self.file.is_held()
+    fn has_shared_lock(&self) -> io::Result<bool> {
+        self.file.has_shared_lock()
     }
 
-    fn usage(&self) -> io::Result<Usage> {
+    fn usage(&self) -> io::Result<FileUsage> {
         self.file.usage()
     }
 

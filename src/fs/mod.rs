@@ -17,21 +17,21 @@
 //!   see it, until [`File::evict`] makes them look at the disk.
 //! - What is durable stays as it is, but for damage, which checksums above this floor must find.
 
-mod below;
 mod metered;
 pub mod os;
 mod read_only;
 pub mod sim;
+mod subdir;
 
 #[cfg(test)]
-mod likeness;
+mod conformance;
 #[cfg(test)]
-mod suite;
+mod differential;
 
-pub use below::Below;
-pub use metered::{Meter, Metered};
+pub use metered::{MeteredFs, WriteMeter};
 pub use os::OsFs;
-pub use read_only::ReadOnly;
+pub use read_only::ReadOnlyFs;
+pub use subdir::SubdirFs;
 
 use std::io;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct Space {
 
 /// What a file takes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
+pub struct FileUsage {
     /// Bytes that are allocated for it: holes do not count, room that was set aside does.
     pub allocated_bytes: u64,
     /// Names that it has.
@@ -88,7 +88,7 @@ pub trait Fs: Send + Sync {
     ///
     /// # Errors
     /// As of [`Fs::open_read`].
-    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>>;
+    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>>;
 
     /// The names of the regular files in a directory, sorted. A directory that does not exist has none.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
@@ -178,7 +178,7 @@ pub trait File: Send + Sync {
     ///
     /// # Errors
     /// `StorageFull` when there is no room; the file then ends at `offset` at the latest. Others as of [`File::sync_data`].
-    fn secure(&self, offset: u64, len: u64) -> io::Result<bool> {
+    fn ensure_allocated(&self, offset: u64, len: u64) -> io::Result<bool> {
         if self.reserve(offset, len)? {
             return Ok(false);
         }
@@ -200,18 +200,18 @@ pub trait File: Send + Sync {
     /// what was there. Both numbers are multiples of the page. Where the file system knows no such thing, nothing happens.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Has the file hold what it holds as long as it is open here: whoever punches holes asks [`File::is_held`] before. It
+    /// Has the file hold what it holds as long as it is open here: whoever punches holes asks [`File::has_shared_lock`] before. It
     /// takes no right to write, and is seen through every mount of the file system (a shared flock(2)).
     ///
     /// # Errors
     /// Where the file system knows no such thing, or the system has no room for it.
-    fn hold(&self) -> io::Result<()>;
+    fn lock_shared(&self) -> io::Result<()>;
 
     /// Whether somebody, in whatever process, has the file hold what it holds.
-    fn is_held(&self) -> io::Result<bool>;
+    fn has_shared_lock(&self) -> io::Result<bool>;
 
     /// What the file takes up at this moment.
-    fn usage(&self) -> io::Result<Usage>;
+    fn usage(&self) -> io::Result<FileUsage>;
 
     /// Has the system begin to write out `len` bytes from `offset` on, so that a later sync has less to wait for. Nothing is
     /// durable by it. What has been written out stays in the cache, but is the first to go where memory runs short.
@@ -229,7 +229,7 @@ pub trait File: Send + Sync {
     fn evict(&self) -> io::Result<()>;
 }
 
-/// Whether `path` names the root or something below it.
+/// Whether `path` names the root or something subdir it.
 fn is_inside(path: &str) -> bool {
     path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0'))
 }

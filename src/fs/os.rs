@@ -13,7 +13,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::base::limits::PAGE_BYTES;
 
-use super::{File, Fs, Lock, Space, Usage, check_one_directory, is_inside, is_unreadable, split};
+use super::{File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside, is_unreadable, split};
 
 /// Only the owner reads what the store holds: it has no other guard against the users of its host.
 const FILE_MODE: u32 = 0o600;
@@ -49,7 +49,7 @@ impl OsFs {
     /// As of [`Fs::link`]; `CrossesDevices` when they are on different file systems.
     pub fn link_into(&self, from: &str, other: &Self, to: &str) -> io::Result<()> {
         let (from, to) = (self.at(from), other.at(to));
-        std::fs::hard_link(&from, &to).map_err(|e| refusal(&from, &e))
+        std::fs::hard_link(&from, &to).map_err(|e| open_error(&from, &e))
     }
 
     /// Where `path` is; `""` is the root.
@@ -60,8 +60,8 @@ impl OsFs {
 
     fn open_with(&self, path: &str, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
         let path = self.at(path);
-        let file = options.open(&path).map_err(|e| refusal(&path, &e))?;
-        Ok(Arc::new(OsFile { file, path, in_passing: false }))
+        let file = options.open(&path).map_err(|e| open_error(&path, &e))?;
+        Ok(Arc::new(OsFile { file, path, uncached: false }))
     }
 }
 
@@ -78,19 +78,19 @@ impl Fs for OsFs {
         self.open_with(path, OpenOptions::new().read(true))
     }
 
-    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
+    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
         let path = self.at(path);
-        let file = StdFile::open(&path).map_err(|e| refusal(&path, &e))?;
+        let file = StdFile::open(&path).map_err(|e| open_error(&path, &e))?;
         // Nothing is read ahead then, which would stay in the cache.
-        fadvise(&file, 0, None, Advice::Random).map_err(|errno| naming(&path, &errno.into()))?;
-        Ok(Arc::new(OsFile { file, path, in_passing: true }))
+        fadvise(&file, 0, None, Advice::Random).map_err(|errno| with_path(&path, &errno.into()))?;
+        Ok(Arc::new(OsFile { file, path, uncached: true }))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let path = self.at(dir);
         match regular_files(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            listed => listed.map_err(|e| refusal(&path, &e)),
+            listed => listed.map_err(|e| open_error(&path, &e)),
         }
     }
 
@@ -98,7 +98,7 @@ impl Fs for OsFs {
         let ends = dir.match_indices('/').map(|(end, _)| end).chain([dir.len()]);
         for path in ends.map(|end| &dir[..end]) {
             let (child, parent) = (self.at(path), self.at(split(path).0));
-            make_dir(&child).map_err(|e| refusal(&child, &e))?;
+            make_dir(&child).map_err(|e| open_error(&child, &e))?;
             sync_dir(&parent)?;
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Fs for OsFs {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         check_one_directory(from, to)?;
         let (from, to) = (self.at(from), self.at(to));
-        std::fs::rename(&from, &to).map_err(|e| refusal(&from, &e))
+        std::fs::rename(&from, &to).map_err(|e| open_error(&from, &e))
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
@@ -116,7 +116,7 @@ impl Fs for OsFs {
 
     fn remove(&self, path: &str) -> io::Result<()> {
         let path = self.at(path);
-        std::fs::remove_file(&path).map_err(|e| refusal(&path, &e))
+        std::fs::remove_file(&path).map_err(|e| open_error(&path, &e))
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
@@ -128,13 +128,13 @@ impl Fs for OsFs {
         let open = || {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)
         };
-        let file = open().map_err(|e| refusal(&path, &e))?;
-        file.try_lock_exclusive().map_err(|e| naming(&path, &e))?;
+        let file = open().map_err(|e| open_error(&path, &e))?;
+        file.try_lock_exclusive().map_err(|e| with_path(&path, &e))?;
         Ok(Box::new(OsLock { _file: file }))
     }
 
     fn space(&self) -> io::Result<Space> {
-        let stats = fs2::statvfs(&self.root).map_err(|e| refusal(&self.root, &e))?;
+        let stats = fs2::statvfs(&self.root).map_err(|e| open_error(&self.root, &e))?;
         Ok(Space { free_bytes: stats.available_space(), total_bytes: stats.total_space() })
     }
 }
@@ -150,28 +150,28 @@ struct OsFile {
     file: StdFile,
     path: PathBuf,
     /// Whether what is read is not to be cached.
-    in_passing: bool,
+    uncached: bool,
 }
 
 impl File for OsFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata().map_err(|e| naming(&self.path, &e))?.len())
+        Ok(self.file.metadata().map_err(|e| with_path(&self.path, &e))?.len())
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let read = if self.in_passing {
-            self.read_in_passing(buf, offset)
+        let read = if self.uncached {
+            self.read_uncached(buf, offset)
         } else {
             self.file.read_exact_at(buf, offset)
         };
         read.map_err(|e| match is_unreadable(&e) {
-            true => naming(&self.path, &io::Error::new(io::ErrorKind::InvalidData, e)),
-            false => naming(&self.path, &e),
+            true => with_path(&self.path, &io::Error::new(io::ErrorKind::InvalidData, e)),
+            false => with_path(&self.path, &e),
         })
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|e| naming(&self.path, &e))
+        self.file.write_all_at(bytes, offset).map_err(|e| with_path(&self.path, &e))
     }
 
     fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
@@ -184,7 +184,7 @@ impl File for OsFile {
     /// Setting the length that it has is how Linux is told to take back blocks behind the end.
     fn truncate(&self, len: u64) -> io::Result<()> {
         let len = len.min(self.len()?);
-        self.file.set_len(len).map_err(|e| naming(&self.path, &e))
+        self.file.set_len(len).map_err(|e| with_path(&self.path, &e))
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -194,48 +194,48 @@ impl File for OsFile {
         self.allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len).map(drop)
     }
 
-    fn hold(&self) -> io::Result<()> {
+    fn lock_shared(&self) -> io::Result<()> {
         let held = retry_on_intr(|| flock(&self.file, FlockOperation::LockShared));
-        held.map_err(|errno| naming(&self.path, &errno.into()))
+        held.map_err(|errno| with_path(&self.path, &errno.into()))
     }
 
     /// Where the system knows no such locks nobody has one.
-    fn is_held(&self) -> io::Result<bool> {
+    fn has_shared_lock(&self) -> io::Result<bool> {
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 flock(&self.file, FlockOperation::Unlock)
-                    .map_err(|errno| naming(&self.path, &errno.into()))?;
+                    .map_err(|errno| with_path(&self.path, &errno.into()))?;
                 Ok(false)
             }
             Err(errno) => Ok(matches!(errno, Errno::WOULDBLOCK | Errno::INTR)),
         }
     }
 
-    fn usage(&self) -> io::Result<Usage> {
-        let found = self.file.metadata().map_err(|e| naming(&self.path, &e))?;
+    fn usage(&self) -> io::Result<FileUsage> {
+        let found = self.file.metadata().map_err(|e| with_path(&self.path, &e))?;
         // Of 512 bytes each, whatever the file system's own blocks are (stat(2)).
-        Ok(Usage { allocated_bytes: found.blocks() * 512, links: found.nlink() })
+        Ok(FileUsage { allocated_bytes: found.blocks() * 512, links: found.nlink() })
     }
 
     /// Of bytes just written there is nothing that the system could forget.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
         // No length would mean all that follows.
         let Some(len) = NonZeroU64::new(len) else { return Ok(()) };
-        self.let_go(offset, Some(len)).map_err(|e| naming(&self.path, &e))
+        self.drop_cache(offset, Some(len)).map_err(|e| with_path(&self.path, &e))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data().map_err(|e| naming(&self.path, &e))
+        self.file.sync_data().map_err(|e| with_path(&self.path, &e))
     }
 
     fn evict(&self) -> io::Result<()> {
-        self.let_go(0, None).map_err(|e| naming(&self.path, &e))
+        self.drop_cache(0, None).map_err(|e| with_path(&self.path, &e))
     }
 }
 
 impl OsFile {
     /// Reads, and has the pages forgotten again that were read from the disk for it.
-    fn read_in_passing(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    fn read_uncached(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let cached = self.read_cached(buf, offset);
         if cached == buf.len() {
             return Ok(());
@@ -245,12 +245,12 @@ impl OsFile {
         // The system forgets whole pages alone.
         let start = from - from % PAGE_BYTES;
         let end = (offset + buf.len() as u64).next_multiple_of(PAGE_BYTES);
-        self.let_go(start, NonZeroU64::new(end - start))
+        self.drop_cache(start, NonZeroU64::new(end - start))
     }
 
     /// Tells the system that nobody needs so many bytes in the cache, or all behind `offset`: what is dirty it begins to write
     /// out, and what is not it forgets.
-    fn let_go(&self, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
+    fn drop_cache(&self, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
         Ok(fadvise(&self.file, offset, len, Advice::DontNeed)?)
     }
 
@@ -272,14 +272,14 @@ impl OsFile {
         match retry_on_intr(|| fallocate(&self.file, how, offset, len)) {
             Ok(()) => Ok(true),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
-            Err(errno) => Err(naming(&self.path, &errno.into())),
+            Err(errno) => Err(with_path(&self.path, &errno.into())),
         }
     }
 }
 
 /// The same error with the path before its text. A quota that is used up is a full disk to this process. That something was
-/// refused for now is for [`refusal`] to say: of a write or a sync that failed nothing of the kind is known.
-fn naming(path: &Path, error: &io::Error) -> io::Error {
+/// refused for now is for [`open_error`] to say: of a write or a sync that failed nothing of the kind is known.
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     let kind = match error.kind() {
         io::ErrorKind::QuotaExceeded => io::ErrorKind::StorageFull,
         io::ErrorKind::ResourceBusy => io::ErrorKind::Other,
@@ -289,8 +289,8 @@ fn naming(path: &Path, error: &io::Error) -> io::Error {
 }
 
 /// The error of what opens a file or changes a name, which happens wholly or not at all.
-fn refusal(path: &Path, error: &io::Error) -> io::Error {
-    let named = naming(path, error);
+fn open_error(path: &Path, error: &io::Error) -> io::Error {
+    let named = with_path(path, error);
     let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     let for_now = error.raw_os_error().is_some_and(|code| lacking.iter().any(|e| e.raw_os_error() == code));
     if for_now { io::Error::new(io::ErrorKind::ResourceBusy, named.to_string()) } else { named }
@@ -317,8 +317,8 @@ fn make_dir(path: &Path) -> io::Result<()> {
 }
 
 fn sync_dir(path: &Path) -> io::Result<()> {
-    let dir = StdFile::open(path).map_err(|e| refusal(path, &e))?;
-    dir.sync_all().map_err(|e| naming(path, &e))
+    let dir = StdFile::open(path).map_err(|e| open_error(path, &e))?;
+    dir.sync_all().map_err(|e| with_path(path, &e))
 }
 
 /// Makes an absolute path's directories. The parent of one that exists is synced too, since whoever made it may have
@@ -332,7 +332,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
         };
     }
     create_durably(parent)?;
-    make_dir(path).map_err(|e| refusal(path, &e))?;
+    make_dir(path).map_err(|e| open_error(path, &e))?;
     sync_dir(parent)
 }
 
@@ -394,22 +394,22 @@ mod tests {
     #[test]
     fn a_used_up_quota_is_a_full_disk() {
         let quota = io::Error::from(Errno::DQUOT);
-        assert_eq!(naming(Path::new("a"), &quota).kind(), io::ErrorKind::StorageFull);
+        assert_eq!(with_path(Path::new("a"), &quota).kind(), io::ErrorKind::StorageFull);
         let full = io::Error::from(Errno::NOSPC);
-        assert_eq!(naming(Path::new("a"), &full).kind(), io::ErrorKind::StorageFull);
+        assert_eq!(with_path(Path::new("a"), &full).kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]
     fn what_runs_out_refuses_for_now_but_of_a_write_or_a_sync_nothing_is_known() {
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
             let error = io::Error::from(errno);
-            assert_eq!(refusal(Path::new("a"), &error).kind(), io::ErrorKind::ResourceBusy);
-            assert_ne!(naming(Path::new("a"), &error).kind(), io::ErrorKind::ResourceBusy);
+            assert_eq!(open_error(Path::new("a"), &error).kind(), io::ErrorKind::ResourceBusy);
+            assert_ne!(with_path(Path::new("a"), &error).kind(), io::ErrorKind::ResourceBusy);
         }
         let busy = io::Error::from(Errno::BUSY);
-        assert_ne!(naming(Path::new("a"), &busy).kind(), io::ErrorKind::ResourceBusy);
+        assert_ne!(with_path(Path::new("a"), &busy).kind(), io::ErrorKind::ResourceBusy);
         let denied = io::Error::from(Errno::ACCESS);
-        assert_eq!(refusal(Path::new("a"), &denied).kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(open_error(Path::new("a"), &denied).kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
         std::fs::write(&path, [7; 300_000]).unwrap();
         let file = StdFile::open(&path).unwrap();
         fadvise(&file, 0, None, Advice::Random).unwrap();
-        let file = OsFile { file, path, in_passing: true };
+        let file = OsFile { file, path, uncached: true };
         let cached = |at: &u64| file.read_cached(&mut [0], *at) == 1;
         let mut bytes = vec![0; 100_000];
         file.read_exact_at(&mut bytes, 0).unwrap();

@@ -7,16 +7,16 @@ use super::{File, Fs, Lock, Space};
 
 /// Another disk, of which nothing can be changed through this one: files are opened for reading alone, and whatever would
 /// change something is refused. For tools that must not touch what they look at.
-pub struct ReadOnly<'a>(&'a dyn Fs);
+pub struct ReadOnlyFs<'a>(&'a dyn Fs);
 
-impl<'a> ReadOnly<'a> {
+impl<'a> ReadOnlyFs<'a> {
     /// Guards `fs`.
     pub fn new(fs: &'a dyn Fs) -> Self {
         Self(fs)
     }
 }
 
-impl Fs for ReadOnly<'_> {
+impl Fs for ReadOnlyFs<'_> {
     fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
         refused(path)
     }
@@ -29,8 +29,8 @@ impl Fs for ReadOnly<'_> {
         self.0.open_read(path)
     }
 
-    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.0.open_in_passing(path)
+    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.0.open_uncached(path)
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -80,7 +80,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fs = OsFs::new(dir.path());
         fs.create("a").unwrap().write_all_at(b"abc", 0).unwrap();
-        let guarded = ReadOnly::new(&fs);
+        let guarded = ReadOnlyFs::new(&fs);
         let file = guarded.open("a").unwrap();
         assert!(file.write_all_at(b"x", 0).is_err() && file.reserve(0, 4096).is_err());
         assert!(guarded.create("b").is_err() && guarded.create_dir("d").is_err());

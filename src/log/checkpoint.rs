@@ -46,7 +46,7 @@ pub struct CheckpointWriter<'a> {
     now: Timestamp,
     body: Vec<u8>,
     entry_count: u32,
-    counts: Counts,
+    counts: CheckpointCounts,
     position: u64,
     sequence: u64,
     previous_crc: u32,
@@ -54,12 +54,12 @@ pub struct CheckpointWriter<'a> {
 
 /// What a checkpoint holds, as its end says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counts {
+struct CheckpointCounts {
     buckets: u64,
     versions: u64,
 }
 
-impl Counts {
+impl CheckpointCounts {
     fn add(&mut self, entry: &Entry) {
         self.buckets += u64::from(matches!(entry, Entry::BucketPut(_)));
         self.versions += u64::from(matches!(entry, Entry::VersionPut { .. }));
@@ -121,7 +121,7 @@ impl<'a> CheckpointWriter<'a> {
             now,
             body: Vec::with_capacity(GROUP_TARGET_BYTES + KIB as usize),
             entry_count: 0,
-            counts: Counts::default(),
+            counts: CheckpointCounts::default(),
             position: PAGE_BYTES,
             sequence: 1,
             previous_crc: 0,
@@ -138,7 +138,7 @@ impl<'a> CheckpointWriter<'a> {
 
     /// The end of a checkpoint of what has been put in.
     pub fn end(&self, through: u64, last_stamp: u64) -> CheckpointEnd {
-        let Counts { buckets, versions } = self.counts;
+        let CheckpointCounts { buckets, versions } = self.counts;
         CheckpointEnd { through, last_stamp, buckets, versions }
     }
 
@@ -197,7 +197,7 @@ impl<'a> CheckpointWriter<'a> {
 }
 
 /// Receives the entries of a checkpoint, in order; an error says why one cannot be true.
-type Visit<'v> = dyn FnMut(&RawEntry<'_>) -> Result<(), String> + 'v;
+type EntryVisitor<'v> = dyn FnMut(&RawEntry<'_>) -> Result<(), String> + 'v;
 
 /// Reads the checkpoint that covers the groups up to `covered`. What `visit` was given counts only when this succeeds.
 ///
@@ -207,7 +207,7 @@ pub fn read_checkpoint(
     fs: &dyn Fs,
     store: StoreId,
     covered: u64,
-    visit: &mut Visit<'_>,
+    visit: &mut EntryVisitor<'_>,
 ) -> Result<CheckpointEnd, LogError> {
     let (file, _) = open_file(fs, FileKind::Checkpoint, covered, Some(store))?;
     read_groups(file.as_ref(), &checkpoint_path(covered), store, visit)
@@ -218,7 +218,7 @@ fn read_groups(
     file: &dyn File,
     path: &str,
     store: StoreId,
-    visit: &mut Visit<'_>,
+    visit: &mut EntryVisitor<'_>,
 ) -> Result<CheckpointEnd, LogError> {
     let reader = GroupReader {
         groups: GroupFile { file, len: file.len()?, kind: GroupKind::Checkpoint, store },
@@ -229,7 +229,7 @@ fn read_groups(
     thread::scope(|scope| {
         let (outbox, groups) = bounded(READ_AHEAD);
         scope.spawn(move || read_ahead(reader, path, &outbox));
-        let mut counts = Counts::default();
+        let mut counts = CheckpointCounts::default();
         for group in groups {
             let (group, at) = group?;
             if let Some(end) = read_group(&group, (path, at), &mut counts, visit)? {
@@ -259,8 +259,8 @@ fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup
 fn read_group(
     group: &RawGroup,
     (path, at): (&str, u64),
-    counts: &mut Counts,
-    visit: &mut Visit<'_>,
+    counts: &mut CheckpointCounts,
+    visit: &mut EntryVisitor<'_>,
 ) -> Result<Option<CheckpointEnd>, LogError> {
     let damage = |why: String| LogError::from(Damage::new(path, at, why));
     let bad = |error: DecodeError| match in_body(group.sequence(), error) {
@@ -278,8 +278,8 @@ fn read_group(
     Ok(None)
 }
 
-fn check_end(end: CheckpointEnd, found: Counts) -> Result<CheckpointEnd, String> {
-    let said = Counts::of(&end);
+fn check_end(end: CheckpointEnd, found: CheckpointCounts) -> Result<CheckpointEnd, String> {
+    let said = CheckpointCounts::of(&end);
     if said == found {
         return Ok(end);
     }

@@ -1,13 +1,12 @@
-//! Copying extents to another place, as they are: payload, block table, `check` and descriptor stay the same to the last bit, and of the
-//! header only the place changes. What a client's bytes were checked against when they came is what they are checked
-//! against for ever.
+//! Copying extents as they are: payload, block table, `check` and descriptor stay the same to the last bit. In the header only
+//! the segment, the offset and the CRC change. So the checksums that an object arrived with cover it for good.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::base::digest::Crc32;
 use crate::base::limits::{KIB, MIB};
 use crate::format::{ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, unit_ceil};
-use crate::log::{ExtentReader, Lane, LogError, Place, Segments};
+use crate::log::{Allocation, ExtentReader, LogError, Segments, WriteHead};
 
 /// Extents up to this size are gathered and written side by side; a larger one gets pages of its own.
 const GATHERED_MAX_BYTES: u64 = 256 * KIB;
@@ -15,7 +14,7 @@ const GATHERED_MAX_BYTES: u64 = 256 * KIB;
 const BUFFER_BYTES: usize = MIB as usize;
 
 /// Where an extent starts: segment and offset.
-pub type Spot = (u64, u64);
+pub type ExtentLocation = (u64, u64);
 
 /// Why an extent was not copied.
 #[derive(Debug)]
@@ -28,13 +27,13 @@ pub enum CopyError {
 
 /// Extents that have been copied, and are durable where they are now.
 #[derive(Default)]
-pub struct Copied {
+pub struct CopiedExtents {
     /// Where each was, and where its copy is.
-    pub spots: HashMap<Spot, Spot>,
+    pub locations: HashMap<ExtentLocation, ExtentLocation>,
     /// Bytes of the copies.
     pub bytes: u64,
     /// Keep the copies until they are referred to.
-    pub places: Vec<Place>,
+    pub allocations: Vec<Allocation>,
 }
 
 /// Copies extents into the lane of what is moved.
@@ -42,12 +41,12 @@ pub struct ExtentCopier<'a> {
     segments: &'a Segments,
     store: StoreId,
     gather_bytes: usize,
-    /// Gathered extents whose place is not known yet.
+    /// Gathered extents whose allocation is not known yet.
     gathered: Vec<u8>,
     /// For each of them, where it was, and its header with its offset in the buffer.
-    headers: Vec<(Spot, ExtentHeader)>,
-    seen: HashSet<Spot>,
-    copied: Copied,
+    headers: Vec<(ExtentLocation, ExtentHeader)>,
+    seen: HashSet<ExtentLocation>,
+    copied: CopiedExtents,
 }
 
 impl<'a> ExtentCopier<'a> {
@@ -55,7 +54,7 @@ impl<'a> ExtentCopier<'a> {
     pub fn new(segments: &'a Segments, store: StoreId) -> Self {
         let (gathered, headers, seen) = (Vec::new(), Vec::new(), HashSet::new());
         let gather_bytes = Self::gather_bytes(segments.max_bytes()) as usize;
-        Self { segments, store, gather_bytes, gathered, headers, seen, copied: Copied::default() }
+        Self { segments, store, gather_bytes, gathered, headers, seen, copied: CopiedExtents::default() }
     }
 
     /// How much is gathered before it is written to segments of that size, both in bytes. So much of a segment may be left
@@ -78,7 +77,8 @@ impl<'a> ExtentCopier<'a> {
         if !self.seen.insert(from) {
             return Ok(());
         }
-        let mut original = Original::open(self.segments, &self.store, extent).map_err(CopyError::Source)?;
+        let mut original =
+            SourceExtent::open(self.segments, &self.store, extent).map_err(CopyError::Source)?;
         if original.header.extent_len() <= GATHERED_MAX_BYTES {
             self.gather(from, &mut original)?;
         } else {
@@ -92,10 +92,10 @@ impl<'a> ExtentCopier<'a> {
     ///
     /// # Errors
     /// [`LogError::DiskFull`], and others of the disk: none of the copies counts then.
-    pub fn finish(mut self) -> Result<Copied, LogError> {
+    pub fn finish(mut self) -> Result<CopiedExtents, LogError> {
         self.write_gathered()?;
         let mut synced: Vec<u64> = Vec::new();
-        for Place { segment, .. } in &self.copied.places {
+        for Allocation { segment, .. } in &self.copied.allocations {
             if !synced.contains(&segment.id) {
                 segment.file.sync_data()?;
                 synced.push(segment.id);
@@ -104,7 +104,7 @@ impl<'a> ExtentCopier<'a> {
         Ok(self.copied)
     }
 
-    fn gather(&mut self, from: Spot, original: &mut Original) -> Result<(), CopyError> {
+    fn gather(&mut self, from: ExtentLocation, original: &mut SourceExtent) -> Result<(), CopyError> {
         if self.gathered.len() + original.header.extent_len() as usize > self.gather_bytes {
             self.write_gathered().map_err(CopyError::Target)?;
         }
@@ -128,27 +128,32 @@ impl<'a> ExtentCopier<'a> {
         if self.headers.is_empty() {
             return Ok(());
         }
-        let place = self.segments.place(Lane::Move, self.gathered.len() as u64)?;
+        let allocation = self.segments.allocate(WriteHead::Relocation, self.gathered.len() as u64)?;
         for (from, header) in self.headers.drain(..) {
             let at = header.offset as usize;
-            let moved =
-                ExtentHeader { segment: place.segment.id, offset: place.offset + header.offset, ..header };
+            let moved = ExtentHeader {
+                segment: allocation.segment.id,
+                offset: allocation.offset + header.offset,
+                ..header
+            };
             self.gathered[at..at + ExtentHeader::BYTES].copy_from_slice(&moved.encode(&self.store));
-            self.copied.spots.insert(from, (moved.segment, moved.offset));
+            self.copied.locations.insert(from, (moved.segment, moved.offset));
         }
-        place.segment.file.write_all_at(&self.gathered, place.offset)?;
+        allocation.segment.file.write_all_at(&self.gathered, allocation.offset)?;
         self.gathered.clear();
-        self.copied.places.push(place);
+        self.copied.allocations.push(allocation);
         Ok(())
     }
 
     /// The header is written last: what was copied of an extent that turns out to be bad is no extent.
-    fn copy_large(&mut self, from: Spot, original: &mut Original) -> Result<(), CopyError> {
+    fn copy_large(&mut self, from: ExtentLocation, original: &mut SourceExtent) -> Result<(), CopyError> {
         let tail = original.tail().map_err(CopyError::Source)?;
-        let place =
-            self.segments.place(Lane::Move, original.header.extent_len()).map_err(CopyError::Target)?;
+        let allocation = self
+            .segments
+            .allocate(WriteHead::Relocation, original.header.extent_len())
+            .map_err(CopyError::Target)?;
         let write = |bytes: &[u8], at: u64| {
-            let written = place.segment.file.write_all_at(bytes, place.offset + at);
+            let written = allocation.segment.file.write_all_at(bytes, allocation.offset + at);
             written.map_err(|error| CopyError::Target(error.into()))
         };
         let payload_len = u64::from(original.header.payload_len);
@@ -161,22 +166,23 @@ impl<'a> ExtentCopier<'a> {
             position += len as u64;
         }
         write(&tail, UNIT_BYTES + payload_len)?;
-        let moved = ExtentHeader { segment: place.segment.id, offset: place.offset, ..original.header };
+        let moved =
+            ExtentHeader { segment: allocation.segment.id, offset: allocation.offset, ..original.header };
         write(&moved.encode(&self.store), 0)?;
-        self.copied.spots.insert(from, (moved.segment, moved.offset));
-        self.copied.places.push(place);
+        self.copied.locations.insert(from, (moved.segment, moved.offset));
+        self.copied.allocations.push(allocation);
         Ok(())
     }
 }
 
 /// An extent that is read to be copied.
-struct Original {
+struct SourceExtent {
     header: ExtentHeader,
     reader: ExtentReader,
     descriptor: Vec<u8>,
 }
 
-impl Original {
+impl SourceExtent {
     fn open(segments: &Segments, store: &StoreId, extent: &ExtentRef) -> Result<Self, LogError> {
         let segment = segments.get(extent.segment)?;
         let header = segment.extent(store, extent.offset)?;

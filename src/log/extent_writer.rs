@@ -3,14 +3,14 @@
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, KIB, PAGE_BYTES};
 use crate::format::{Descriptor, ExtentHeader, ExtentRef, Pack, StoreId, UNIT_BYTES, unit_ceil};
-use crate::log::{LogError, Place};
+use crate::log::{Allocation, LogError};
 
 /// The disk begins with what has arrived, in steps, while the rest arrives: were all of it left to the sync, disk and
 /// processor would wait for each other, and those who send at the same time would all wait for the same.
 const WRITEBACK_STEP_BYTES: u64 = 512 * KIB;
 
-/// The extents of small objects that are committed together. Built before their place is known, because their length is
-/// what the place is asked for; [`PackBuilder::write`] then puts segment and offset into their headers.
+/// The extents of small objects that are committed together. Built before their allocation is known, because their length is
+/// what the allocation is asked for; [`PackBuilder::write`] then puts segment and offset into their headers.
 #[derive(Default)]
 pub struct PackBuilder {
     bytes: Vec<u8>,
@@ -56,19 +56,23 @@ impl PackBuilder {
     ///
     /// # Errors
     /// Of the disk.
-    pub fn write(mut self, store: &StoreId, place: &Place) -> Result<(Pack, Vec<ExtentRef>), LogError> {
+    pub fn write(
+        mut self,
+        store: &StoreId,
+        allocation: &Allocation,
+    ) -> Result<(Pack, Vec<ExtentRef>), LogError> {
         let mut refs = Vec::with_capacity(self.headers.len());
         for header in &mut self.headers {
             let at = header.offset as usize;
-            header.segment = place.segment.id;
-            header.offset += place.offset;
+            header.segment = allocation.segment.id;
+            header.offset += allocation.offset;
             self.bytes[at..at + ExtentHeader::BYTES].copy_from_slice(&header.encode(store));
             refs.push(header.to_ref());
         }
-        place.segment.file.write_all_at(&self.bytes, place.offset)?;
+        allocation.segment.file.write_all_at(&self.bytes, allocation.offset)?;
         let pack = Pack {
-            segment: place.segment.id,
-            offset: place.offset,
+            segment: allocation.segment.id,
+            offset: allocation.offset,
             len: self.bytes.len() as u32,
             crc: Crc32::of(&self.bytes),
         };
@@ -78,7 +82,7 @@ impl PackBuilder {
 
 /// An extent that is written while its payload arrives.
 pub struct StreamExtent {
-    place: Place,
+    allocation: Allocation,
     capacity: u64,
     payload_len: u64,
     block: Crc32,
@@ -94,12 +98,20 @@ impl StreamExtent {
         UNIT_BYTES + payload_len + ExtentHeader::table_len(payload_len) + descriptor_len
     }
 
-    /// An extent at `place`, which has room for a payload of `capacity` bytes.
-    pub fn new(place: Place, capacity: u64) -> Self {
+    /// An extent at `allocation`, which has room for a payload of `capacity` bytes.
+    pub fn new(allocation: Allocation, capacity: u64) -> Self {
         let block_crcs = Vec::with_capacity(capacity.div_ceil(BLOCK_BYTES) as usize);
         // The first page is written again when the header comes.
-        let dirty_from = place.offset + PAGE_BYTES;
-        Self { place, capacity, payload_len: 0, block: Crc32::new(), block_len: 0, block_crcs, dirty_from }
+        let dirty_from = allocation.offset + PAGE_BYTES;
+        Self {
+            allocation,
+            capacity,
+            payload_len: 0,
+            block: Crc32::new(),
+            block_len: 0,
+            block_crcs,
+            dirty_from,
+        }
     }
 
     /// Bytes of payload that still fit.
@@ -113,8 +125,8 @@ impl StreamExtent {
     /// Of the disk.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), LogError> {
         debug_assert!(bytes.len() as u64 <= self.room(), "the caller asks for room first");
-        let offset = self.place.offset + UNIT_BYTES + self.payload_len;
-        self.place.segment.file.write_all_at(bytes, offset)?;
+        let offset = self.allocation.offset + UNIT_BYTES + self.payload_len;
+        self.allocation.segment.file.write_all_at(bytes, offset)?;
         let steps = self.payload_len / WRITEBACK_STEP_BYTES;
         self.payload_len += bytes.len() as u64;
         self.take_crcs(bytes);
@@ -123,9 +135,9 @@ impl StreamExtent {
 
     /// Of the last page, more may come.
     fn start_writeback(&mut self) -> Result<(), LogError> {
-        let end = self.place.offset + UNIT_BYTES + self.payload_len;
+        let end = self.allocation.offset + UNIT_BYTES + self.payload_len;
         let whole = end - end % PAGE_BYTES - self.dirty_from;
-        self.place.segment.file.start_writeback(self.dirty_from, whole)?;
+        self.allocation.segment.file.start_writeback(self.dirty_from, whole)?;
         self.dirty_from += whole;
         Ok(())
     }
@@ -159,7 +171,7 @@ impl StreamExtent {
     }
 
     /// Writes block table, descriptor and, last, the header. Durable after a sync of the segment. Returns the reference to
-    /// the extent, and its place.
+    /// the extent, and its allocation.
     ///
     /// # Errors
     /// Of the disk.
@@ -167,7 +179,7 @@ impl StreamExtent {
         mut self,
         store: &StoreId,
         descriptor: &Descriptor,
-    ) -> Result<(ExtentRef, Place), LogError> {
+    ) -> Result<(ExtentRef, Allocation), LogError> {
         if self.block_len > 0 || self.block_crcs.is_empty() {
             self.close_block();
         }
@@ -181,17 +193,17 @@ impl StreamExtent {
         let descriptor = descriptor.encode();
         tail.extend_from_slice(&descriptor);
         let header = ExtentHeader {
-            segment: self.place.segment.id,
-            offset: self.place.offset,
+            segment: self.allocation.segment.id,
+            offset: self.allocation.offset,
             payload_len: self.payload_len as u32,
             descriptor_len: descriptor.len() as u32,
             check,
             descriptor_crc: Crc32::of(&descriptor),
         };
-        let file = &self.place.segment.file;
-        file.write_all_at(&tail, self.place.offset + UNIT_BYTES + self.payload_len)?;
-        file.write_all_at(&header.encode(store), self.place.offset)?;
-        Ok((header.to_ref(), self.place))
+        let file = &self.allocation.segment.file;
+        file.write_all_at(&tail, self.allocation.offset + UNIT_BYTES + self.payload_len)?;
+        file.write_all_at(&header.encode(store), self.allocation.offset)?;
+        Ok((header.to_ref(), self.allocation))
     }
 }
 
@@ -206,7 +218,7 @@ mod tests {
     use crate::format::FileKind;
     use crate::fs::Fs as _;
     use crate::fs::sim::{OpKind, SimFs};
-    use crate::log::{Lane, Segments, Sizes};
+    use crate::log::{SegmentOptions, Segments, WriteHead};
 
     const STORE: StoreId = StoreId([7; 16]);
 
@@ -214,18 +226,18 @@ mod tests {
     fn written_back(len: usize, piece: usize) -> Vec<(Range<u64>, u64)> {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Segment.dir()).unwrap();
-        let sizes = Sizes { segment_max_bytes: 64 * MIB, keep_free_bytes: 0, open_max: 8 };
+        let sizes = SegmentOptions { segment_max_bytes: 64 * MIB, keep_free_bytes: 0, open_max: 8 };
         let segments =
             Segments::open(Arc::new(fs.clone()), Arc::new(fs.clone()), Arc::new(SystemClock), STORE, sizes)
                 .unwrap();
-        let place = segments.place(Lane::Stream, StreamExtent::room_for(len as u64, 0)).unwrap();
-        let mut extent = StreamExtent::new(place, len as u64);
+        let allocation = segments.allocate(WriteHead::Large, StreamExtent::room_for(len as u64, 0)).unwrap();
+        let mut extent = StreamExtent::new(allocation, len as u64);
         let mut found = Vec::new();
         for bytes in vec![1; len].chunks(piece) {
             let before = fs.trace().len();
             extent.write(bytes).unwrap();
             let asked = fs.trace().into_iter().skip(before).filter(|op| op.kind == OpKind::Writeback);
-            let end = extent.place.segment.file.len().unwrap();
+            let end = extent.allocation.segment.file.len().unwrap();
             found.extend(asked.map(|op| (op.offset..op.offset + op.len, end)));
         }
         found

@@ -9,28 +9,28 @@ mod extent_writer;
 mod files;
 mod groups;
 mod inspect;
-mod journal;
+mod log_builder;
+mod log_writer;
 mod replay;
 mod reserve;
 mod scan;
 mod segments;
-mod whole;
 
 use std::io;
 
 use thiserror::Error;
 
 pub use checkpoint::{CheckpointPlan, CheckpointWriter, read_checkpoint};
-pub use extent_copy::{Copied, CopyError, ExtentCopier, Spot};
+pub use extent_copy::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};
 pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinished, write_aside};
-pub use journal::{Journal, LogRoom, Written};
-pub use replay::{LogVolume, PackCheck, Replay, Start, Tail, Torn};
-pub use reserve::{Claim, Reserve};
-pub use scan::{Found, GroupScan, SegmentRecord, SegmentScan};
-pub use segments::{Lane, Pins, Place, Segment, Segments, Sizes};
-pub use whole::{WholeLog, write_log};
+pub use log_builder::{BuiltLog, build_log};
+pub use log_writer::{LogSpace, LogWriter, WrittenGroup};
+pub use replay::{LogTail, LogVolume, PackCheck, Replay, ReplayStart, TornGroup};
+pub use reserve::{Reserve, SpaceClaim};
+pub use scan::{GroupScan, Scanned, SegmentRecord, SegmentScan};
+pub use segments::{Allocation, Segment, SegmentOptions, SegmentPins, Segments, WriteHead};
 
 /// Where something that had been durable is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]

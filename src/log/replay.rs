@@ -22,7 +22,7 @@ const FILE_LEN_MIN: u64 = 2 * PAGE_BYTES;
 
 /// Where reading starts.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Start {
+pub struct ReplayStart {
     /// Groups up to this sequence are in the checkpoint.
     pub covered: u64,
     /// The checkpoint proves that groups up to this sequence were durable.
@@ -31,7 +31,7 @@ pub struct Start {
 
 /// The last group before a crash, never acknowledged and dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornGroup {
     /// The log file, relative to the data directory.
     pub file: String,
     /// Where the group starts.
@@ -73,7 +73,7 @@ impl AddAssign for LogVolume {
 }
 
 /// The end of the log.
-pub struct Tail {
+pub struct LogTail {
     /// The last file.
     pub file: Arc<dyn File>,
     /// The sequence in its name.
@@ -91,7 +91,7 @@ pub struct Tail {
     /// The segment whose bytes tell whether the last group counts, so that the next start may still ask for them.
     pub doubtful_segment: Option<u64>,
     /// The group that was dropped, if there was one.
-    pub torn: Option<Torn>,
+    pub torn: Option<TornGroup>,
     /// What stands between the start and the end.
     pub volume: LogVolume,
     /// Why nothing may be appended, if so.
@@ -99,7 +99,7 @@ pub struct Tail {
 }
 
 /// Receives the groups behind the start, in order; an error says why a group cannot be true.
-type Visit<'v> = dyn FnMut(Group) -> Result<(), String> + 'v;
+type GroupVisitor<'v> = dyn FnMut(Group) -> Result<(), String> + 'v;
 
 /// Whether the bytes of a pack are all there.
 pub type PackCheck<'p> = dyn Fn(&Pack) -> Result<bool, LogError> + 'p;
@@ -111,7 +111,7 @@ pub struct Replay<'a> {
     /// The store.
     pub store: StoreId,
     /// Where to start.
-    pub start: Start,
+    pub start: ReplayStart,
     /// Asked about the pack of the last group.
     pub pack_is_good: &'a PackCheck<'a>,
 }
@@ -121,10 +121,10 @@ impl Replay<'_> {
     ///
     /// # Errors
     /// Of the disk, and damage that leaves no place to go on from: no log file, or a bad file header.
-    pub fn run(&self, visit: &mut Visit<'_>) -> Result<Tail, LogError> {
+    pub fn run(&self, visit: &mut GroupVisitor<'_>) -> Result<LogTail, LogError> {
         let numbers = self.relevant_files()?;
         let last = *numbers.last().expect("there is at least the file that reading starts in");
-        let mut walk = Walk {
+        let mut walk = ReplayPass {
             replay: self,
             visit,
             sequence: numbers[0],
@@ -186,8 +186,8 @@ impl LogFile {
 
     /// What stands behind the last good group: the highest `stable` of any group that can be found there, the end of the last
     /// bytes that are not zero, and what cannot be read.
-    fn look_behind(&self, store: &StoreId, position: u64) -> Result<Rest, LogError> {
-        let mut rest = Rest { stable: 0, end: None, damage: None };
+    fn look_behind(&self, store: &StoreId, position: u64) -> Result<TailScan, LogError> {
+        let mut rest = TailScan { stable: 0, end: None, damage: None };
         let mut buffer = vec![0; MIB as usize];
         let mut at = position;
         // Where the disk fails, it is read page by page.
@@ -215,13 +215,13 @@ impl LogFile {
     }
 }
 
-struct Rest {
+struct TailScan {
     stable: u64,
     end: Option<u64>,
     damage: Option<Damage>,
 }
 
-impl Rest {
+impl TailScan {
     fn take(&mut self, store: &StoreId, page: &[u8], at: u64) {
         if *page != ZEROS[..page.len()] {
             self.end = Some(at + page.len() as u64);
@@ -233,23 +233,23 @@ impl Rest {
 }
 
 /// A good group that is not applied before it is known that it counts.
-struct Held {
+struct PendingGroup {
     group: Group,
     path: String,
     at: u64,
 }
 
 /// Where reading a file ended, and why.
-struct Stop {
+struct ReplayStop {
     position: u64,
     why: String,
     damage: Option<Damage>,
 }
 
 /// Reading in progress.
-struct Walk<'w, 'v> {
+struct ReplayPass<'w, 'v> {
     replay: &'w Replay<'w>,
-    visit: &'w mut Visit<'v>,
+    visit: &'w mut GroupVisitor<'v>,
     /// The sequence expected next.
     sequence: u64,
     /// The header CRC of the last good group; unknown before the first file has been opened.
@@ -258,19 +258,19 @@ struct Walk<'w, 'v> {
     watermark: u64,
     /// The highest length that a group of the current file vouches for.
     file_len: u64,
-    held: Option<Held>,
+    held: Option<PendingGroup>,
     /// What has been handed out.
     volume: LogVolume,
 }
 
-impl Walk<'_, '_> {
+impl ReplayPass<'_, '_> {
     /// Reads the groups of a file; each is applied when the next one has been found good.
-    fn read_file(&mut self, log: &LogFile) -> Result<Stop, LogError> {
+    fn read_file(&mut self, log: &LogFile) -> Result<ReplayStop, LogError> {
         self.file_len = FILE_LEN_MIN;
         let expected = *self.previous_crc.get_or_insert(log.header.previous_crc);
         if expected != log.header.previous_crc {
             let damage = Damage::new(&log.path, 0, "the file does not follow the one before it");
-            return Ok(Stop { position: PAGE_BYTES, why: String::new(), damage: Some(damage) });
+            return Ok(ReplayStop { position: PAGE_BYTES, why: String::new(), damage: Some(damage) });
         }
         let mut reader = GroupReader {
             groups: GroupFile {
@@ -285,22 +285,24 @@ impl Walk<'_, '_> {
         };
         loop {
             match reader.next()? {
-                Err(NoGroup::Bad(why)) => return Ok(Stop { position: reader.position, why, damage: None }),
+                Err(NoGroup::Bad(why)) => {
+                    return Ok(ReplayStop { position: reader.position, why, damage: None });
+                }
                 Err(NoGroup::Unreadable(why)) => {
                     let (position, damage) = (reader.position, Damage::new(&log.path, reader.position, &why));
-                    return Ok(Stop { position, why, damage: Some(damage) });
+                    return Ok(ReplayStop { position, why, damage: Some(damage) });
                 }
                 Err(NoGroup::Newer(why)) => return Err(newer(&log.path, why)),
                 Ok((group, at)) => {
-                    if let Err(damage) = self.take(Held { group, path: log.path.clone(), at }) {
-                        return Ok(Stop { position: at, why: String::new(), damage: Some(damage) });
+                    if let Err(damage) = self.take(PendingGroup { group, path: log.path.clone(), at }) {
+                        return Ok(ReplayStop { position: at, why: String::new(), damage: Some(damage) });
                     }
                 }
             }
         }
     }
 
-    fn take(&mut self, held: Held) -> Result<(), Damage> {
+    fn take(&mut self, held: PendingGroup) -> Result<(), Damage> {
         let header = &held.group.header;
         self.sequence = header.sequence + 1;
         self.previous_crc = Some(held.group.crc);
@@ -317,17 +319,17 @@ impl Walk<'_, '_> {
         applied
     }
 
-    fn apply(&mut self, held: Held) -> Result<(), Damage> {
+    fn apply(&mut self, held: PendingGroup) -> Result<(), Damage> {
         let sequence = held.group.header.sequence;
         if sequence <= self.replay.start.covered {
             return Ok(());
         }
         self.volume += LogVolume::of_group(held.group.entries.len() as u64, held.group.body_len as u64);
-        let Held { group, path, at } = held;
+        let PendingGroup { group, path, at } = held;
         (self.visit)(group).map_err(|why| Damage::new(path, at, format!("group {sequence}: {why}")))
     }
 
-    fn judge(mut self, log: LogFile, stop: Stop) -> Result<Tail, LogError> {
+    fn judge(mut self, log: LogFile, stop: ReplayStop) -> Result<LogTail, LogError> {
         let rest = log.look_behind(&self.replay.store, stop.position)?;
         self.watermark = self.watermark.max(rest.stable);
         if rest.end.is_some() {
@@ -336,8 +338,12 @@ impl Walk<'_, '_> {
         }
         let lost = stop.damage.or_else(|| self.lost_groups(&log, stop.position, &stop.why));
         let mut damage = lost.or(rest.damage);
-        let mut torn =
-            rest.end.map(|end| Torn { file: log.path.clone(), offset: stop.position, end, why: stop.why });
+        let mut torn = rest.end.map(|end| TornGroup {
+            file: log.path.clone(),
+            offset: stop.position,
+            end,
+            why: stop.why,
+        });
         let mut position = stop.position;
         let (mut in_doubt, mut doubtful_segment) = (false, None);
         if let Some(held) = self.held.take() {
@@ -349,12 +355,12 @@ impl Walk<'_, '_> {
                 self.sequence = held.group.header.sequence;
                 self.previous_crc = Some(held.group.header.previous_crc);
                 let why = "the data that it names did not reach the disk".into();
-                torn = Some(Torn { file: held.path, offset: held.at, end: stop.position, why });
+                torn = Some(TornGroup { file: held.path, offset: held.at, end: stop.position, why });
             } else if let Err(found) = self.apply(held) {
                 damage.get_or_insert(found);
             }
         }
-        Ok(Tail {
+        Ok(LogTail {
             file: log.file,
             number: log.number,
             position,
@@ -383,7 +389,7 @@ impl Walk<'_, '_> {
 
     /// Whether the last good group is known to be durable, or all that was written with it is there. A segment that cannot
     /// be opened is damage: it was durable before the first pack was written into it.
-    fn counts(&self, held: &Held, damage: &mut Option<Damage>) -> Result<bool, LogError> {
+    fn counts(&self, held: &PendingGroup, damage: &mut Option<Damage>) -> Result<bool, LogError> {
         let header = &held.group.header;
         let Some(pack) = header.pack.filter(|_| header.sequence > self.watermark) else {
             return Ok(true);

@@ -22,7 +22,7 @@ use crate::base::limits::KIB;
 
 /// What wants room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub enum SpaceClaim {
     /// Something that makes the store larger.
     Growth,
     /// Something that makes the metadata larger, or takes room first, but on the way to smaller.
@@ -69,11 +69,11 @@ impl Reserve {
     }
 
     /// How many bytes a claim must leave free.
-    pub fn kept_from(&self, claim: Claim) -> u64 {
+    pub fn kept_from(&self, claim: SpaceClaim) -> u64 {
         let headroom = match claim {
-            Claim::Growth => self.headroom_bytes,
-            Claim::Upkeep => self.headroom_bytes / 2,
-            Claim::Removal => 0,
+            SpaceClaim::Growth => self.headroom_bytes,
+            SpaceClaim::Upkeep => self.headroom_bytes / 2,
+            SpaceClaim::Removal => 0,
         };
         let checkpoint = self.checkpoint_bytes().saturating_sub(self.allocated_bytes.load(Ordering::Relaxed));
         headroom.saturating_add(checkpoint)
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn who_makes_the_store_smaller_may_use_what_the_others_leave() {
         let reserve = Reserve::new(64 * MIB);
-        let empty = reserve.kept_from(Claim::Removal);
+        let empty = reserve.kept_from(SpaceClaim::Removal);
         reserve.set_checkpoint(10 * MIB, 32 * MIB);
-        let kept =
-            [Claim::Removal, Claim::Upkeep, Claim::Growth].map(|claim| reserve.kept_from(claim) - empty);
+        let kept = [SpaceClaim::Removal, SpaceClaim::Upkeep, SpaceClaim::Growth]
+            .map(|claim| reserve.kept_from(claim) - empty);
         assert_eq!(kept, [43 * MIB, 75 * MIB, 107 * MIB]);
         reserve.set_allocated(40 * MIB);
-        assert_eq!(reserve.kept_from(Claim::Removal) - empty, 3 * MIB);
+        assert_eq!(reserve.kept_from(SpaceClaim::Removal) - empty, 3 * MIB);
         reserve.set_allocated(90 * MIB);
-        assert_eq!(reserve.kept_from(Claim::Growth), 64 * MIB);
+        assert_eq!(reserve.kept_from(SpaceClaim::Growth), 64 * MIB);
     }
 }

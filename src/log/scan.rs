@@ -18,7 +18,7 @@ const WINDOW_BYTES: u64 = 256 * KIB;
 
 /// What stands at a place of a file. Zeros are passed over: they are room that was set aside, or padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<T> {
+pub enum Scanned<T> {
     /// A record.
     Record(T),
     /// Bytes that are none.
@@ -58,7 +58,7 @@ impl<'a> GroupScan<'a> {
         Ok(Self { groups, position: PAGE_BYTES })
     }
 
-    fn find_next(&mut self) -> Result<Option<(u64, Found<Group>)>, LogError> {
+    fn find_next(&mut self) -> Result<Option<(u64, Scanned<Group>)>, LogError> {
         while self.position < self.groups.len && self.page()?.is_none() {
             self.position += PAGE_BYTES;
         }
@@ -69,9 +69,9 @@ impl<'a> GroupScan<'a> {
         let found = match self.groups.read(at)? {
             Ok((group, len)) => {
                 self.position += len;
-                Found::Record(group)
+                Scanned::Record(group)
             }
-            Err(none) => Found::Unread { len: self.pass_over()?, why: none.why(), damaged: true },
+            Err(none) => Scanned::Unread { len: self.pass_over()?, why: none.why(), damaged: true },
         };
         Ok(Some((at, found)))
     }
@@ -105,7 +105,7 @@ impl<'a> GroupScan<'a> {
 }
 
 impl Iterator for GroupScan<'_> {
-    type Item = Result<(u64, Found<Group>), LogError>;
+    type Item = Result<(u64, Scanned<Group>), LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.find_next().transpose();
@@ -128,7 +128,7 @@ pub struct SegmentScan {
 }
 
 /// What a unit of a segment is.
-enum Unit {
+enum SegmentUnit {
     Record(SegmentRecord),
     /// The start of a record that is not good.
     Damaged(String),
@@ -149,26 +149,26 @@ impl SegmentScan {
         Ok(Self { segment, store, len, position: PAGE_BYTES, window: Vec::new(), window_at: 0 })
     }
 
-    fn find_next(&mut self) -> Result<Option<(u64, Found<SegmentRecord>)>, LogError> {
+    fn find_next(&mut self) -> Result<Option<(u64, Scanned<SegmentRecord>)>, LogError> {
         while self.position < self.len {
             let at = self.position;
             let found = match self.unit()? {
-                Unit::Zeros => {
+                SegmentUnit::Zeros => {
                     self.position += UNIT_BYTES;
                     continue;
                 }
-                Unit::Record(record) => {
+                SegmentUnit::Record(record) => {
                     self.position = unit_ceil(at + record.len());
-                    Found::Record(record)
+                    Scanned::Record(record)
                 }
-                Unit::Damaged(why) => Found::Unread { len: self.pass_over()?, why, damaged: true },
-                Unit::Unreadable(why) => {
+                SegmentUnit::Damaged(why) => Scanned::Unread { len: self.pass_over()?, why, damaged: true },
+                SegmentUnit::Unreadable(why) => {
                     self.position = page_ceil(at + 1).min(self.len);
-                    Found::Unread { len: self.position - at, why, damaged: true }
+                    Scanned::Unread { len: self.position - at, why, damaged: true }
                 }
-                Unit::Other => {
+                SegmentUnit::Other => {
                     let why = DecodeError::Magic.to_string();
-                    Found::Unread { len: self.pass_over()?, why, damaged: false }
+                    Scanned::Unread { len: self.pass_over()?, why, damaged: false }
                 }
             };
             return Ok(Some((at, found)));
@@ -184,9 +184,9 @@ impl SegmentScan {
         self.position += UNIT_BYTES;
         while self.position < self.len {
             match self.unit()? {
-                Unit::Record(_) | Unit::Damaged(_) | Unit::Unreadable(_) => break,
-                Unit::Other => last = self.position,
-                Unit::Zeros => {}
+                SegmentUnit::Record(_) | SegmentUnit::Damaged(_) | SegmentUnit::Unreadable(_) => break,
+                SegmentUnit::Other => last = self.position,
+                SegmentUnit::Zeros => {}
             }
             self.position += UNIT_BYTES;
         }
@@ -194,42 +194,42 @@ impl SegmentScan {
     }
 
     /// Looks at the unit at the position.
-    fn unit(&mut self) -> Result<Unit, LogError> {
+    fn unit(&mut self) -> Result<SegmentUnit, LogError> {
         let (at, store) = (self.position, self.store);
         let id = self.segment.id;
         let bytes = match self.bytes(UNIT_BYTES) {
             Err(LogError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                return Ok(Unit::Unreadable(unreadable(&error)));
+                return Ok(SegmentUnit::Unreadable(unreadable(&error)));
             }
             bytes => bytes?,
         };
         if bytes.iter().all(|byte| *byte == 0) {
-            return Ok(Unit::Zeros);
+            return Ok(SegmentUnit::Zeros);
         }
         match ExtentHeader::decode(&store, bytes) {
             Ok(header) if (header.segment, header.offset) == (id, at) => {
-                Ok(Unit::Record(SegmentRecord::Extent(header)))
+                Ok(SegmentUnit::Record(SegmentRecord::Extent(header)))
             }
-            Ok(header) => Ok(Unit::Damaged(format!(
+            Ok(header) => Ok(SegmentUnit::Damaged(format!(
                 "the extent belongs to offset {} of segment {:016x}",
                 header.offset, header.segment
             ))),
             Err(DecodeError::Magic | DecodeError::Short) => self.footer(),
-            Err(error) => Ok(Unit::Damaged(format!("extent header: {error}"))),
+            Err(error) => Ok(SegmentUnit::Damaged(format!("extent header: {error}"))),
         }
     }
 
-    fn footer(&mut self) -> Result<Unit, LogError> {
+    fn footer(&mut self) -> Result<SegmentUnit, LogError> {
         let (at, store) = (self.position, self.store);
         if !at.is_multiple_of(PAGE_BYTES) {
-            return Ok(Unit::Other);
+            return Ok(SegmentUnit::Other);
         }
         let expected = Footer { segment: self.segment.id, offset: at };
         Ok(match Footer::decode(&store, self.bytes(PAGE_BYTES)?) {
-            Ok(footer) if footer == expected => Unit::Record(SegmentRecord::Footer(footer)),
-            Ok(_) => Unit::Damaged("the footer belongs elsewhere".into()),
-            Err(DecodeError::Magic | DecodeError::Short) => Unit::Other,
-            Err(error) => Unit::Damaged(format!("footer: {error}")),
+            Ok(footer) if footer == expected => SegmentUnit::Record(SegmentRecord::Footer(footer)),
+            Ok(_) => SegmentUnit::Damaged("the footer belongs elsewhere".into()),
+            Err(DecodeError::Magic | DecodeError::Short) => SegmentUnit::Other,
+            Err(error) => SegmentUnit::Damaged(format!("footer: {error}")),
         })
     }
 
@@ -263,7 +263,7 @@ impl SegmentRecord {
 }
 
 impl Iterator for SegmentScan {
-    type Item = Result<(u64, Found<SegmentRecord>), LogError>;
+    type Item = Result<(u64, Scanned<SegmentRecord>), LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.find_next().transpose();
@@ -282,10 +282,10 @@ mod tests {
     use crate::format::{Descriptor, GroupHeader, Purpose, page_ceil};
     use crate::fs::Fs;
     use crate::fs::sim::SimFs;
-    use crate::log::{Lane, PackBuilder, Segments, Sizes};
+    use crate::log::{PackBuilder, SegmentOptions, Segments, WriteHead};
 
     const STORE: StoreId = StoreId([1; 16]);
-    const SIZES: Sizes = Sizes { segment_max_bytes: MIB, keep_free_bytes: 0, open_max: 8 };
+    const SIZES: SegmentOptions = SegmentOptions { segment_max_bytes: MIB, keep_free_bytes: 0, open_max: 8 };
     const PATH: &str = "data/0000000000000001.segment";
 
     /// A segment with a pack of three extents and what a client left behind that went away.
@@ -306,18 +306,18 @@ mod tests {
             };
             pack.push(&[7; 100], 0, &descriptor);
         }
-        let place = segments.place(Lane::Pack, pack.len()).unwrap();
+        let place = segments.allocate(WriteHead::Small, pack.len()).unwrap();
         let (_, refs) = pack.write(&STORE, &place).unwrap();
         place.segment.file.write_all_at(&[9; 200], page_ceil(place.offset + place.len)).unwrap();
         (place.segment.clone(), refs.iter().map(|extent| extent.offset).collect())
     }
 
-    fn scan(segment: &Arc<Segment>) -> Vec<(u64, Found<SegmentRecord>)> {
+    fn scan(segment: &Arc<Segment>) -> Vec<(u64, Scanned<SegmentRecord>)> {
         SegmentScan::new(segment.clone(), STORE).unwrap().map(Result::unwrap).collect()
     }
 
-    fn offsets<T>(found: &[(u64, Found<T>)]) -> Vec<u64> {
-        let records = found.iter().filter(|(_, found)| matches!(found, Found::Record(_)));
+    fn offsets<T>(found: &[(u64, Scanned<T>)]) -> Vec<u64> {
+        let records = found.iter().filter(|(_, found)| matches!(found, Scanned::Record(_)));
         records.map(|(at, _)| *at).collect()
     }
 
@@ -326,7 +326,7 @@ mod tests {
         let (segment, expected) = segment(&SimFs::new());
         let found = scan(&segment);
         assert_eq!(offsets(&found), expected);
-        let left = Found::Unread { len: 200, why: "the magic number is wrong".into(), damaged: false };
+        let left = Scanned::Unread { len: 200, why: "the magic number is wrong".into(), damaged: false };
         assert_eq!(found.last(), Some(&(8192, left)));
     }
 
@@ -337,7 +337,7 @@ mod tests {
         fs.damage(PATH, expected[1] + 30, 1).unwrap();
         let found = scan(&segment);
         assert_eq!(offsets(&found), [expected[0], expected[2]]);
-        assert!(matches!(&found[1], (at, Found::Unread { damaged: true, .. }) if *at == expected[1]));
+        assert!(matches!(&found[1], (at, Scanned::Unread { damaged: true, .. }) if *at == expected[1]));
     }
 
     #[test]
@@ -348,7 +348,7 @@ mod tests {
         fs.overwrite(PATH, 16_384, &bytes[expected[0] as usize..][..1024]).unwrap();
         let found = scan(&segment);
         assert_eq!(offsets(&found), expected);
-        let Some((16_384, Found::Unread { why, .. })) = found.get(4) else { panic!("{found:?}") };
+        let Some((16_384, Scanned::Unread { why, .. })) = found.get(4) else { panic!("{found:?}") };
         assert_eq!(why, "the extent belongs to offset 4096 of segment 0000000000000001");
     }
 
@@ -379,7 +379,7 @@ mod tests {
             GroupScan::new(file.as_ref(), GroupKind::Log, STORE).unwrap().map(Result::unwrap).collect();
         assert_eq!(offsets(&found), [PAGE_BYTES, PAGE_BYTES * 7]);
         let why = "body of group 2: the body CRC does not match".to_owned();
-        let unread = Found::Unread { len: 3 * PAGE_BYTES, why, damaged: true };
+        let unread = Scanned::Unread { len: 3 * PAGE_BYTES, why, damaged: true };
         assert_eq!(found[1], (PAGE_BYTES * 4, unread));
     }
 }

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::index::{Cursor, Index};
-use crate::log::{CheckpointPlan, CheckpointWriter, Claim, LogError, list_numbers, read_checkpoint};
+use crate::log::{CheckpointPlan, CheckpointWriter, LogError, SpaceClaim, list_numbers, read_checkpoint};
 use crate::store::StoreError;
 use crate::store::shared::{Published, SharedStore};
 
@@ -31,7 +31,7 @@ enum CheckpointerRequest {
 
 /// Room that a claim lacks.
 pub(super) struct RoomRequest {
-    claim: Claim,
+    claim: SpaceClaim,
     /// Bytes beyond those that the claim leaves free.
     bytes: u64,
     /// Dropped when all has been done that could be.
@@ -66,13 +66,13 @@ impl Checkpointer {
     }
 
     /// Asks for room, and goes on.
-    pub(super) fn request_room(&self, claim: Claim) {
+    pub(super) fn request_room(&self, claim: SpaceClaim) {
         let _ =
             self.requests.try_send(CheckpointerRequest::Room(RoomRequest { claim, bytes: 0, _done: None }));
     }
 
     /// Asks for room, and waits until all has been done for it that can be.
-    pub(super) fn wait_for_room(&self, claim: Claim, bytes: u64) {
+    pub(super) fn wait_for_room(&self, claim: SpaceClaim, bytes: u64) {
         let (done, waiting) = bounded(0);
         let wanted = RoomRequest { claim, bytes, _done: Some(done) };
         if self.requests.send(CheckpointerRequest::Room(wanted)).is_ok() {
@@ -142,7 +142,7 @@ fn is_worth_it(shared: &SharedStore, wanted: &RoomRequest) -> Result<bool, LogEr
     let given_back = obsolete_bytes(shared)?.saturating_sub(checkpoint);
     let free = shared.fs.space()?.free_bytes + given_back;
     let enough = free >= reserve.kept_from(wanted.claim).saturating_add(wanted.bytes);
-    Ok(enough && (wanted.claim == Claim::Removal || given_back >= checkpoint / WORTH_SHARE))
+    Ok(enough && (wanted.claim == SpaceClaim::Removal || given_back >= checkpoint / WORTH_SHARE))
 }
 
 /// What all files of the metadata take up, but for the log file that is written to.
@@ -253,7 +253,11 @@ fn good_checkpoints(shared: &SharedStore) -> Result<Vec<u64>, LogError> {
 /// Removes what the newest checkpoint, which has just been read back, makes obsolete.
 fn remove_obsolete(shared: &SharedStore) -> Result<(), LogError> {
     keep_newest(shared, GENERATIONS)?;
-    if shared.lacks_room(Claim::Growth, 0)? { keep_newest(shared, GENERATIONS_WHEN_SHORT) } else { Ok(()) }
+    if shared.lacks_room(SpaceClaim::Growth, 0)? {
+        keep_newest(shared, GENERATIONS_WHEN_SHORT)
+    } else {
+        Ok(())
+    }
 }
 
 /// Removes all checkpoints but the newest `kept`, and the log that only the others need.

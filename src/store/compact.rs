@@ -147,14 +147,14 @@ fn empty_segments(
     store: &Store,
     go_on: &mut dyn FnMut(CompactProgress) -> bool,
 ) -> Result<bool, CompactError> {
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     let total_bytes = store.health().live_bytes;
     loop {
         let more = store.reclaim_by(Policy::OFFLINE)?.more;
         if !more {
             // What was moved last is sealed, too.
             let index = store.shared.index();
-            store.shared.segments.leave(|id| index.liveness().of(id) > 0);
+            store.shared.segments.retire(|id| index.liveness().of(id) > 0);
             drop(index);
             store.shared.segments.seal_retired().map_err(|error| store.shared.write_failed(error))?;
             return Ok(true);

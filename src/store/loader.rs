@@ -9,7 +9,9 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index, Loader};
-use crate::log::{Damage, LogError, Replay, Segment, Start, Tail, list_numbers, open_file, read_checkpoint};
+use crate::log::{
+    Damage, LogError, LogTail, Replay, ReplayStart, Segment, list_numbers, open_file, read_checkpoint,
+};
 use crate::store::bulk_apply;
 
 /// The id of the store, from the newest file of its log that has a good header; `None` when there is no store.
@@ -42,7 +44,7 @@ pub(super) struct StoreLoader<'a> {
     /// What has been read adds up to this.
     pub(super) index: Index,
     /// What the checkpoint holds.
-    pub(super) start: Start,
+    pub(super) start: ReplayStart,
     /// Its length in bytes.
     pub(super) checkpoint_len: u64,
     /// What had been written when the checkpoint was made, in the life of the store.
@@ -68,7 +70,7 @@ impl<'a> StoreLoader<'a> {
 
     /// A store of which nothing has been read.
     pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
-        let (start, written) = (Start::default(), WrittenBytes::default());
+        let (start, written) = (ReplayStart::default(), WrittenBytes::default());
         Self { fs, segments: fs, store, index: Index::gathering(), start, checkpoint_len: 0, written }
     }
 
@@ -83,7 +85,7 @@ impl<'a> StoreLoader<'a> {
         let end = read_checkpoint(fs, store, covered, &mut visit)?;
         let mut index = loader.finish_before_log();
         index.raise_last_stamp(end.last_stamp);
-        let start = Start { covered, through: end.through.max(covered) };
+        let start = ReplayStart { covered, through: end.through.max(covered) };
         let checkpoint_len = fs.open_read(&checkpoint_path(covered))?.len()?;
         Ok(Self { fs, segments: fs, store, index, start, checkpoint_len, written })
     }
@@ -95,7 +97,7 @@ impl<'a> StoreLoader<'a> {
 
     /// Reads the log behind the checkpoint and judges its end. Damage in the tail does not keep what came before it out of the
     /// index.
-    pub(super) fn replay(&mut self) -> Result<Tail, LogError> {
+    pub(super) fn replay(&mut self) -> Result<LogTail, LogError> {
         let read = match self.replay_in_bulk() {
             Ok(None) => self.replay_by_group(),
             Ok(Some(tail)) => Ok(tail),
@@ -113,7 +115,7 @@ impl<'a> StoreLoader<'a> {
 
     /// One thread reads while another one applies many groups at once. `None` where something does not fit: which group it
     /// was is found out by reading again, one after the other.
-    fn replay_in_bulk(&mut self) -> Result<Option<Tail>, LogError> {
+    fn replay_in_bulk(&mut self) -> Result<Option<LogTail>, LogError> {
         let Self { fs, segments, store, start, ref mut index, .. } = *self;
         if start.through > start.covered {
             return Ok(None);
@@ -141,7 +143,7 @@ impl<'a> StoreLoader<'a> {
         Ok(None)
     }
 
-    fn replay_by_group(&mut self) -> Result<Tail, LogError> {
+    fn replay_by_group(&mut self) -> Result<LogTail, LogError> {
         let Self { fs, segments, store, start, ref mut index, .. } = *self;
         let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };

@@ -66,7 +66,7 @@ pub use writer::{ObjectWriter, PartWriter};
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::fs::{Fs, Lock};
 use crate::index::{AfterVersion, Index, Item, Query, UploadItem, VersionItem};
-use crate::log::Pins;
+use crate::log::SegmentPins;
 use committer::Committer;
 use mutation::{BucketChange, Mutation, Put, PutPart, UploadChange};
 use reclaim::Reclaimer;
@@ -81,7 +81,7 @@ pub struct FoundVersion {
     pub bucket: BucketInfo,
     /// The version, which may be a delete marker.
     pub version: VersionRecord,
-    pins: Pins,
+    pins: SegmentPins,
 }
 
 /// What to list.
@@ -387,7 +387,7 @@ impl Store {
     pub fn find_outline(&self, bucket: &str, key: &str, which: Selector) -> Result<FoundVersion, StoreError> {
         let index = self.shared.index();
         let (bucket, version) = look_up(&index, (bucket, key), which, RecordDetail::Outline)?;
-        Ok(FoundVersion { bucket: bucket.clone(), version, pins: Pins::default() })
+        Ok(FoundVersion { bucket: bucket.clone(), version, pins: SegmentPins::default() })
     }
 
     /// A reader of the bytes `range` of a version. What it hands out has been verified.

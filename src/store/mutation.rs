@@ -11,7 +11,7 @@ use crate::format::{
     Versioning,
 };
 use crate::index::{BUCKET_BYTES, Liveness};
-use crate::log::{Claim, Spot};
+use crate::log::{ExtentLocation, SpaceClaim};
 use crate::store::StoreError;
 use crate::store::extents::slices;
 
@@ -204,9 +204,9 @@ pub(super) struct PutPart {
 pub(super) struct Relocation {
     pub(super) referrers: Vec<ReferringRecord>,
     /// Copies that nothing refers to yet. Whoever asks keeps their places.
-    pub(super) fresh: HashMap<Spot, Spot>,
+    pub(super) fresh: HashMap<ExtentLocation, ExtentLocation>,
     /// Copies of shared extents that some record refers to already, unless it is gone by now.
-    pub(super) shared: HashMap<Spot, Spot>,
+    pub(super) shared: HashMap<ExtentLocation, ExtentLocation>,
 }
 
 /// A record that refers to extents.
@@ -228,9 +228,9 @@ pub(super) enum RecordId {
 
 impl Relocation {
     /// Where an extent is to be found now, if it was moved.
-    pub(super) fn new_spot(&self, extent: &ExtentRef, liveness: &Liveness) -> Option<Spot> {
+    pub(super) fn new_spot(&self, extent: &ExtentRef, liveness: &Liveness) -> Option<ExtentLocation> {
         let from = (extent.segment, extent.offset);
-        let is_kept = |(segment, offset): &&Spot| liveness.is_shared(*segment, *offset);
+        let is_kept = |(segment, offset): &&ExtentLocation| liveness.is_shared(*segment, *offset);
         self.fresh.get(&from).or_else(|| self.shared.get(&from).filter(is_kept)).copied()
     }
 }
@@ -360,17 +360,17 @@ impl Mutation {
     }
 
     /// What it may take room for. A deletion may still turn out to be upkeep, where it adds a delete marker.
-    pub(super) fn claim(&self) -> Claim {
+    pub(super) fn claim(&self) -> SpaceClaim {
         match self {
             Self::Bucket(BucketChange::Create { .. }, _)
             | Self::Put(..)
             | Self::Upload { change: UploadChange::Create(_), .. }
             | Self::PutPart(..)
-            | Self::Complete { .. } => Claim::Growth,
-            Self::SetTags { tags, .. } if !tags.is_empty() => Claim::Growth,
-            Self::Relocate(..) => Claim::Upkeep,
+            | Self::Complete { .. } => SpaceClaim::Growth,
+            Self::SetTags { tags, .. } if !tags.is_empty() => SpaceClaim::Growth,
+            Self::Relocate(..) => SpaceClaim::Upkeep,
             Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::SetTags { .. } => {
-                Claim::Removal
+                SpaceClaim::Removal
             }
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::ExtentRef;
-use crate::log::{ExtentReader, Pins};
+use crate::log::{ExtentReader, SegmentPins};
 use crate::store::StoreError;
 use crate::store::shared::SharedStore;
 
@@ -25,7 +25,7 @@ pub struct ObjectReader {
     /// The reader of the first range.
     current: Option<ExtentReader>,
     /// Segments are opened one after the other; none of them goes before its turn.
-    _pins: Pins,
+    _pins: SegmentPins,
 }
 
 impl ObjectReader {
@@ -34,7 +34,7 @@ impl ObjectReader {
         shared: Arc<SharedStore>,
         extents: &[ExtentRef],
         range: Range<u64>,
-        pins: Pins,
+        pins: SegmentPins,
     ) -> Result<Self, StoreError> {
         let mut ranges = VecDeque::new();
         let mut start = 0;

@@ -16,7 +16,7 @@ use crate::format::{Entry, FileKind, StoreId};
 use crate::fs::Fs;
 use crate::index::{Cursor, Index};
 use crate::log::{
-    CheckpointPlan, CheckpointWriter, Damage, LogError, WholeLog, list_numbers, open_file, write_log,
+    BuiltLog, CheckpointPlan, CheckpointWriter, Damage, LogError, build_log, list_numbers, open_file,
 };
 use crate::store::verify::{Progress, Step};
 use crate::store::{OpenError, recovery};
@@ -171,11 +171,11 @@ fn write(
     index: &Index,
     old: &[String],
     moved: &mut Vec<String>,
-) -> Result<WholeLog, LogError> {
+) -> Result<BuiltLog, LogError> {
     let dir = FileKind::Log.dir();
     fs.create_dir(dir)?;
     let now = clock.now();
-    write_log(fs, store, now, &mut |put| feed(index, put), || {
+    build_log(fs, store, now, &mut |put| feed(index, put), || {
         for path in old {
             let aside = format!("{path}.replaced-{}", now.as_millis());
             fs.rename(path, &aside)?;

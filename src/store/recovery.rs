@@ -8,7 +8,10 @@ use crate::base::{Clock, Entropy};
 use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
-use crate::log::{Claim, Damage, Journal, LogError, Segments, Sizes, Tail, list_numbers, remove_unfinished};
+use crate::log::{
+    Damage, LogError, LogTail, LogWriter, SegmentOptions, Segments, SpaceClaim, list_numbers,
+    remove_unfinished,
+};
 use crate::store::loader::{StoreLoader, store_id, sync_and_evict};
 use crate::store::shared::{Published, SharedStore};
 use crate::store::write_counters::MeteredDisk;
@@ -18,7 +21,7 @@ use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
 pub(super) struct Recovered {
     pub(super) shared: Arc<SharedStore>,
     /// Where groups are appended; `None` when the log is damaged.
-    pub(super) journal: Option<Journal>,
+    pub(super) journal: Option<LogWriter>,
 }
 
 /// Keeps others out of the directory.
@@ -59,7 +62,7 @@ fn create(
     entropy.fill(&mut id);
     let store = StoreId(id);
     remove_unfinished(disk.fs.as_ref())?;
-    let journal = Journal::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
+    let journal = LogWriter::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
     let segments = open_segments(&disk, &clock, store, options)?;
     let shared = SharedStore::new(disk, clock, store, options, segments, Index::new(), 0);
     Ok(Recovered { shared: Arc::new(shared), journal: Some(journal) })
@@ -72,7 +75,7 @@ fn open_segments(
     options: StoreOptions,
 ) -> Result<Segments, LogError> {
     let StoreOptions { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
-    let sizes = Sizes { segment_max_bytes, keep_free_bytes, open_max };
+    let sizes = SegmentOptions { segment_max_bytes, keep_free_bytes, open_max };
     Segments::open(disk.fs.clone(), disk.relocation_fs.clone(), clock.clone(), store, sizes)
 }
 
@@ -129,9 +132,9 @@ impl Recovery {
         Ok(())
     }
 
-    fn resume(&self, shared: &SharedStore, tail: &Tail) -> Result<Journal, LogError> {
+    fn resume(&self, shared: &SharedStore, tail: &LogTail) -> Result<LogWriter, LogError> {
         remove_unfinished(self.disk.fs.as_ref())?;
-        let mut journal = Journal::resume(
+        let mut journal = LogWriter::resume(
             self.disk.fs.clone(),
             self.clock.clone(),
             self.store,
@@ -157,15 +160,15 @@ impl Recovery {
 
 /// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
 /// one waits for can never come to be; and it says that the one before it is durable.
-fn write_idle_group(shared: &SharedStore, journal: &mut Journal) -> Result<(), LogError> {
-    journal.set_spare(shared.room(Claim::Removal)?);
+fn write_idle_group(shared: &SharedStore, journal: &mut LogWriter) -> Result<(), LogError> {
+    journal.set_spare(shared.room(SpaceClaim::Removal)?);
     let written = match journal.write(0, &[], None) {
         // The next group will do both, once there is room for it.
         Err(LogError::DiskFull(_)) => return Ok(()),
         written => written?,
     };
     journal.file().sync_data()?;
-    journal.is_durable(&written);
+    journal.mark_durable(&written);
     shared.publish(Published {
         sequence: journal.next_sequence() - 1,
         doubtful_segment: 0,

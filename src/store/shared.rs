@@ -12,7 +12,7 @@ use crate::base::limits::{WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
 use crate::format::{ClientIds, StoreId};
 use crate::fs::Fs;
 use crate::index::Index;
-use crate::log::{Claim, Damage, LogError, Segments};
+use crate::log::{Damage, LogError, Segments, SpaceClaim};
 use crate::store::backlog::Backlog;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
@@ -196,13 +196,13 @@ impl SharedStore {
     }
 
     /// How many bytes a claim may take from the file system.
-    pub(super) fn room(&self, claim: Claim) -> Result<u64, LogError> {
+    pub(super) fn room(&self, claim: SpaceClaim) -> Result<u64, LogError> {
         let free_bytes = self.fs.space()?.free_bytes;
         Ok(free_bytes.saturating_sub(self.segments.reserve().kept_from(claim)))
     }
 
     /// Whether there is less than what a claim leaves free and `bytes` more.
-    pub(super) fn lacks_room(&self, claim: Claim, bytes: u64) -> Result<bool, LogError> {
+    pub(super) fn lacks_room(&self, claim: SpaceClaim, bytes: u64) -> Result<bool, LogError> {
         let kept = self.segments.reserve().kept_from(claim);
         Ok(self.fs.space()?.free_bytes < kept.saturating_add(bytes))
     }

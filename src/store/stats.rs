@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::base::{Clock, Timestamp};
 use crate::format::{FileKind, StoreId, WrittenBytes};
-use crate::fs::{Fs, ReadOnly};
+use crate::fs::{Fs, ReadOnlyFs};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
 use crate::store::loader::{StoreLoader, store_id};
@@ -125,7 +125,7 @@ impl Stats {
 /// # Errors
 /// When there is no store, or nothing of its metadata can be read.
 pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsError> {
-    let guarded = ReadOnly::new(fs);
+    let guarded = ReadOnlyFs::new(fs);
     if any_header(&guarded)?.is_none() {
         return Err(StatsError::NotAStore);
     }

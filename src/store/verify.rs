@@ -13,7 +13,7 @@ pub use report::{
 
 use crate::base::digest::Crc32;
 use crate::format::{FileKind, LOCK, StoreId, unfinished};
-use crate::fs::{Fs, Lock, ReadOnly};
+use crate::fs::{Fs, Lock, ReadOnlyFs};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
 use crate::store::checkpointer::GENERATIONS;
@@ -30,7 +30,7 @@ const KEYS_AT_ONCE: usize = 4096;
 /// When it could not be looked at: another process has the store open, there is none, or the disk fails in a way that leaves
 /// nothing to go on with. What is wrong with the store is no error but a finding.
 pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Report, VerifyError> {
-    let guarded = ReadOnly::new(fs);
+    let guarded = ReadOnlyFs::new(fs);
     let mut report = Report::default();
     if count_files(&guarded, &mut report.counts)? == 0 {
         return Err(VerifyError::NotAStore);

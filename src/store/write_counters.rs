@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::format::{FileKind, WrittenBytes};
-use crate::fs::{Fs, Meter, Metered};
+use crate::fs::{Fs, MeteredFs, WriteMeter};
 
 /// The disk of a store, everything counted.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ impl MeteredDisk {
     pub(super) fn new(fs: Arc<dyn Fs>) -> Self {
         let counters = Arc::new(WriteCounters::default());
         let metered = |fs, relocations| -> Arc<dyn Fs> {
-            Arc::new(Metered::new(fs, Arc::new(MeterByPath { counters: counters.clone(), relocations })))
+            Arc::new(MeteredFs::new(fs, Arc::new(MeterByPath { counters: counters.clone(), relocations })))
         };
         Self { relocation_fs: metered(fs.clone(), true), fs: metered(fs, false), counters }
     }
@@ -73,7 +73,7 @@ struct MeterByPath {
     relocations: bool,
 }
 
-impl Meter for MeterByPath {
+impl WriteMeter for MeterByPath {
     fn written(&self, path: &str, zeros: bool, bytes: u64) {
         let counters = &self.counters;
         let in_segments = path.starts_with(FileKind::Segment.dir());

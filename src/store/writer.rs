@@ -10,7 +10,7 @@ use crate::format::{
     BucketRecord, Checksum, Descriptor, ExtentRef, PartRecord, Purpose, Recorded, UploadId, UploadRecord,
     VersionId, VersionRecord, Versioning,
 };
-use crate::log::{Lane, Place, Segment, StreamExtent};
+use crate::log::{Allocation, Segment, StreamExtent, WriteHead};
 use crate::store::committer::Committer;
 use crate::store::mutation::{Content, Mutation, Put, PutPart, StoredContent};
 use crate::store::shared::SharedStore;
@@ -208,9 +208,9 @@ struct ExtentStream {
     /// The CRC of the finished extents.
     crc: u32,
     /// A place in every segment written to: what has to be synced, and kept until the commit is published.
-    places: Vec<Place>,
+    places: Vec<Allocation>,
     /// The place of the last extent, which brings the record.
-    record: Option<Place>,
+    record: Option<Allocation>,
 }
 
 /// What the record of something that is not small says, as far as it is known before the commit decides.
@@ -313,7 +313,7 @@ impl<'s> BodySink<'s> {
         let place = self
             .shared
             .segments
-            .place(Lane::Stream, room)
+            .allocate(WriteHead::Large, room)
             .map_err(|error| self.shared.write_failed(error))?;
         Ok(StreamExtent::new(place, capacity))
     }
@@ -346,7 +346,11 @@ impl<'s> BodySink<'s> {
         Ok(())
     }
 
-    fn finish_with(&mut self, extent: StreamExtent, descriptor: &Descriptor) -> Result<Place, StoreError> {
+    fn finish_with(
+        &mut self,
+        extent: StreamExtent,
+        descriptor: &Descriptor,
+    ) -> Result<Allocation, StoreError> {
         let (extent, place) =
             extent.finish(&self.shared.store, descriptor).map_err(|error| self.shared.write_failed(error))?;
         self.stream.extents.push(extent);
@@ -373,8 +377,8 @@ impl<'s> BodySink<'s> {
         let last = self.place(0, &descriptor)?;
         self.stream.record = Some(self.finish_with(last, &descriptor)?);
         let ExtentStream { places, record, .. } = &self.stream;
-        let is_new = |last: &&Place| places.iter().all(|known| known.segment.id != last.segment.id);
-        for Place { segment, .. } in places.iter().chain(record.iter().filter(is_new)) {
+        let is_new = |last: &&Allocation| places.iter().all(|known| known.segment.id != last.segment.id);
+        for Allocation { segment, .. } in places.iter().chain(record.iter().filter(is_new)) {
             segment.file.sync_data().map_err(|error| self.sync_failed(segment, &error))?;
         }
         let (ProvisionalRecord { id, size, modified, null }, write) = (provisional, self.stream.write);
@@ -391,7 +395,7 @@ impl<'s> BodySink<'s> {
         if let (Err(refusal), Some(record)) = (&answer, self.stream.record.take()) {
             // After a failed sync nobody knows whether the commit is on disk.
             if !matches!(refusal, StoreError::ReadOnly(_) | StoreError::Io(_) | StoreError::Closed) {
-                record.clear().map_err(|error| self.shared.write_failed(error))?;
+                record.erase().map_err(|error| self.shared.write_failed(error))?;
             }
         }
         answer

@@ -4,7 +4,7 @@ use super::crash::Survivors;
 
 /// A value on its way to the disk.
 #[derive(Debug, Clone)]
-struct Change<T> {
+struct PendingWrite<T> {
     /// When it was written, by the count of changes to the whole disk.
     at: u64,
     value: T,
@@ -14,13 +14,13 @@ struct Change<T> {
 
 /// One place that the disk writes as a whole: a sector, or a length.
 #[derive(Debug, Clone)]
-pub(super) struct Cell<T> {
+pub(super) struct SimCell<T> {
     certain: T,
     /// Oldest first.
-    changes: Vec<Change<T>>,
+    changes: Vec<PendingWrite<T>>,
 }
 
-impl<T: Clone> Cell<T> {
+impl<T: Clone> SimCell<T> {
     pub(super) fn new(certain: T) -> Self {
         Self { certain, changes: Vec::new() }
     }
@@ -35,16 +35,16 @@ impl<T: Clone> Cell<T> {
         &self.certain
     }
 
-    pub(super) fn is_certain(&self) -> bool {
+    pub(super) fn is_durable(&self) -> bool {
         self.changes.is_empty()
     }
 
     pub(super) fn write(&mut self, at: u64, value: T) {
-        self.changes.push(Change { at, value, lost: false });
+        self.changes.push(PendingWrite { at, value, lost: false });
     }
 
     /// A sync of all that was written up to `mark` succeeded.
-    pub(super) fn settle(&mut self, mark: u64) {
+    pub(super) fn confirm(&mut self, mark: u64) {
         let newest = self.changes.iter().rposition(|change| change.at <= mark && !change.lost);
         if let Some(last) = newest.and_then(|newest| self.changes.drain(..=newest).next_back()) {
             self.certain = last.value;
@@ -52,7 +52,7 @@ impl<T: Clone> Cell<T> {
     }
 
     /// A sync of all that was written up to `mark` failed.
-    pub(super) fn forsake(&mut self, mark: u64) {
+    pub(super) fn mark_lost(&mut self, mark: u64) {
         for change in self.changes.iter_mut().filter(|change| change.at <= mark) {
             change.lost = true;
         }

@@ -15,7 +15,7 @@ pub enum CrashPolicy {
 
 /// What becomes of one file's or one directory's changes.
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+enum CrashFate {
     Nothing,
     Everything,
     /// All before this time; the parts of the change of this time each by chance.
@@ -29,7 +29,7 @@ enum Fate {
 pub(super) struct Survivors {
     policy: CrashPolicy,
     entropy: SeededEntropy,
-    fate: Fate,
+    fate: CrashFate,
 }
 
 impl Survivors {
@@ -38,44 +38,44 @@ impl Survivors {
             CrashPolicy::Random(seed) => seed,
             CrashPolicy::DropAll | CrashPolicy::KeepAll => 0,
         };
-        Self { policy, entropy: SeededEntropy::new(seed), fate: Fate::Nothing }
+        Self { policy, entropy: SeededEntropy::new(seed), fate: CrashFate::Nothing }
     }
 
     /// Turns to the next file or directory, which was changed at `times`.
-    pub(super) fn turn_to(&mut self, times: &[u64]) {
+    pub(super) fn choose_fate(&mut self, times: &[u64]) {
         self.fate = match self.policy {
-            CrashPolicy::DropAll => Fate::Nothing,
-            CrashPolicy::KeepAll => Fate::Everything,
+            CrashPolicy::DropAll => CrashFate::Nothing,
+            CrashPolicy::KeepAll => CrashFate::Everything,
             CrashPolicy::Random(_) => self.draw(times),
         };
     }
 
-    fn draw(&mut self, times: &[u64]) -> Fate {
+    fn draw(&mut self, times: &[u64]) -> CrashFate {
         match (self.below(8), times.len()) {
-            (_, 0) | (0, _) => Fate::Nothing,
-            (1, _) => Fate::Everything,
-            (2..5, count) => Fate::UpTo(times[self.below(count as u64) as usize]),
-            _ => Fate::Any,
+            (_, 0) | (0, _) => CrashFate::Nothing,
+            (1, _) => CrashFate::Everything,
+            (2..5, count) => CrashFate::UpTo(times[self.below(count as u64) as usize]),
+            _ => CrashFate::Any,
         }
     }
 
     /// How many of one place's changes, made at `times`, reached the disk: it holds the last of these.
     pub(super) fn reached(&mut self, times: &[u64]) -> usize {
         match self.fate {
-            Fate::Nothing => 0,
-            Fate::Everything => times.len(),
-            Fate::UpTo(last) => times.iter().take_while(|&&at| self.keeps(at, last)).count(),
-            Fate::Any => self.below(times.len() as u64 + 1) as usize,
+            CrashFate::Nothing => 0,
+            CrashFate::Everything => times.len(),
+            CrashFate::UpTo(last) => times.iter().take_while(|&&at| self.keeps(at, last)).count(),
+            CrashFate::Any => self.below(times.len() as u64 + 1) as usize,
         }
     }
 
     /// Whether a change that depends on no other, made at `at`, is on disk.
     pub(super) fn kept(&mut self, at: u64) -> bool {
         match self.fate {
-            Fate::Nothing => false,
-            Fate::Everything => true,
-            Fate::UpTo(last) => self.keeps(at, last),
-            Fate::Any => self.coin(),
+            CrashFate::Nothing => false,
+            CrashFate::Everything => true,
+            CrashFate::UpTo(last) => self.keeps(at, last),
+            CrashFate::Any => self.coin(),
         }
     }
 
@@ -83,7 +83,9 @@ impl Survivors {
     /// long write in steps.
     pub(super) fn length(&mut self, from: u64, to: u64) -> u64 {
         match self.fate {
-            Fate::UpTo(_) | Fate::Any if to > from && self.below(4) == 0 => from + self.below(to - from + 1),
+            CrashFate::UpTo(_) | CrashFate::Any if to > from && self.below(4) == 0 => {
+                from + self.below(to - from + 1)
+            }
             _ => to,
         }
     }

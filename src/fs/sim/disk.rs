@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::crash::Survivors;
 use super::image::{Directory, FileId, FileImage, SECTOR_BYTES};
-use super::plan::{Op, OpKind, Plan};
+use super::plan::{FaultPlan, Op, OpKind};
 use crate::fs::split;
 
 /// A file, whether or not it has a name.
@@ -21,14 +21,14 @@ struct Inode {
 
 /// What a sync is about.
 #[derive(Debug, Clone)]
-pub(super) enum Synced {
+pub(super) enum SyncTarget {
     File(FileId),
     Directory(String),
 }
 
 #[derive(Debug)]
-pub(super) struct Disk {
-    pub(super) plan: Plan,
+pub(super) struct SimDisk {
+    pub(super) plan: FaultPlan,
     pub(super) capacity: u64,
     /// Whether room is found at a sync, and none can be set aside.
     pub(super) allocates_at_sync: bool,
@@ -42,10 +42,10 @@ pub(super) struct Disk {
     holds: BTreeMap<FileId, usize>,
 }
 
-impl Disk {
+impl SimDisk {
     pub(super) fn new(capacity: u64) -> Self {
         Self {
-            plan: Plan::default(),
+            plan: FaultPlan::default(),
             capacity,
             allocates_at_sync: false,
             directories: BTreeMap::from([(String::new(), Directory::default())]),
@@ -90,15 +90,15 @@ impl Disk {
         disk
     }
 
-    pub(super) fn hold(&mut self, id: FileId) {
+    pub(super) fn lock_shared(&mut self, id: FileId) {
         *self.holds.entry(id).or_default() += 1;
     }
 
-    pub(super) fn is_held(&self, id: FileId) -> bool {
+    pub(super) fn has_shared_lock(&self, id: FileId) -> bool {
         self.holds.get(&id).is_some_and(|count| *count > 0)
     }
 
-    pub(super) fn let_loose(&mut self, id: FileId) {
+    pub(super) fn release_shared_lock(&mut self, id: FileId) {
         self.holds.entry(id).and_modify(|count| *count -= 1);
     }
 
@@ -297,10 +297,10 @@ impl Disk {
     // Syncs: begun and finished apart, since a test may hold one between.
 
     /// Begins a sync; it covers the changes up to the number returned.
-    pub(super) fn begin_sync(&mut self, what: &Synced, path: &str) -> io::Result<(u64, bool)> {
+    pub(super) fn begin_sync(&mut self, what: &SyncTarget, path: &str) -> io::Result<(u64, bool)> {
         let kind = match what {
-            Synced::File(_) => OpKind::SyncData,
-            Synced::Directory(dir) => {
+            SyncTarget::File(_) => OpKind::SyncData,
+            SyncTarget::Directory(dir) => {
                 self.directory(dir)?;
                 OpKind::SyncDir
             }
@@ -310,16 +310,16 @@ impl Disk {
         Ok((self.now, self.plan.fail_sync_at == Some(self.plan.syncs)))
     }
 
-    pub(super) fn finish_sync(&mut self, what: &Synced, mark: u64, fails: bool) -> io::Result<()> {
+    pub(super) fn finish_sync(&mut self, what: &SyncTarget, mark: u64, fails: bool) -> io::Result<()> {
         self.answer(())?;
         let is_full =
-            self.allocates_at_sync && matches!(what, Synced::File(_)) && self.used() > self.capacity;
+            self.allocates_at_sync && matches!(what, SyncTarget::File(_)) && self.used() > self.capacity;
         let fails = fails || is_full;
         match (what, fails) {
-            (Synced::File(id), false) => self.image(*id).settle(mark),
-            (Synced::File(id), true) => self.image(*id).forsake(mark),
-            (Synced::Directory(dir), false) => self.directory(dir)?.settle(mark),
-            (Synced::Directory(dir), true) => self.directory(dir)?.forsake(mark),
+            (SyncTarget::File(id), false) => self.image(*id).confirm(mark),
+            (SyncTarget::File(id), true) => self.image(*id).mark_lost(mark),
+            (SyncTarget::Directory(dir), false) => self.directory(dir)?.confirm(mark),
+            (SyncTarget::Directory(dir), true) => self.directory(dir)?.mark_lost(mark),
         }
         self.forget_unreachable();
         match (is_full, fails) {

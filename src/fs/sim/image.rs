@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::cell::Cell;
+use super::cell::SimCell;
 use super::crash::Survivors;
 
 /// What a disk writes wholly or not at all.
@@ -12,18 +12,18 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 /// What room is given back in.
 const PAGE_BYTES: u64 = 4096;
 
-/// Shared by the disks before and after a crash.
+/// SimCore by the disks before and after a crash.
 type Sector = Arc<[u8]>;
 
 /// The bytes of one file. A sector that is not there holds zeros.
 #[derive(Debug, Clone)]
 pub(super) struct FileImage {
-    sectors: BTreeMap<u64, Cell<Sector>>,
+    sectors: BTreeMap<u64, SimCell<Sector>>,
     /// The sectors that a crash may change.
     in_doubt: BTreeSet<u64>,
-    len: Cell<u64>,
+    len: SimCell<u64>,
     /// Where the room that the file takes up ends.
-    room: Cell<u64>,
+    room: SimCell<u64>,
     /// Pages before that which take up none.
     holes: BTreeSet<u64>,
 }
@@ -33,8 +33,8 @@ impl FileImage {
         Self {
             sectors: BTreeMap::new(),
             in_doubt: BTreeSet::new(),
-            len: Cell::new(0),
-            room: Cell::new(0),
+            len: SimCell::new(0),
+            room: SimCell::new(0),
             holes: BTreeSet::new(),
         }
     }
@@ -88,7 +88,7 @@ impl FileImage {
     }
 
     fn write_sector(&mut self, number: u64, within: usize, bytes: &[u8], at: u64) {
-        let cell = self.sectors.entry(number).or_insert_with(|| Cell::new(zeros()));
+        let cell = self.sectors.entry(number).or_insert_with(|| SimCell::new(zeros()));
         let mut sector = cell.current().clone();
         Arc::make_mut(&mut sector)[within..within + bytes.len()].copy_from_slice(bytes);
         cell.write(at, sector);
@@ -133,37 +133,37 @@ impl FileImage {
     }
 
     /// A sync of what was written up to `mark` succeeded.
-    pub(super) fn settle(&mut self, mark: u64) {
-        self.len.settle(mark);
-        self.room.settle(mark);
-        self.each_in_doubt(|cell| cell.settle(mark));
+    pub(super) fn confirm(&mut self, mark: u64) {
+        self.len.confirm(mark);
+        self.room.confirm(mark);
+        self.each_in_doubt(|cell| cell.confirm(mark));
     }
 
     /// A sync of what was written up to `mark` failed: whatever it covered stays in doubt for ever.
-    pub(super) fn forsake(&mut self, mark: u64) {
-        self.len.forsake(mark);
-        self.room.forsake(mark);
-        self.each_in_doubt(|cell| cell.forsake(mark));
+    pub(super) fn mark_lost(&mut self, mark: u64) {
+        self.len.mark_lost(mark);
+        self.room.mark_lost(mark);
+        self.each_in_doubt(|cell| cell.mark_lost(mark));
     }
 
     /// Readers see what a failed sync lost no longer.
     pub(super) fn evict(&mut self) {
         self.len.evict();
         self.room.evict();
-        self.each_in_doubt(Cell::evict);
+        self.each_in_doubt(SimCell::evict);
     }
 
-    fn each_in_doubt(&mut self, change: impl Fn(&mut Cell<Sector>)) {
+    fn each_in_doubt(&mut self, change: impl Fn(&mut SimCell<Sector>)) {
         let sectors = &mut self.sectors;
         self.in_doubt.retain(|number| {
             let cell = sectors.get_mut(number).expect("a sector in doubt has been written");
             change(cell);
-            !cell.is_certain()
+            !cell.is_durable()
         });
     }
 
     /// The same file with all that is in it now beyond doubt and no longer than `len`.
-    pub(super) fn at_rest(&self, len: u64) -> Self {
+    pub(super) fn flushed(&self, len: u64) -> Self {
         let sectors = self.sectors.iter().map(|(&number, cell)| (number, cell.current().clone()));
         Self::certain(sectors, len.min(self.len()), self.room().min(len), &self.holes)
     }
@@ -178,7 +178,7 @@ impl FileImage {
             .collect();
         times.sort_unstable();
         times.dedup();
-        survivors.turn_to(&times);
+        survivors.choose_fate(&times);
         let told = self.len.survivor(survivors);
         let len = survivors.length(*self.len.certain(), told);
         let room = self.room.survivor(survivors);
@@ -199,9 +199,9 @@ impl FileImage {
             if end < sector.len() {
                 Arc::make_mut(&mut sector)[end..].fill(0);
             }
-            (number, Cell::new(sector))
+            (number, SimCell::new(sector))
         };
-        let sectors: BTreeMap<u64, Cell<Sector>> = inside.map(cut).collect();
+        let sectors: BTreeMap<u64, SimCell<Sector>> = inside.map(cut).collect();
         let per_page = PAGE_BYTES / SECTOR_BYTES;
         let is_hole = |page: &&u64| {
             let mut within = sectors.range(**page * per_page..(**page + 1) * per_page);
@@ -212,8 +212,8 @@ impl FileImage {
         Self {
             sectors,
             in_doubt: BTreeSet::new(),
-            len: Cell::new(len),
-            room: Cell::new(room.max(len)),
+            len: SimCell::new(len),
+            room: SimCell::new(room.max(len)),
             holes,
         }
     }
@@ -228,7 +228,7 @@ pub(super) type FileId = u64;
 
 /// What one operation does to the names of a directory: on disk wholly or not at all.
 #[derive(Debug, Clone)]
-struct Step {
+struct NameChange {
     at: u64,
     names: Vec<(String, Option<FileId>)>,
     /// A failed sync took it for written.
@@ -241,7 +241,7 @@ pub(super) struct Directory {
     certain: BTreeMap<String, FileId>,
     current: BTreeMap<String, FileId>,
     /// Oldest first.
-    steps: Vec<Step>,
+    steps: Vec<NameChange>,
 }
 
 impl Directory {
@@ -262,12 +262,12 @@ impl Directory {
     /// Gives names to files, and takes them away, in one step.
     pub(super) fn change(&mut self, names: Vec<(String, Option<FileId>)>, at: u64) {
         apply(&mut self.current, &names);
-        self.steps.push(Step { at, names, lost: false });
+        self.steps.push(NameChange { at, names, lost: false });
     }
 
     /// A sync of what was done up to `mark` succeeded. What a step that got lost said of the same names is thereby
     /// overruled.
-    pub(super) fn settle(&mut self, mark: u64) {
+    pub(super) fn confirm(&mut self, mark: u64) {
         let (done, mut rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.steps).into_iter().partition(|step| step.at <= mark && !step.lost);
         for step in done {
@@ -280,7 +280,7 @@ impl Directory {
     }
 
     /// A sync of what was done up to `mark` failed.
-    pub(super) fn forsake(&mut self, mark: u64) {
+    pub(super) fn mark_lost(&mut self, mark: u64) {
         for step in self.steps.iter_mut().filter(|step| step.at <= mark) {
             step.lost = true;
         }
@@ -289,7 +289,7 @@ impl Directory {
     /// The names that a reboot finds.
     pub(super) fn survivor(&self, survivors: &mut Survivors) -> BTreeMap<String, FileId> {
         let times: Vec<u64> = self.steps.iter().map(|step| step.at).collect();
-        survivors.turn_to(&times);
+        survivors.choose_fate(&times);
         let mut names = self.certain.clone();
         for step in &self.steps {
             if survivors.kept(step.at) {

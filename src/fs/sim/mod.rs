@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{File, Fs, Lock, Space, Usage, check_one_directory, is_inside};
+use super::{File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside};
 use crash::Survivors;
-use disk::{Disk, Synced};
+use disk::{SimDisk, SyncTarget};
 use image::FileId;
 
 /// Bytes of a disk whose test does not care.
@@ -37,30 +37,30 @@ const HELD_WAIT: Duration = Duration::from_secs(60);
 /// A simulated disk; a clone is the same disk.
 #[derive(Debug, Clone)]
 pub struct SimFs {
-    shared: Arc<Shared>,
+    shared: Arc<SimCore>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    disk: Mutex<Disk>,
+struct SimCore {
+    disk: Mutex<SimDisk>,
     /// A gate was opened, a sync arrived at one, or the power went.
     changed: Condvar,
 }
 
-impl Shared {
+impl SimCore {
     /// A test that panics while it holds the disk has failed already: the disk stays usable for what it drops.
-    fn disk(&self) -> MutexGuard<'_, Disk> {
+    fn disk(&self) -> MutexGuard<'_, SimDisk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A whole sync, held back as long as a gate stands before it. It covers what was written when it was asked.
-    fn sync(&self, what: &Synced, path: &str) -> io::Result<()> {
+    fn sync(&self, what: &SyncTarget, path: &str) -> io::Result<()> {
         let mut disk = self.disk();
         let (mark, fails) = disk.begin_sync(what, path)?;
         while let Some(gate) = disk.plan.gate_before(path) {
             disk.plan.count_held(gate, true);
             self.changed.notify_all();
-            let held = |disk: &mut Disk| disk.plan.holds(gate);
+            let held = |disk: &mut SimDisk| disk.plan.holds(gate);
             disk = self.changed.wait_while(disk, held).unwrap_or_else(PoisonError::into_inner);
             disk.plan.count_held(gate, false);
         }
@@ -78,16 +78,16 @@ impl Default for SimFs {
 impl SimFs {
     /// An empty disk with room enough.
     pub fn new() -> Self {
-        Self::of(Disk::new(DEFAULT_CAPACITY_BYTES))
+        Self::of(SimDisk::new(DEFAULT_CAPACITY_BYTES))
     }
 
     /// An empty disk of `bytes` bytes. Lengths and reservations of files count, names do not.
     pub fn with_capacity(bytes: u64) -> Self {
-        Self::of(Disk::new(bytes))
+        Self::of(SimDisk::new(bytes))
     }
 
-    fn of(disk: Disk) -> Self {
-        Self { shared: Arc::new(Shared { disk: Mutex::new(disk), changed: Condvar::new() }) }
+    fn of(disk: SimDisk) -> Self {
+        Self { shared: Arc::new(SimCore { disk: Mutex::new(disk), changed: Condvar::new() }) }
     }
 
     /// Cuts the power, and gives the disk as a reboot finds it: without locks, faults and trace. All that was opened
@@ -209,9 +209,9 @@ impl SimFs {
         let mut disk = self.shared.disk();
         let id = disk.find(path)?;
         let image = disk.image(id);
-        *image = image.at_rest(u64::MAX);
+        *image = image.flushed(u64::MAX);
         image.write(bytes, offset, 0);
-        *image = image.at_rest(u64::MAX);
+        *image = image.flushed(u64::MAX);
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl SimFs {
         let mut disk = self.shared.disk();
         let id = disk.find(path)?;
         let image = disk.image(id);
-        *image = image.at_rest(len);
+        *image = image.flushed(len);
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl SimFs {
         &self,
         path: &str,
         writable: bool,
-        find: impl FnOnce(&mut Disk) -> io::Result<FileId>,
+        find: impl FnOnce(&mut SimDisk) -> io::Result<FileId>,
     ) -> io::Result<Arc<dyn File>> {
         let id = self.with(path, |disk| {
             disk.plan.take_descriptor()?;
@@ -257,10 +257,10 @@ impl SimFs {
     }
 
     /// Asks the disk, if it has power, about a path.
-    fn with<T>(&self, path: &str, ask: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
+    fn with<T>(&self, path: &str, ask: impl FnOnce(&mut SimDisk) -> io::Result<T>) -> io::Result<T> {
         debug_assert!(is_inside(path), "{path:?} leaves the root");
         let mut disk = self.shared.disk();
-        disk.plan.check_power().and_then(|()| ask(&mut disk)).map_err(|e| naming(path, &e))
+        disk.plan.check_power().and_then(|()| ask(&mut disk)).map_err(|e| with_path(path, &e))
     }
 }
 
@@ -277,7 +277,7 @@ impl Fs for SimFs {
         self.opened(path, false, |disk| disk.find(path))
     }
 
-    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
+    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
         self.open_read(path)
     }
 
@@ -305,7 +305,7 @@ impl Fs for SimFs {
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         self.with(dir, |disk| disk.plan.take_descriptor())?;
-        self.shared.sync(&Synced::Directory(dir.to_owned()), dir).map_err(|e| naming(dir, &e))
+        self.shared.sync(&SyncTarget::Directory(dir.to_owned()), dir).map_err(|e| with_path(dir, &e))
     }
 
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
@@ -325,7 +325,7 @@ impl Fs for SimFs {
 }
 
 struct SimFile {
-    shared: Arc<Shared>,
+    shared: Arc<SimCore>,
     id: FileId,
     path: String,
     writable: bool,
@@ -333,9 +333,9 @@ struct SimFile {
 }
 
 impl SimFile {
-    fn with<T>(&self, ask: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
+    fn with<T>(&self, ask: impl FnOnce(&mut SimDisk) -> io::Result<T>) -> io::Result<T> {
         let mut disk = self.shared.disk();
-        disk.plan.check_power().and_then(|()| ask(&mut disk)).map_err(|e| naming(&self.path, &e))
+        disk.plan.check_power().and_then(|()| ask(&mut disk)).map_err(|e| with_path(&self.path, &e))
     }
 
     fn check_writable(&self) -> io::Result<()> {
@@ -394,23 +394,23 @@ impl File for SimFile {
         })
     }
 
-    fn hold(&self) -> io::Result<()> {
+    fn lock_shared(&self) -> io::Result<()> {
         self.with(|disk| {
             if !self.holds.swap(true, Ordering::Relaxed) {
-                disk.hold(self.id);
+                disk.lock_shared(self.id);
             }
             Ok(())
         })
     }
 
-    fn is_held(&self) -> io::Result<bool> {
-        self.with(|disk| Ok(disk.is_held(self.id)))
+    fn has_shared_lock(&self) -> io::Result<bool> {
+        self.with(|disk| Ok(disk.has_shared_lock(self.id)))
     }
 
-    fn usage(&self) -> io::Result<Usage> {
+    fn usage(&self) -> io::Result<FileUsage> {
         self.with(|disk| {
             let allocated_bytes = disk.image(self.id).allocated();
-            Ok(Usage { allocated_bytes, links: disk.links(self.id) })
+            Ok(FileUsage { allocated_bytes, links: disk.links(self.id) })
         })
     }
 
@@ -426,7 +426,7 @@ impl File for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.shared.sync(&Synced::File(self.id), &self.path).map_err(|e| naming(&self.path, &e))
+        self.shared.sync(&SyncTarget::File(self.id), &self.path).map_err(|e| with_path(&self.path, &e))
     }
 }
 
@@ -434,14 +434,14 @@ impl Drop for SimFile {
     fn drop(&mut self) {
         let mut disk = self.shared.disk();
         if *self.holds.get_mut() {
-            disk.let_loose(self.id);
+            disk.release_shared_lock(self.id);
         }
         disk.close(self.id);
     }
 }
 
 struct SimLock {
-    shared: Arc<Shared>,
+    shared: Arc<SimCore>,
     id: FileId,
 }
 
@@ -456,7 +456,7 @@ impl Drop for SimLock {
 /// Holds syncs back; dropping it lets them go on.
 #[derive(Debug)]
 pub struct SyncGate {
-    shared: Arc<Shared>,
+    shared: Arc<SimCore>,
     number: u64,
 }
 
@@ -464,7 +464,7 @@ impl SyncGate {
     /// Waits until `count` syncs are held; `false` when they have not come after a minute.
     #[must_use = "a test that goes on without them proves nothing"]
     pub fn wait_until_held(&self, count: usize) -> bool {
-        let few = |disk: &mut Disk| disk.plan.held(self.number) < count;
+        let few = |disk: &mut SimDisk| disk.plan.held(self.number) < count;
         let waited = self.shared.changed.wait_timeout_while(self.shared.disk(), HELD_WAIT, few);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -477,6 +477,6 @@ impl Drop for SyncGate {
     }
 }
 
-fn naming(path: &str, error: &io::Error) -> io::Error {
+fn with_path(path: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{path}: {error}"))
 }

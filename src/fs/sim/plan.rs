@@ -56,7 +56,7 @@ pub enum OpKind {
 
 /// Syncs that are held back until a test lets them go on.
 #[derive(Debug)]
-struct Gate {
+struct HeldSyncs {
     /// What the paths concerned begin with.
     prefix: String,
     held: usize,
@@ -64,7 +64,7 @@ struct Gate {
 
 /// The faults to come, counted from 1 over all operations since the disk was made.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct FaultPlan {
     pub(super) trace: Vec<Op>,
     /// What was read, where that is asked for.
     pub(super) reads: Option<Vec<Op>>,
@@ -75,11 +75,11 @@ pub(super) struct Plan {
     pub(super) refuse_openings: Range<u64>,
     /// No operation gets an answer any more.
     pub(super) power_lost: bool,
-    gates: BTreeMap<u64, Gate>,
+    gates: BTreeMap<u64, HeldSyncs>,
     gates_made: u64,
 }
 
-impl Plan {
+impl FaultPlan {
     /// Begins an operation. The one during which the power goes is begun, too: it may leave traces on the disk.
     pub(super) fn begin(&mut self, op: Op) -> io::Result<()> {
         self.check_power()?;
@@ -107,7 +107,7 @@ impl Plan {
 
     pub(super) fn add_gate(&mut self, prefix: &str) -> u64 {
         self.gates_made += 1;
-        self.gates.insert(self.gates_made, Gate { prefix: prefix.to_owned(), held: 0 });
+        self.gates.insert(self.gates_made, HeldSyncs { prefix: prefix.to_owned(), held: 0 });
         self.gates_made
     }
 

@@ -1,8 +1,15 @@
-//! The data segments (data-format.md, section 4): which there are, who needs them, and how they go. Where the next extent is
-//! put is told in `lanes`.
+//! The data segments (data-format.md, section 4): which ones exist, what pins them, and how they are removed.
+//!
+//! - `write_head`, `allocate`, `preallocate`: where the next extent goes.
+//! - `seal`, `resume`: the end of a segment, and its return to a write head after a restart.
+//! - `cache`: the open files.
 
-mod lanes;
-mod opened;
+mod allocate;
+mod cache;
+mod preallocate;
+mod resume;
+mod seal;
+mod write_head;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,9 +20,9 @@ use crate::base::Clock;
 use crate::format::{ExtentRef, FileKind, StoreId, segment_path};
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Reserve, list_numbers, open_file};
-use lanes::Lanes;
-pub use lanes::{Lane, Place};
-use opened::Opened;
+use cache::SegmentCache;
+use write_head::ActiveSegments;
+pub use write_head::{Allocation, WriteHead};
 
 /// A segment, open for reading and, while it is not sealed, for writing.
 pub struct Segment {
@@ -29,7 +36,7 @@ impl Segment {
     /// Opens the segment `id`.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when it is missing or its header is wrong: the caller was told that extents lie in it.
+    /// [`LogError::Damaged`] when it is missing or its header is wrong: a record says that extents lie in it.
     pub fn open(fs: &dyn Fs, store: StoreId, id: u64) -> Result<Self, LogError> {
         match open_file(fs, FileKind::Segment, id, Some(store)) {
             Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Err(missing(id).into()),
@@ -47,76 +54,76 @@ fn missing(id: u64) -> Damage {
     Damage::new(segment_path(id), 0, "the segment is missing")
 }
 
-/// What is known of a segment. Whoever reads from it holds this.
+/// The state of a segment that exists. Its readers hold references to it.
 #[derive(Debug, Default)]
-struct Known {
+struct SegmentEntry {
     header_checked: AtomicBool,
 }
 
-/// Keeps segments from going while somebody may read from them. It holds no file open, so that it costs nothing to keep.
+/// Keeps segments from being removed while they may be read. It holds no file open, so it is cheap to keep.
 #[derive(Debug, Clone, Default)]
-pub struct Pins {
-    _held: Vec<Arc<Known>>,
+pub struct SegmentPins {
+    _held: Vec<Arc<SegmentEntry>>,
 }
 
-/// How large segments become, and what they leave free.
+/// The sizes and limits of segments.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizes {
-    /// A segment is left behind when it has reached this size, in bytes.
+pub struct SegmentOptions {
+    /// The size in bytes at which a segment is retired.
     pub segment_max_bytes: u64,
-    /// The headroom that new extents must leave free beside room for a checkpoint ([`Reserve`]), in bytes.
+    /// The headroom that new extents leave free, in addition to the space for a checkpoint ([`Reserve`]), in bytes.
     pub keep_free_bytes: u64,
-    /// Segments whose files are kept open, beside those that somebody uses at the moment.
+    /// Segment files that are kept open, not counting those in use.
     pub open_max: usize,
 }
 
 /// All data segments of a store.
 ///
-/// A segment that nobody writes to, nobody reads from and no record refers to stays so: only what is referred to is ever found
-/// by a reader or shared by a copy. That is why it may go once all three have been seen, in this order.
+/// A segment without writers, readers and references stays without them: readers find extents, and copies share them, only
+/// through references. So a segment may be removed once all three have been checked, in this order.
 pub struct Segments {
     fs: Arc<dyn Fs>,
-    /// The same disk for what is moved.
-    moving: Arc<dyn Fs>,
+    /// The same disk, for relocated extents.
+    relocation_fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
     store: StoreId,
-    sizes: Sizes,
+    options: SegmentOptions,
     reserve: Reserve,
     next_id: AtomicU64,
-    /// Those that there are.
-    known: RwLock<BTreeMap<u64, Arc<Known>>>,
-    opened: Opened,
-    lanes: Lanes,
-    /// Those that nobody writes to any more and that may lack a footer: left by an earlier run, or by a disk that was full.
+    /// The segments that exist.
+    known: RwLock<BTreeMap<u64, Arc<SegmentEntry>>>,
+    cache: SegmentCache,
+    active: ActiveSegments,
+    /// Immutable segments that may lack a footer: left by an earlier run, or because the disk was full.
     unsealed: Mutex<BTreeSet<u64>>,
     damage: Vec<Damage>,
 }
 
 impl Segments {
-    /// Looks which segments there are. The newest that were not sealed and have room left are appended to again. `moving` is the
-    /// same disk: what is moved is written through it.
+    /// Lists the segments. The newest unsealed ones with space left are appended to again. `relocation_fs` is the same disk;
+    /// relocated extents are written through it.
     ///
     /// # Errors
     /// Of the disk.
     pub fn open(
         fs: Arc<dyn Fs>,
-        moving: Arc<dyn Fs>,
+        relocation_fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
         store: StoreId,
-        sizes: Sizes,
+        options: SegmentOptions,
     ) -> Result<Self, LogError> {
         let ids = list_numbers(fs.as_ref(), FileKind::Segment)?;
         let mut segments = Self {
             fs,
-            moving,
+            relocation_fs,
             clock,
             store,
-            sizes,
-            reserve: Reserve::new(sizes.keep_free_bytes),
+            options,
+            reserve: Reserve::new(options.keep_free_bytes),
             next_id: AtomicU64::new(ids.last().map_or(1, |id| id + 1)),
             known: RwLock::new(ids.iter().map(|id| (*id, Arc::default())).collect()),
-            opened: Opened::new(sizes.open_max),
-            lanes: Lanes::default(),
+            cache: SegmentCache::new(options.open_max),
+            active: ActiveSegments::default(),
             unsealed: Mutex::new(ids.into_iter().collect()),
             damage: Vec::new(),
         };
@@ -124,45 +131,45 @@ impl Segments {
         Ok(segments)
     }
 
-    /// What kept segments from being appended to again.
+    /// The damage that kept segments from being appended to again.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// What new extents must leave free.
+    /// The space that new extents must leave free.
     pub fn reserve(&self) -> &Reserve {
         &self.reserve
     }
 
-    /// The size at which one is left behind, in bytes.
+    /// The size at which a segment is retired, in bytes.
     pub fn max_bytes(&self) -> u64 {
-        self.sizes.segment_max_bytes
+        self.options.segment_max_bytes
     }
 
     /// The ids of all segments, ascending.
     pub fn ids(&self) -> Vec<u64> {
-        self.known.read().expect("nobody panics while holding it").keys().copied().collect()
+        self.known.read().expect("no thread panics while it holds the lock").keys().copied().collect()
     }
 
-    /// How many there are.
+    /// The number of segments.
     pub fn count(&self) -> u64 {
-        self.known.read().expect("nobody panics while holding it").len() as u64
+        self.known.read().expect("no thread panics while it holds the lock").len() as u64
     }
 
-    /// The segment `id`. Few are kept open: to read from one for long takes a pin, and asking again.
+    /// The segment `id`. Only a few are kept open: a long read takes a pin and calls this again.
     ///
     /// # Errors
     /// As of [`Segment::open`].
     pub fn get(&self, id: u64) -> Result<Arc<Segment>, LogError> {
-        if let Some(segment) = self.opened.get(id) {
+        if let Some(segment) = self.cache.get(id) {
             return Ok(segment);
         }
         let segment = Arc::new(self.with_a_descriptor(|| self.open_known(id))?);
-        self.opened.put(&segment);
+        self.cache.put(&segment);
         Ok(segment)
     }
 
-    /// Opens a segment. Its header is read once: what is read from it afterwards has checksums of its own.
+    /// Opens a segment. Its header is checked once; everything else in it has its own checksums.
     fn open_known(&self, id: u64) -> Result<Segment, LogError> {
         if !self.known(id).is_some_and(|known| known.header_checked.load(Ordering::Relaxed)) {
             let segment = Segment::open(self.fs.as_ref(), self.store, id)?;
@@ -175,8 +182,8 @@ impl Segments {
         }
     }
 
-    fn known(&self, id: u64) -> Option<Arc<Known>> {
-        self.known.read().expect("nobody panics while holding it").get(&id).cloned()
+    fn known(&self, id: u64) -> Option<Arc<SegmentEntry>> {
+        self.known.read().expect("no thread panics while it holds the lock").get(&id).cloned()
     }
 
     fn has_good_header(&self, id: u64) {
@@ -185,12 +192,12 @@ impl Segments {
         }
     }
 
-    /// Closes the segments that nobody uses at the moment: where descriptors have run out there are some again.
+    /// Closes the segments that are not in use, to free descriptors.
     pub fn close_idle(&self) {
-        self.opened.close_idle();
+        self.cache.close_idle();
     }
 
-    /// What `open` gives; where there was no descriptor for it, once more with fewer segments open.
+    /// Calls `open`, and again after closing idle segments where it found no descriptor.
     fn with_a_descriptor<T>(&self, open: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
         match open() {
             Err(LogError::Exhausted(_)) => {
@@ -201,44 +208,43 @@ impl Segments {
         }
     }
 
-    /// Keeps the segments that these extents lie in, as far as they are there. It counts only where a record still refers to
-    /// the extents when it has been taken: before that they may have died.
-    pub fn pin(&self, extents: &[ExtentRef]) -> Pins {
-        let known = self.known.read().expect("nobody panics while holding it");
+    /// Pins the segments of these extents, as far as they exist. The caller must see a reference to the extents after this
+    /// call: before it they may have died.
+    pub fn pin(&self, extents: &[ExtentRef]) -> SegmentPins {
+        let known = self.known.read().expect("no thread panics while it holds the lock");
         let mut ids: Vec<u64> = extents.iter().map(|extent| extent.segment).collect();
         ids.dedup();
         if ids.len() > 1 {
             ids.sort_unstable();
             ids.dedup();
         }
-        Pins { _held: ids.iter().filter_map(|id| known.get(id).cloned()).collect() }
+        SegmentPins { _held: ids.iter().filter_map(|id| known.get(id).cloned()).collect() }
     }
 
-    /// Whether nobody reads from a segment at this moment: whoever comes later does so because a record refers to it then.
+    /// Whether a segment is unpinned at this moment. Later readers come only through references.
     pub fn is_unread(&self, id: u64) -> bool {
-        let known = self.known.read().expect("nobody panics while holding it");
+        let known = self.known.read().expect("no thread panics while it holds the lock");
         known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1)
     }
 
-    /// Takes away a segment that nobody writes to and no record refers to, unless somebody reads from it. Its name is gone for
-    /// good after a sync of the directory.
+    /// Removes an immutable, unreferenced segment unless it is pinned. Durable after a sync of the directory.
     ///
     /// The newest segment stays: its id tells the next start which ids have been given, and an id never means two files.
     ///
     /// # Errors
-    /// Of the disk; damage where the file is not this segment: somebody else's file is left alone.
+    /// Of the disk; damage where the file is not this segment: a foreign file is left alone.
     pub fn remove(&self, id: u64) -> Result<bool, LogError> {
         Segment::open(self.fs.as_ref(), self.store, id)?;
         {
-            let mut known = self.known.write().expect("nobody panics while holding it");
+            let mut known = self.known.write().expect("no thread panics while it holds the lock");
             let unread = known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1);
             if !unread || known.last_key_value().is_some_and(|(newest, _)| *newest == id) {
                 return Ok(false);
             }
             known.remove(&id);
         }
-        self.opened.forget(id);
-        self.unsealed.lock().expect("nobody panics while holding it").remove(&id);
+        self.cache.remove(id);
+        self.unsealed.lock().expect("no thread panics while it holds the lock").remove(&id);
         self.fs.remove(&segment_path(id))?;
         Ok(true)
     }

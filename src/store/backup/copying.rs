@@ -53,7 +53,7 @@ impl Copying<'_> {
         }
         file.sync_data()?;
         file.evict()?;
-        match read(self.to.open_in_passing(path)?.as_ref())? {
+        match read(self.to.open_uncached(path)?.as_ref())? {
             (found, seen) if found == crc => Ok((len, seen)),
             _ => Err(io::Error::other(format!("{path}: what is read back is not what was written"))),
         }

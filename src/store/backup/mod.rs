@@ -19,7 +19,7 @@ pub use restoring::restore;
 
 use crate::base::Clock;
 use crate::format::{BackupCurrent, FileKind, number_of};
-use crate::fs::{Below, File, Fs, ReadOnly};
+use crate::fs::{File, Fs, ReadOnlyFs, SubdirFs};
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segment};
 use crate::store::loader::{StoreLoader, store_id};
@@ -86,7 +86,7 @@ pub fn backup(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<BackupReport, BackupError> {
     let taken = clock.now();
-    let guarded = ReadOnly::new(source.fs);
+    let guarded = ReadOnlyFs::new(source.fs);
     let store = store_id(&guarded)?.ok_or(BackupError::NotAStore)?;
     let slots = Slots::open(target)?;
     if slots.current().is_some_and(|current| current.store != store) {
@@ -121,7 +121,7 @@ struct Run<'a> {
     guarded: &'a dyn Fs,
     slots: &'a Slots<'a>,
     /// The slot that it goes to.
-    to: Below<'a>,
+    to: SubdirFs<'a>,
     options: BackupOptions,
     progress: &'a mut dyn FnMut(Progress),
     report: BackupReport,
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
     fn open_metadata(&self) -> Result<Vec<Opened>, BackupError> {
         for _ in 0..ATTEMPTS_MAX {
             let names = self.metadata_names()?;
-            let open = |path: &String| Ok((path.clone(), self.guarded.open_in_passing(path)?));
+            let open = |path: &String| Ok((path.clone(), self.guarded.open_uncached(path)?));
             match names.iter().map(open).collect::<io::Result<Vec<_>>>() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => {
@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
     }
 
     fn copy_users(&mut self) -> Result<(), BackupError> {
-        let users = self.guarded.open_in_passing(USERS)?;
+        let users = self.guarded.open_uncached(USERS)?;
         self.copying(Step::Metadata, 0).copy(users.as_ref(), USERS, Copied::Whole)?;
         Ok(())
     }

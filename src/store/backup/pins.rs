@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Source;
 use super::report::BackupError;
 use crate::format::{BackupSlot, FileKind, LOCK, segment_path};
-use crate::fs::{Below, File, Fs, Lock};
+use crate::fs::{File, Fs, Lock, SubdirFs};
 use crate::log::list_numbers;
 
 /// Where pins are that cannot be in the target, since that is on another file system.
@@ -38,14 +38,14 @@ pub(super) struct Pins<'a> {
     source: &'a Source<'a>,
     slot: BackupSlot,
     /// The slot as a disk of its own.
-    to: Below<'a>,
+    to: SubdirFs<'a>,
     pins: BTreeMap<u64, Pin>,
     /// Held while there are pins beside the store.
     beside: Option<Box<dyn Lock>>,
 }
 
 impl<'a> Pins<'a> {
-    pub(super) fn new(source: &'a Source<'a>, slot: BackupSlot, to: Below<'a>) -> Self {
+    pub(super) fn new(source: &'a Source<'a>, slot: BackupSlot, to: SubdirFs<'a>) -> Self {
         Self { source, slot, to, pins: BTreeMap::new(), beside: None }
     }
 
@@ -65,7 +65,7 @@ impl<'a> Pins<'a> {
 
     fn pin(&mut self, id: u64) -> Result<Pin, BackupError> {
         let path = segment_path(id);
-        let file = self.source.fs.open_in_passing(&path)?;
+        let file = self.source.fs.open_uncached(&path)?;
         match (self.source.link)(&path, &format!("{}/{}", self.slot.dir(), slot_pin(id))) {
             Ok(()) => return Ok(Pin::InSlot),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error.into()),
@@ -75,7 +75,7 @@ impl<'a> Pins<'a> {
             Ok(()) => Ok(Pin::InSource),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error.into()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(BackupError::Busy),
-            Err(no_name) => match file.hold() {
+            Err(no_name) => match file.lock_shared() {
                 Ok(()) => Ok(Pin::Held(file)),
                 Err(no_lock) => Err(BackupError::NotPinned { no_name, no_lock }),
             },
@@ -106,8 +106,8 @@ impl<'a> Pins<'a> {
     pub(super) fn open(&self, id: u64) -> io::Result<Arc<dyn File>> {
         match self.pins.get(&id).expect("only what is pinned is opened") {
             Pin::Held(file) => Ok(file.clone()),
-            Pin::InSource => self.source.fs.open_in_passing(&source_pin(id)),
-            Pin::InSlot => self.to.open_in_passing(&slot_pin(id)),
+            Pin::InSource => self.source.fs.open_uncached(&source_pin(id)),
+            Pin::InSlot => self.to.open_uncached(&slot_pin(id)),
         }
     }
 

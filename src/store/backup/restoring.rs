@@ -68,7 +68,7 @@ fn copy_all(
     }
     let mut total = 0;
     for (_, path) in &paths {
-        total += from.open_in_passing(path)?.len()?;
+        total += from.open_uncached(path)?.len()?;
     }
     let free_bytes = target.space()?.free_bytes;
     if total > free_bytes {
@@ -79,7 +79,7 @@ fn copy_all(
     for (dir, path) in paths {
         let what = if path.ends_with(FileKind::Segment.suffix()) { Copied::Sparse } else { Copied::Whole };
         let aside = unfinished(&path);
-        let copied = copying.copy(from.open_in_passing(&path)?.as_ref(), &aside, what).inspect_err(|_| {
+        let copied = copying.copy(from.open_uncached(&path)?.as_ref(), &aside, what).inspect_err(|_| {
             // The error to report is that of the copy.
             let _ = target.remove(&aside);
         });

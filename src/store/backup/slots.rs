@@ -5,7 +5,7 @@ use std::io;
 use super::report::BackupError;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{BackupCurrent, BackupSlot, FileKind, LOCK, unfinished};
-use crate::fs::{Below, File, Fs, Lock};
+use crate::fs::{File, Fs, Lock, SubdirFs};
 use crate::log::{Damage, LogError, Segment, write_aside};
 
 /// A longer file does not name a slot.
@@ -52,8 +52,8 @@ impl<'a> Slots<'a> {
     }
 
     /// A slot as a disk of its own.
-    pub(super) fn below(&self, slot: BackupSlot) -> Below<'a> {
-        Below::new(self.target, slot.dir())
+    pub(super) fn below(&self, slot: BackupSlot) -> SubdirFs<'a> {
+        SubdirFs::new(self.target, slot.dir())
     }
 
     /// Makes the directories of a slot, and takes away what a backup that failed has left there.

@@ -12,7 +12,7 @@ use crate::base::md5_of_each;
 use crate::format::{ETag, Entry, Pack};
 use crate::fs::File;
 use crate::index::Index;
-use crate::log::{Claim, Journal, Lane, LogError, LogVolume, Place};
+use crate::log::{Allocation, LogError, LogVolume, LogWriter, SpaceClaim, WriteHead};
 use crate::store::checkpointer::{self, Checkpointer};
 use crate::store::index_budget::IndexBudget;
 use crate::store::mutation::Mutation;
@@ -109,7 +109,7 @@ impl MutationBatch {
 /// Writes groups, one at a time.
 pub(super) struct GroupWriter {
     shared: Arc<SharedStore>,
-    journal: Journal,
+    journal: LogWriter,
     syncer: SegmentSyncer,
     /// Whether the last group is below the watermark of a later one, or changed nothing.
     confirmed: bool,
@@ -125,7 +125,7 @@ pub(super) struct GroupWriter {
 }
 
 impl GroupWriter {
-    pub(super) fn new(shared: Arc<SharedStore>, journal: Journal) -> Self {
+    pub(super) fn new(shared: Arc<SharedStore>, journal: LogWriter) -> Self {
         let checkpointer = Checkpointer::start(shared.clone());
         let syncer = SegmentSyncer::start();
         let mut groups = Self {
@@ -191,11 +191,11 @@ impl GroupWriter {
         mutations: &[Mutation],
         entry_bytes: usize,
         packed_bytes: u64,
-    ) -> Result<(AvailableRoom, Option<Place>), LogError> {
+    ) -> Result<(AvailableRoom, Option<Allocation>), LogError> {
         let room = self.available_room(entry_bytes as u64)?;
-        if !room.growth && mutations.iter().any(|mutation| mutation.claim() == Claim::Growth) {
+        if !room.growth && mutations.iter().any(|mutation| mutation.claim() == SpaceClaim::Growth) {
             self.shared.request_reclaim();
-            self.request_room(Claim::Growth);
+            self.request_room(SpaceClaim::Growth);
         }
         let place = if room.growth { self.place_pack(packed_bytes)? } else { None };
         Ok((room, place))
@@ -208,18 +208,18 @@ impl GroupWriter {
             self.credit = rest;
             return Ok(AvailableRoom { growth: true, upkeep: true });
         }
-        let free = self.shared.room(Claim::Growth)?;
+        let free = self.shared.room(SpaceClaim::Growth)?;
         self.credit = (free.saturating_sub(need) / CREDIT_SHARE).min(CREDIT_MAX_BYTES);
-        let upkeep = self.shared.room(Claim::Upkeep)? >= need;
+        let upkeep = self.shared.room(SpaceClaim::Upkeep)? >= need;
         Ok(AvailableRoom { growth: free >= need, upkeep })
     }
 
     /// Finds room for the pack; none when there is no pack or no room.
-    fn place_pack(&self, len: u64) -> Result<Option<Place>, LogError> {
+    fn place_pack(&self, len: u64) -> Result<Option<Allocation>, LogError> {
         if len == 0 {
             return Ok(None);
         }
-        match self.shared.segments.place(Lane::Pack, len) {
+        match self.shared.segments.allocate(WriteHead::Small, len) {
             Ok(place) => Ok(Some(place)),
             Err(LogError::DiskFull(_)) => {
                 self.shared.request_reclaim();
@@ -229,7 +229,7 @@ impl GroupWriter {
         }
     }
 
-    fn plan(&self, mutations: Vec<Mutation>, room: AvailableRoom, place: Option<&Place>) -> GroupPlan {
+    fn plan(&self, mutations: Vec<Mutation>, room: AvailableRoom, place: Option<&Allocation>) -> GroupPlan {
         let index = self.shared.index();
         let place_len = place.map(|place| place.len);
         let growth = IndexBudget::of(&index, self.shared.options.index_max_bytes);
@@ -240,9 +240,9 @@ impl GroupWriter {
     }
 
     /// Gives back room that the plan turned out to have no use for.
-    fn release_if_unused(&self, place: Option<Place>, plan: &GroupPlan) -> Option<Place> {
+    fn release_if_unused(&self, place: Option<Allocation>, plan: &GroupPlan) -> Option<Allocation> {
         if let Some(place) = place.as_ref().filter(|_| plan.pack.is_empty()) {
-            self.shared.segments.give_back(Lane::Pack, place, 0);
+            self.shared.segments.release_unused(WriteHead::Small, place, 0);
         }
         place.filter(|_| !plan.pack.is_empty())
     }
@@ -251,7 +251,7 @@ impl GroupWriter {
     fn write(
         &mut self,
         mut plan: GroupPlan,
-        place: Option<&Place>,
+        place: Option<&Allocation>,
         entry_bytes_max: usize,
     ) -> Result<(), StoreError> {
         self.ensure_log_room(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
@@ -270,7 +270,7 @@ impl GroupWriter {
         let written = written.map_err(|error| self.shared.write_failed(error))?;
         // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
         self.shared.check_writable()?;
-        self.journal.is_durable(&written);
+        self.journal.mark_durable(&written);
         self.publish(&plan.entries, place.map(|place| place.segment.id))?;
         self.log_bytes += written.len();
         let group = LogVolume::of_group(plan.entries.len() as u64, body.len() as u64);
@@ -287,21 +287,21 @@ impl GroupWriter {
         }
         let len = encoded(&plan.entries).len() + plan.pack_extents_bytes_max();
         let Some(wanted) = self.journal.room_for(len as u64) else { return Ok(()) };
-        let mut spare = self.shared.room(Claim::Removal)?;
-        if self.shared.lacks_room(Claim::Upkeep, 0)? {
-            self.request_room(Claim::Upkeep);
+        let mut spare = self.shared.room(SpaceClaim::Removal)?;
+        if self.shared.lacks_room(SpaceClaim::Upkeep, 0)? {
+            self.request_room(SpaceClaim::Upkeep);
         }
         if spare < wanted.least {
             self.shared.request_reclaim();
             self.roll_log()?;
-            self.checkpointer.wait_for_room(Claim::Removal, wanted.best);
-            spare = self.shared.room(Claim::Removal)?;
+            self.checkpointer.wait_for_room(SpaceClaim::Removal, wanted.best);
+            spare = self.shared.room(SpaceClaim::Removal)?;
         }
         self.journal.set_spare(spare);
         Ok(())
     }
 
-    fn write_pack(&self, plan: &mut GroupPlan, place: Option<&Place>) -> Result<Option<Pack>, LogError> {
+    fn write_pack(&self, plan: &mut GroupPlan, place: Option<&Allocation>) -> Result<Option<Pack>, LogError> {
         let pack = std::mem::take(&mut plan.pack);
         let Some(place) = place else {
             return Ok(None);
@@ -310,7 +310,7 @@ impl GroupWriter {
         self.shared.segments.write_zeros_ahead(place, used)?;
         let (pack, extents) = pack.write(&self.shared.store, place)?;
         plan.place_pack(&extents);
-        self.shared.segments.give_back(Lane::Pack, place, used);
+        self.shared.segments.release_unused(WriteHead::Small, place, used);
         Ok(Some(pack))
     }
 
@@ -382,7 +382,7 @@ impl GroupWriter {
     }
 
     /// Asks for what the metadata can give back, without waiting for it, and not again and again in vain.
-    fn request_room(&mut self, claim: Claim) {
+    fn request_room(&mut self, claim: SpaceClaim) {
         if self.log_bytes < self.retry_room_at {
             return;
         }
@@ -396,7 +396,7 @@ impl GroupWriter {
     /// Lets the log go on in a new file, so that the next checkpoint lets all of the log before it go. On a full disk it goes on
     /// where it is.
     fn roll_log(&mut self) -> Result<(), LogError> {
-        self.journal.set_spare(self.shared.room(Claim::Removal)?);
+        self.journal.set_spare(self.shared.room(SpaceClaim::Removal)?);
         match self.journal.roll() {
             Err(LogError::DiskFull(_)) => Ok(()),
             rolled => rolled,
@@ -415,7 +415,7 @@ impl GroupWriter {
         if self.shared.check_writable().is_err() {
             return;
         }
-        if let Err(error) = self.shared.segments.take_zeros_back() {
+        if let Err(error) = self.shared.segments.trim_zeros() {
             log::warn!("zeros stay at the end of a segment until what lives in it is moved: {error}");
         }
         if !closed || brief {

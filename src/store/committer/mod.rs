@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::base::channel::{receive, receive_within};
 use crate::base::limits::GROUP_MUTATIONS_MAX;
-use crate::log::Journal;
+use crate::log::LogWriter;
 use crate::store::StoreError;
 use crate::store::mutation::{Mutation, Reply};
 use crate::store::shared::SharedStore;
@@ -49,7 +49,7 @@ struct CommitLeaderLock {
 
 impl Committer {
     /// Starts the thread. Without a journal, because the log is damaged, it refuses everything.
-    pub(super) fn start(shared: Arc<SharedStore>, journal: Option<Journal>) -> io::Result<Self> {
+    pub(super) fn start(shared: Arc<SharedStore>, journal: Option<LogWriter>) -> io::Result<Self> {
         let (queue, commands) = bounded(QUEUE_LEN);
         let group_writer = journal.map(|journal| GroupWriter::new(shared.clone(), journal));
         let refuses = group_writer.is_none();

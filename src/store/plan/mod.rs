@@ -14,7 +14,7 @@ use crate::format::{
     VersionSummary, Versioning,
 };
 use crate::index::Index;
-use crate::log::{Claim, PackBuilder};
+use crate::log::{PackBuilder, SpaceClaim};
 use crate::store::extents::slices;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::{IndexBudget, IndexGrowth};
@@ -141,7 +141,7 @@ impl<'a> Planner<'a> {
                 self.reply_when_durable(decided, reply);
             }
             Mutation::Relocate(relocation, reply) => {
-                let decided = self.check_room(Claim::Upkeep).map(|()| self.relocate(&relocation));
+                let decided = self.check_room(SpaceClaim::Upkeep).map(|()| self.relocate(&relocation));
                 self.reply_when_durable(decided, reply);
             }
             Mutation::SetTags { bucket, key, version, tags, reply } => {
@@ -194,11 +194,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Fails where a claim lacks its room. It is asked for last, so that what cannot be is refused for that.
-    fn check_room(&self, claim: Claim) -> Result<(), StoreError> {
+    fn check_room(&self, claim: SpaceClaim) -> Result<(), StoreError> {
         let room = match claim {
-            Claim::Growth => self.room.growth,
-            Claim::Upkeep => self.room.upkeep,
-            Claim::Removal => true,
+            SpaceClaim::Growth => self.room.growth,
+            SpaceClaim::Upkeep => self.room.upkeep,
+            SpaceClaim::Removal => true,
         };
         if room { Ok(()) } else { Err(StoreError::DiskFull) }
     }
@@ -207,7 +207,7 @@ impl<'a> Planner<'a> {
         if let Some(taken) = self.index.bucket(&name) {
             return Err(StoreError::BucketExists { owner: taken.owner.clone() });
         }
-        self.check_room(Claim::Growth)?;
+        self.check_room(SpaceClaim::Growth)?;
         let id = self.ids.next();
         let record = BucketRecord { id, name, owner, created: self.now, versioning: Versioning::Unset };
         self.plan.entries.push(Entry::BucketPut(record.clone()));

@@ -3,7 +3,7 @@
 use crate::format::{
     Attributes, BucketRecord, ETag, Entry, Purpose, Recorded, VersionId, VersionRecord, Versioning,
 };
-use crate::log::Claim;
+use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
 use crate::store::mutation::{DeletionResults, Put, marker_index_bytes_max};
 use crate::store::plan::{Planner, check};
@@ -15,7 +15,7 @@ impl Planner<'_> {
         let key = put.key.into_bytes();
         let newest = self.newest(bucket.id, &key);
         check(&put.commit.condition, newest.as_ref())?;
-        self.check_room(Claim::Growth)?;
+        self.check_room(SpaceClaim::Growth)?;
         let null = bucket.versioning != Versioning::Enabled;
         // Ids rise from version to version of a key, so that segments alone tell which is the newest.
         let is_newest = |id| newest.is_none_or(|newest| newest.id.0 < id);
@@ -41,7 +41,7 @@ impl Planner<'_> {
         let bucket = self.bucket(bucket)?;
         let adds_marker = |deletion: &Deletion| deletion.which == Selector::Current;
         if bucket.versioning != Versioning::Unset && deletions.iter().any(adds_marker) {
-            self.check_room(Claim::Upkeep)?;
+            self.check_room(SpaceClaim::Upkeep)?;
         }
         Ok(deletions.into_iter().map(|deletion| self.delete_one(bucket, deletion)).collect())
     }
@@ -100,7 +100,7 @@ impl Planner<'_> {
         let key = key.into_bytes();
         let found = self.version(bucket, &key, version.id).ok_or(StoreError::NoSuchVersion)?;
         if !tags.is_empty() {
-            self.check_room(Claim::Growth)?;
+            self.check_room(SpaceClaim::Growth)?;
         }
         self.update_version(bucket, key, VersionRecord { tags, ..found });
         Ok(())

@@ -4,7 +4,7 @@ use crate::format::{
     AssembledPart, Assembly, Entry, ExtentRef, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord,
     VersionId, Versioning,
 };
-use crate::log::Claim;
+use crate::log::SpaceClaim;
 use crate::store::mutation::{PutPart, UploadChange};
 use crate::store::plan::{PackedContent, Planner, check};
 use crate::store::{CommittedVersion, Completion, StoreError};
@@ -25,7 +25,7 @@ impl Planner<'_> {
                 Ok(None)
             }
             UploadChange::Create(new) => {
-                self.check_room(Claim::Growth)?;
+                self.check_room(SpaceClaim::Growth)?;
                 let record = UploadRecord {
                     id: UploadId(self.ids.next()),
                     initiated: self.now,
@@ -44,7 +44,7 @@ impl Planner<'_> {
         let bucket = self.same_bucket(&put.bucket)?;
         let (key, upload) = (put.key.into_bytes(), put.upload.id);
         self.check_upload(bucket.id, &key, upload)?;
-        self.check_room(Claim::Growth)?;
+        self.check_room(SpaceClaim::Growth)?;
         let placed = self.place_content(put.content, |_| true)?;
         let mut record = PartRecord {
             number: put.number,

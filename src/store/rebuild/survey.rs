@@ -9,7 +9,7 @@ use crate::format::{
     segment_path,
 };
 use crate::fs::{File, Fs};
-use crate::log::{Damage, Found, LogError, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
+use crate::log::{Damage, LogError, Scanned, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
 use crate::store::rebuild::RebuildError;
 use crate::store::verify::{Progress, Step};
 
@@ -134,11 +134,11 @@ impl Survey {
         };
         for found in scan {
             match found {
-                Ok((at, Found::Record(SegmentRecord::Extent(header)))) => {
+                Ok((at, Scanned::Record(SegmentRecord::Extent(header)))) => {
                     progress(at);
                     self.take(segment, &header);
                 }
-                Ok((at, Found::Unread { why, damaged: true, .. })) => {
+                Ok((at, Scanned::Unread { why, damaged: true, .. })) => {
                     self.damage.push(segment.damage(at, why));
                 }
                 Ok(_) => {}

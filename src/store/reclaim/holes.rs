@@ -56,7 +56,7 @@ impl Reclaimer {
 impl Run<'_> {
     /// Looks which segments may be worth a hole. The order of steps 1 and 2 holds here, too.
     pub(super) fn begin_holes(&mut self) -> Phase {
-        let settled = self.shared.segments.settled();
+        let settled = self.shared.segments.immutable_segments();
         if self.is_sealing && !self.is_pressed() {
             // After a start it takes some calls until it is known which segments are sealed; a walk is for all of them.
             return Phase::Idle;
@@ -191,7 +191,7 @@ impl Run<'_> {
         if let Ok(segment) = self.shared.segments.get(id) {
             let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));
             let before = usage()?;
-            let is_held = segment.file.is_held().map_err(|error| self.shared.failed(error.into()))?;
+            let is_held = segment.file.has_shared_lock().map_err(|error| self.shared.failed(error.into()))?;
             if before.links > 1 || is_held || !self.shared.segments.is_unread(id) {
                 self.reclaimer.put_off(id, put_off);
                 return Ok(());

@@ -65,7 +65,7 @@ use crate::base::limits::{
     COMPACT_BELOW_LIVE_PERCENT, MERGE_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT, SEGMENTS_BESIDE_MAX,
 };
 use crate::format::{Entry, ExtentRef, FileKind};
-use crate::log::{Claim, Lane, LogError};
+use crate::log::{LogError, SpaceClaim, WriteHead};
 use crate::store::shared::{Published, SharedStore};
 use crate::store::{Store, StoreError};
 use holes::{Holes, PutOff, Searched};
@@ -292,14 +292,14 @@ impl Run<'_> {
 
     fn room_is_short(&self) -> Result<bool, LogError> {
         let near = self.shared.options.segment_max_bytes.min(self.shared.fs.space()?.total_bytes / 16);
-        self.shared.lacks_room(Claim::Growth, near)
+        self.shared.lacks_room(SpaceClaim::Growth, near)
     }
 
     /// Lets the lanes go on in new segments where half of what they have written is dead, since nothing comes back from a
     /// segment that is written to.
     fn leave_lanes(&self) {
         let shared = self.shared;
-        shared.segments.leave(|id| {
+        shared.segments.retire(|id| {
             let live = shared.index().liveness().of(id);
             let len = shared.segments.get(id).ok().and_then(|segment| segment.file.len().ok());
             len.is_some_and(|len| live * 2 < len && len - live >= LEFT_DEAD_MIN_BYTES)
@@ -308,7 +308,7 @@ impl Run<'_> {
 
     /// Steps 1 to 4 for every segment.
     fn remove_dead(&mut self) -> Result<(), StoreError> {
-        let settled = self.shared.segments.settled();
+        let settled = self.shared.segments.immutable_segments();
         let dead: Vec<u64> = {
             let Published { index, doubtful_segment, .. } = self.shared.published();
             let is_dead = |id: &u64| index.liveness().of(*id) == 0 && *id != doubtful_segment;
@@ -330,7 +330,11 @@ impl Run<'_> {
         let replaceable = self.done.urgent || self.policy.thorough;
         if replaceable && newest.is_some_and(|newest| dead.contains(&newest)) {
             // Without room for it the next call may succeed, when the others have gone.
-            let _ = self.shared.segments.roll(Lane::Move).map_err(|error| self.shared.write_failed(error));
+            let _ = self
+                .shared
+                .segments
+                .roll(WriteHead::Relocation)
+                .map_err(|error| self.shared.write_failed(error));
         }
     }
 
@@ -355,7 +359,7 @@ impl Run<'_> {
     fn seal(&mut self) {
         let unsealed = self.shared.segments.unsealed();
         for id in unsealed.iter().copied().take(SEALED_AT_ONCE) {
-            match self.shared.segments.seal_settled(id) {
+            match self.shared.segments.seal_immutable(id) {
                 Ok(()) => {}
                 // Another time there may be room.
                 Err(LogError::DiskFull(_)) => return,

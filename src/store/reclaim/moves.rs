@@ -6,7 +6,7 @@ use super::{Judged, KEYS_AT_ONCE, Phase, Run, WALKS_AT_ONCE, encoded_len, extent
 use crate::base::limits::{MIB, MOVE_BATCH_BYTES};
 use crate::format::{Entry, ExtentRef};
 use crate::index::Cursor;
-use crate::log::{Copied, CopyError, ExtentCopier, LogError, Spot};
+use crate::log::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation, LogError};
 use crate::store::StoreError;
 use crate::store::mutation::{Mutation, RecordId, ReferringRecord, Relocation};
 
@@ -23,7 +23,7 @@ pub(super) struct Moves {
     cursor: Cursor,
     queue: VecDeque<Wanted>,
     /// Shared extents that were moved, and where to.
-    shared: HashMap<Spot, Spot>,
+    shared: HashMap<ExtentLocation, ExtentLocation>,
 }
 
 /// A record, and its extents that are to be moved.
@@ -162,17 +162,23 @@ impl Run<'_> {
     }
 
     /// Step 7. Whoever calls keeps `copied`, and so the places of the copies.
-    fn refer_to(&mut self, copied: &Copied, batch: Batch, moves: &mut Moves) -> Result<(), StoreError> {
-        if copied.spots.is_empty() && batch.shared.is_empty() {
+    fn refer_to(
+        &mut self,
+        copied: &CopiedExtents,
+        batch: Batch,
+        moves: &mut Moves,
+    ) -> Result<(), StoreError> {
+        if copied.locations.is_empty() && batch.shared.is_empty() {
             return Ok(());
         }
         let Batch { owners, shared, now_shared, .. } = batch;
-        let relocation = Box::new(Relocation { referrers: owners, fresh: copied.spots.clone(), shared });
+        let relocation = Box::new(Relocation { referrers: owners, fresh: copied.locations.clone(), shared });
         self.store.committer.submit(|reply| Mutation::Relocate(relocation, reply))?;
         self.done.moved_bytes += copied.bytes;
-        self.reclaimer.filled.extend(copied.places.iter().map(|place| place.segment.id));
+        self.reclaimer.filled.extend(copied.allocations.iter().map(|place| place.segment.id));
         for spot in now_shared {
-            if let Some(moved) = copied.spots.get(&spot).filter(|_| moves.shared.len() < SHARED_KEPT_MAX) {
+            if let Some(moved) = copied.locations.get(&spot).filter(|_| moves.shared.len() < SHARED_KEPT_MAX)
+            {
                 moves.shared.insert(spot, *moved);
             }
         }
@@ -194,9 +200,9 @@ struct Batch {
     owners: Vec<ReferringRecord>,
     owner_bytes: usize,
     /// Shared extents that were moved in a group before.
-    shared: HashMap<Spot, Spot>,
+    shared: HashMap<ExtentLocation, ExtentLocation>,
     /// Shared extents that are moved in this one.
-    now_shared: Vec<Spot>,
+    now_shared: Vec<ExtentLocation>,
 }
 
 impl Batch {

@@ -12,7 +12,7 @@ use super::{Judged, KEYS_AT_ONCE, Phase, Run, WALKS_AT_ONCE, encoded_len, extent
 use crate::base::limits::MOVED_AT_ONCE_MAX_SEGMENTS;
 use crate::format::{Entry, ExtentHeader, ExtentRef, unit_ceil};
 use crate::index::Cursor;
-use crate::log::{ExtentCopier, Lane, Spot};
+use crate::log::{ExtentCopier, ExtentLocation, WriteHead};
 use crate::store::StoreError;
 
 /// What a descriptor has beside key and record: stamps, names, sizes.
@@ -25,7 +25,7 @@ const MERGED_AHEAD: u64 = 4;
 pub(super) struct Survey {
     dense: BTreeMap<u64, Dense>,
     /// Shared extents that were counted.
-    shared: HashSet<Spot>,
+    shared: HashSet<ExtentLocation>,
     cursor: Cursor,
 }
 
@@ -81,7 +81,7 @@ fn extent_bytes(extent: &ExtentRef, described: u64) -> u64 {
 impl Run<'_> {
     /// Looks which segments may be worth a survey.
     pub(super) fn begin(&mut self) -> Result<Phase, StoreError> {
-        let settled = self.shared.segments.settled();
+        let settled = self.shared.segments.immutable_segments();
         let all: BTreeMap<u64, u64> = self.shared.index().liveness().iter().collect();
         self.reclaimer.forget_all_but(&all);
         self.punch_put_off()?;
@@ -110,7 +110,7 @@ impl Run<'_> {
         let Some(Starved { bytes, live }) = self.reclaimer.starved else {
             return false;
         };
-        let room = self.shared.segments.room(Lane::Move).unwrap_or(0);
+        let room = self.shared.segments.available_bytes(WriteHead::Relocation).unwrap_or(0);
         let least = candidates.values().min().copied().unwrap_or(0);
         let starved = room < bytes && least * 8 > live * 7;
         self.reclaimer.starved = starved.then_some(Starved { bytes, live });
@@ -137,7 +137,7 @@ impl Run<'_> {
         let merged = self.merged(&worth, &others);
         worth.extend_from_slice(&others[..merged.unwrap_or(0)]);
         self.judge(&others[merged.unwrap_or(0)..], merged.is_none());
-        let mut room = self.shared.segments.room(Lane::Move).unwrap_or(0);
+        let mut room = self.shared.segments.available_bytes(WriteHead::Relocation).unwrap_or(0);
         let fits = |(_, dense): &(u64, Dense)| {
             let fits = dense.bytes <= room;
             room = room.saturating_sub(dense.bytes);

@@ -5,7 +5,7 @@
 use crate::base::digest::Crc32;
 use crate::format::{Entry, ExtentHeader, ExtentRef};
 use crate::index::Cursor;
-use crate::log::Spot;
+use crate::log::ExtentLocation;
 
 /// An extent that a record refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ impl LiveExtent {
         Self { segment, offset, payload_len, check, owner: if shared { SHARED } else { owner } }
     }
 
-    pub(super) fn spot(&self) -> Spot {
+    pub(super) fn spot(&self) -> ExtentLocation {
         (self.segment, self.offset)
     }
 
@@ -50,11 +50,11 @@ pub(super) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
 /// A walk over the index that gathers extents.
 pub(super) struct Gathering {
     pub(super) cursor: Cursor,
-    from: Spot,
+    from: ExtentLocation,
     /// The last segment.
     end: u64,
     /// What starts here or behind it is left to the next walk.
-    limit: Option<Spot>,
+    limit: Option<ExtentLocation>,
     most: usize,
     found: Vec<LiveExtent>,
 }
@@ -62,7 +62,7 @@ pub(super) struct Gathering {
 impl Gathering {
     /// Of what starts at `from` or behind it in segments up to `end`. No more than `memory_bytes` bytes are used, and at least
     /// one extent is found where there is any.
-    pub(super) fn new(from: Spot, end: u64, memory_bytes: u64) -> Self {
+    pub(super) fn new(from: ExtentLocation, end: u64, memory_bytes: u64) -> Self {
         let most = (memory_bytes as usize / size_of::<LiveExtent>()).max(2);
         Self { cursor: Cursor::Start, from, end, limit: None, most, found: Vec::new() }
     }
@@ -101,7 +101,7 @@ impl Gathering {
     }
 
     /// The extents in order, and where the next walk begins; `None` when that was the last.
-    pub(super) fn finish(mut self) -> (Vec<LiveExtent>, Option<Spot>) {
+    pub(super) fn finish(mut self) -> (Vec<LiveExtent>, Option<ExtentLocation>) {
         self.sort();
         (self.found, self.limit)
     }
@@ -164,7 +164,7 @@ mod tests {
             }
         }
         let all = entries.iter().flat_map(|entry| extents_of(entry).unwrap().2);
-        let mut expected: Vec<Spot> = all.map(|extent| (extent.segment, extent.offset)).collect();
+        let mut expected: Vec<ExtentLocation> = all.map(|extent| (extent.segment, extent.offset)).collect();
         expected.sort_unstable();
         expected.dedup();
         expected.retain(|spot| *spot >= (2, 700) && spot.0 <= 7);

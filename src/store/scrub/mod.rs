@@ -34,7 +34,7 @@ use crate::format::{
 };
 use crate::fs::Fs;
 use crate::index::{Cursor, Index};
-use crate::log::{Damage, LogError, Segment, Spot};
+use crate::log::{Damage, ExtentLocation, LogError, Segment};
 use crate::store::health::ScrubHealth;
 use crate::store::shared::{SharedStore, walk_memory_bytes};
 use crate::store::state_file::StateFile;
@@ -90,9 +90,9 @@ pub(super) struct Scrubber {
 struct Walk {
     stage: Stage,
     /// Where the next gathering begins; `None` behind the last.
-    next: Option<Spot>,
+    next: Option<ExtentLocation>,
     /// Extents that are not good, and of which it is not known yet who refers to them.
-    suspects: HashSet<Spot>,
+    suspects: HashSet<ExtentLocation>,
     saved: Timestamp,
 }
 
@@ -107,7 +107,7 @@ enum Stage {
 
 impl Walk {
     /// Nothing has been gathered yet of what lies at `from` and behind.
-    fn new(from: Spot, saved: Timestamp) -> Self {
+    fn new(from: ExtentLocation, saved: Timestamp) -> Self {
         Self { stage: Stage::Read(Vec::new().into_iter()), next: Some(from), suspects: HashSet::new(), saved }
     }
 }
@@ -438,7 +438,7 @@ impl Run<'_> {
     /// Its header is checked where it is opened for others.
     fn open(&self, id: u64) -> Result<Arc<Segment>, LogError> {
         self.shared.segments.get(id)?;
-        let file = self.shared.fs.open_in_passing(&segment_path(id))?;
+        let file = self.shared.fs.open_uncached(&segment_path(id))?;
         Ok(Arc::new(Segment { id, file }))
     }
 
@@ -482,7 +482,7 @@ impl Run<'_> {
     }
 
     /// What can be read again is bad no longer: a cable was loose, perhaps.
-    fn strike_out(&mut self, (segment, offset): Spot) -> Result<(), StoreError> {
+    fn strike_out(&mut self, (segment, offset): ExtentLocation) -> Result<(), StoreError> {
         let struck = {
             let mut state = self.scrubber.state();
             let before = state.bad.len();

@@ -9,7 +9,7 @@ use super::model::Model;
 use super::*;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{BackupCurrent, FileKind, log_path, segment_path};
-use crate::fs::ReadOnly;
+use crate::fs::ReadOnlyFs;
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::log::list_numbers;
 use crate::store::backup::{
@@ -429,7 +429,7 @@ fn what_a_crash_leaves_of_a_restoration_is_not_taken_for_the_store() {
 /// Backs up a store of which the data directory can only be read, as through a read-only mount. When the first segment is
 /// about to be copied, `meanwhile` is done once.
 fn back_up_read_only(from: &SimFs, to: &SimFs, meanwhile: &dyn Fn()) -> Result<BackupReport, BackupError> {
-    let read_only = ReadOnly::new(from);
+    let read_only = ReadOnlyFs::new(from);
     let elsewhere = |_: &str, _: &str| Err(io::ErrorKind::CrossesDevices.into());
     let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
     let mut once = Some(meanwhile);
@@ -448,7 +448,7 @@ fn with_room_for_holes(fs: &SimFs) -> Store {
     for at in 0..3 {
         put(&store, "b", &format!("k{at}"), &bytes(at, 2_000_000)).unwrap();
     }
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     put(&store, "b", "last", &bytes(9, 100_000)).unwrap();
     reclaim_all(&store).unwrap();
     store

@@ -6,7 +6,7 @@ use super::*;
 use crate::base::limits::{KIB, LOG_FILE_MAX_BYTES, MIB};
 use crate::format::{Entry, FileKind, StoreId, checkpoint_path};
 use crate::fs::sim::CrashPolicy;
-use crate::log::{CheckpointPlan, CheckpointWriter, Journal, LogError, Replay, Start, list_numbers};
+use crate::log::{CheckpointPlan, CheckpointWriter, LogError, LogWriter, Replay, ReplayStart, list_numbers};
 
 /// With the room in the log that a store has by default.
 fn roomy() -> StoreOptions {
@@ -143,11 +143,11 @@ fn a_group_that_did_not_fit_is_followed_by_smaller_ones_that_do_and_leaves_no_tr
         fs.create_dir(FileKind::Log.dir()).unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::default()));
         let id = StoreId([1; 16]);
-        let mut journal = Journal::create(Arc::new(fs.clone()), clock, id, LOG_FILE_MAX_BYTES).unwrap();
+        let mut journal = LogWriter::create(Arc::new(fs.clone()), clock, id, LOG_FILE_MAX_BYTES).unwrap();
         let mut write = |count: u32| {
             let written = journal.write(count, &entries(count), None)?;
             journal.file().sync_data()?;
-            journal.is_durable(&written);
+            journal.mark_durable(&written);
             Ok::<_, LogError>(())
         };
         // Nobody has asked whether there is room, or somebody else has taken it since.
@@ -163,7 +163,7 @@ fn a_group_that_did_not_fit_is_followed_by_smaller_ones_that_do_and_leaves_no_tr
         let replay = Replay {
             fs: &fs.crash(CrashPolicy::KeepAll),
             store: id,
-            start: Start::default(),
+            start: ReplayStart::default(),
             pack_is_good: &|_| Ok(true),
         };
         let tail = replay.run(&mut |_| Ok(())).unwrap();

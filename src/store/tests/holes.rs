@@ -5,7 +5,7 @@ use crate::base::limits::MIB;
 use crate::format::{RECLAIM, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::{CrashPolicy, OpKind};
-use crate::log::{Found as Scanned, SegmentRecord, SegmentScan};
+use crate::log::{Scanned, SegmentRecord, SegmentScan};
 
 const LEN: usize = 1_500_000;
 
@@ -21,7 +21,7 @@ fn filled(fs: &SimFs) -> Store {
         put(&store, "b", &format!("k{at}"), &bytes(at, LEN)).unwrap();
         put(&store, "b", &format!("s{at}"), &bytes(at, 70_000)).unwrap();
     }
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     put(&store, "b", "last", b"x").unwrap();
     store
 }
@@ -149,7 +149,7 @@ fn many(fs: &SimFs) -> Store {
     for at in 0..3 * SEGMENTS {
         put(&store, "b", &format!("k{at}"), &large(at)).unwrap();
     }
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     put(&store, "b", "last", b"x").unwrap();
     reclaim_all(&store).unwrap();
     store
@@ -208,7 +208,7 @@ fn a_walk_after_a_start_waits_until_all_segments_are_known() {
     for at in 0..count {
         put(&store, "b", &format!("k{at}"), &bytes(at, 1000).repeat(len(at) / 1000)).unwrap();
     }
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     put(&store, "b", "last", b"x").unwrap();
     reclaim_all(&store).unwrap();
     store.close();

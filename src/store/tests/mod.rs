@@ -141,7 +141,7 @@ pub(super) fn read_record(
     version: &VersionRecord,
     range: Range<u64>,
 ) -> Result<ObjectReader, StoreError> {
-    ObjectReader::open(store.shared.clone(), &version.extents, range, Pins::default())
+    ObjectReader::open(store.shared.clone(), &version.extents, range, SegmentPins::default())
 }
 
 /// Reclaims until there is nothing left to do.

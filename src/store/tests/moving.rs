@@ -87,7 +87,7 @@ fn what_is_moved_is_the_same_to_the_last_bit() {
     };
     let keys = ["small", "blocks", "large"];
     let before = keys.map(extents);
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     reclaim_all(&store).unwrap();
     let after = keys.map(extents);
     let count =
@@ -358,7 +358,7 @@ fn extents_that_hold_nothing_but_a_record_take_up_no_more_than_what_lives() {
         delete(&store, "b", &format!("{at:0900}"), Selector::Current).unwrap();
     }
     put(&store, "b", "other", &bytes(1, 90_000)).unwrap();
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     reclaim_all(&store).unwrap();
     assert!(list_numbers(&fs, FileKind::Segment).unwrap().len() <= 2, "nothing of them is left");
     drop(store);

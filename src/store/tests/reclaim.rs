@@ -151,8 +151,8 @@ fn the_pack_of_the_last_group_stays_until_another_group_follows() {
     });
     assert_eq!(store.health().sequence, 3);
     let last = *segments(&fs).last().unwrap();
-    store.shared.segments.leave(|_| true);
-    store.shared.segments.roll(crate::log::Lane::Pack).unwrap();
+    store.shared.segments.retire(|_| true);
+    store.shared.segments.roll(crate::log::WriteHead::Small).unwrap();
     store.reclaim().unwrap();
     assert!(segments(&fs).contains(&last));
     let again = open_with(&fs.crash(CrashPolicy::DropAll), options).unwrap();
@@ -233,7 +233,7 @@ fn an_id_never_means_two_segments() {
             highest = id;
         }
         delete_keys(&store, 0..4);
-        store.shared.segments.leave(|_| true);
+        store.shared.segments.retire(|_| true);
         reclaim_all(&store).unwrap();
         assert_eq!(segments(&fs), [highest]);
     }

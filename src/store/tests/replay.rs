@@ -8,14 +8,15 @@ use crate::base::limits::{LOG_FILE_MAX_BYTES, PAGE_BYTES};
 use crate::format::{Entry, FileKind, Group, GroupHeader, log_path};
 use crate::fs::sim::CrashPolicy;
 use crate::index::{Cursor, Index};
-use crate::log::{LogError, LogVolume, Replay, Reserve, Start, list_numbers};
+use crate::log::{LogError, LogVolume, Replay, ReplayStart, Reserve, list_numbers};
 use crate::store::loader::store_id;
 
 /// The entries of the log from its beginning, group by group.
 fn groups_of(fs: &SimFs) -> Vec<Group> {
     let store = store_id(fs).unwrap().unwrap();
     let mut groups = Vec::new();
-    let replay = Replay { fs, store, start: Start::default(), pack_is_good: &|_| Ok::<_, LogError>(true) };
+    let replay =
+        Replay { fs, store, start: ReplayStart::default(), pack_is_good: &|_| Ok::<_, LogError>(true) };
     let take = &mut |group| {
         groups.push(group);
         Ok(())

@@ -284,7 +284,7 @@ fn what_is_written_during_a_pass_waits_for_the_next() {
     let scrubbing = Scrubbing::new();
     assert_eq!(scrubbing.scrub(1).extents, 1);
     let store = scrubbing.store();
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     for key in 0..5 {
         put(store, "b", &format!("new{key}"), b"x").unwrap();
     }

@@ -9,8 +9,8 @@ use crate::format::{
     segment_path, unfinished,
 };
 use crate::fs::sim::{CrashPolicy, OpKind};
-use crate::fs::{Fs, ReadOnly};
-use crate::log::{Journal, LogError, Segment, write_log};
+use crate::fs::{Fs, ReadOnlyFs};
+use crate::log::{LogError, LogWriter, Segment, build_log};
 use crate::store::loader::{StoreLoader, store_id};
 use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError, Which};
 
@@ -122,11 +122,11 @@ fn append(fs: &SimFs, entries: &[Entry]) {
     let tail = StoreLoader::from_newest(fs, id, &mut vec![]).unwrap().replay().unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
     let mut journal =
-        Journal::resume(Arc::new(fs.clone()), clock, id, options().log_file_max_bytes, &tail).unwrap();
+        LogWriter::resume(Arc::new(fs.clone()), clock, id, options().log_file_max_bytes, &tail).unwrap();
     let mut body = Vec::new();
     entries.iter().for_each(|entry| entry.encode(&mut body));
     let written = journal.write(entries.len() as u32, &body, None).unwrap();
-    journal.is_durable(&written);
+    journal.mark_durable(&written);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_copy_without_a_file_to_lock_does_not_get_one() {
 fn a_file_system_that_takes_no_writes_is_looked_at_without_a_lock() {
     let fs = SimFs::new();
     drop(filled(&fs));
-    let report = verify(&ReadOnly::new(&fs), &mut |_| {}).unwrap();
+    let report = verify(&ReadOnlyFs::new(&fs), &mut |_| {}).unwrap();
     assert_eq!((report.findings.len(), kinds(&report)), (0, vec![NoteKind::NotLocked]));
 }
 
@@ -361,7 +361,7 @@ fn with_log(fs: &SimFs, entries: &[Entry]) -> SimFs {
     copy.create_dir("meta").unwrap();
     let store = store_id(fs).unwrap().unwrap();
     let mut feed = |put: &mut dyn FnMut(&Entry) -> Result<(), LogError>| entries.iter().try_for_each(put);
-    write_log(&copy, store, Timestamp::from_millis(1), &mut feed, || Ok(())).unwrap();
+    build_log(&copy, store, Timestamp::from_millis(1), &mut feed, || Ok(())).unwrap();
     copy
 }
 

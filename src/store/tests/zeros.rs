@@ -77,7 +77,7 @@ fn an_orderly_end_leaves_no_zeros_and_a_crash_costs_no_more_than_they_are() {
 fn a_footer_stands_right_behind_the_last_extent() {
     let fs = SimFs::new();
     let store = store_with_an_object(&fs);
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     let left = newest(&fs);
     put(&store, "b", "next", b"y").unwrap();
     assert_eq!(left.len().unwrap(), 3 * PAGE, "header, pack, footer");
@@ -91,7 +91,7 @@ fn the_zeros_are_gone_for_good_before_the_footer_is_written() {
     use OpKind::{SyncData, Truncate, Write};
     let fs = SimFs::new();
     let store = store_with_an_object(&fs);
-    store.shared.segments.leave(|_| true);
+    store.shared.segments.retire(|_| true);
     let before = fs.trace().len();
     put(&store, "b", "next", b"y").unwrap();
     let trace = &fs.trace()[before..];

@@ -7,7 +7,7 @@ use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path, page_ceil};
 use crate::fs::{File, Fs};
-use crate::log::{LogError, Tail, create_file};
+use crate::log::{LogError, LogTail, create_file};
 
 /// Zeros are written ahead of the groups in steps: a page that was allocated and written before is made durable
 /// without a change to the file system's own metadata, which takes about half the time.
@@ -18,12 +18,12 @@ const ZERO_AHEAD_BYTES: u64 = 512 * KIB;
 /// A group that has been written and is not yet durable.
 #[must_use = "it counts only once it is durable"]
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenGroup {
     len: u64,
     crc: u32,
 }
 
-impl Written {
+impl WrittenGroup {
     /// Bytes, padding included.
     #[expect(clippy::len_without_is_empty, reason = "a group is never empty of bytes")]
     pub fn len(&self) -> u64 {
@@ -32,7 +32,7 @@ impl Written {
 }
 
 /// The metadata log, open for appending.
-pub struct Journal {
+pub struct LogWriter {
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
     store: StoreId,
@@ -55,14 +55,14 @@ pub struct Journal {
 
 /// What a group takes from the file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogRoom {
+pub struct LogSpace {
     /// Without these it cannot be written.
     pub least: u64,
     /// With these, zeros lie ready for the next ones.
     pub best: u64,
 }
 
-impl Journal {
+impl LogWriter {
     /// Starts the log of a new store. Durable on return. A file that has reached `file_max_bytes` is followed by another.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Journal {
         clock: Arc<dyn Clock>,
         store: StoreId,
         file_max_bytes: u64,
-        tail: &Tail,
+        tail: &LogTail,
     ) -> Result<Self, LogError> {
         let zeroed_to = tail.file.len()?;
         Ok(Self {
@@ -127,7 +127,7 @@ impl Journal {
         self.sequence
     }
 
-    /// The file to sync after [`Journal::write`].
+    /// The file to sync after [`LogWriter::write`].
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
@@ -143,15 +143,15 @@ impl Journal {
     }
 
     /// What a group with so many bytes of entries takes from the file system; `None` where zeros lie ready for it and for more.
-    pub fn room_for(&self, body_len: u64) -> Option<LogRoom> {
+    pub fn room_for(&self, body_len: u64) -> Option<LogSpace> {
         let len = page_ceil(GroupHeader::BYTES as u64 + body_len);
         if self.position >= self.file_max_bytes {
             let least = 2 * PAGE_BYTES + len;
-            return Some(LogRoom { least, best: least + ZERO_STEP_BYTES });
+            return Some(LogSpace { least, best: least + ZERO_STEP_BYTES });
         }
         let to = self.zeros_to(self.position + len)?;
         let least = (self.position + len).saturating_sub(self.zeroed_to);
-        Some(LogRoom { least, best: to - self.zeroed_to })
+        Some(LogSpace { least, best: to - self.zeroed_to })
     }
 
     /// Sets how many bytes the log may take from the file system until it is told otherwise. At first there is no limit.
@@ -159,13 +159,18 @@ impl Journal {
         self.spare = bytes;
     }
 
-    /// Writes the next group, with the entries encoded in `body`. It takes its place once [`Journal::is_durable`] was told
+    /// Writes the next group, with the entries encoded in `body`. It takes its place once [`LogWriter::mark_durable`] was told
     /// so; until then another call writes over it.
     ///
     /// # Errors
     /// [`LogError::DiskFull`] when there is no room; nothing is lost then. After another error the disk is not to be
     /// trusted.
-    pub fn write(&mut self, entry_count: u32, body: &[u8], pack: Option<Pack>) -> Result<Written, LogError> {
+    pub fn write(
+        &mut self,
+        entry_count: u32,
+        body: &[u8],
+        pack: Option<Pack>,
+    ) -> Result<WrittenGroup, LogError> {
         if self.position >= self.file_max_bytes {
             self.roll()?;
         }
@@ -186,7 +191,7 @@ impl Journal {
         bytes.resize(bytes.len() + self.dirty_behind(end)? as usize, 0);
         self.dirty_to = self.dirty_to.max(end);
         self.file.write_all_at(&bytes, self.position)?;
-        Ok(Written { len, crc })
+        Ok(WrittenGroup { len, crc })
     }
 
     /// How many bytes behind `end` a torn or failed group has left, which would look like another torn group. Where the disk
@@ -199,7 +204,7 @@ impl Journal {
     }
 
     /// The group has been synced: the next one goes behind it.
-    pub fn is_durable(&mut self, written: &Written) {
+    pub fn mark_durable(&mut self, written: &WrittenGroup) {
         self.position += written.len;
         self.previous_crc = written.crc;
         self.sequence += 1;
@@ -235,7 +240,7 @@ impl Journal {
             self.file.write_zeros(self.zeroed_to, to - self.zeroed_to)
         } else {
             // Without zeros that are synced the sync of the group could be what finds the disk full.
-            self.file.secure(self.zeroed_to, to - self.zeroed_to)?;
+            self.file.ensure_allocated(self.zeroed_to, to - self.zeroed_to)?;
             Ok(())
         };
         match written {
@@ -256,7 +261,7 @@ impl Journal {
     /// where the file holds no group yet.
     ///
     /// # Errors
-    /// As of [`Journal::write`]; the log then goes on where it is.
+    /// As of [`LogWriter::write`]; the log then goes on where it is.
     pub fn roll(&mut self) -> Result<(), LogError> {
         if self.position == PAGE_BYTES {
             return Ok(());

@@ -205,7 +205,7 @@ impl<'a> Side<'a> {
         for dir in DIRS {
             for name in self.fs.list(dir).unwrap() {
                 let path = if dir.is_empty() { name } else { format!("{dir}/{name}") };
-                let bytes = super::suite::read(&*self.fs.open_read(&path).unwrap());
+                let bytes = super::conformance::read(&*self.fs.open_read(&path).unwrap());
                 files.push((path, bytes));
             }
         }

@@ -241,11 +241,11 @@ fn a_link_takes_no_other_name_and_needs_a_file(fs: &dyn Fs) {
 }
 
 fn what_is_opened_in_passing_reads_the_same(fs: &dyn Fs) {
-    assert_eq!(kind(fs.open_in_passing("a")), ErrorKind::NotFound);
+    assert_eq!(kind(fs.open_uncached("a")), ErrorKind::NotFound);
     let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
     let file = write(fs, "a", &bytes);
     file.sync_data().unwrap();
-    let passing = fs.open_in_passing("a").unwrap();
+    let passing = fs.open_uncached("a").unwrap();
     for evicted in [false, true, false] {
         if evicted {
             file.evict().unwrap();
@@ -334,16 +334,16 @@ fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
 
 fn a_file_is_held_until_all_who_hold_it_have_closed_it(fs: &dyn Fs) {
     let file = fs.create("a").unwrap();
-    assert!(!file.is_held().unwrap());
-    let [one, other] = [fs.open_in_passing("a").unwrap(), fs.open_read("a").unwrap()];
-    assert!(!file.is_held().unwrap(), "to be open is not to hold");
-    one.hold().unwrap();
-    other.hold().unwrap();
-    other.hold().unwrap();
+    assert!(!file.has_shared_lock().unwrap());
+    let [one, other] = [fs.open_uncached("a").unwrap(), fs.open_read("a").unwrap()];
+    assert!(!file.has_shared_lock().unwrap(), "to be open is not to hold");
+    one.lock_shared().unwrap();
+    other.lock_shared().unwrap();
+    other.lock_shared().unwrap();
     drop(one);
-    assert!(file.is_held().unwrap());
+    assert!(file.has_shared_lock().unwrap());
     drop(other);
-    assert!(!file.is_held().unwrap());
+    assert!(!file.has_shared_lock().unwrap());
 }
 
 fn syncs_succeed_on_everything(fs: &dyn Fs) {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::{File, Fs, Lock, Space};
 
 /// A directory of another disk, as a disk of its own.
-pub struct Below<'a> {
+pub struct SubdirFs<'a> {
     fs: &'a dyn Fs,
     dir: String,
 }
 
-impl<'a> Below<'a> {
-    /// What is below `dir`, which is not the root.
+impl<'a> SubdirFs<'a> {
+    /// What is subdir `dir`, which is not the root.
     pub fn new(fs: &'a dyn Fs, dir: impl Into<String>) -> Self {
         Self { fs, dir: dir.into() }
     }
@@ -23,7 +23,7 @@ impl<'a> Below<'a> {
     }
 }
 
-impl Fs for Below<'_> {
+impl Fs for SubdirFs<'_> {
     fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
         self.fs.create(&self.at(path))
     }
@@ -36,8 +36,8 @@ impl Fs for Below<'_> {
         self.fs.open_read(&self.at(path))
     }
 
-    fn open_in_passing(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.fs.open_in_passing(&self.at(path))
+    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
+        self.fs.open_uncached(&self.at(path))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -82,19 +82,21 @@ mod tests {
     fn what_is_done_below_is_done_in_that_directory_alone() {
         let dir = tempfile::tempdir().unwrap();
         let fs = OsFs::new(dir.path());
-        let below = Below::new(&fs, "d");
-        below.create_dir("e").unwrap();
-        below.create("e/a").unwrap();
-        below.rename("e/a", "e/b").unwrap();
-        below.link("e/b", "c").unwrap();
-        below.sync_dir("").unwrap();
-        drop(below.lock("LOCK").unwrap());
+        let subdir = SubdirFs::new(&fs, "d");
+        subdir.create_dir("e").unwrap();
+        subdir.create("e/a").unwrap();
+        subdir.rename("e/a", "e/b").unwrap();
+        subdir.link("e/b", "c").unwrap();
+        subdir.sync_dir("").unwrap();
+        drop(subdir.lock("LOCK").unwrap());
         assert!(
-            below.open("c").is_ok() && below.open_read("e/b").is_ok() && below.open_in_passing("e/b").is_ok()
+            subdir.open("c").is_ok()
+                && subdir.open_read("e/b").is_ok()
+                && subdir.open_uncached("e/b").is_ok()
         );
-        below.remove("c").unwrap();
+        subdir.remove("c").unwrap();
         assert_eq!((fs.list("").unwrap(), fs.list("d").unwrap()), (vec![], vec!["LOCK".to_owned()]));
-        assert_eq!(below.list("e").unwrap(), ["b"]);
-        assert!(below.space().unwrap().total_bytes > 0);
+        assert_eq!(subdir.list("e").unwrap(), ["b"]);
+        assert!(subdir.space().unwrap().total_bytes > 0);
     }
 }

@@ -8,26 +8,26 @@ use crate::log::Segment;
 
 /// A cache of open segments. Where it is full, the next one takes the place of one that was not used since the hand of the
 /// clock passed it last: nearly the one not used for longest, at a cost that does not grow with the size of the cache.
-pub(super) struct Opened {
+pub(super) struct SegmentCache {
     max: usize,
-    clock: RwLock<Clock>,
+    clock: RwLock<CacheRing>,
 }
 
 #[derive(Default)]
-struct Clock {
-    slots: Vec<Slot>,
+struct CacheRing {
+    slots: Vec<CachedSegment>,
     /// Where the slot of a segment is.
-    places: HashMap<u64, usize>,
+    positions: HashMap<u64, usize>,
     hand: usize,
 }
 
-struct Slot {
+struct CachedSegment {
     segment: Arc<Segment>,
     /// Whether it was used since the hand passed.
     used: AtomicBool,
 }
 
-impl Opened {
+impl SegmentCache {
     /// A cache of at most `max` segments, and of one at the least.
     pub(super) fn new(max: usize) -> Self {
         Self { max: max.max(1), clock: RwLock::default() }
@@ -35,21 +35,21 @@ impl Opened {
 
     pub(super) fn get(&self, id: u64) -> Option<Arc<Segment>> {
         let clock = self.read();
-        let slot = &clock.slots[*clock.places.get(&id)?];
+        let slot = &clock.slots[*clock.positions.get(&id)?];
         slot.used.store(true, Ordering::Relaxed);
         Some(slot.segment.clone())
     }
 
     /// Keeps a segment open.
     pub(super) fn put(&self, segment: &Arc<Segment>) {
-        let slot = Slot { segment: segment.clone(), used: AtomicBool::new(false) };
+        let slot = CachedSegment { segment: segment.clone(), used: AtomicBool::new(false) };
         // What it takes the place of is closed when the lock is free again.
         let _last = self.write().put(slot, self.max);
     }
 
     /// Closes a segment, unless somebody uses it.
-    pub(super) fn forget(&self, id: u64) {
-        let _last = self.write().take(id);
+    pub(super) fn remove(&self, id: u64) {
+        let _last = self.write().remove(id);
     }
 
     /// Closes those that nobody uses at the moment.
@@ -57,30 +57,30 @@ impl Opened {
         let _last = std::mem::take(&mut *self.write());
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Clock> {
+    fn read(&self) -> RwLockReadGuard<'_, CacheRing> {
         self.clock.read().expect("nobody panics while holding it")
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Clock> {
+    fn write(&self) -> RwLockWriteGuard<'_, CacheRing> {
         self.clock.write().expect("nobody panics while holding it")
     }
 }
 
-impl Clock {
-    fn put(&mut self, slot: Slot, max: usize) -> Option<Slot> {
+impl CacheRing {
+    fn put(&mut self, slot: CachedSegment, max: usize) -> Option<CachedSegment> {
         let id = slot.segment.id;
-        let at = match self.places.get(&id) {
+        let at = match self.positions.get(&id) {
             Some(at) => *at,
             None if self.slots.len() < max => {
-                self.places.insert(id, self.slots.len());
+                self.positions.insert(id, self.slots.len());
                 self.slots.push(slot);
                 return None;
             }
             None => self.next_unused(),
         };
         let last = std::mem::replace(&mut self.slots[at], slot);
-        self.places.remove(&last.segment.id);
-        self.places.insert(id, at);
+        self.positions.remove(&last.segment.id);
+        self.positions.insert(id, at);
         Some(last)
     }
 
@@ -95,11 +95,11 @@ impl Clock {
         }
     }
 
-    fn take(&mut self, id: u64) -> Option<Slot> {
-        let at = self.places.remove(&id)?;
+    fn remove(&mut self, id: u64) -> Option<CachedSegment> {
+        let at = self.positions.remove(&id)?;
         let slot = self.slots.swap_remove(at);
         if let Some(moved) = self.slots.get(at) {
-            self.places.insert(moved.segment.id, at);
+            self.positions.insert(moved.segment.id, at);
         }
         Some(slot)
     }
@@ -113,18 +113,18 @@ mod tests {
 
     const MAX: usize = 64;
 
-    fn filled() -> (Opened, impl Fn(u64) -> Arc<Segment>) {
+    fn filled() -> (SegmentCache, impl Fn(u64) -> Arc<Segment>) {
         let file = SimFs::new().create("segment").unwrap();
         let segment = move |id| Arc::new(Segment { id, file: file.clone() });
-        let opened = Opened::new(MAX);
+        let opened = SegmentCache::new(MAX);
         (0..MAX as u64).for_each(|id| opened.put(&segment(id)));
         (opened, segment)
     }
 
-    fn known(opened: &Opened) -> usize {
+    fn known(opened: &SegmentCache) -> usize {
         let clock = opened.read();
-        assert_eq!(clock.slots.len(), clock.places.len());
-        assert!(clock.places.iter().all(|(id, at)| clock.slots[*at].segment.id == *id));
+        assert_eq!(clock.slots.len(), clock.positions.len());
+        assert!(clock.positions.iter().all(|(id, at)| clock.slots[*at].segment.id == *id));
         clock.slots.len()
     }
 
@@ -136,7 +136,7 @@ mod tests {
         assert!(opened.get(0).is_some() && opened.get(1_000).is_some());
         assert!(opened.get(1).is_none(), "it was not used for longest");
         assert_eq!(known(&opened), MAX);
-        opened.forget(0);
+        opened.remove(0);
         assert!(opened.get(0).is_none());
         assert_eq!(known(&opened), MAX - 1);
     }

@@ -11,11 +11,11 @@ use crate::log::{Damage, LogError, create_file};
 const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
 
 /// Puts in all entries, the same ones in the same order whenever it is called.
-type Feed<'f> = dyn FnMut(&mut dyn FnMut(&Entry) -> Result<(), LogError>) -> Result<(), LogError> + 'f;
+type EntryFeed<'f> = dyn FnMut(&mut dyn FnMut(&Entry) -> Result<(), LogError>) -> Result<(), LogError> + 'f;
 
 /// A log that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WholeLog {
+pub struct BuiltLog {
     /// The length of its file, in bytes.
     pub len: u64,
     /// The sequence of its last group; 0 where it has none.
@@ -30,29 +30,29 @@ pub struct WholeLog {
 ///
 /// # Errors
 /// Of the disk; damage when reading back finds something else than was written. The file then has no name.
-pub fn write_log(
+pub fn build_log(
     fs: &dyn Fs,
     store: StoreId,
     now: Timestamp,
-    feed: &mut Feed<'_>,
+    feed: &mut EntryFeed<'_>,
     make_way: impl FnOnce() -> Result<(), LogError>,
-) -> Result<WholeLog, LogError> {
-    let mut measure = Writer::new(store, now, 0, None);
+) -> Result<BuiltLog, LogError> {
+    let mut measure = EntryWriter::new(store, now, 0, None);
     measure.write(feed)?;
     let (len, last) = (measure.position, measure.sequence - 1);
     let header = FileHeader { kind: FileKind::Log, store, number: 1, created: now, previous_crc: 0 };
     create_file(fs, &header, |file| {
-        let mut writer = Writer::new(store, now, len, Some(file));
+        let mut writer = EntryWriter::new(store, now, len, Some(file));
         writer.write(feed)?;
         file.sync_data()?;
         check(file, store, writer.sequence)?;
         make_way()
     })?;
-    Ok(WholeLog { len, last })
+    Ok(BuiltLog { len, last })
 }
 
 /// Writes groups, or only counts how long they are.
-struct Writer<'a> {
+struct EntryWriter<'a> {
     file: Option<&'a dyn File>,
     /// How long the file will be.
     len: u64,
@@ -65,14 +65,14 @@ struct Writer<'a> {
     previous_crc: u32,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> EntryWriter<'a> {
     fn new(store: StoreId, now: Timestamp, len: u64, file: Option<&'a dyn File>) -> Self {
         let (body, position) = (Vec::with_capacity(2 * GROUP_TARGET_BYTES), PAGE_BYTES);
         Self { file, len, store, now, body, entry_count: 0, position, sequence: 1, previous_crc: 0 }
     }
 
     /// The last group is empty: it says of the one before it that it is durable.
-    fn write(&mut self, feed: &mut Feed<'_>) -> Result<(), LogError> {
+    fn write(&mut self, feed: &mut EntryFeed<'_>) -> Result<(), LogError> {
         feed(&mut |entry| self.put(entry))?;
         if self.entry_count > 0 {
             self.flush()?;

@@ -1,0 +1,87 @@
+//! Allocating space for extents, and moving write heads to new segments.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::write_head::ActiveSegment;
+use super::{Allocation, Segment, Segments, WriteHead};
+use crate::base::limits::PAGE_BYTES;
+use crate::format::{FileHeader, FileKind, page_ceil};
+use crate::log::{LogError, create_file};
+
+impl Segments {
+    /// Allocates `len` bytes (at most half a segment), starting at a page.
+    ///
+    /// # Errors
+    /// [`LogError::DiskFull`] when the file system has too little space left.
+    pub fn allocate(&self, head: WriteHead, len: u64) -> Result<Allocation, LogError> {
+        let mut state = self.active.head(head);
+        if state.as_ref().is_none_or(|active| active.end + len > self.options.segment_max_bytes) {
+            self.check_free(head, PAGE_BYTES)?;
+            self.roll_to_new(head, &mut state)?;
+        }
+        let active = state.as_mut().expect("a missing segment has been created");
+        self.preallocate(head, active, len)?;
+        let allocation = Allocation {
+            segment: active.segment.clone(),
+            offset: active.end,
+            len,
+            _writing: active.writing.clone(),
+        };
+        active.end = page_ceil(active.end + len);
+        Ok(allocation)
+    }
+
+    /// Frees the bytes after the first `used` of an allocation, if it is still the last one in its segment.
+    pub fn release_unused(&self, head: WriteHead, allocation: &Allocation, used: u64) {
+        let mut state = self.active.head(head);
+        let end = page_ceil(allocation.offset + allocation.len);
+        if let Some(active) =
+            state.as_mut().filter(|active| active.segment.id == allocation.segment.id && active.end == end)
+        {
+            active.end = page_ceil(allocation.offset + used);
+        }
+    }
+
+    /// Moves a write head to a new segment. That takes one page, also from the space that is kept free.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn roll(&self, head: WriteHead) -> Result<(), LogError> {
+        self.roll_to_new(head, &mut self.active.head(head))
+    }
+
+    /// Retires the active segments that `is_due` selects by id; the next allocation is in a new segment.
+    pub fn retire(&self, is_due: impl Fn(u64) -> bool) {
+        for head in WriteHead::ALL {
+            let mut state = self.active.head(head);
+            if let Some(old) = state.take_if(|active| is_due(active.segment.id)) {
+                self.active.retired().push(old);
+            }
+        }
+    }
+
+    fn roll_to_new(&self, head: WriteHead, state: &mut Option<ActiveSegment>) -> Result<(), LogError> {
+        if let Some(old) = state.replace(self.create(head)?) {
+            self.active.retired().push(old);
+        }
+        Ok(())
+    }
+
+    fn create(&self, head: WriteHead) -> Result<ActiveSegment, LogError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let header = FileHeader {
+            kind: FileKind::Segment,
+            store: self.store,
+            number: id,
+            created: self.clock.now(),
+            previous_crc: 0,
+        };
+        let file = self.with_a_descriptor(|| create_file(self.fs_of(head), &header, |_| Ok(())))?;
+        let segment = Arc::new(Segment { id, file });
+        self.known.write().expect("no thread panics while it holds the lock").insert(id, Arc::default());
+        self.has_good_header(id);
+        self.cache.put(&segment);
+        Ok(ActiveSegment::new(segment, PAGE_BYTES))
+    }
+}

@@ -1,0 +1,114 @@
+//! Preallocating space in active segments, and zeros for small packs.
+
+use std::io;
+
+use super::write_head::ActiveSegment;
+use super::{Allocation, Segments, WriteHead};
+use crate::base::limits::{KIB, MIB};
+use crate::format::page_ceil;
+use crate::log::LogError;
+
+/// Space is preallocated in steps of this size, so that the file system finds it in one piece.
+const RESERVE_STEP_BYTES: u64 = 16 * MIB;
+/// Zeros are written in steps of this size. The first write to preallocated space changes the file system's metadata; a sync
+/// then takes about twice as long as one of a small pack that overwrites zeros.
+const ZERO_STEP_BYTES: u64 = 256 * KIB;
+/// Packs above this size are written without zeros: writing them once is cheaper.
+const ZEROS_FOR_PACKS_TO_BYTES: u64 = 16 * KIB;
+
+impl ActiveSegment {
+    /// Writes zeros from the start of an allocation, or after existing zeros, within the preallocated space.
+    fn write_zeros(&mut self, allocation: &Allocation) -> io::Result<()> {
+        let from = allocation.offset.max(self.zeroed_to);
+        let to = (from + ZERO_STEP_BYTES).min(self.reserved_to);
+        self.segment.file.write_zeros(from, to - from)?;
+        self.zeroed_to = to;
+        Ok(())
+    }
+}
+
+impl Segments {
+    /// Writes zeros for a small pack of `len` bytes to overwrite, where the disk has space for them.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn write_zeros_ahead(&self, allocation: &Allocation, len: u64) -> Result<(), LogError> {
+        let mut state = self.active.head(WriteHead::Small);
+        let lacks_zeros = |active: &&mut ActiveSegment| {
+            active.segment.id == allocation.segment.id && allocation.offset + len > active.zeroed_to
+        };
+        let Some(active) = state.as_mut().filter(lacks_zeros).filter(|_| len <= ZEROS_FOR_PACKS_TO_BYTES)
+        else {
+            return Ok(());
+        };
+        match active.write_zeros(allocation).map_err(LogError::from) {
+            // The pack itself may still fit.
+            Err(LogError::DiskFull(_)) => Ok(()),
+            written => written,
+        }
+    }
+
+    /// Truncates the zeros after the ends of active segments: the next process appends at the ends of the files.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn trim_zeros(&self) -> Result<(), LogError> {
+        for head in WriteHead::ALL {
+            if let Some(active) =
+                self.active.head(head).as_mut().filter(|active| active.zeroed_to > active.end)
+            {
+                active.trim_zeros()?;
+                (active.zeroed_to, active.reserved_to) = (active.end, active.end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that a write head may still take from the file system.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn available_bytes(&self, head: WriteHead) -> Result<u64, LogError> {
+        Ok(self.fs.space()?.free_bytes.saturating_sub(self.reserve.kept_from(head.claim())))
+    }
+
+    /// Preallocates `len` bytes: a whole step if the disk has the space, else the exact need.
+    pub(super) fn preallocate(
+        &self,
+        head: WriteHead,
+        active: &mut ActiveSegment,
+        len: u64,
+    ) -> Result<(), LogError> {
+        let need_to = page_ceil(active.end + len);
+        if need_to <= active.reserved_to {
+            return Ok(());
+        }
+        let step_to =
+            (active.reserved_to + RESERVE_STEP_BYTES).min(self.options.segment_max_bytes).max(need_to);
+        match self.preallocate_to(head, active, step_to) {
+            Err(LogError::DiskFull(_)) if step_to > need_to => self.preallocate_to(head, active, need_to),
+            done => done,
+        }
+    }
+
+    fn preallocate_to(&self, head: WriteHead, active: &mut ActiveSegment, to: u64) -> Result<(), LogError> {
+        let more = to - active.reserved_to;
+        self.check_free(head, more)?;
+        let zeroed = active.segment.file.ensure_allocated(active.reserved_to, more)?;
+        active.reserved_to = to;
+        if zeroed {
+            active.zeroed_to = to;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_free(&self, head: WriteHead, bytes: u64) -> Result<(), LogError> {
+        let free_bytes = self.fs.space()?.free_bytes;
+        let keep_free_bytes = self.reserve.kept_from(head.claim());
+        if free_bytes < keep_free_bytes.saturating_add(bytes) {
+            let what = format!("{free_bytes} bytes are free, and {keep_free_bytes} are kept back");
+            return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! Returning unsealed segments to the write heads at start.
+
+use std::sync::Arc;
+
+use super::write_head::ActiveSegment;
+use super::{Segment, Segments, WriteHead};
+use crate::base::limits::PAGE_BYTES;
+use crate::format::page_ceil;
+use crate::log::LogError;
+
+impl Segments {
+    /// Assigns the newest unsealed segments to the write heads. Bytes after the last good extent were never acknowledged, and
+    /// bytes before the end of the file are never rewritten, so the next allocation starts at the first page after the end.
+    pub(super) fn resume(&mut self) -> Result<(), LogError> {
+        let mut heads = WriteHead::ALL.into_iter();
+        for id in self.ids().into_iter().rev().take(heads.len()) {
+            let segment = match self.get(id) {
+                Err(LogError::Damaged(damage)) => {
+                    self.damage.push(damage);
+                    continue;
+                }
+                opened => opened?,
+            };
+            let len = segment.file.len()?;
+            if len + PAGE_BYTES > self.options.segment_max_bytes || self.is_sealed(&segment)? {
+                continue;
+            }
+            let head = heads.next().expect("there are no more segments here than heads");
+            let file = self.fs_of(head).open(&segment.path())?;
+            let active = ActiveSegment::new(Arc::new(Segment { id, file }), page_ceil(len));
+            *self.active.head(head) = Some(active);
+            self.unsealed.lock().expect("no thread panics while it holds the lock").remove(&id);
+        }
+        Ok(())
+    }
+}

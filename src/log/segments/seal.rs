@@ -1,0 +1,87 @@
+//! Sealing segments: the footer that ends them (data-format.md, section 4).
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::write_head::ActiveSegment;
+use super::{Segment, Segments, WriteHead};
+use crate::format::{Footer, page_ceil};
+use crate::log::LogError;
+
+impl Segments {
+    /// The ids of the segments that no writer appends to, now or later. Read this list before the references to extents:
+    /// everything written to these segments has been published or abandoned by then.
+    pub fn immutable_segments(&self) -> Vec<u64> {
+        // All locks are held together, because rolling moves a segment from a head to the retired ones.
+        let heads = WriteHead::ALL.map(|head| self.active.head(head));
+        let retired = self.active.retired();
+        let active = heads.iter().filter_map(|head| head.as_ref()).chain(retired.iter());
+        let busy: HashSet<u64> = active.map(|active| active.segment.id).collect();
+        let mut ids = self.ids();
+        ids.retain(|id| !busy.contains(id));
+        ids
+    }
+
+    /// Seals the retired segments without writers. Cheap when there are none.
+    ///
+    /// # Errors
+    /// Of the disk; the segment is then left without a footer, until [`Segments::seal_immutable`].
+    pub fn seal_retired(&self) -> Result<(), LogError> {
+        let mut retired = self.active.retired();
+        for at in (0..retired.len()).rev() {
+            if !retired[at].is_written_to() {
+                let old = retired.swap_remove(at);
+                self.trim_and_seal(&old).inspect_err(|_| self.add_unsealed(old.segment.id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals an immutable segment that lacks its footer. A damaged one leaves [`Segments::unsealed`] too.
+    ///
+    /// # Errors
+    /// Of the disk; damage where the segment cannot be trusted.
+    pub fn seal_immutable(&self, id: u64) -> Result<(), LogError> {
+        let sealed = self.get(id).and_then(|segment| match segment.footer(&self.store)? {
+            None => self.seal(&segment, page_ceil(segment.file.len()?)),
+            Some(_) => Ok(()),
+        });
+        if matches!(sealed, Ok(()) | Err(LogError::Damaged(_))) {
+            self.unsealed.lock().expect("no thread panics while it holds the lock").remove(&id);
+        }
+        sealed
+    }
+
+    /// The ids of the immutable segments that are not known to be sealed.
+    pub fn unsealed(&self) -> BTreeSet<u64> {
+        self.unsealed.lock().expect("no thread panics while it holds the lock").clone()
+    }
+
+    /// Truncates zeros durably before the footer is written: a footer with zeros after it does not count.
+    fn trim_and_seal(&self, old: &ActiveSegment) -> Result<(), LogError> {
+        if old.zeroed_to > old.end {
+            old.trim_zeros()?;
+            old.segment.file.sync_data()?;
+        }
+        self.seal(&old.segment, old.end)
+    }
+
+    /// Writes the footer, and returns unused preallocated space to the file system.
+    fn seal(&self, segment: &Segment, end: u64) -> Result<(), LogError> {
+        let footer = Footer { segment: segment.id, offset: end };
+        segment.file.write_all_at(&footer.encode(&self.store), end)?;
+        segment.file.truncate(u64::MAX)?;
+        Ok(segment.file.sync_data()?)
+    }
+
+    fn add_unsealed(&self, id: u64) {
+        self.unsealed.lock().expect("no thread panics while it holds the lock").insert(id);
+    }
+
+    /// A segment with a bad footer counts as sealed.
+    pub(super) fn is_sealed(&self, segment: &Segment) -> Result<bool, LogError> {
+        match segment.footer(&self.store) {
+            Err(LogError::Damaged(_)) => Ok(true),
+            footer => Ok(footer?.is_some()),
+        }
+    }
+}
