@@ -1,25 +1,26 @@
-//! A disk of which every byte that is written is counted.
+//! A file system that counts the bytes written through it.
 
 use std::io;
 use std::sync::Arc;
 
 use super::{File, FileUsage, Fs, Lock, Space};
 
-/// Is told what is written.
+/// Receives the sizes of writes.
 pub trait WriteMeter: Send + Sync {
-    /// So many bytes were handed to the system for the file `path`, which is the name that it was made or opened by; `zeros`
-    /// where they only make room.
+    /// Records `bytes` written to the file `path`, the name that it was created or opened by; `zeros` for writes that
+    /// only allocate or erase.
     fn written(&self, path: &str, zeros: bool, bytes: u64);
 }
 
-/// Another disk; what is written through this one is told to a meter. What file system and disk write beside that is not.
+/// Another file system; a meter records what is written through it. Metadata writes of the file system itself are not
+/// counted.
 pub struct MeteredFs {
     fs: Arc<dyn Fs>,
     meter: Arc<dyn WriteMeter>,
 }
 
 impl MeteredFs {
-    /// Has `meter` told of what is written to `fs`.
+    /// Records the writes to `fs` in `meter`.
     pub fn new(fs: Arc<dyn Fs>, meter: Arc<dyn WriteMeter>) -> Self {
         Self { fs, meter }
     }

@@ -1,21 +1,25 @@
-//! Floor 1: the only door to the disk. What each method promises about durability is said here once; the
-//! operating system's implementation and the simulated one are held to it by the same tests.
+//! Floor 1: the only access to the disk. The durability of each method is defined here once; the same conformance
+//! tests check the operating system's implementation and the simulated one.
 //!
-//! Paths are relative to the root that an [`Fs`] was made for, with `/` between their parts.
+//! Paths are relative to the root of an [`Fs`], with `/` between their parts.
 //!
 //! # What the disk is trusted to do
 //!
-//! All that is built on this floor assumes this and nothing else; [`sim`] is a disk that does no more.
+//! The floors above assume this and nothing else; [`sim`] is a disk that does no more.
 //!
-//! - A sector of 512 bytes is written wholly or not at all. Sectors written since the last sync may have reached the
-//!   disk in any selection, and the length of a file may have grown without its bytes: then zeros are read.
-//! - A sync that succeeded covers what was written before it was asked: of a file its bytes, its length and its
-//!   reservations, but not its name; of a directory the names of the files in it, but not their bytes.
-//! - The makings, renamings and removals in one directory since its last sync may have reached the disk in any
-//!   selection, each wholly or not at all.
-//! - After a sync that failed, what it should have covered may be missing although later syncs succeed and readers
-//!   see it, until [`File::evict`] makes them look at the disk.
-//! - What is durable stays as it is, but for damage, which checksums above this floor must find.
+//! - A sector of 512 bytes is written wholly or not at all. Any subset of the sectors written since the last sync may
+//!   have reached
+//!   the disk. The length of a file may have grown without its bytes, which then read as zeros.
+//! - A successful sync of a file covers the bytes, the length and the reservations from before the call, but not the
+//!   name. A
+//!   successful sync of a directory covers the names of the files in it, but not their bytes.
+//! - Any subset of the creations, renames and removals in a directory since its last sync may have reached the disk,
+//!   each wholly or
+//!   not at all.
+//! - After a failed sync, the data that it should have covered may be missing, although later syncs succeed and
+//!   readers see it.
+//!   [`File::evict`] makes readers see the disk.
+//! - Durable data stays as it is, except for damage, which checksums above this floor must detect.
 
 mod metered;
 pub mod os;
@@ -38,33 +42,33 @@ use std::sync::Arc;
 
 use crate::base::limits::KIB;
 
-/// Where room cannot be set aside, so many zeros are written at once in its place.
+/// Size of the writes of zeros where the file system cannot preallocate.
 const ZERO_STEP_BYTES: u64 = 256 * KIB;
 
-/// Bytes of a file system.
+/// The space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Bytes that this process may still allocate.
     pub free_bytes: u64,
-    /// Bytes in all.
+    /// Total bytes.
     pub total_bytes: u64,
 }
 
-/// What a file takes up.
+/// The disk usage of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileUsage {
-    /// Bytes that are allocated for it: holes do not count, room that was set aside does.
+    /// Allocated bytes: without holes, with preallocated space.
     pub allocated_bytes: u64,
-    /// Names that it has.
+    /// The number of its names.
     pub links: u64,
 }
 
 /// Directories and the names in them.
 ///
-/// Any method here fails with `ResourceBusy` where the process or the system has no descriptor or no memory left for it
-/// (EMFILE, ENFILE, ENOMEM): nothing has happened then, and nothing is wrong with the disk. No method of [`File`] does.
+/// Every method here fails with `ResourceBusy` where the process or the system has no descriptor or no memory left
+/// (EMFILE, ENFILE, ENOMEM): nothing has been changed then, and the disk is fine. No method of [`File`] fails so.
 pub trait Fs: Send + Sync {
-    /// Makes an empty file and opens it for reading and writing. Its name is durable after [`Fs::sync_dir`] of its
+    /// Creates an empty file and opens it for reading and writing. Its name is durable after [`Fs::sync_dir`] of its
     /// directory.
     ///
     /// # Errors
@@ -77,14 +81,14 @@ pub trait Fs: Send + Sync {
     /// `NotFound` when there is none.
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>>;
 
-    /// Opens an existing file for reading alone, which works on a read-only file system.
+    /// Opens an existing file read-only, which works on a read-only file system.
     ///
     /// # Errors
     /// `NotFound` when there is none.
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>>;
 
-    /// As [`Fs::open_read`], for reading much of it once: what is read takes the place of nothing that others read often. As far
-    /// as the system can tell and be told, pages that were not cached before are not cached afterwards.
+    /// As [`Fs::open_read`], for reading large amounts once without displacing cached pages of other files. As far as
+    /// the system allows, pages that were not cached before are not cached afterwards.
     ///
     /// # Errors
     /// As of [`Fs::open_read`].
@@ -93,47 +97,45 @@ pub trait Fs: Send + Sync {
     /// The names of the regular files in a directory, sorted. A directory that does not exist has none.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
 
-    /// Makes a directory and its parents; nothing happens where it exists. The names are durable on return.
+    /// Creates a directory and its parents; does nothing where it exists. The names are durable on return.
     fn create_dir(&self, dir: &str) -> io::Result<()>;
 
-    /// Gives a file another name in one step, replacing what bore it: after a crash the new name means the old file
-    /// or the new one, never neither. Where both are names of one file already, both stay. Durable after
-    /// [`Fs::sync_dir`].
+    /// Renames a file in one step and replaces the file `to`: after a crash `to` means the old file or the new one,
+    /// never neither. Where both are names of one file, both stay. Durable after [`Fs::sync_dir`].
     ///
     /// # Errors
-    /// `NotFound` when there is no such file; `InvalidInput` when the names are not in one directory, since across two
-    /// no single sync makes it one step.
+    /// `NotFound` when there is no such file; `InvalidInput` when the names are in different directories, since no
+    /// single sync covers both.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Gives a file a further name, in any directory. Both names mean the same file from then on, until one of them is
-    /// taken away. Durable after [`Fs::sync_dir`] of the directory of `to`.
+    /// Gives a file an additional name, in any directory. Durable after [`Fs::sync_dir`] of the directory of `to`.
     ///
     /// # Errors
-    /// `NotFound` when there is no such file; `AlreadyExists` when `to` is taken; another where the file system knows no
-    /// such thing.
+    /// `NotFound` when there is no such file; `AlreadyExists` when `to` is taken; another where the file system has
+    /// no hard links.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Takes a name away. Files that are open stay readable. Durable after [`Fs::sync_dir`].
+    /// Removes a name. Open files stay readable. Durable after [`Fs::sync_dir`].
     fn remove(&self, path: &str) -> io::Result<()>;
 
-    /// Makes durable which names a directory holds; `""` is the root.
+    /// Makes the names in a directory durable; `""` is the root.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
 
-    /// Takes an exclusive lock on a file, which is made where it is missing, until the answer is dropped or the
+    /// Takes an exclusive lock on a file and creates it if missing. The lock lasts until the value is dropped or the
     /// process ends.
     ///
     /// # Errors
-    /// `WouldBlock` when another process (or another holder in this one) has it.
+    /// `WouldBlock` when another process (or another owner in this one) has it.
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>>;
 
-    /// How much room the file system has.
+    /// The free and total bytes of the file system.
     fn space(&self) -> io::Result<Space>;
 }
 
-/// An exclusive lock; dropping it gives it back.
+/// An exclusive lock; dropping it releases it.
 pub trait Lock: Send + Sync {}
 
-/// An open file. Methods take offsets, so that threads share one without a cursor between them.
+/// An open file. Methods take offsets, so threads can share one without a cursor.
 #[expect(
     clippy::len_without_is_empty,
     reason = "a file of the store is asked how long it is, never whether it is empty"
@@ -145,19 +147,19 @@ pub trait File: Send + Sync {
     /// Fills `buf` from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file ends before; `InvalidData` when the disk cannot give back what was written there (EIO and
-    /// its like). Any other says nothing of the bytes.
+    /// `UnexpectedEof` when the file ends before; `InvalidData` when the disk cannot read the bytes (EIO and
+    /// similar). Any other error says nothing about the bytes.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `offset`, beyond the end where need be. Durable after [`File::sync_data`]; before it
-    /// any subset of the sectors written may be on disk, in any order.
+    /// Writes all of `bytes` at `offset`, extending the file if necessary. Durable after [`File::sync_data`]; before
+    /// it any subset of the written sectors may be on disk.
     ///
     /// # Errors
-    /// `StorageFull` when there is no room; some bytes may have been written.
+    /// `StorageFull` when there is no space; some bytes may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Writes zeros, as [`File::write_all_at`] does other bytes: for room that is to be written to without a change to the file
-    /// system's own metadata, and over what is taken back.
+    /// Writes zeros, as [`File::write_all_at`] writes other bytes. It prepares space, so that later writes do not
+    /// change the file system's metadata, and it erases records.
     ///
     /// # Errors
     /// As of [`File::write_all_at`].
@@ -165,19 +167,20 @@ pub trait File: Send + Sync {
         self.write_all_at(&vec![0; len as usize], offset)
     }
 
-    /// Sets room aside for `len` bytes from `offset` on, without changing the length or any byte. `false` where the file
-    /// system knows no such thing; nothing has happened then.
+    /// Preallocates `len` bytes from `offset` on, without changing the length or any byte. Returns `false`, and does
+    /// nothing, where the file system does not support it.
     ///
     /// # Errors
-    /// `StorageFull` when there is no room.
+    /// `StorageFull` when there is no space.
     fn reserve(&self, offset: u64, len: u64) -> io::Result<bool>;
 
-    /// As [`File::reserve`], for bytes at or after the end of the file. Where the file system knows no such thing, zeros are
-    /// written and synced, so that it says now that there is no room, and not when what is written over them is synced:
-    /// after a sync that failed nobody knows what else it has lost. `true` where there are zeros now.
+    /// As [`File::reserve`], for bytes at or after the end of the file. Where the file system does not support it,
+    /// zeros are written and synced. So a full disk is reported here and not by a later sync, which may lose other
+    /// data when it fails. Returns `true` where zeros were written.
     ///
     /// # Errors
-    /// `StorageFull` when there is no room; the file then ends at `offset` at the latest. Others as of [`File::sync_data`].
+    /// `StorageFull` when there is no space; the file then ends at `offset` at the latest. Others as of
+    /// [`File::sync_data`].
     fn ensure_allocated(&self, offset: u64, len: u64) -> io::Result<bool> {
         if self.reserve(offset, len)? {
             return Ok(false);
@@ -191,45 +194,46 @@ pub trait File: Send + Sync {
         written.map(|()| true)
     }
 
-    /// Ends the file behind its first `len` bytes, or where it ends now, if that is earlier; the room that was set aside
-    /// behind goes back. Durable after [`File::sync_data`]; before it the file may still have its old length.
+    /// Shortens the file to `len` bytes if it is longer, and frees preallocated space after the end. Durable after
+    /// [`File::sync_data`]; before it the file may still have its old length.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
-    /// Gives back the room of `len` bytes from `offset` on, which lie inside the file: they read as zeros from now on, by
-    /// whatever name the file is opened. Durable after [`File::sync_data`]; before it any of the pages may still hold
-    /// what was there. Both numbers are multiples of the page. Where the file system knows no such thing, nothing happens.
+    /// Deallocates `len` bytes from `offset` on, which are inside the file and read as zeros afterwards. Both numbers
+    /// are multiples of the page. Durable after [`File::sync_data`]; before it any of the pages may still have its
+    /// old content. Does nothing where the file system does not support it.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Has the file hold what it holds as long as it is open here: whoever punches holes asks [`File::has_shared_lock`] before. It
-    /// takes no right to write, and is seen through every mount of the file system (a shared flock(2)).
+    /// Takes a shared lock that forbids punching holes, until this handle is closed. Before punching,
+    /// [`File::has_shared_lock`] is checked. The lock needs no write permission and is visible through every mount of
+    /// the file system (a shared flock(2)).
     ///
     /// # Errors
-    /// Where the file system knows no such thing, or the system has no room for it.
+    /// Where the file system has no such locks, or the system has no memory for it.
     fn lock_shared(&self) -> io::Result<()>;
 
-    /// Whether somebody, in whatever process, has the file hold what it holds.
+    /// Whether any process has a shared lock on the file.
     fn has_shared_lock(&self) -> io::Result<bool>;
 
-    /// What the file takes up at this moment.
+    /// The disk usage of the file at this moment.
     fn usage(&self) -> io::Result<FileUsage>;
 
-    /// Has the system begin to write out `len` bytes from `offset` on, so that a later sync has less to wait for. Nothing is
-    /// durable by it. What has been written out stays in the cache, but is the first to go where memory runs short.
+    /// Starts writeback of `len` bytes from `offset` on, so that a later sync waits for less. It makes nothing
+    /// durable. The written pages stay in the cache, but are evicted first when memory is short.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Makes the bytes and the length durable (fdatasync).
     ///
     /// # Errors
-    /// After any error nothing is known of what was written since the last success, and asking again proves nothing.
+    /// After any error nothing is known of the data written since the last success; calling again proves nothing.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Forgets the cached bytes, as far as nothing waits in them for a sync, so that the next reads come from the disk. After
-    /// a sync has failed, perhaps under an earlier process, readers may be shown what never reached the disk, and
-    /// later syncs say nothing of it: this is how it is found out.
+    /// Drops the clean cached pages, so that the next reads come from the disk. After a failed sync, even one of an
+    /// earlier process, readers may see bytes that never reached the disk, and later syncs do not report them. This
+    /// method reveals the loss.
     fn evict(&self) -> io::Result<()>;
 }
 
-/// Whether `path` names the root or something subdir it.
+/// Whether `path` is the root or below it.
 fn is_inside(path: &str) -> bool {
     path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0'))
 }
@@ -239,7 +243,7 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Whether a read failed because of what is read, and not for want of something else.
+/// Whether a read failed because of the data, and not for lack of resources.
 fn is_unreadable(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let of_the_disk = [Errno::IO, Errno::BADMSG, Errno::UCLEAN, Errno::NODATA, Errno::REMOTEIO, Errno::ILSEQ];

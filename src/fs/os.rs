@@ -15,11 +15,11 @@ use crate::base::limits::PAGE_BYTES;
 
 use super::{File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside, is_unreadable, split};
 
-/// Only the owner reads what the store holds: it has no other guard against the users of its host.
+/// Only the owner may read the files: nothing else protects them from other users of the host.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
-/// A directory of the operating system, and all below it.
+/// A directory of the operating system, with everything below it.
 ///
 /// Errors keep their kind and name the path, so that an operator knows which file is meant.
 #[derive(Debug, Clone)]
@@ -28,22 +28,22 @@ pub struct OsFs {
 }
 
 impl OsFs {
-    /// The file system below `root`. Nothing is touched yet; see [`OsFs::create_root`].
+    /// The file system below `root`. Nothing is accessed yet; see [`OsFs::create_root`].
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Makes the root and its parents, for their owner alone; nothing happens where it exists. The names are durable
-    /// on return.
+    /// Creates the root and its parents, accessible to their owner only; does nothing where it exists. The names are
+    /// durable on return.
     ///
     /// # Errors
-    /// `AlreadyExists` when the root or a parent is no directory.
+    /// `AlreadyExists` when the root or a parent is not a directory.
     pub fn create_root(&self) -> io::Result<()> {
         let root = std::path::absolute(&self.root)?;
         create_durably(&root)
     }
 
-    /// Gives a file of this disk a further name on `other`, as [`Fs::link`] does on one.
+    /// Gives a file of this file system an additional name on `other`, as [`Fs::link`] does on one.
     ///
     /// # Errors
     /// As of [`Fs::link`]; `CrossesDevices` when they are on different file systems.
@@ -52,7 +52,7 @@ impl OsFs {
         std::fs::hard_link(&from, &to).map_err(|e| open_error(&from, &e))
     }
 
-    /// Where `path` is; `""` is the root.
+    /// The absolute path; `""` is the root.
     fn at(&self, path: &str) -> PathBuf {
         debug_assert!(is_inside(path), "{path:?} leaves the root");
         if path.is_empty() { self.root.clone() } else { self.root.join(path) }
@@ -81,7 +81,7 @@ impl Fs for OsFs {
     fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
         let path = self.at(path);
         let file = StdFile::open(&path).map_err(|e| open_error(&path, &e))?;
-        // Nothing is read ahead then, which would stay in the cache.
+        // Disables readahead, whose pages would stay in the cache.
         fadvise(&file, 0, None, Advice::Random).map_err(|errno| with_path(&path, &errno.into()))?;
         Ok(Arc::new(OsFile { file, path, uncached: true }))
     }
@@ -139,7 +139,7 @@ impl Fs for OsFs {
     }
 }
 
-/// The lock belongs to the open file: closing that gives it back, and so does the end of the process.
+/// The lock belongs to the open file: closing it, or the end of the process, releases the lock.
 struct OsLock {
     _file: StdFile,
 }
@@ -149,7 +149,7 @@ impl Lock for OsLock {}
 struct OsFile {
     file: StdFile,
     path: PathBuf,
-    /// Whether what is read is not to be cached.
+    /// Whether reads bypass the page cache as far as possible.
     uncached: bool,
 }
 
@@ -181,7 +181,7 @@ impl File for OsFile {
         self.allocate(FallocateFlags::KEEP_SIZE, offset, len)
     }
 
-    /// Setting the length that it has is how Linux is told to take back blocks behind the end.
+    /// On Linux, setting the current length frees preallocated blocks after the end.
     fn truncate(&self, len: u64) -> io::Result<()> {
         let len = len.min(self.len()?);
         self.file.set_len(len).map_err(|e| with_path(&self.path, &e))
@@ -199,7 +199,7 @@ impl File for OsFile {
         held.map_err(|errno| with_path(&self.path, &errno.into()))
     }
 
-    /// Where the system knows no such locks nobody has one.
+    /// Where the system has no such locks, nobody can hold one.
     fn has_shared_lock(&self) -> io::Result<bool> {
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
@@ -213,13 +213,13 @@ impl File for OsFile {
 
     fn usage(&self) -> io::Result<FileUsage> {
         let found = self.file.metadata().map_err(|e| with_path(&self.path, &e))?;
-        // Of 512 bytes each, whatever the file system's own blocks are (stat(2)).
+        // The unit is 512 bytes, whatever the block size of the file system is (stat(2)).
         Ok(FileUsage { allocated_bytes: found.blocks() * 512, links: found.nlink() })
     }
 
-    /// Of bytes just written there is nothing that the system could forget.
+    /// `DontNeed` starts writeback of dirty pages; pages just written are not dropped.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
-        // No length would mean all that follows.
+        // A length of zero would mean everything after `offset`.
         let Some(len) = NonZeroU64::new(len) else { return Ok(()) };
         self.drop_cache(offset, Some(len)).map_err(|e| with_path(&self.path, &e))
     }
@@ -234,7 +234,7 @@ impl File for OsFile {
 }
 
 impl OsFile {
-    /// Reads, and has the pages forgotten again that were read from the disk for it.
+    /// Reads, and drops the pages that were read from the disk.
     fn read_uncached(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let cached = self.read_cached(buf, offset);
         if cached == buf.len() {
@@ -242,19 +242,19 @@ impl OsFile {
         }
         let from = offset + cached as u64;
         self.file.read_exact_at(&mut buf[cached..], from)?;
-        // The system forgets whole pages alone.
+        // The system drops whole pages only.
         let start = from - from % PAGE_BYTES;
         let end = (offset + buf.len() as u64).next_multiple_of(PAGE_BYTES);
         self.drop_cache(start, NonZeroU64::new(end - start))
     }
 
-    /// Tells the system that nobody needs so many bytes in the cache, or all behind `offset`: what is dirty it begins to write
-    /// out, and what is not it forgets.
+    /// Tells the system that a range of the cache is not needed; no length means everything after `offset`. Dirty
+    /// pages are written back, clean ones dropped.
     fn drop_cache(&self, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
         Ok(fadvise(&self.file, offset, len, Advice::DontNeed)?)
     }
 
-    /// Reads as many of the first bytes as need no disk. Where the system cannot tell, none do.
+    /// Reads the leading bytes that are cached, and returns their number; 0 where the system cannot tell.
     fn read_cached(&self, buf: &mut [u8], offset: u64) -> usize {
         let mut done = 0;
         while done < buf.len() {
@@ -267,7 +267,7 @@ impl OsFile {
         done
     }
 
-    /// Whether the file system knows what `how` asks for; else nothing happens.
+    /// Returns `false`, and does nothing, where the file system does not support the mode.
     fn allocate(&self, how: FallocateFlags, offset: u64, len: u64) -> io::Result<bool> {
         match retry_on_intr(|| fallocate(&self.file, how, offset, len)) {
             Ok(()) => Ok(true),
@@ -277,8 +277,8 @@ impl OsFile {
     }
 }
 
-/// The same error with the path before its text. A quota that is used up is a full disk to this process. That something was
-/// refused for now is for [`open_error`] to say: of a write or a sync that failed nothing of the kind is known.
+/// The same error with the path in its text. An exhausted quota counts as a full disk. `ResourceBusy` is left to
+/// [`open_error`]: a failed write or sync may have had effects.
 fn with_path(path: &Path, error: &io::Error) -> io::Error {
     let kind = match error.kind() {
         io::ErrorKind::QuotaExceeded => io::ErrorKind::StorageFull,
@@ -288,7 +288,7 @@ fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(kind, format!("{}: {error}", path.display()))
 }
 
-/// The error of what opens a file or changes a name, which happens wholly or not at all.
+/// The error of a call that opens a file or changes a name, which has its whole effect or none.
 fn open_error(path: &Path, error: &io::Error) -> io::Error {
     let named = with_path(path, error);
     let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
@@ -296,7 +296,7 @@ fn open_error(path: &Path, error: &io::Error) -> io::Error {
     if for_now { io::Error::new(io::ErrorKind::ResourceBusy, named.to_string()) } else { named }
 }
 
-/// Names that are not UTF-8 are left out: nothing here ever gave one.
+/// Skips names that are not UTF-8, since this crate creates none.
 fn regular_files(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir)? {
@@ -321,8 +321,8 @@ fn sync_dir(path: &Path) -> io::Result<()> {
     dir.sync_all().map_err(|e| with_path(path, &e))
 }
 
-/// Makes an absolute path's directories. The parent of one that exists is synced too, since whoever made it may have
-/// died before the sync; where that parent is closed to this process somebody else made the directory.
+/// Creates the directories of an absolute path. The parent of an existing one is synced, too, since its creator may
+/// have crashed before the sync. A parent that this process may not open was created by another user.
 fn create_durably(path: &Path) -> io::Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     if path.is_dir() {
@@ -433,8 +433,8 @@ mod tests {
         assert!(metadata.blocks() == 0 || metadata.blocks() * 512 >= 1 << 20);
     }
 
-    /// Which pages of a fresh file are cached when it has been read in passing and was not cached before. `None` where nobody can
-    /// tell: some file systems live in memory, and some do not say what is cached.
+    /// The pages of a fresh file that are cached after an uncached read. `None` where this cannot be observed: some
+    /// file systems are in memory, and some do not report cached pages.
     fn cached_by_reading_in_passing(path: PathBuf) -> Option<Vec<u64>> {
         std::fs::write(&path, [7; 300_000]).unwrap();
         let file = StdFile::open(&path).unwrap();
@@ -449,7 +449,7 @@ mod tests {
         bytes.fill(0);
         file.read_exact_at(&mut bytes, 5_000).unwrap();
         assert!(bytes == [7; 100_000]);
-        // To be asked has the system read the page, so that each is asked once.
+        // Asking makes the system read the page, so each is asked about once.
         let pages = (0..300_000).step_by(PAGE_BYTES as usize);
         let left: Vec<_> = pages.clone().filter(cached).collect();
         (kept && left.len() < pages.count()).then_some(left)
@@ -460,7 +460,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let told = ["a", "b", "c"].map(|name| cached_by_reading_in_passing(dir.path().join(name)));
         let told: Vec<_> = told.into_iter().flatten().collect();
-        // The system does not forget a page that it has in its hands at the moment, wherever in the file that is.
+        // The system does not drop a page that it is using at the moment.
         assert!(told.is_empty() || told.iter().any(Vec::is_empty), "{told:?}");
     }
 

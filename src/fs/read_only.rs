@@ -1,16 +1,16 @@
-//! A disk that is only looked at.
+//! A read-only view of a file system.
 
 use std::io;
 use std::sync::Arc;
 
 use super::{File, Fs, Lock, Space};
 
-/// Another disk, of which nothing can be changed through this one: files are opened for reading alone, and whatever would
-/// change something is refused. For tools that must not touch what they look at.
+/// A read-only view of another file system: files are opened read-only, and every change is refused. For tools that
+/// must not modify the store.
 pub struct ReadOnlyFs<'a>(&'a dyn Fs);
 
 impl<'a> ReadOnlyFs<'a> {
-    /// Guards `fs`.
+    /// A view of `fs`.
     pub fn new(fs: &'a dyn Fs) -> Self {
         Self(fs)
     }

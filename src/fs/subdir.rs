@@ -12,7 +12,7 @@ pub struct SubdirFs<'a> {
 }
 
 impl<'a> SubdirFs<'a> {
-    /// What is subdir `dir`, which is not the root.
+    /// The contents of `dir`, which is not the root.
     pub fn new(fs: &'a dyn Fs, dir: impl Into<String>) -> Self {
         Self { fs, dir: dir.into() }
     }

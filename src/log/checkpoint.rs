@@ -1,4 +1,4 @@
-//! Checkpoints (data-format.md, section 8): the sum of entries as a file.
+//! Checkpoints (data-format.md, section 8): all metadata up to some group, as one file.
 
 use std::io;
 use std::thread;
@@ -18,27 +18,27 @@ use crate::log::{Damage, LogError, create_file, open_file};
 
 /// A group of a checkpoint is written when its entries have reached this size.
 const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
-/// Groups that are read ahead of the one that is looked at.
+/// Groups that are read ahead of the one being decoded.
 const READ_AHEAD: usize = 4;
 
-/// What checkpoint is written.
+/// The parameters of a checkpoint.
 pub struct CheckpointPlan<'p> {
     /// It covers the groups up to this sequence.
     pub covered: u64,
-    /// Room for so many bytes is allocated first.
+    /// Bytes to preallocate.
     pub expected_len: u64,
-    /// Asked every now and then whether to go on; an error ends the writing.
+    /// Called for every group; an error aborts the checkpoint.
     pub go_on: &'p dyn Fn() -> io::Result<()>,
 }
 
 impl CheckpointPlan<'_> {
-    /// A checkpoint that is written whatever happens.
+    /// A checkpoint that is never aborted.
     pub fn covering(covered: u64) -> Self {
         Self { covered, expected_len: 0, go_on: &|| Ok(()) }
     }
 }
 
-/// Takes the entries of a checkpoint.
+/// Writes the entries of a checkpoint.
 pub struct CheckpointWriter<'a> {
     file: &'a dyn File,
     go_on: &'a dyn Fn() -> io::Result<()>,
@@ -52,7 +52,7 @@ pub struct CheckpointWriter<'a> {
     previous_crc: u32,
 }
 
-/// What a checkpoint holds, as its end says.
+/// The numbers that the end of a checkpoint states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct CheckpointCounts {
     buckets: u64,
@@ -76,12 +76,17 @@ impl CheckpointCounts {
 }
 
 impl<'a> CheckpointWriter<'a> {
-    /// Writes a checkpoint with the entries that `feed` puts in and the end that it gets from [`CheckpointWriter::end`]. Before
-    /// the file gets its name, all of it is read back and checked. Durable on return, which is the length of the file in bytes.
+    /// Writes a checkpoint. `feed` adds the entries and returns the end, which it gets from
+    /// [`CheckpointWriter::end`]. The file is read back and checked before it gets its name. Returns the length of
+    /// the file in bytes. Durable on return.
     ///
     /// # Errors
-    /// [`LogError::DiskFull`], as a rule before anything was written; of the disk; damage when reading back finds something else
-    /// than was written; what `go_on` says. No file is left then.
+    /// - [`LogError::DiskFull`], usually before anything was written.
+    /// - Others of the disk.
+    /// - Damage, when the bytes read back differ from those written.
+    /// - The error of `go_on`.
+    ///
+    /// No file is left then.
     pub fn write(
         fs: &dyn Fs,
         store: StoreId,
@@ -93,13 +98,13 @@ impl<'a> CheckpointWriter<'a> {
         let header =
             FileHeader { kind: FileKind::Checkpoint, store, number: covered, created: now, previous_crc: 0 };
         let file = create_file(fs, &header, |file| {
-            // Where nothing can be set aside the sync tells, before the file has its name.
+            // Without preallocation the sync reports a full disk, before the file has its name.
             file.reserve(0, expected_len)?;
             let mut writer = CheckpointWriter::new((file, go_on), store, now);
             let end = feed(&mut writer)?;
             writer.put(&Entry::CheckpointEnd(end))?;
             writer.flush()?;
-            // What was allocated and is not needed goes back.
+            // Returns unused preallocated space.
             file.truncate(writer.position)?;
             file.sync_data()?;
             let found = read_groups(file, &checkpoint_path(covered), store, &mut |_| Ok(()))?;
@@ -128,7 +133,7 @@ impl<'a> CheckpointWriter<'a> {
         }
     }
 
-    /// What the file takes up, in bytes, with what was allocated for what is to come.
+    /// Bytes that the file occupies, preallocated space included.
     ///
     /// # Errors
     /// Of the disk.
@@ -136,7 +141,7 @@ impl<'a> CheckpointWriter<'a> {
         Ok(self.file.usage()?.allocated_bytes)
     }
 
-    /// The end of a checkpoint of what has been put in.
+    /// The end of a checkpoint of the entries so far.
     pub fn end(&self, through: u64, last_stamp: u64) -> CheckpointEnd {
         let CheckpointCounts { buckets, versions } = self.counts;
         CheckpointEnd { through, last_stamp, buckets, versions }
@@ -153,13 +158,13 @@ impl<'a> CheckpointWriter<'a> {
         if self.body.len() >= GROUP_TARGET_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Adds entries that have been encoded one behind the other.
+    /// Adds entries that are already encoded, without gaps.
     ///
     /// # Errors
     /// Of the disk.
     ///
     /// # Panics
-    /// When they are none.
+    /// On bytes that are not encoded entries.
     pub fn put_encoded(&mut self, entries: &[u8]) -> Result<(), LogError> {
         let mut from = Decoder::new(entries);
         while !from.is_done() {
@@ -196,13 +201,14 @@ impl<'a> CheckpointWriter<'a> {
     }
 }
 
-/// Receives the entries of a checkpoint, in order; an error says why one cannot be true.
+/// Receives the entries of a checkpoint, in order. An error says why an entry is invalid.
 type EntryVisitor<'v> = dyn FnMut(&RawEntry<'_>) -> Result<(), String> + 'v;
 
-/// Reads the checkpoint that covers the groups up to `covered`. What `visit` was given counts only when this succeeds.
+/// Reads the checkpoint that covers the groups up to `covered`. The entries given to `visit` are valid only if this
+/// succeeds.
 ///
 /// # Errors
-/// Damage where the file is not a whole and true checkpoint; errors of the disk.
+/// Damage where the file is not a whole and valid checkpoint; errors of the disk.
 pub fn read_checkpoint(
     fs: &dyn Fs,
     store: StoreId,
@@ -213,7 +219,7 @@ pub fn read_checkpoint(
     read_groups(file.as_ref(), &checkpoint_path(covered), store, visit)
 }
 
-/// One thread reads and checks the CRCs while this one looks at the entries.
+/// A second thread reads and checks CRCs while this one decodes the entries.
 fn read_groups(
     file: &dyn File,
     path: &str,
@@ -242,7 +248,7 @@ fn read_groups(
 
 type ReadGroup = Result<(RawGroup, u64), LogError>;
 
-/// Reads until a group is bad, or nobody wants more.
+/// Reads until a group is bad or the receiver is dropped.
 fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup>) {
     loop {
         let read = reader
@@ -255,7 +261,7 @@ fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup
     }
 }
 
-/// Looks at the entries of a group; gives the end of the checkpoint where it stands in it.
+/// Visits the entries of a group. Returns the end of the checkpoint if this group holds it.
 fn read_group(
     group: &RawGroup,
     (path, at): (&str, u64),

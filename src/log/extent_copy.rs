@@ -8,9 +8,9 @@ use crate::base::limits::{KIB, MIB};
 use crate::format::{ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, unit_ceil};
 use crate::log::{Allocation, ExtentReader, LogError, Segments, WriteHead};
 
-/// Extents up to this size are gathered and written side by side; a larger one gets pages of its own.
+/// Extents up to this size are gathered and written together; a larger one gets pages of its own.
 const GATHERED_MAX_BYTES: u64 = 256 * KIB;
-/// So much of a larger extent is in memory at once.
+/// The buffer for copying a larger extent.
 const BUFFER_BYTES: usize = MIB as usize;
 
 /// Where an extent starts: segment and offset.
@@ -19,59 +19,60 @@ pub type ExtentLocation = (u64, u64);
 /// Why an extent was not copied.
 #[derive(Debug)]
 pub enum CopyError {
-    /// It cannot be read, or is not what was written. It should stay where it is.
+    /// The extent is unreadable or damaged. It should stay where it is.
     Source(LogError),
-    /// There, where it should go, nothing can be written.
+    /// The copy cannot be written.
     Target(LogError),
 }
 
-/// Extents that have been copied, and are durable where they are now.
+/// Extents that have been copied. The copies are durable.
 #[derive(Default)]
 pub struct CopiedExtents {
-    /// Where each was, and where its copy is.
+    /// The old and new location of each.
     pub locations: HashMap<ExtentLocation, ExtentLocation>,
     /// Bytes of the copies.
     pub bytes: u64,
-    /// Keep the copies until they are referred to.
+    /// Protect the copies until records refer to them.
     pub allocations: Vec<Allocation>,
 }
 
-/// Copies extents into the lane of what is moved.
+/// Copies extents to the relocation head.
 pub struct ExtentCopier<'a> {
     segments: &'a Segments,
     store: StoreId,
     gather_bytes: usize,
-    /// Gathered extents whose allocation is not known yet.
+    /// Gathered extents, not allocated yet.
     gathered: Vec<u8>,
-    /// For each of them, where it was, and its header with its offset in the buffer.
+    /// The old location of each, and its header; the offset in the header is the one in the buffer.
     headers: Vec<(ExtentLocation, ExtentHeader)>,
     seen: HashSet<ExtentLocation>,
     copied: CopiedExtents,
 }
 
 impl<'a> ExtentCopier<'a> {
-    /// Nothing has been copied yet.
+    /// A copier without copies.
     pub fn new(segments: &'a Segments, store: StoreId) -> Self {
         let (gathered, headers, seen) = (Vec::new(), Vec::new(), HashSet::new());
         let gather_bytes = Self::gather_bytes(segments.max_bytes()) as usize;
         Self { segments, store, gather_bytes, gathered, headers, seen, copied: CopiedExtents::default() }
     }
 
-    /// How much is gathered before it is written to segments of that size, both in bytes. So much of a segment may be left
-    /// empty, as for a single extent that does not fit any more; but where a segment is smaller, it is written in one piece.
+    /// The size of the gather buffer for segments of `segment_max_bytes`, both in bytes. Up to this much space at the
+    /// end of a segment stays unused, as with any extent that does not fit. In smaller segments one buffer fills the
+    /// segment.
     pub fn gather_bytes(segment_max_bytes: u64) -> u64 {
         if segment_max_bytes < MIB { MIB } else { (segment_max_bytes / 8).min(MIB) }
     }
 
-    /// Bytes so far.
+    /// Bytes copied so far.
     pub fn bytes(&self) -> u64 {
         self.copied.bytes
     }
 
-    /// Copies an extent, and checks all of it on the way. One that was copied before is not copied again.
+    /// Copies an extent and verifies all of it. An extent that was copied before is skipped.
     ///
     /// # Errors
-    /// After [`CopyError::Source`] the others can go on; what was copied of this one counts for nothing.
+    /// After [`CopyError::Source`] other extents can still be copied; the partial copy of this one is ignored.
     pub fn copy(&mut self, extent: &ExtentRef) -> Result<(), CopyError> {
         let from = (extent.segment, extent.offset);
         if !self.seen.insert(from) {
@@ -91,7 +92,7 @@ impl<'a> ExtentCopier<'a> {
     /// Makes the copies durable.
     ///
     /// # Errors
-    /// [`LogError::DiskFull`], and others of the disk: none of the copies counts then.
+    /// [`LogError::DiskFull`], and others of the disk: none of the copies may be used then.
     pub fn finish(mut self) -> Result<CopiedExtents, LogError> {
         self.write_gathered()?;
         let mut synced: Vec<u64> = Vec::new();
@@ -145,7 +146,7 @@ impl<'a> ExtentCopier<'a> {
         Ok(())
     }
 
-    /// The header is written last: what was copied of an extent that turns out to be bad is no extent.
+    /// Writes the header last: the partial copy of a damaged extent must not be an extent.
     fn copy_large(&mut self, from: ExtentLocation, original: &mut SourceExtent) -> Result<(), CopyError> {
         let tail = original.tail().map_err(CopyError::Source)?;
         let allocation = self
@@ -175,7 +176,7 @@ impl<'a> ExtentCopier<'a> {
     }
 }
 
-/// An extent that is read to be copied.
+/// The extent that is being copied.
 struct SourceExtent {
     header: ExtentHeader,
     reader: ExtentReader,
@@ -199,7 +200,7 @@ impl SourceExtent {
         Ok(Self { header, reader: ExtentReader::new(segment, header.to_ref()), descriptor })
     }
 
-    /// Fills `out`, whole blocks or up to the end of the payload, with bytes that have been checked.
+    /// Fills `out` with verified bytes: whole blocks, or up to the end of the payload.
     fn read(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
         let mut done = 0;
         while done < out.len() {
@@ -209,7 +210,7 @@ impl SourceExtent {
         Ok(())
     }
 
-    /// Block table and descriptor.
+    /// The block table and the descriptor.
     fn tail(&mut self) -> Result<Vec<u8>, LogError> {
         let mut tail = self.reader.table_bytes()?;
         tail.extend_from_slice(&self.descriptor);

@@ -1,4 +1,4 @@
-//! Reading payloads: nothing leaves here that has not been verified.
+//! Reading payloads. Every byte is verified before the caller gets it.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::log::{LogError, Segment};
 pub struct ExtentReader {
     segment: Arc<Segment>,
     extent: ExtentRef,
-    /// The CRCs of the blocks, once they were read and verified.
+    /// The verified CRCs of the blocks; empty before the first read.
     table: Vec<u32>,
-    /// The block of which the caller took a part last.
+    /// The number of the block in `scratch`.
     block: Option<u64>,
     scratch: Vec<u8>,
 }
@@ -24,11 +24,11 @@ impl ExtentReader {
         Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new() }
     }
 
-    /// Puts bytes of the payload from `position` on into `buf`, at most up to `end`, and says how many: at least one where
-    /// `position` lies before `end`. Blocks that fit are read in one go, straight into `buf`.
+    /// Reads payload bytes from `position` on into `buf`, at most up to `end`, and returns their number: at least one
+    /// if `position` is before `end`. Whole blocks that fit are read at once, straight into `buf`.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when a block does not match its CRC; `buf` then holds nothing that may be used.
+    /// [`LogError::Damaged`] when a block does not match its CRC; the bytes in `buf` must not be used then.
     pub fn read(&mut self, position: u64, end: u64, buf: &mut [u8]) -> Result<usize, LogError> {
         let end = end.min(self.extent.payload_len.into());
         if position >= end || buf.is_empty() {
@@ -48,7 +48,7 @@ impl ExtentReader {
         Ok(len)
     }
 
-    /// The block table as it is written behind the payload, once it has been checked; empty where there is none.
+    /// The verified block table as it is on disk; empty for a payload of one block.
     ///
     /// # Errors
     /// [`LogError::Damaged`] when it does not match its CRC.
@@ -58,7 +58,7 @@ impl ExtentReader {
         Ok(self.table.iter().flat_map(|crc| crc.to_le_bytes()).take(len).collect())
     }
 
-    /// How many bytes from `position` on are whole blocks that are wanted and fit into `room`.
+    /// Bytes of the whole blocks from `position` on that are wanted and fit into `room`.
     fn whole_blocks(&self, position: u64, end: u64, room: usize) -> usize {
         if !position.is_multiple_of(BLOCK_BYTES) {
             return 0;
@@ -99,7 +99,7 @@ impl ExtentReader {
         Ok(())
     }
 
-    /// The block table, or for a payload of one block the CRC that the reference brings.
+    /// Reads the block table. For a payload of one block the reference carries the only CRC.
     fn read_table(&mut self) -> Result<(), LogError> {
         if !self.table.is_empty() {
             return Ok(());

@@ -1,16 +1,16 @@
-//! Writing extents (data-format.md, section 4): small ones packed into one buffer, large ones piece by piece.
+//! Writing extents (data-format.md, section 4): small ones packed into one buffer, large ones in pieces.
 
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, KIB, PAGE_BYTES};
 use crate::format::{Descriptor, ExtentHeader, ExtentRef, Pack, StoreId, UNIT_BYTES, unit_ceil};
 use crate::log::{Allocation, LogError};
 
-/// The disk begins with what has arrived, in steps, while the rest arrives: were all of it left to the sync, disk and
-/// processor would wait for each other, and those who send at the same time would all wait for the same.
+/// Writeback of received bytes is started in steps of this size. If all of it were left to the sync, disk and
+/// processor would wait for each other, and concurrent uploads would all wait for the same disk.
 const WRITEBACK_STEP_BYTES: u64 = 512 * KIB;
 
-/// The extents of small objects that are committed together. Built before their allocation is known, because their length is
-/// what the allocation is asked for; [`PackBuilder::write`] then puts segment and offset into their headers.
+/// The extents of small objects that are committed together. The pack is built before its space is allocated, because
+/// the allocation needs its length. [`PackBuilder::write`] then puts segment and offset into the headers.
 #[derive(Default)]
 pub struct PackBuilder {
     bytes: Vec<u8>,
@@ -51,8 +51,8 @@ impl PackBuilder {
         self.bytes.resize(unit_ceil(self.len()) as usize, 0);
     }
 
-    /// Writes the pack; durable after a sync of the segment. Returns what the group says of it, and where each extent
-    /// is, in the order in which they were added.
+    /// Writes the pack; durable after a sync of the segment. Returns the pack's fields in the group header, and the
+    /// references to the extents in the order in which they were added.
     ///
     /// # Errors
     /// Of the disk.
@@ -88,20 +88,20 @@ pub struct StreamExtent {
     block: Crc32,
     block_len: u64,
     block_crcs: Vec<u32>,
-    /// Where in the file what is to be written out begins.
+    /// The offset in the file of the first byte without writeback.
     dirty_from: u64,
 }
 
 impl StreamExtent {
-    /// The room that an extent of `payload_len` bytes may need, with a descriptor of `descriptor_len`.
+    /// The bytes that an extent needs for a payload of `payload_len` bytes and a descriptor of `descriptor_len`.
     pub fn room_for(payload_len: u64, descriptor_len: u64) -> u64 {
         UNIT_BYTES + payload_len + ExtentHeader::table_len(payload_len) + descriptor_len
     }
 
-    /// An extent at `allocation`, which has room for a payload of `capacity` bytes.
+    /// An extent at `allocation`, which has space for a payload of `capacity` bytes.
     pub fn new(allocation: Allocation, capacity: u64) -> Self {
         let block_crcs = Vec::with_capacity(capacity.div_ceil(BLOCK_BYTES) as usize);
-        // The first page is written again when the header comes.
+        // The first page is rewritten with the header.
         let dirty_from = allocation.offset + PAGE_BYTES;
         Self {
             allocation,
@@ -133,7 +133,7 @@ impl StreamExtent {
         if self.payload_len / WRITEBACK_STEP_BYTES > steps { self.start_writeback() } else { Ok(()) }
     }
 
-    /// Of the last page, more may come.
+    /// The last page is left out: more bytes of it may arrive.
     fn start_writeback(&mut self) -> Result<(), LogError> {
         let end = self.allocation.offset + UNIT_BYTES + self.payload_len;
         let whole = end - end % PAGE_BYTES - self.dirty_from;
@@ -164,14 +164,14 @@ impl StreamExtent {
         self.payload_len
     }
 
-    /// The CRC of the payload so far, put together from those of its blocks.
+    /// The CRC of the payload so far, combined from those of its blocks.
     pub fn payload_crc(&self) -> u32 {
         let blocks = self.block_crcs.iter().fold(0, |crc, block| Crc32::combine(crc, *block, BLOCK_BYTES));
         Crc32::combine(blocks, self.block.value(), self.block_len)
     }
 
-    /// Writes block table, descriptor and, last, the header. Durable after a sync of the segment. Returns the reference to
-    /// the extent, and its allocation.
+    /// Writes the block table, the descriptor and, last, the header. Durable after a sync of the segment. Returns the
+    /// reference to the extent, and its allocation.
     ///
     /// # Errors
     /// Of the disk.
@@ -222,7 +222,8 @@ mod tests {
 
     const STORE: StoreId = StoreId([7; 16]);
 
-    /// What is to be written out while a payload of `len` bytes arrives in pieces, after which the file is so long.
+    /// The ranges whose writeback starts while a payload of `len` bytes arrives in pieces, each with the length of
+    /// the file then.
     fn written_back(len: usize, piece: usize) -> Vec<(Range<u64>, u64)> {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Segment.dir()).unwrap();

@@ -1,4 +1,4 @@
-//! Making and opening the files of a store (data-format.md, sections 2 and 3).
+//! Creating and opening the files of a store (data-format.md, sections 2 and 3).
 
 use std::fmt;
 use std::io;
@@ -9,14 +9,15 @@ use crate::format::{FileHeader, FileKind, StoreId, number_of, unfinished};
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError};
 
-/// Makes the file that `header` describes; `fill` may write behind the header. On return the file bears its final name,
-/// and all of it is durable.
+/// Creates the file that `header` describes; `fill` may write after the header. The file has its final name and is
+/// durable on return.
 ///
-/// The order: content and sync first, so that a final name never belongs to a file without a good header; the rename
-/// next; the sync of the directory last, before anybody refers to the file.
+/// The order: content and sync first, so that a file with a final name always has a good header; then the rename; the
+/// sync of the directory last, before any reference to the file.
 ///
 /// # Errors
-/// Of the disk, or of `fill`. The unfinished file is removed then: on a full disk it would hold the last bytes.
+/// Of the disk, or of `fill`. The unfinished file is removed then, since it could occupy the last bytes of a full
+/// disk.
 pub fn create_file(
     fs: &dyn Fs,
     header: &FileHeader,
@@ -28,7 +29,7 @@ pub fn create_file(
     })
 }
 
-/// Makes the file `path` in the directory `dir` of what `fill` writes, or replaces it, in one step. Durable on return.
+/// Creates or replaces the file `path` in the directory `dir` in one step; `fill` writes it. Durable on return.
 ///
 /// # Errors
 /// As of [`create_file`].
@@ -42,7 +43,7 @@ pub fn write_aside(
     remove_if_there(fs, &aside)?;
     let named = fill_and_name(fs, &aside, path, fill);
     if named.is_err() {
-        // The first error is the one to report. Where this fails, too, the next start removes the file.
+        // The first error is the one to report. If the removal fails, the next start repeats it.
         let _ = remove_if_there(fs, &aside);
     }
     let file = named?;
@@ -73,8 +74,8 @@ fn remove_if_there(fs: &dyn Fs, path: &str) -> io::Result<()> {
 /// Opens a file and checks its header against its name and, where it is known, the store.
 ///
 /// # Errors
-/// [`LogError::Damaged`] when the header is not what the name says, or cannot be read; [`LogError::Io`] of the kind `Unsupported` when it is that of
-/// a newer siltstone.
+/// - [`LogError::Damaged`] when the header contradicts the name, or cannot be read.
+/// - [`LogError::Io`] of the kind `Unsupported` when a newer siltstone wrote the file.
 pub fn open_file(
     fs: &dyn Fs,
     kind: FileKind,
@@ -109,12 +110,13 @@ pub fn open_file(
     Ok((file, header))
 }
 
-/// What only a newer siltstone can read. It is no damage: nothing may be done that takes the file for lost.
+/// The error for a file that only a newer siltstone can read. The file is not damaged and must not be treated as
+/// lost.
 pub(super) fn newer(path: &str, why: impl fmt::Display) -> LogError {
     LogError::Io(io::Error::new(io::ErrorKind::Unsupported, format!("{path}: {why}")))
 }
 
-/// The header of any file that still has a good one: what the store's id is when the file that should tell it is damaged.
+/// The header of any file that has a good one. It gives the store id when the expected file is damaged.
 ///
 /// # Errors
 /// Of the disk, when it cannot be listed.
@@ -139,7 +141,7 @@ pub fn list_numbers(fs: &dyn Fs, kind: FileKind) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Removes what a crash left under unfinished names.
+/// Removes unfinished files, which a crash can leave.
 ///
 /// # Errors
 /// Of the disk.

@@ -1,4 +1,4 @@
-//! Reading groups, of the log or of a checkpoint alike.
+//! Reading groups, of the log and of checkpoints.
 
 use std::fmt::Display;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) struct GroupFile<'a> {
     pub(crate) store: StoreId,
 }
 
-/// A group whose body has passed its CRC, while its entries have not been looked at.
+/// A group whose body has passed its CRC. Its entries are not decoded yet.
 pub(crate) struct RawGroup {
     pub(crate) group: UncheckedGroup,
     pub(crate) body: Vec<u8>,
@@ -27,73 +27,73 @@ impl RawGroup {
         self.group.header().sequence
     }
 
-    /// The group, or why its entries cannot be read.
-    fn decode(self) -> Result<Group, NoGroup> {
+    /// Decodes the entries.
+    fn decode(self) -> Result<Group, GroupError> {
         let sequence = self.sequence();
         let decoded = self.group.check(&self.body);
         decoded.map_err(|error| match (in_body(sequence, error), error.is_newer()) {
-            (why, true) => NoGroup::Newer(why),
-            (why, false) => NoGroup::Bad(why),
+            (why, true) => GroupError::Newer(why),
+            (why, false) => GroupError::Bad(why),
         })
     }
 }
 
-/// What is said of an error in the body of a group.
+/// The text of an error in the body of a group.
 pub(crate) fn in_body(sequence: u64, error: impl Display) -> String {
     format!("body of group {sequence}: {error}")
 }
 
 impl GroupFile<'_> {
-    /// The group at `position` with its length in bytes, if a good one stands there, else why not. Whether it fits
-    /// those around it is not looked at.
-    pub(crate) fn read(&self, position: u64) -> Result<Result<(Group, u64), NoGroup>, LogError> {
+    /// The group at `position` with its length in bytes, or the reason why there is none. Its place in the chain is
+    /// not checked.
+    pub(crate) fn read(&self, position: u64) -> Result<Result<(Group, u64), GroupError>, LogError> {
         let raw = self.read_raw(position)?;
         Ok(raw.and_then(|(raw, len)| Ok((raw.decode()?, len))))
     }
 
-    /// As [`GroupFile::read`], without looking at the entries.
-    pub(crate) fn read_raw(&self, position: u64) -> Result<Result<(RawGroup, u64), NoGroup>, LogError> {
+    /// As [`GroupFile::read`], without decoding the entries.
+    pub(crate) fn read_raw(&self, position: u64) -> Result<Result<(RawGroup, u64), GroupError>, LogError> {
         let mut page = [0; PAGE_BYTES as usize];
         if position + PAGE_BYTES > self.len {
-            return Ok(Err(NoGroup::Bad("the file ends here".into())));
+            return Ok(Err(GroupError::Bad("the file ends here".into())));
         }
         if let Err(error) = self.file.read_exact_at(&mut page, position) {
-            return NoGroup::of_read(error).map(Err);
+            return GroupError::of_read(error).map(Err);
         }
         let group = match UncheckedGroup::decode(self.kind, &self.store, &page) {
             Ok(group) => group,
-            Err(error) => return Ok(Err(NoGroup::Bad(format!("group header: {error}")))),
+            Err(error) => return Ok(Err(GroupError::Bad(format!("group header: {error}")))),
         };
         let (sequence, len) = (group.header().sequence, group.group_len());
         if position + len > self.len {
-            return Ok(Err(NoGroup::Bad(format!("the file ends within group {sequence}"))));
+            return Ok(Err(GroupError::Bad(format!("the file ends within group {sequence}"))));
         }
         let body = match page.get(GroupHeader::BYTES..GroupHeader::BYTES + group.body_len()) {
             Some(body) => body.to_vec(),
             None => {
                 let mut body = vec![0; group.body_len()];
                 if let Err(error) = self.file.read_exact_at(&mut body, position + GroupHeader::BYTES as u64) {
-                    return NoGroup::of_read(error).map(Err);
+                    return GroupError::of_read(error).map(Err);
                 }
                 body
             }
         };
-        let checked = group.check_body(&body).map_err(|error| NoGroup::Bad(in_body(sequence, error)));
+        let checked = group.check_body(&body).map_err(|error| GroupError::Bad(in_body(sequence, error)));
         Ok(checked.map(|()| (RawGroup { group, body }, len)))
     }
 }
 
 /// Why no group could be read.
-pub(crate) enum NoGroup {
-    /// There is none, or one that is not whole or does not fit.
+pub(crate) enum GroupError {
+    /// There is no group, or it is not whole or does not fit.
     Bad(String),
-    /// The disk cannot tell. A crash leaves no such thing behind, so it is never taken for a torn group.
+    /// The disk cannot read it. A crash never causes this, so the group is not treated as torn.
     Unreadable(String),
-    /// The group is whole, and says what only a newer siltstone knows.
+    /// The group is whole, but a newer siltstone wrote it.
     Newer(String),
 }
 
-impl NoGroup {
+impl GroupError {
     fn of_read(error: io::Error) -> Result<Self, LogError> {
         match error.kind() {
             io::ErrorKind::InvalidData => Ok(Self::Unreadable(unreadable(&error))),
@@ -120,28 +120,29 @@ pub(crate) struct GroupReader<'a> {
 }
 
 impl GroupReader<'_> {
-    /// Reads the group at the position and, if it is good and fits the one before it, goes on behind it. Also where it starts.
-    pub(crate) fn next(&mut self) -> Result<Result<(Group, u64), NoGroup>, LogError> {
+    /// Reads the group at the position. If it is good and fits the one before it, advances and returns it with its
+    /// offset.
+    pub(crate) fn next(&mut self) -> Result<Result<(Group, u64), GroupError>, LogError> {
         let read = self.groups.read(self.position)?;
         Ok(read.and_then(|(group, len)| {
-            let at = self.go_behind(&group.header, group.crc, len)?;
+            let at = self.advance(&group.header, group.crc, len)?;
             Ok((group, at))
         }))
     }
 
-    /// As [`GroupReader::next`], without looking at the entries.
-    pub(crate) fn next_raw(&mut self) -> Result<Result<(RawGroup, u64), NoGroup>, LogError> {
+    /// As [`GroupReader::next`], without decoding the entries.
+    pub(crate) fn next_raw(&mut self) -> Result<Result<(RawGroup, u64), GroupError>, LogError> {
         let read = self.groups.read_raw(self.position)?;
         Ok(read.and_then(|(raw, len)| {
-            let at = self.go_behind(raw.group.header(), raw.group.crc(), len)?;
+            let at = self.advance(raw.group.header(), raw.group.crc(), len)?;
             Ok((raw, at))
         }))
     }
 
-    /// Goes on behind a group that fits, and says where it starts; or why it does not fit.
-    fn go_behind(&mut self, header: &GroupHeader, crc: u32, len: u64) -> Result<u64, NoGroup> {
+    /// Advances past a group that fits, and returns its offset; or the reason why it does not fit.
+    fn advance(&mut self, header: &GroupHeader, crc: u32, len: u64) -> Result<u64, GroupError> {
         if let Some(why) = self.misfit(header) {
-            return Err(NoGroup::Bad(why));
+            return Err(GroupError::Bad(why));
         }
         let at = self.position;
         self.position += len;

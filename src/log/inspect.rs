@@ -1,4 +1,4 @@
-//! Looking closely at what lies in a segment: readers check what they hand out, the tools check all of it.
+//! Checked access to the structures of a segment, for readers and tools.
 
 use std::io;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use crate::base::limits::{GROUP_BODY_MAX_BYTES, MIB, PAGE_BYTES};
 use crate::format::{DecodeError, Descriptor, ExtentHeader, ExtentRef, Footer, StoreId};
 use crate::log::{Damage, ExtentReader, LogError, Segment};
 
-/// No descriptor is longer: the record in it must also fit into a group.
+/// The longest descriptor: its record must also fit into a group.
 const DESCRIPTOR_MAX_BYTES: u64 = GROUP_BODY_MAX_BYTES;
 
 impl Segment {
     /// The header of the extent that starts at `offset`.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when there is none, or one that belongs elsewhere.
+    /// [`LogError::Damaged`] when there is none, or one with another segment or offset.
     pub fn extent(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
         let mut bytes = [0; ExtentHeader::BYTES];
         self.read_at(&mut bytes, offset)?;
@@ -28,20 +28,20 @@ impl Segment {
         Ok(header)
     }
 
-    /// The descriptor of an extent that lies here.
+    /// The descriptor of an extent in this segment.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when it is not what was written.
+    /// [`LogError::Damaged`] when it does not match its CRC or cannot be decoded.
     pub fn descriptor(&self, header: &ExtentHeader) -> Result<Descriptor, LogError> {
         let descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
         let offset = header.offset + header.descriptor_at();
         descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
     }
 
-    /// The bytes of the descriptor of an extent that lies here, whatever they are.
+    /// The bytes of the descriptor of an extent in this segment, unchecked.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when there can be none.
+    /// [`LogError::Damaged`] when its length is impossible.
     pub fn descriptor_bytes(&self, header: &ExtentHeader) -> Result<Vec<u8>, LogError> {
         let offset = header.offset + header.descriptor_at();
         let len = u64::from(header.descriptor_len);
@@ -57,10 +57,10 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// Verifies block table and all blocks of an extent that lies here, whatever its header says.
+    /// Verifies the block table and all blocks of an extent, without its header.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] at the first that is not what was written.
+    /// [`LogError::Damaged`] at the first mismatch.
     pub fn check_payload(self: &Arc<Self>, extent: &ExtentRef) -> Result<(), LogError> {
         let len = u64::from(extent.payload_len);
         let mut reader = ExtentReader::new(self.clone(), *extent);
@@ -75,7 +75,7 @@ impl Segment {
     /// The footer; `None` while the segment is not sealed.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when there is one that is not what was written.
+    /// [`LogError::Damaged`] when the footer is damaged.
     pub fn footer(&self, store: &StoreId) -> Result<Option<Footer>, LogError> {
         let offset = self.file.len()?.saturating_sub(Footer::BYTES as u64);
         if offset < PAGE_BYTES || !offset.is_multiple_of(PAGE_BYTES) {
@@ -87,7 +87,7 @@ impl Segment {
             Ok(footer) if footer == (Footer { segment: self.id, offset }) => Ok(Some(footer)),
             Ok(_) => Err(self.damage(offset, "the footer belongs elsewhere").into()),
             Err(DecodeError::Magic) => Ok(None),
-            // Its last sector did not reach the disk: it was never synced, and the segment is not sealed.
+            // Its last sector did not reach the disk: the footer was never synced, and the segment is not sealed.
             Err(_) if page.ends_with(&[0; 4]) => Ok(None),
             Err(error) => Err(self.damage(offset, format!("footer: {error}")).into()),
         }
@@ -96,7 +96,7 @@ impl Segment {
     /// Fills `out` from `offset` on.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when the segment ends before, or the disk cannot give the bytes back.
+    /// [`LogError::Damaged`] when the segment ends before, or the disk cannot read the bytes.
     pub fn read_at(&self, out: &mut [u8], offset: u64) -> Result<(), LogError> {
         match self.file.read_exact_at(out, offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -107,7 +107,7 @@ impl Segment {
         }
     }
 
-    /// Damage here.
+    /// Damage in this segment.
     pub fn damage(&self, offset: u64, what: impl Into<String>) -> Damage {
         Damage::new(self.path(), offset, what)
     }

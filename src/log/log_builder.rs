@@ -1,4 +1,4 @@
-//! A log made in one go, for a store whose own was lost: one file that holds all groups before it gets its name.
+//! Building a whole log at once, for a store whose own log was lost: one file, complete before it gets its name.
 
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
@@ -10,10 +10,10 @@ use crate::log::{Damage, LogError, create_file};
 /// A group is closed when its entries have reached this size.
 const GROUP_TARGET_BYTES: usize = 256 * KIB as usize;
 
-/// Puts in all entries, the same ones in the same order whenever it is called.
+/// Adds all entries. Every call adds the same entries in the same order.
 type EntryFeed<'f> = dyn FnMut(&mut dyn FnMut(&Entry) -> Result<(), LogError>) -> Result<(), LogError> + 'f;
 
-/// A log that was written.
+/// A log that has been built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltLog {
     /// The length of its file, in bytes.
@@ -22,14 +22,13 @@ pub struct BuiltLog {
     pub last: u64,
 }
 
-/// Writes a log that starts with sequence 1 and holds the entries that `feed` puts in. Before the file gets its name, all of
-/// it is synced, read back and checked, and then `make_way` is called, to move aside what stands where it belongs. Durable on
-/// return.
+/// Writes a log that starts with sequence 1 and holds the entries that `feed` adds. The file is synced, read back and
+/// checked before it gets its name. Then `make_way` is called to move aside any file of that name. Durable on return.
 ///
-/// The entries are asked for twice: every group tells how long the file is, so that a file that was cut off is known for it.
+/// `feed` is called twice: every group states the length of the file, so that truncation is detected.
 ///
 /// # Errors
-/// Of the disk; damage when reading back finds something else than was written. The file then has no name.
+/// Of the disk; damage when the bytes read back differ from those written. The file then has no name.
 pub fn build_log(
     fs: &dyn Fs,
     store: StoreId,
@@ -51,10 +50,10 @@ pub fn build_log(
     Ok(BuiltLog { len, last })
 }
 
-/// Writes groups, or only counts how long they are.
+/// Writes groups, or only counts their bytes.
 struct EntryWriter<'a> {
     file: Option<&'a dyn File>,
-    /// How long the file will be.
+    /// The length that the file will have.
     len: u64,
     store: StoreId,
     now: Timestamp,
@@ -71,7 +70,7 @@ impl<'a> EntryWriter<'a> {
         Self { file, len, store, now, body, entry_count: 0, position, sequence: 1, previous_crc: 0 }
     }
 
-    /// The last group is empty: it says of the one before it that it is durable.
+    /// Writes all groups. The last one is empty: it vouches for the one before it.
     fn write(&mut self, feed: &mut EntryFeed<'_>) -> Result<(), LogError> {
         feed(&mut |entry| self.put(entry))?;
         if self.entry_count > 0 {
@@ -109,7 +108,7 @@ impl<'a> EntryWriter<'a> {
     }
 }
 
-/// Reads the groups before `end` back.
+/// Reads back the groups before the sequence `end`.
 fn check(file: &dyn File, store: StoreId, end: u64) -> Result<(), LogError> {
     let groups = GroupFile { file, len: file.len()?, kind: GroupKind::Log, store };
     let mut reader = GroupReader { groups, position: PAGE_BYTES, sequence: 1, previous_crc: 0 };

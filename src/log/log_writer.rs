@@ -1,4 +1,4 @@
-//! The writing end of the metadata log (data-format.md, section 5).
+//! Appending to the metadata log (data-format.md, section 5).
 
 use std::io;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::format::{FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId,
 use crate::fs::{File, Fs};
 use crate::log::{LogError, LogTail, create_file};
 
-/// Zeros are written ahead of the groups in steps: a page that was allocated and written before is made durable
-/// without a change to the file system's own metadata, which takes about half the time.
+/// Zeros are written ahead of the groups in steps of this size. Overwriting them does not change the file system's
+/// metadata, which halves the time of a sync.
 const ZERO_STEP_BYTES: u64 = MIB;
-/// The next step is taken when less than this is left, so that some commits fit even when the disk has filled up.
+/// The next step is taken when less than this is left, so that some commits still fit on a full disk.
 const ZERO_AHEAD_BYTES: u64 = 512 * KIB;
 
 /// A group that has been written and is not yet durable.
@@ -41,29 +41,29 @@ pub struct LogWriter {
     number: u64,
     /// Where the next group goes.
     position: u64,
-    /// Up to where the file holds zeros that were written.
+    /// The end of the zeros that were written.
     zeroed_to: u64,
-    /// Up to where the file was durable when the last group was.
+    /// The durable length of the file when the last group became durable.
     durable_len: u64,
-    /// Up to where bytes of a group that failed or was torn may stand behind the position.
+    /// The end of the bytes that a failed or torn group may have left after the position.
     dirty_to: u64,
     sequence: u64,
     previous_crc: u32,
-    /// How many bytes the log may still take from the file system.
+    /// Bytes that the log may still take from the file system.
     spare: u64,
 }
 
-/// What a group takes from the file system, in bytes.
+/// Bytes that a group takes from the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSpace {
-    /// Without these it cannot be written.
+    /// The minimum, without which the group cannot be written.
     pub least: u64,
-    /// With these, zeros lie ready for the next ones.
+    /// The minimum plus zeros for later groups.
     pub best: u64,
 }
 
 impl LogWriter {
-    /// Starts the log of a new store. Durable on return. A file that has reached `file_max_bytes` is followed by another.
+    /// Starts the log of a new store. Durable on return. A file of `file_max_bytes` or more is followed by another.
     ///
     /// # Errors
     /// Of the disk.
@@ -93,7 +93,7 @@ impl LogWriter {
         })
     }
 
-    /// Goes on where reading ended.
+    /// Continues the log at the end that replay found.
     ///
     /// # Errors
     /// Of the disk.
@@ -142,7 +142,8 @@ impl LogWriter {
         self.position
     }
 
-    /// What a group with so many bytes of entries takes from the file system; `None` where zeros lie ready for it and for more.
+    /// The file system space that a group with `body_len` bytes of entries takes; `None` where enough zeros are
+    /// ready.
     pub fn room_for(&self, body_len: u64) -> Option<LogSpace> {
         let len = page_ceil(GroupHeader::BYTES as u64 + body_len);
         if self.position >= self.file_max_bytes {
@@ -154,17 +155,17 @@ impl LogWriter {
         Some(LogSpace { least, best: to - self.zeroed_to })
     }
 
-    /// Sets how many bytes the log may take from the file system until it is told otherwise. At first there is no limit.
+    /// Sets the bytes that the log may take from the file system until the next call. Initially there is no limit.
     pub fn set_spare(&mut self, bytes: u64) {
         self.spare = bytes;
     }
 
-    /// Writes the next group, with the entries encoded in `body`. It takes its place once [`LogWriter::mark_durable`] was told
-    /// so; until then another call writes over it.
+    /// Writes the next group, with the entries encoded in `body`. The group counts after [`LogWriter::mark_durable`];
+    /// before it another call overwrites it.
     ///
     /// # Errors
-    /// [`LogError::DiskFull`] when there is no room; nothing is lost then. After another error the disk is not to be
-    /// trusted.
+    /// [`LogError::DiskFull`] when there is no space; nothing is lost then. After any other error the disk must not
+    /// be trusted.
     pub fn write(
         &mut self,
         entry_count: u32,
@@ -177,7 +178,7 @@ impl LogWriter {
         let header = GroupHeader {
             kind: GroupKind::Log,
             sequence: self.sequence,
-            // The group before was durable, or this one would not be written.
+            // The previous group is durable, or this one would not be written.
             stable: self.sequence - 1,
             file_len: self.durable_len,
             time: self.clock.now(),
@@ -188,22 +189,22 @@ impl LogWriter {
         let len = bytes.len() as u64;
         let end = self.position + len;
         self.write_zeros_ahead(end)?;
-        bytes.resize(bytes.len() + self.dirty_behind(end)? as usize, 0);
+        bytes.resize(bytes.len() + self.dirty_bytes_after(end)? as usize, 0);
         self.dirty_to = self.dirty_to.max(end);
         self.file.write_all_at(&bytes, self.position)?;
         Ok(WrittenGroup { len, crc })
     }
 
-    /// How many bytes behind `end` a torn or failed group has left, which would look like another torn group. Where the disk
-    /// was full they reach no farther than the file.
-    fn dirty_behind(&self, end: u64) -> Result<u64, LogError> {
+    /// Bytes after `end` that a torn or failed group has left. They would look like another torn group, so they are
+    /// overwritten. Where the disk was full they end with the file.
+    fn dirty_bytes_after(&self, end: u64) -> Result<u64, LogError> {
         if self.dirty_to <= end {
             return Ok(0);
         }
         Ok(self.dirty_to.min(self.file.len()?).saturating_sub(end))
     }
 
-    /// The group has been synced: the next one goes behind it.
+    /// Records that the group has been synced; the next one is written after it.
     pub fn mark_durable(&mut self, written: &WrittenGroup) {
         self.position += written.len;
         self.previous_crc = written.crc;
@@ -213,9 +214,9 @@ impl LogWriter {
         self.dirty_to = 0;
     }
 
-    /// Up to where zeros are wanted before a group is written that ends at `group_end`; `None` where there are enough.
+    /// The end of the zeros to write before a group that ends at `group_end`; `None` where there are enough.
     fn zeros_to(&self, group_end: u64) -> Option<u64> {
-        // No group starts behind the size at which the file is closed.
+        // No group starts after the size at which the file is closed.
         let end_max = self.file_max_bytes.max(group_end);
         if self.zeroed_to >= end_max.min(group_end + ZERO_AHEAD_BYTES) {
             return None;
@@ -235,11 +236,11 @@ impl LogWriter {
         if to <= self.zeroed_to {
             return Ok(());
         }
-        // Asked for a byte that is there, this takes no room and tells whether any could be set aside.
+        // Preallocating an existing byte takes no space, and shows whether the file system supports it.
         let written = if self.file.reserve(0, 1)? {
             self.file.write_zeros(self.zeroed_to, to - self.zeroed_to)
         } else {
-            // Without zeros that are synced the sync of the group could be what finds the disk full.
+            // Without synced zeros, the sync of the group could be the first call to find the disk full.
             self.file.ensure_allocated(self.zeroed_to, to - self.zeroed_to)?;
             Ok(())
         };
@@ -257,11 +258,11 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Goes on in a new file, so that a checkpoint of what has been written lets all of the log before it go. Nothing happens
-    /// where the file holds no group yet.
+    /// Continues in a new file, so that a checkpoint makes the whole log before it removable. Does nothing where the
+    /// file holds no group yet.
     ///
     /// # Errors
-    /// As of [`LogWriter::write`]; the log then goes on where it is.
+    /// As of [`LogWriter::write`]; the log then continues in the old file.
     pub fn roll(&mut self) -> Result<(), LogError> {
         if self.position == PAGE_BYTES {
             return Ok(());

@@ -1,6 +1,11 @@
-//! Floor 2: segmented append-only logs of records, which know nothing of S3. Two of them: the data segments, whose records
-//! are extents, and the metadata log, whose records are groups of entries. Append, roll, seal, sync, scan, and
-//! the judgement whether a bad end is torn or corrupt.
+//! Floor 2: segmented append-only logs of records, independent of S3. There are two: the data segments, whose records
+//! are extents, and the metadata log, whose records are groups of entries.
+//!
+//! - `segments`, `extent_writer`, `extent_reader`, `extent_copy`: extents are allocated, written, read and relocated.
+//! - `log_writer`, `log_builder`, `replay`: the log is appended to, built at once, and read; replay tells a torn end
+//!   from a corrupt one.
+//! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for it.
+//! - `scan`, `inspect`: records are found and checked, for readers and tools.
 
 mod checkpoint;
 mod extent_copy;
@@ -32,19 +37,19 @@ pub use reserve::{Reserve, SpaceClaim};
 pub use scan::{GroupScan, Scanned, SegmentRecord, SegmentScan};
 pub use segments::{Allocation, Segment, SegmentOptions, SegmentPins, Segments, WriteHead};
 
-/// Where something that had been durable is not what it was.
+/// Damage to bytes that had been durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file, relative to the data directory.
     pub file: String,
     /// Bytes from its start.
     pub offset: u64,
-    /// What was expected, and what is there instead.
+    /// The expected and the actual content.
     pub what: String,
 }
 
 impl Damage {
-    /// Damage at a place.
+    /// Damage in a file, at an offset.
     pub fn new(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
         Self { file: file.into(), offset, what: what.into() }
     }
@@ -56,16 +61,16 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Why a log could not do what it was asked.
+/// Why an operation on a log failed.
 #[derive(Debug, Error)]
 pub enum LogError {
     /// Damage was found.
     #[error("{0}")]
     Damaged(Damage),
-    /// There is no room left.
+    /// The file system has no space left.
     #[error("the disk is full: {0}")]
     DiskFull(io::Error),
-    /// The process or the system had no file descriptor or no memory left to open a file with. Nothing has happened.
+    /// The process or the system has no file descriptor or no memory left to open a file. Nothing has been changed.
     #[error("{0}")]
     Exhausted(io::Error),
     /// The disk failed.
@@ -84,7 +89,7 @@ impl From<io::Error> for LogError {
 }
 
 impl LogError {
-    /// What a failed read of a file means: what the disk cannot give back is damaged.
+    /// The error of a failed read: bytes that the disk cannot read are damage.
     fn of_read(error: io::Error, file: &str, offset: u64) -> Self {
         match error.kind() {
             io::ErrorKind::InvalidData => Damage::new(file, offset, unreadable(&error)).into(),

@@ -1,5 +1,5 @@
-//! The one way in which the metadata log is read: by the server when it starts, and by the tools. It judges the
-//! end of the log (data-format.md, section 5, "Recovery") and writes nothing.
+//! Reading the metadata log: by the server at start, and by the tools. Replay judges the end of the log
+//! (data-format.md, section 5, "Recovery") and writes nothing.
 
 use std::io;
 use std::ops::AddAssign;
@@ -11,13 +11,13 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::log::files::newer;
-use crate::log::groups::{GroupFile, GroupReader, NoGroup};
+use crate::log::groups::{GroupError, GroupFile, GroupReader};
 use crate::log::{Damage, LogError, list_numbers, open_file, unreadable};
 
-/// A page that nothing was written to. Comparing with it is many times faster than looking at each byte.
+/// A page of zeros. Comparing with it is many times faster than a loop over bytes.
 const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 
-/// A log file is made with room for a group, at the least.
+/// A log file is created with space for at least one group.
 const FILE_LEN_MIN: u64 = 2 * PAGE_BYTES;
 
 /// Where reading starts.
@@ -36,27 +36,27 @@ pub struct TornGroup {
     pub file: String,
     /// Where the group starts.
     pub offset: u64,
-    /// Behind the last of its bytes that is not zero.
+    /// The end of its last byte that is not zero.
     pub end: u64,
-    /// What gave it away.
+    /// The reason why it is not whole.
     pub why: String,
 }
 
-/// How much some groups of the log are.
+/// The size of some groups of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogVolume {
     /// Groups.
     pub groups: u64,
     /// Their entries.
     pub entries: u64,
-    /// Bytes of these.
+    /// Bytes of the entries.
     pub entry_bytes: u64,
     /// Bytes of the groups, padding included.
     pub log_bytes: u64,
 }
 
 impl LogVolume {
-    /// A group with a body of so many entries and bytes.
+    /// One group with a body of `entries` entries and `entry_bytes` bytes.
     pub fn of_group(entries: u64, entry_bytes: u64) -> Self {
         let log_bytes = page_ceil(GroupHeader::BYTES as u64 + entry_bytes);
         Self { groups: 1, entries, entry_bytes, log_bytes }
@@ -84,24 +84,25 @@ pub struct LogTail {
     pub sequence: u64,
     /// The header CRC of the last good group.
     pub previous_crc: u32,
-    /// The highest length that a group of the last file vouches for.
+    /// The highest file length that a group of the last file states.
     pub durable_len: u64,
-    /// Whether nothing but its own bytes proves that the last good group was durable.
+    /// Whether only its own bytes prove that the last good group was durable.
     pub in_doubt: bool,
-    /// The segment whose bytes tell whether the last group counts, so that the next start may still ask for them.
+    /// The segment with the pack of the last group in doubt. It must be kept, since the next start may check the pack
+    /// again.
     pub doubtful_segment: Option<u64>,
     /// The group that was dropped, if there was one.
     pub torn: Option<TornGroup>,
-    /// What stands between the start and the end.
+    /// The groups from the start to the end.
     pub volume: LogVolume,
-    /// Why nothing may be appended, if so.
+    /// The damage that forbids appending, if there is any.
     pub damage: Option<Damage>,
 }
 
-/// Receives the groups behind the start, in order; an error says why a group cannot be true.
+/// Receives the groups after the start, in order. An error says why a group is invalid.
 type GroupVisitor<'v> = dyn FnMut(Group) -> Result<(), String> + 'v;
 
-/// Whether the bytes of a pack are all there.
+/// Whether the bytes of a pack are complete.
 pub type PackCheck<'p> = dyn Fn(&Pack) -> Result<bool, LogError> + 'p;
 
 /// Reads the log.
@@ -112,15 +113,15 @@ pub struct Replay<'a> {
     pub store: StoreId,
     /// Where to start.
     pub start: ReplayStart,
-    /// Asked about the pack of the last group.
+    /// Called for the pack of the last group.
     pub pack_is_good: &'a PackCheck<'a>,
 }
 
 impl Replay<'_> {
-    /// Hands every group behind the start to `visit` and judges the end. Groups before damage are handed out.
+    /// Gives every group after the start to `visit` and judges the end. Groups before damage are given, too.
     ///
     /// # Errors
-    /// Of the disk, and damage that leaves no place to go on from: no log file, or a bad file header.
+    /// Of the disk; damage that leaves no place to continue: no log file, or a bad file header.
     pub fn run(&self, visit: &mut GroupVisitor<'_>) -> Result<LogTail, LogError> {
         let numbers = self.relevant_files()?;
         let last = *numbers.last().expect("there is at least the file that reading starts in");
@@ -153,7 +154,7 @@ impl Replay<'_> {
         walk.judge(log, stop)
     }
 
-    /// The files from the one on that holds the first group behind the start.
+    /// The file that holds the first group after the start, and all later ones.
     fn relevant_files(&self) -> Result<Vec<u64>, LogError> {
         let wanted = self.start.covered + 1;
         let mut numbers = list_numbers(self.fs, FileKind::Log)?;
@@ -168,7 +169,7 @@ impl Replay<'_> {
     }
 }
 
-/// A log file while it is read.
+/// A log file that is being read.
 struct LogFile {
     number: u64,
     path: String,
@@ -184,13 +185,13 @@ impl LogFile {
         Ok(Self { number, path: log_path(number), file, header, len })
     }
 
-    /// What stands behind the last good group: the highest `stable` of any group that can be found there, the end of the last
-    /// bytes that are not zero, and what cannot be read.
-    fn look_behind(&self, store: &StoreId, position: u64) -> Result<TailScan, LogError> {
-        let mut rest = TailScan { stable: 0, end: None, damage: None };
+    /// Scans the bytes after the last good group: the highest `stable` of any group found there, the end of the last
+    /// bytes that are not zero, and unreadable pages.
+    fn scan_tail(&self, store: &StoreId, position: u64) -> Result<TailScan, LogError> {
+        let mut tail = TailScan { stable: 0, end: None, damage: None };
         let mut buffer = vec![0; MIB as usize];
         let mut at = position;
-        // Where the disk fails, it is read page by page.
+        // After a read error, the scan continues page by page.
         let mut step = MIB;
         while at < self.len {
             let len = step.min(self.len - at);
@@ -200,18 +201,18 @@ impl LogFile {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    rest.damage.get_or_insert_with(|| Damage::new(&self.path, at, unreadable(&error)));
+                    tail.damage.get_or_insert_with(|| Damage::new(&self.path, at, unreadable(&error)));
                 }
                 read => {
                     read?;
                     for (index, page) in buffer[..len as usize].chunks(PAGE_BYTES as usize).enumerate() {
-                        rest.take(store, page, at + index as u64 * PAGE_BYTES);
+                        tail.add_page(store, page, at + index as u64 * PAGE_BYTES);
                     }
                 }
             }
             at += len;
         }
-        Ok(rest)
+        Ok(tail)
     }
 }
 
@@ -222,7 +223,7 @@ struct TailScan {
 }
 
 impl TailScan {
-    fn take(&mut self, store: &StoreId, page: &[u8], at: u64) {
+    fn add_page(&mut self, store: &StoreId, page: &[u8], at: u64) {
         if *page != ZEROS[..page.len()] {
             self.end = Some(at + page.len() as u64);
             if let Ok(group) = UncheckedGroup::decode(GroupKind::Log, store, page) {
@@ -232,39 +233,39 @@ impl TailScan {
     }
 }
 
-/// A good group that is not applied before it is known that it counts.
+/// A good group that is applied only when it is known to count.
 struct PendingGroup {
     group: Group,
     path: String,
     at: u64,
 }
 
-/// Where reading a file ended, and why.
+/// The position where reading a file ended, and the reason.
 struct ReplayStop {
     position: u64,
     why: String,
     damage: Option<Damage>,
 }
 
-/// Reading in progress.
+/// One run of the replay.
 struct ReplayPass<'w, 'v> {
     replay: &'w Replay<'w>,
     visit: &'w mut GroupVisitor<'v>,
     /// The sequence expected next.
     sequence: u64,
-    /// The header CRC of the last good group; unknown before the first file has been opened.
+    /// The header CRC of the last good group; `None` before the first file has been opened.
     previous_crc: Option<u32>,
     /// The highest sequence known to have been durable.
     watermark: u64,
-    /// The highest length that a group of the current file vouches for.
+    /// The highest length that a group of the current file states.
     file_len: u64,
     held: Option<PendingGroup>,
-    /// What has been handed out.
+    /// The groups given to the visitor.
     volume: LogVolume,
 }
 
 impl ReplayPass<'_, '_> {
-    /// Reads the groups of a file; each is applied when the next one has been found good.
+    /// Reads the groups of a file; each is applied after the next one was found good.
     fn read_file(&mut self, log: &LogFile) -> Result<ReplayStop, LogError> {
         self.file_len = FILE_LEN_MIN;
         let expected = *self.previous_crc.get_or_insert(log.header.previous_crc);
@@ -285,16 +286,16 @@ impl ReplayPass<'_, '_> {
         };
         loop {
             match reader.next()? {
-                Err(NoGroup::Bad(why)) => {
+                Err(GroupError::Bad(why)) => {
                     return Ok(ReplayStop { position: reader.position, why, damage: None });
                 }
-                Err(NoGroup::Unreadable(why)) => {
+                Err(GroupError::Unreadable(why)) => {
                     let (position, damage) = (reader.position, Damage::new(&log.path, reader.position, &why));
                     return Ok(ReplayStop { position, why, damage: Some(damage) });
                 }
-                Err(NoGroup::Newer(why)) => return Err(newer(&log.path, why)),
+                Err(GroupError::Newer(why)) => return Err(newer(&log.path, why)),
                 Ok((group, at)) => {
-                    if let Err(damage) = self.take(PendingGroup { group, path: log.path.clone(), at }) {
+                    if let Err(damage) = self.accept(PendingGroup { group, path: log.path.clone(), at }) {
                         return Ok(ReplayStop { position: at, why: String::new(), damage: Some(damage) });
                     }
                 }
@@ -302,7 +303,7 @@ impl ReplayPass<'_, '_> {
         }
     }
 
-    fn take(&mut self, held: PendingGroup) -> Result<(), Damage> {
+    fn accept(&mut self, held: PendingGroup) -> Result<(), Damage> {
         let header = &held.group.header;
         self.sequence = header.sequence + 1;
         self.previous_crc = Some(held.group.crc);
@@ -313,7 +314,7 @@ impl ReplayPass<'_, '_> {
         };
         let applied = self.apply(before);
         if applied.is_err() {
-            // What follows a group that cannot be true does not count.
+            // Groups after an invalid one do not count.
             self.held = None;
         }
         applied
@@ -330,15 +331,15 @@ impl ReplayPass<'_, '_> {
     }
 
     fn judge(mut self, log: LogFile, stop: ReplayStop) -> Result<LogTail, LogError> {
-        let rest = log.look_behind(&self.replay.store, stop.position)?;
-        self.watermark = self.watermark.max(rest.stable);
-        if rest.end.is_some() {
-            // Nothing but the next group is ever written there, and it is not written before the last one is durable.
+        let tail = log.scan_tail(&self.replay.store, stop.position)?;
+        self.watermark = self.watermark.max(tail.stable);
+        if tail.end.is_some() {
+            // Only the next group is ever written there, and only after the last one is durable.
             self.watermark = self.watermark.max(self.sequence - 1);
         }
         let lost = stop.damage.or_else(|| self.lost_groups(&log, stop.position, &stop.why));
-        let mut damage = lost.or(rest.damage);
-        let mut torn = rest.end.map(|end| TornGroup {
+        let mut damage = lost.or(tail.damage);
+        let mut torn = tail.end.map(|end| TornGroup {
             file: log.path.clone(),
             offset: stop.position,
             end,
@@ -375,7 +376,7 @@ impl ReplayPass<'_, '_> {
         })
     }
 
-    /// Whether what ought to stand at the end had been durable.
+    /// The damage if durable groups or bytes are missing at the end.
     fn lost_groups(&self, log: &LogFile, position: u64, why: &str) -> Option<Damage> {
         if self.sequence <= self.watermark {
             let what = format!("group {} was durable and cannot be read: {why}", self.sequence);
@@ -387,8 +388,8 @@ impl ReplayPass<'_, '_> {
         })
     }
 
-    /// Whether the last good group is known to be durable, or all that was written with it is there. A segment that cannot
-    /// be opened is damage: it was durable before the first pack was written into it.
+    /// Whether the last good group is known to be durable, or its pack is complete. A segment that cannot be opened
+    /// is damage: it was durable before the first pack was written to it.
     fn counts(&self, held: &PendingGroup, damage: &mut Option<Damage>) -> Result<bool, LogError> {
         let header = &held.group.header;
         let Some(pack) = header.pack.filter(|_| header.sequence > self.watermark) else {

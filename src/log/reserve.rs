@@ -1,39 +1,42 @@
-//! How much of the disk is kept free, and for whom: the one rule by which everything can be deleted, however full the disk is.
+//! The disk space that is kept free, and the operations that may use it. This one rule makes sure that everything can
+//! be deleted, however full the disk is.
 //!
-//! A delete takes room itself. It is a group of the log, and the log grows until a checkpoint lets it go. So there must always be
-//! room for that checkpoint, and for the log up to it:
+//! A delete itself takes space: it is a group of the log, and the log shrinks only after a checkpoint. So there must
+//! always be space for that checkpoint and for the log up to it:
 //!
 //! | claim | leaves free |
 //! |---|---|
 //! | growth: puts, parts, uploads, tags, new buckets | the checkpoint and the headroom |
-//! | upkeep: moving extents, delete markers | the checkpoint and half of the headroom |
-//! | removal: deletes, aborts, marks | the checkpoint |
+//! | upkeep: relocation, delete markers | the checkpoint and half of the headroom |
+//! | removal: deletes, aborts, idle groups | the checkpoint |
 //! | the checkpoint | nothing |
 //!
-//! *The checkpoint* is a bound on the length of one written now. *The headroom* is a constant, `keep_free_bytes`.
+//! *The checkpoint* is an upper bound on the length of a checkpoint written at this moment. *The headroom* is a
+//! constant, `keep_free_bytes`.
 //!
-//! Why that is enough: with the checkpoint all metadata from before it can go, which is the last checkpoint and the log behind
-//! it. Every entry of the new checkpoint stands in one of these. So they are at least as long as it is, and longer by the log
-//! of the deletes. After the checkpoint as much is free as before the deletes, and the next one is no longer than this one.
+//! Why that is enough: a new checkpoint makes the last checkpoint and the log after it removable. Every entry of the
+//! new checkpoint is in one of these two. So together they are at least as long as the new one, plus the log of the
+//! deletes. After the checkpoint at least as much space is free as before the deletes, and the next checkpoint is no
+//! longer than this one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::limits::KIB;
 
-/// What wants room.
+/// The purpose for which disk space is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceClaim {
-    /// Something that makes the store larger.
+    /// The operation makes the store larger.
     Growth,
-    /// Something that makes the metadata larger, or takes room first, but on the way to smaller.
+    /// The operation makes the metadata larger, or takes space first, but leads to a smaller store.
     Upkeep,
-    /// Something that makes the store smaller.
+    /// The operation makes the store smaller.
     Removal,
 }
 
-/// The header of a checkpoint's file, the padding of its last groups, and its end, with something to spare.
+/// The header of a checkpoint file, the padding of its last groups, and its end, with a margin.
 const CHECKPOINT_BESIDE_BYTES: u64 = 16 * KIB;
-/// A group of a checkpoint has more than 256 KiB of entries; header and padding take less than this share of it.
+/// A group of a checkpoint has more than 256 KiB of entries; header and padding are smaller than this share of it.
 const CHECKPOINT_PADDING_SHARE: u64 = 32;
 
 /// The bytes that are kept free.
@@ -41,7 +44,7 @@ const CHECKPOINT_PADDING_SHARE: u64 = 32;
 pub struct Reserve {
     headroom_bytes: u64,
     checkpoint_bytes: AtomicU64,
-    /// What is allocated already for the checkpoint that is being written.
+    /// Bytes already allocated for the checkpoint that is being written.
     allocated_bytes: AtomicU64,
 }
 
@@ -52,23 +55,24 @@ impl Reserve {
         Self { headroom_bytes, checkpoint_bytes, allocated_bytes: AtomicU64::new(0) }
     }
 
-    /// Sets the bound on a checkpoint: `checkpoint_len` bytes of the last one, and `entry_bytes` of entries in the log since.
+    /// Sets the bound on a checkpoint from `checkpoint_len`, the bytes of the last one, and `entry_bytes`, the
+    /// entries in the log since.
     pub fn set_checkpoint(&self, checkpoint_len: u64, entry_bytes: u64) {
         let entries = entry_bytes + entry_bytes / CHECKPOINT_PADDING_SHARE;
         self.checkpoint_bytes.store(checkpoint_len + entries + CHECKPOINT_BESIDE_BYTES, Ordering::Relaxed);
     }
 
-    /// A bound on the length of a checkpoint written now, in bytes.
+    /// The bound on the length of a checkpoint written at this moment, in bytes.
     pub fn checkpoint_bytes(&self) -> u64 {
         self.checkpoint_bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets how many bytes a checkpoint that is being written has allocated: those need not be kept free any more.
+    /// Sets the bytes that the checkpoint being written has allocated: they need not be kept free.
     pub fn set_allocated(&self, bytes: u64) {
         self.allocated_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes a claim must leave free.
+    /// Bytes that a claim must leave free.
     pub fn kept_from(&self, claim: SpaceClaim) -> u64 {
         let headroom = match claim {
             SpaceClaim::Growth => self.headroom_bytes,

@@ -1,5 +1,5 @@
-//! Finding records in files of which nothing else is known, damaged ones among them: for the tools. What is found here is
-//! whole and in its place; whether it counts is for [`Replay`](crate::log::Replay) to say.
+//! Finding records in any file, also in a damaged one, for the tools. A record found here is whole and in its place.
+//! Whether it counts is decided by [`Replay`](crate::log::Replay).
 
 use std::io;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::fs::File;
 use crate::log::groups::GroupFile;
 use crate::log::{LogError, Segment, unreadable};
 
-/// So much of a segment is read at once.
+/// Bytes of a segment that are read at once.
 const WINDOW_BYTES: u64 = 256 * KIB;
 
-/// What stands at a place of a file. Zeros are passed over: they are room that was set aside, or padding.
+/// The content of a file at some offset. Zeros are skipped: they are preallocated space or padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scanned<T> {
     /// A record.
     Record(T),
-    /// Bytes that are none.
+    /// Bytes that are no record.
     Unread {
-        /// How many, up to the last that is not zero.
+        /// Their number, up to the last one that is not zero.
         len: u64,
-        /// What was found instead of a record where they start.
+        /// The reason why no record starts there.
         why: String,
-        /// Whether they start like a record, or stand where only records may.
+        /// Whether they start like a record, or are where only records may be.
         damaged: bool,
     },
 }
@@ -35,21 +35,21 @@ pub enum Scanned<T> {
 /// A record of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentRecord {
-    /// An extent; of it only the header has been looked at.
+    /// An extent; only its header has been checked.
     Extent(ExtentHeader),
     /// The footer.
     Footer(Footer),
 }
 
-/// The groups of a file of the log or of a checkpoint, with the offsets that they start at. Behind damage the scan goes on at the
-/// next page where a header is recognised.
+/// The groups of a log file or checkpoint, with their offsets. After damage the scan continues at the next page with
+/// a group header.
 pub struct GroupScan<'a> {
     groups: GroupFile<'a>,
     position: u64,
 }
 
 impl<'a> GroupScan<'a> {
-    /// A scan of all that lies behind the header of `file`.
+    /// A scan of everything after the header of `file`.
     ///
     /// # Errors
     /// Of the disk.
@@ -76,7 +76,7 @@ impl<'a> GroupScan<'a> {
         Ok(Some((at, found)))
     }
 
-    /// Moves on to the next page that is all zeros or starts with the header of a group, and says how far.
+    /// Advances to the next page that is all zeros or starts with a group header. Returns the distance.
     fn pass_over(&mut self) -> Result<u64, LogError> {
         let at = self.position;
         self.position += PAGE_BYTES;
@@ -93,7 +93,7 @@ impl<'a> GroupScan<'a> {
         Ok(self.position.min(self.groups.len) - at)
     }
 
-    /// The page at the position, as far as the file has it and the disk can tell; `None` when all of it is zero.
+    /// The page at the position, as far as it can be read; `None` when it is all zeros.
     fn page(&self) -> Result<Option<Vec<u8>>, LogError> {
         let mut page = vec![0; PAGE_BYTES.min(self.groups.len - self.position) as usize];
         match self.groups.file.read_exact_at(&mut page, self.position) {
@@ -116,8 +116,8 @@ impl Iterator for GroupScan<'_> {
     }
 }
 
-/// The records of a segment, with the offsets that they start at. The scan goes from record to record; behind damage, and where
-/// bytes mean nothing, it tries every unit, since the extents of a pack start at any.
+/// The records of a segment, with their offsets. The scan advances record by record. After damage or meaningless
+/// bytes it tries every unit, because the extents of a pack may start at any.
 pub struct SegmentScan {
     segment: Arc<Segment>,
     store: StoreId,
@@ -127,20 +127,20 @@ pub struct SegmentScan {
     window_at: u64,
 }
 
-/// What a unit of a segment is.
+/// The kind of a unit of a segment.
 enum SegmentUnit {
     Record(SegmentRecord),
-    /// The start of a record that is not good.
+    /// The start of a damaged record.
     Damaged(String),
-    /// Of no meaning.
+    /// Meaningless bytes.
     Other,
     Zeros,
-    /// What the disk cannot give back, and why.
+    /// The disk cannot read it; the reason.
     Unreadable(String),
 }
 
 impl SegmentScan {
-    /// A scan of all that lies behind the header of `segment`.
+    /// A scan of everything after the header of `segment`.
     ///
     /// # Errors
     /// Of the disk.
@@ -176,8 +176,8 @@ impl SegmentScan {
         Ok(None)
     }
 
-    /// Moves on to the next unit that starts like a record. The answer is the number of bytes to the last before it that is
-    /// not zero.
+    /// Advances to the next unit that starts like a record. Returns the number of bytes up to the last unit before it
+    /// that is not zero.
     fn pass_over(&mut self) -> Result<u64, LogError> {
         let at = self.position;
         let mut last = at;
@@ -193,7 +193,7 @@ impl SegmentScan {
         Ok((last + UNIT_BYTES).min(self.len) - at)
     }
 
-    /// Looks at the unit at the position.
+    /// Classifies the unit at the position.
     fn unit(&mut self) -> Result<SegmentUnit, LogError> {
         let (at, store) = (self.position, self.store);
         let id = self.segment.id;
@@ -238,7 +238,7 @@ impl SegmentScan {
         let end = (self.position + len).min(self.len);
         if self.position < self.window_at || end > self.window_at + self.window.len() as u64 {
             self.read_window(WINDOW_BYTES).or_else(|_| {
-                // Where some of that cannot be read, the page may be.
+                // Some bytes of the window are unreadable; the page may still be readable.
                 self.read_window(page_ceil(self.position + 1) - self.position)
             })?;
         }
@@ -288,7 +288,7 @@ mod tests {
     const SIZES: SegmentOptions = SegmentOptions { segment_max_bytes: MIB, keep_free_bytes: 0, open_max: 8 };
     const PATH: &str = "data/0000000000000001.segment";
 
-    /// A segment with a pack of three extents and what a client left behind that went away.
+    /// A segment with a pack of three extents and the leftovers of an aborted upload.
     fn segment(fs: &SimFs) -> (Arc<Segment>, Vec<u64>) {
         fs.create_dir("data").unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));

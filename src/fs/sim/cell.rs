@@ -1,18 +1,18 @@
-//! What one place of the disk may hold after a crash.
+//! The possible contents of one sector or length after a crash.
 
 use super::crash::Survivors;
 
-/// A value on its way to the disk.
+/// A value that is not durable yet.
 #[derive(Debug, Clone)]
 struct PendingWrite<T> {
-    /// When it was written, by the count of changes to the whole disk.
+    /// The time of the write: the number of changes to the whole disk before it.
     at: u64,
     value: T,
-    /// A failed sync took the page for written: no later sync carries it.
+    /// A failed sync marked the page clean: no later sync covers it.
     lost: bool,
 }
 
-/// One place that the disk writes as a whole: a sector, or a length.
+/// A sector or a length, which the disk writes atomically.
 #[derive(Debug, Clone)]
 pub(super) struct SimCell<T> {
     certain: T,
@@ -25,12 +25,12 @@ impl<T: Clone> SimCell<T> {
         Self { certain, changes: Vec::new() }
     }
 
-    /// What a reader sees before the crash.
+    /// The value that a reader sees before the crash.
     pub(super) fn current(&self) -> &T {
         self.changes.last().map_or(&self.certain, |change| &change.value)
     }
 
-    /// What no crash takes away.
+    /// The durable value.
     pub(super) fn certain(&self) -> &T {
         &self.certain
     }
@@ -43,7 +43,7 @@ impl<T: Clone> SimCell<T> {
         self.changes.push(PendingWrite { at, value, lost: false });
     }
 
-    /// A sync of all that was written up to `mark` succeeded.
+    /// Applies a successful sync of the writes up to `mark`.
     pub(super) fn confirm(&mut self, mark: u64) {
         let newest = self.changes.iter().rposition(|change| change.at <= mark && !change.lost);
         if let Some(last) = newest.and_then(|newest| self.changes.drain(..=newest).next_back()) {
@@ -51,24 +51,24 @@ impl<T: Clone> SimCell<T> {
         }
     }
 
-    /// A sync of all that was written up to `mark` failed.
+    /// Applies a failed sync of the writes up to `mark`.
     pub(super) fn mark_lost(&mut self, mark: u64) {
         for change in self.changes.iter_mut().filter(|change| change.at <= mark) {
             change.lost = true;
         }
     }
 
-    /// Forgets the changes that no sync will carry.
+    /// Drops the lost writes.
     pub(super) fn evict(&mut self) {
         self.changes.retain(|change| !change.lost);
     }
 
-    /// Times of the changes in doubt.
+    /// The times of the writes that are not durable.
     pub(super) fn times(&self) -> impl Iterator<Item = u64> {
         self.changes.iter().map(|change| change.at)
     }
 
-    /// The value that a reboot finds.
+    /// The value after a reboot.
     pub(super) fn survivor(&self, survivors: &mut Survivors) -> T {
         let times: Vec<u64> = self.times().collect();
         match survivors.reached(&times) {

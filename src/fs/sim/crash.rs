@@ -1,30 +1,30 @@
-//! Which of the changes that nobody synced outlive a crash.
+//! The choice of unsynced changes that survive a crash.
 
 use crate::base::entropy::{Entropy, SeededEntropy};
 
-/// What becomes of everything that was not synced.
+/// The changes that survive a crash, of those that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashPolicy {
-    /// Nothing of it is on disk.
+    /// None of them.
     DropAll,
-    /// All of it is on disk.
+    /// All of them.
     KeepAll,
-    /// Any part of it that the duties of [`Fs`](crate::fs::Fs) allow; the seed alone decides which.
+    /// Any subset that [`Fs`](crate::fs::Fs) permits, chosen by the seed.
     Random(u64),
 }
 
-/// What becomes of one file's or one directory's changes.
+/// The surviving changes of one file or directory.
 #[derive(Debug, Clone, Copy)]
 enum CrashFate {
     Nothing,
     Everything,
-    /// All before this time; the parts of the change of this time each by chance.
+    /// All before this time, and a random part of the change at this time.
     UpTo(u64),
-    /// Each part by chance.
+    /// A random subset.
     Any,
 }
 
-/// The judge of one crash.
+/// The choices of one crash.
 #[derive(Debug)]
 pub(super) struct Survivors {
     policy: CrashPolicy,
@@ -41,7 +41,7 @@ impl Survivors {
         Self { policy, entropy: SeededEntropy::new(seed), fate: CrashFate::Nothing }
     }
 
-    /// Turns to the next file or directory, which was changed at `times`.
+    /// Chooses the fate of the next file or directory, which was changed at `times`.
     pub(super) fn choose_fate(&mut self, times: &[u64]) {
         self.fate = match self.policy {
             CrashPolicy::DropAll => CrashFate::Nothing,
@@ -59,7 +59,7 @@ impl Survivors {
         }
     }
 
-    /// How many of one place's changes, made at `times`, reached the disk: it holds the last of these.
+    /// The number of writes to one cell, made at `times`, that reached the disk. The cell holds the last of them.
     pub(super) fn reached(&mut self, times: &[u64]) -> usize {
         match self.fate {
             CrashFate::Nothing => 0,
@@ -69,7 +69,7 @@ impl Survivors {
         }
     }
 
-    /// Whether a change that depends on no other, made at `at`, is on disk.
+    /// Whether an independent change, made at `at`, reached the disk.
     pub(super) fn kept(&mut self, at: u64) -> bool {
         match self.fate {
             CrashFate::Nothing => false,
@@ -79,8 +79,8 @@ impl Survivors {
         }
     }
 
-    /// How far a file that was `from` bytes long and should be `to` has grown: a file system may tell the length of a
-    /// long write in steps.
+    /// The length of a file that was `from` bytes long and should be `to`: a file system may grow the length in steps
+    /// during a write.
     pub(super) fn length(&mut self, from: u64, to: u64) -> u64 {
         match self.fate {
             CrashFate::UpTo(_) | CrashFate::Any if to > from && self.below(4) == 0 => {

@@ -1,4 +1,4 @@
-//! The state of the simulated disk, and each operation as one step on it.
+//! The state of the simulated disk. Each operation is one step on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,17 +9,17 @@ use super::image::{Directory, FileId, FileImage, SECTOR_BYTES};
 use super::plan::{FaultPlan, Op, OpKind};
 use crate::fs::split;
 
-/// A file, whether or not it has a name.
+/// A file, with or without a name.
 #[derive(Debug)]
 struct Inode {
     image: FileImage,
-    /// What cannot be read.
+    /// Ranges that cannot be read.
     unreadable: Vec<Range<u64>>,
-    /// Open handles, which keep the bytes of a file that has lost its name.
+    /// Open handles, which keep the bytes of a file without a name.
     handles: usize,
 }
 
-/// What a sync is about.
+/// The target of a sync.
 #[derive(Debug, Clone)]
 pub(super) enum SyncTarget {
     File(FileId),
@@ -30,15 +30,15 @@ pub(super) enum SyncTarget {
 pub(super) struct SimDisk {
     pub(super) plan: FaultPlan,
     pub(super) capacity: u64,
-    /// Whether room is found at a sync, and none can be set aside.
+    /// Whether space is allocated at a sync, and cannot be preallocated.
     pub(super) allocates_at_sync: bool,
     directories: BTreeMap<String, Directory>,
     files: BTreeMap<FileId, Inode>,
     files_made: u64,
-    /// Counts changes; a sync covers those up to the count at its begin.
+    /// The number of changes; a sync covers the changes up to its value at the start of the sync.
     now: u64,
     locks: BTreeSet<FileId>,
-    /// Handles that have a file hold what it holds.
+    /// The number of handles with a shared lock.
     holds: BTreeMap<FileId, usize>,
 }
 
@@ -57,7 +57,7 @@ impl SimDisk {
         }
     }
 
-    /// The disk as a reboot finds it.
+    /// The disk after a reboot.
     pub(super) fn after_crash(&self, mut survivors: Survivors) -> Self {
         let mut disk = Self { allocates_at_sync: self.allocates_at_sync, ..Self::new(self.capacity) };
         for (path, directory) in &self.directories {
@@ -72,7 +72,7 @@ impl SimDisk {
         disk
     }
 
-    /// The disk as the next process finds it.
+    /// The disk after the end of the process.
     pub(super) fn after_kill(&self) -> Self {
         let closed = |(&id, inode): (&FileId, &Inode)| {
             let (image, unreadable) = (inode.image.clone(), inode.unreadable.clone());
@@ -229,7 +229,7 @@ impl SimDisk {
         self.files.get_mut(&id).expect("a file with a name or a handle is kept")
     }
 
-    /// Writes what there is room for. When the power goes during it, only its first sectors are written.
+    /// Writes as much as fits. When the power is lost during the write, only its first sectors are written.
     pub(super) fn write(&mut self, id: FileId, path: &str, bytes: &[u8], offset: u64) -> io::Result<()> {
         let end = end_of(offset, bytes.len() as u64)?;
         self.begin(OpKind::Write, path, offset, bytes.len() as u64)?;
@@ -246,7 +246,7 @@ impl SimDisk {
         if possible == end { Ok(()) } else { Err(full()) }
     }
 
-    /// How much of a write of `len` bytes is done when the power goes: whole sectors, as many as follow from when.
+    /// Bytes of a write of `len` bytes that are done when the power is lost: whole sectors, derived from the time.
     fn torn(&self, len: usize) -> usize {
         let sectors = len.div_ceil(SECTOR_BYTES as usize);
         let done = self.plan.operations() as usize * 7 % (sectors + 1);
@@ -282,21 +282,21 @@ impl SimDisk {
         self.answer(())
     }
 
-    /// Changes nothing: without it, too, any of the bytes may have reached the disk.
+    /// Changes nothing: any bytes may reach the disk early in any case.
     pub(super) fn start_writeback(&mut self, path: &str, offset: u64, len: u64) -> io::Result<()> {
         self.begin(OpKind::Writeback, path, offset, len)?;
         self.answer(())
     }
 
-    /// How many names a file has.
+    /// The number of names of a file.
     pub(super) fn links(&self, id: FileId) -> u64 {
         let named = self.directories.values().flat_map(|directory| directory.names().values());
         named.filter(|named| **named == id).count() as u64
     }
 
-    // Syncs: begun and finished apart, since a test may hold one between.
+    // Syncs have a start and an end, since a test may hold one between them.
 
-    /// Begins a sync; it covers the changes up to the number returned.
+    /// Starts a sync, and returns the last change that it covers and whether it fails.
     pub(super) fn begin_sync(&mut self, what: &SyncTarget, path: &str) -> io::Result<(u64, bool)> {
         let kind = match what {
             SyncTarget::File(_) => OpKind::SyncData,
@@ -329,7 +329,7 @@ impl SimDisk {
         }
     }
 
-    // Room.
+    // Space.
 
     pub(super) fn used(&self) -> u64 {
         let named: BTreeSet<FileId> =
@@ -346,7 +346,7 @@ impl SimDisk {
         if self.free() == 0 { Err(full()) } else { Ok(()) }
     }
 
-    /// Up to where a file can be written, at least if that is before `end`.
+    /// The offset up to which a file can be written, at least if it is before `end`.
     fn room_until(&self, id: FileId, end: u64) -> u64 {
         let room = self.files[&id].image.room();
         if end <= room { end } else { room.saturating_add(self.free()) }
@@ -365,13 +365,13 @@ impl SimDisk {
         self.locks.remove(&id);
     }
 
-    // Steps that all share.
+    // Steps of every operation.
 
     fn begin(&mut self, kind: OpKind, path: &str, offset: u64, len: u64) -> io::Result<()> {
         self.plan.begin(Op { kind, path: path.to_owned(), offset, len })
     }
 
-    /// The answer to an operation, unless the power went during it.
+    /// The result of an operation, or an error if the power was lost during it.
     fn answer<T>(&self, value: T) -> io::Result<T> {
         self.plan.check_power().map(|()| value)
     }
@@ -391,7 +391,7 @@ fn join(dir: &str, name: &str) -> String {
     if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
 }
 
-/// The end of a range, which no file system lets pass the largest signed offset.
+/// The end of a range, which must not exceed the largest signed offset.
 fn end_of(offset: u64, len: u64) -> io::Result<u64> {
     let end = offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok());
     end.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "offset out of range"))

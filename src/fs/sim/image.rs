@@ -6,25 +6,25 @@ use std::sync::Arc;
 use super::cell::SimCell;
 use super::crash::Survivors;
 
-/// What a disk writes wholly or not at all.
+/// The size of an atomic write.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// What room is given back in.
+/// The unit of deallocation.
 const PAGE_BYTES: u64 = 4096;
 
-/// SimCore by the disks before and after a crash.
+/// Shared between the disks before and after a crash.
 type Sector = Arc<[u8]>;
 
-/// The bytes of one file. A sector that is not there holds zeros.
+/// The bytes of one file. A missing sector holds zeros.
 #[derive(Debug, Clone)]
 pub(super) struct FileImage {
     sectors: BTreeMap<u64, SimCell<Sector>>,
     /// The sectors that a crash may change.
     in_doubt: BTreeSet<u64>,
     len: SimCell<u64>,
-    /// Where the room that the file takes up ends.
+    /// The end of the allocated space.
     room: SimCell<u64>,
-    /// Pages before that which take up none.
+    /// Deallocated pages before that end.
     holes: BTreeSet<u64>,
 }
 
@@ -47,12 +47,12 @@ impl FileImage {
         *self.room.current()
     }
 
-    /// The room that the file takes up, in bytes.
+    /// The allocated bytes.
     pub(super) fn allocated(&self) -> u64 {
         self.room() - self.holes.len() as u64 * PAGE_BYTES
     }
 
-    /// Fills `buf` from `offset` on, which must lie inside.
+    /// Fills `buf` from `offset` on; the range must be inside the file.
     pub(super) fn read(&self, buf: &mut [u8], offset: u64) {
         buf.fill(0);
         let end = offset + buf.len() as u64;
@@ -95,14 +95,14 @@ impl FileImage {
         self.in_doubt.insert(number);
     }
 
-    /// Takes room up to `end`.
+    /// Allocates space up to `end`.
     pub(super) fn reserve(&mut self, end: u64, at: u64) {
         if end > self.room() {
             self.room.write(at, end);
         }
     }
 
-    /// Ends the file at `end` or before, and gives back the room behind.
+    /// Shortens the file to at most `end` bytes and frees the space after it.
     pub(super) fn truncate(&mut self, end: u64, at: u64) {
         let (old, end) = (self.len(), end.min(self.len()));
         self.zero(end, old, at);
@@ -115,7 +115,7 @@ impl FileImage {
         }
     }
 
-    /// Gives back the room of whole pages inside, which read as zeros.
+    /// Deallocates whole pages inside the file, which then read as zeros.
     pub(super) fn punch(&mut self, offset: u64, len: u64, at: u64) {
         let end = (offset + len).min(self.len()).max(offset);
         self.zero(offset, end, at);
@@ -132,21 +132,21 @@ impl FileImage {
         }
     }
 
-    /// A sync of what was written up to `mark` succeeded.
+    /// Applies a successful sync of the writes up to `mark`.
     pub(super) fn confirm(&mut self, mark: u64) {
         self.len.confirm(mark);
         self.room.confirm(mark);
         self.each_in_doubt(|cell| cell.confirm(mark));
     }
 
-    /// A sync of what was written up to `mark` failed: whatever it covered stays in doubt for ever.
+    /// Applies a failed sync of the writes up to `mark`: they are not durable, whatever follows.
     pub(super) fn mark_lost(&mut self, mark: u64) {
         self.len.mark_lost(mark);
         self.room.mark_lost(mark);
         self.each_in_doubt(|cell| cell.mark_lost(mark));
     }
 
-    /// Readers see what a failed sync lost no longer.
+    /// Drops the writes that a failed sync lost, so that readers see the disk.
     pub(super) fn evict(&mut self) {
         self.len.evict();
         self.room.evict();
@@ -162,13 +162,13 @@ impl FileImage {
         });
     }
 
-    /// The same file with all that is in it now beyond doubt and no longer than `len`.
+    /// The same file with its current content durable, cut to `len` bytes.
     pub(super) fn flushed(&self, len: u64) -> Self {
         let sectors = self.sectors.iter().map(|(&number, cell)| (number, cell.current().clone()));
         Self::certain(sectors, len.min(self.len()), self.room().min(len), &self.holes)
     }
 
-    /// The file as a reboot finds it.
+    /// The file after a reboot.
     pub(super) fn survivor(&self, survivors: &mut Survivors) -> Self {
         let mut times: Vec<u64> = self
             .in_doubt
@@ -186,7 +186,7 @@ impl FileImage {
         Self::certain(sectors, len, room, &self.holes)
     }
 
-    /// Of the pages that were given back those still are holes in which nothing has come back.
+    /// A deallocated page is still a hole if it holds only zeros.
     fn certain(
         sectors: impl Iterator<Item = (u64, Sector)>,
         len: u64,
@@ -223,15 +223,15 @@ fn zeros() -> Sector {
     Arc::new([0; SECTOR_BYTES as usize])
 }
 
-/// What stands for a file whatever its name.
+/// The identity of a file, independent of its names.
 pub(super) type FileId = u64;
 
-/// What one operation does to the names of a directory: on disk wholly or not at all.
+/// The changes of one operation to the names of a directory, which are atomic on disk.
 #[derive(Debug, Clone)]
 struct NameChange {
     at: u64,
     names: Vec<(String, Option<FileId>)>,
-    /// A failed sync took it for written.
+    /// A failed sync marked it clean: no later sync covers it.
     lost: bool,
 }
 
@@ -253,20 +253,19 @@ impl Directory {
         &self.current
     }
 
-    /// Every file that a name means, or may mean after a crash.
+    /// The files that have a name, or may have one after a crash.
     pub(super) fn files(&self) -> impl Iterator<Item = FileId> {
         let told = self.steps.iter().flat_map(|step| step.names.iter().filter_map(|(_, id)| *id));
         self.certain.values().chain(self.current.values()).copied().chain(told)
     }
 
-    /// Gives names to files, and takes them away, in one step.
+    /// Adds and removes names in one step.
     pub(super) fn change(&mut self, names: Vec<(String, Option<FileId>)>, at: u64) {
         apply(&mut self.current, &names);
         self.steps.push(NameChange { at, names, lost: false });
     }
 
-    /// A sync of what was done up to `mark` succeeded. What a step that got lost said of the same names is thereby
-    /// overruled.
+    /// Applies a successful sync of the changes up to `mark`. It overrides lost changes of the same names.
     pub(super) fn confirm(&mut self, mark: u64) {
         let (done, mut rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.steps).into_iter().partition(|step| step.at <= mark && !step.lost);
@@ -279,14 +278,14 @@ impl Directory {
         self.steps = rest;
     }
 
-    /// A sync of what was done up to `mark` failed.
+    /// Applies a failed sync of the changes up to `mark`.
     pub(super) fn mark_lost(&mut self, mark: u64) {
         for step in self.steps.iter_mut().filter(|step| step.at <= mark) {
             step.lost = true;
         }
     }
 
-    /// The names that a reboot finds.
+    /// The names after a reboot.
     pub(super) fn survivor(&self, survivors: &mut Survivors) -> BTreeMap<String, FileId> {
         let times: Vec<u64> = self.steps.iter().map(|step| step.at).collect();
         survivors.choose_fate(&times);

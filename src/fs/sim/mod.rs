@@ -1,9 +1,9 @@
-//! A disk in memory that keeps exactly what [`Fs`] promises and no more. For tests: it crashes, fails, rots, fills up and
-//! waits on request.
+//! An in-memory disk that guarantees exactly what [`Fs`] promises and no more. On request of a test it crashes,
+//! fails, corrupts data, fills up and delays syncs.
 //!
-//! Each sector, length and directory entry is kept as what is certain and what was written since. A reader sees the
-//! last write; [`SimFs::crash`] decides what a reboot finds. What a sync is trusted to do is written in the methods of
-//! [`Fs`] and [`File`]; a sector of 512 bytes is written wholly or not at all, and a rename is one step.
+//! Each sector, length and directory entry has a durable value and a list of later writes. A reader sees the last
+//! write; [`SimFs::crash`] chooses the values after a reboot. The methods of [`Fs`] and [`File`] define what a sync
+//! covers. A sector of 512 bytes and a rename are atomic.
 
 mod cell;
 mod crash;
@@ -28,10 +28,10 @@ use crash::Survivors;
 use disk::{SimDisk, SyncTarget};
 use image::FileId;
 
-/// Bytes of a disk whose test does not care.
+/// The capacity when the test sets none.
 const DEFAULT_CAPACITY_BYTES: u64 = 4 << 30;
 
-/// After this long a test that waits for a sync to be held has failed.
+/// The timeout of a test that waits for a sync to be held.
 const HELD_WAIT: Duration = Duration::from_secs(60);
 
 /// A simulated disk; a clone is the same disk.
@@ -43,17 +43,17 @@ pub struct SimFs {
 #[derive(Debug)]
 struct SimCore {
     disk: Mutex<SimDisk>,
-    /// A gate was opened, a sync arrived at one, or the power went.
+    /// Signals that a gate was opened, a sync arrived at one, or the power was lost.
     changed: Condvar,
 }
 
 impl SimCore {
-    /// A test that panics while it holds the disk has failed already: the disk stays usable for what it drops.
+    /// A test that panics while it locks the disk has failed already: the disk stays usable for its destructors.
     fn disk(&self) -> MutexGuard<'_, SimDisk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A whole sync, held back as long as a gate stands before it. It covers what was written when it was asked.
+    /// A whole sync, held while a gate is closed. It covers the writes before the call.
     fn sync(&self, what: &SyncTarget, path: &str) -> io::Result<()> {
         let mut disk = self.disk();
         let (mark, fails) = disk.begin_sync(what, path)?;
@@ -74,9 +74,9 @@ impl Default for SimFs {
     }
 }
 
-/// What a test sees and controls.
+/// Inspection and control by tests.
 impl SimFs {
-    /// An empty disk with room enough.
+    /// An empty disk with ample space.
     pub fn new() -> Self {
         Self::of(SimDisk::new(DEFAULT_CAPACITY_BYTES))
     }
@@ -90,8 +90,8 @@ impl SimFs {
         Self { shared: Arc::new(SimCore { disk: Mutex::new(disk), changed: Condvar::new() }) }
     }
 
-    /// Cuts the power, and gives the disk as a reboot finds it: without locks, faults and trace. All that was opened
-    /// on the old one fails from now on. The old one can be asked again, with another policy.
+    /// Cuts the power, and returns the disk after a reboot: without locks, faults and trace. Handles of the old disk
+    /// fail afterwards. The old disk can be crashed again with another policy.
     pub fn crash(&self, policy: CrashPolicy) -> Self {
         let mut disk = self.shared.disk();
         disk.plan.power_lost = true;
@@ -99,8 +99,8 @@ impl SimFs {
         Self::of(disk.after_crash(Survivors::new(policy)))
     }
 
-    /// Ends the process that uses the disk, and gives the disk as the next process finds it: everything that was written is
-    /// there to be read, and what was not synced is still in doubt. All that was opened on the old one fails from now on.
+    /// Ends the process that uses the disk, and returns the disk for the next process: all writes are readable, and
+    /// unsynced ones are still not durable. Handles of the old disk fail afterwards.
     pub fn kill(&self) -> Self {
         let mut disk = self.shared.disk();
         disk.plan.power_lost = true;
@@ -108,67 +108,66 @@ impl SimFs {
         Self::of(disk.after_kill())
     }
 
-    /// Cuts the power during the `n`-th operation since the disk was made, counted from 1: that one and all later ones
-    /// fail. What the `n`-th did is in doubt like all that was not synced; of a write only some first sectors are.
+    /// Cuts the power during the `n`-th operation since the disk was created, counted from 1: that one and all later
+    /// ones fail. The effect of the `n`-th may survive or not, like everything unsynced; of a write, only some first
+    /// sectors may.
     pub fn stop_at(&self, n: u64) {
         self.shared.disk().plan.stop_at = Some(n);
     }
 
-    /// Lets the `n`-th sync since the disk was made fail, of a file or a directory, counted from 1. What it should have
-    /// made durable is in doubt for ever, although readers see it and later syncs succeed.
+    /// Makes the `n`-th sync since the disk was created fail, of a file or a directory, counted from 1. The data that
+    /// it should have covered never becomes durable by later syncs, although readers see it.
     pub fn fail_sync_at(&self, n: u64) {
         self.shared.disk().plan.fail_sync_at = Some(n);
     }
 
-    /// Lets openings fail for want of a descriptor, counted from 1 since the disk was made: of files, and of directories for a
-    /// list or a sync.
+    /// Makes opens fail for lack of a descriptor, counted from 1 since the disk was created: opens of files, and of
+    /// directories for a list or a sync.
     pub fn refuse_openings(&self, nth: Range<u64>) {
         self.shared.disk().plan.refuse_openings = nth;
     }
 
-    /// Openings since the disk was made.
+    /// The number of opens since the disk was created.
     pub fn openings(&self) -> u64 {
         self.shared.disk().plan.openings
     }
 
-    /// From now on room is found when what was written is synced, and none can be set aside: as on file systems of other
-    /// hosts.
+    /// Makes the disk allocate space at a sync and refuse preallocation, as network file systems do.
     pub fn allocate_at_sync(&self) {
         self.shared.disk().allocates_at_sync = true;
     }
 
-    /// Makes the disk larger or smaller. What is written stays, also where it is more.
+    /// Changes the size of the disk. Existing data stays, also beyond the new size.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.disk().capacity = bytes;
     }
 
-    /// Operations since the disk was made that touched it: all but reads, lists, opens and locks.
+    /// The number of operations since the disk was created, without reads, lists, opens and locks.
     pub fn operations(&self) -> u64 {
         self.shared.disk().plan.operations()
     }
 
-    /// Syncs since the disk was made.
+    /// The number of syncs since the disk was created.
     pub fn syncs(&self) -> u64 {
         self.shared.disk().plan.syncs
     }
 
-    /// The operations since the disk was made, in the order in which they began.
+    /// The operations since the disk was created, in the order in which they started.
     pub fn trace(&self) -> Vec<Op> {
         self.shared.disk().plan.trace.clone()
     }
 
-    /// Notes from now on what is read; [`SimFs::reads`] tells.
+    /// Starts recording reads; see [`SimFs::reads`].
     pub fn trace_reads(&self) {
         self.shared.disk().plan.reads = Some(Vec::new());
     }
 
-    /// What was read since [`SimFs::trace_reads`], in order.
+    /// The reads since [`SimFs::trace_reads`], in order.
     pub fn reads(&self) -> Vec<Op> {
         self.shared.disk().plan.reads.clone().unwrap_or_default()
     }
 
-    /// From now on every sync of a path that begins with `prefix` waits, before it makes anything durable, until the
-    /// answer is dropped.
+    /// Holds every sync of a path with this prefix, before it makes anything durable, until the gate is dropped.
     #[must_use = "dropping the gate opens it"]
     pub fn hold_syncs(&self, prefix: &str) -> SyncGate {
         SyncGate { number: self.shared.disk().plan.add_gate(prefix), shared: Arc::clone(&self.shared) }
@@ -179,7 +178,7 @@ impl SimFs {
         self.shared.disk().files()
     }
 
-    /// What a reader of the file sees.
+    /// The content of a file as a reader sees it.
     ///
     /// # Errors
     /// `NotFound` when there is none.
@@ -189,8 +188,8 @@ impl SimFs {
         Ok(disk.image(id).bytes())
     }
 
-    /// Flips the bits of `mask` in the byte at `offset`: damage. Like all damage it makes the rest of the file certain,
-    /// is no operation, and stays after a crash.
+    /// Flips the bits of `mask` in the byte at `offset`. This damage survives a crash, is not counted as an
+    /// operation, and makes the rest of the file durable.
     ///
     /// # Errors
     /// `NotFound` when there is no such file, `UnexpectedEof` when it ends before.
@@ -201,7 +200,7 @@ impl SimFs {
         self.overwrite(path, offset, &[byte])
     }
 
-    /// Puts `bytes` at `offset`, beyond the end where need be: damage, see [`SimFs::damage`].
+    /// Overwrites bytes at `offset`, extending the file if necessary: damage, see [`SimFs::damage`].
     ///
     /// # Errors
     /// `NotFound` when there is no such file.
@@ -227,8 +226,8 @@ impl SimFs {
         Ok(())
     }
 
-    /// From now on the disk cannot give back any of the bytes `range` of a file: damage, see [`SimFs::damage`]. Other bytes can
-    /// still be read, and all can be written.
+    /// Makes the bytes `range` of a file unreadable: damage, see [`SimFs::damage`]. Other bytes stay readable, and
+    /// all stay writable.
     ///
     /// # Errors
     /// `NotFound` when there is no such file.
@@ -239,7 +238,7 @@ impl SimFs {
         Ok(())
     }
 
-    /// Opens what `find` finds or makes.
+    /// Opens the file that `find` finds or creates.
     fn opened(
         &self,
         path: &str,
@@ -256,7 +255,7 @@ impl SimFs {
         Ok(Arc::new(SimFile { shared, id, path, writable, holds: AtomicBool::new(false) }))
     }
 
-    /// Asks the disk, if it has power, about a path.
+    /// Calls `ask` if the disk has power, and adds the path to its error.
     fn with<T>(&self, path: &str, ask: impl FnOnce(&mut SimDisk) -> io::Result<T>) -> io::Result<T> {
         debug_assert!(is_inside(path), "{path:?} leaves the root");
         let mut disk = self.shared.disk();
@@ -382,7 +381,7 @@ impl File for SimFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.with(|disk| match self.writable {
             true => disk.truncate(self.id, &self.path, len),
-            // As ftruncate(2) has it.
+            // As ftruncate(2) does.
             false => Err(io::Error::new(io::ErrorKind::InvalidInput, "opened for reading alone")),
         })
     }
@@ -453,7 +452,7 @@ impl Drop for SimLock {
     }
 }
 
-/// Holds syncs back; dropping it lets them go on.
+/// Holds syncs; dropping it releases them.
 #[derive(Debug)]
 pub struct SyncGate {
     shared: Arc<SimCore>,
@@ -461,7 +460,7 @@ pub struct SyncGate {
 }
 
 impl SyncGate {
-    /// Waits until `count` syncs are held; `false` when they have not come after a minute.
+    /// Waits until `count` syncs are held; `false` after a minute without them.
     #[must_use = "a test that goes on without them proves nothing"]
     pub fn wait_until_held(&self, count: usize) -> bool {
         let few = |disk: &mut SimDisk| disk.plan.held(self.number) < count;

@@ -1,4 +1,4 @@
-//! What a test has planned for the disk, and what the disk has been asked.
+//! The planned faults of the disk, and the trace of its operations.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,57 +7,57 @@ use std::ops::Range;
 /// One operation that touched the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Op {
-    /// What was asked.
+    /// Its kind.
     pub kind: OpKind,
     /// The file or directory, by the name it was opened by.
     pub path: String,
-    /// The first byte concerned; 0 where bytes are not.
+    /// The first byte concerned; 0 for operations without bytes.
     pub offset: u64,
-    /// Bytes concerned; 0 where bytes are not.
+    /// Bytes concerned; 0 for operations without bytes.
     pub len: u64,
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpKind {
-    /// Bytes were read. Only where a test asks for it.
+    /// A read. Recorded only after [`SimFs::trace_reads`](super::SimFs::trace_reads).
     Read,
-    /// A file was made (by a lock too).
+    /// The creation of a file (also by a lock).
     Create,
-    /// A directory was made.
+    /// The creation of a directory.
     CreateDir,
-    /// Bytes were written.
+    /// A write.
     Write,
-    /// Room was set aside.
+    /// A preallocation.
     Reserve,
-    /// The end was moved forward, or room behind it given back.
+    /// A truncation, or the release of preallocated space.
     Truncate,
-    /// Room inside was given back.
+    /// A hole.
     Punch,
-    /// Bytes were to be written out before a sync.
+    /// The start of writeback.
     Writeback,
-    /// A file was synced.
+    /// A sync of a file.
     SyncData,
-    /// A directory was synced.
+    /// A sync of a directory.
     SyncDir,
-    /// A file was renamed.
+    /// A rename.
     Rename {
-        /// Its new path.
+        /// The new path.
         to: String,
     },
-    /// A file got a further name.
+    /// An additional name.
     Link {
-        /// Its further path.
+        /// The additional path.
         to: String,
     },
-    /// A name was taken away.
+    /// The removal of a name.
     Remove,
 }
 
-/// Syncs that are held back until a test lets them go on.
+/// Syncs that are held until a test releases them.
 #[derive(Debug)]
 struct HeldSyncs {
-    /// What the paths concerned begin with.
+    /// The prefix of their paths.
     prefix: String,
     held: usize,
 }

@@ -1,4 +1,4 @@
-//! The segments that are kept open, so that their number grows neither with the store nor with its use.
+//! A cache of open segments. It bounds the number of open files, whatever the size of the store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,8 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::log::Segment;
 
-/// A cache of open segments. Where it is full, the next one takes the place of one that was not used since the hand of the
-/// clock passed it last: nearly the one not used for longest, at a cost that does not grow with the size of the cache.
+/// A CLOCK cache. When it is full, a new segment replaces one that was not used since the hand last passed it. That
+/// is nearly the least recently used one, at a cost that does not depend on the size of the cache.
 pub(super) struct SegmentCache {
     max: usize,
     clock: RwLock<CacheRing>,
@@ -16,19 +16,19 @@ pub(super) struct SegmentCache {
 #[derive(Default)]
 struct CacheRing {
     slots: Vec<CachedSegment>,
-    /// Where the slot of a segment is.
+    /// The slot of each segment.
     positions: HashMap<u64, usize>,
     hand: usize,
 }
 
 struct CachedSegment {
     segment: Arc<Segment>,
-    /// Whether it was used since the hand passed.
+    /// Whether it was used since the hand last passed it.
     used: AtomicBool,
 }
 
 impl SegmentCache {
-    /// A cache of at most `max` segments, and of one at the least.
+    /// A cache of at most `max` segments, and at least one.
     pub(super) fn new(max: usize) -> Self {
         Self { max: max.max(1), clock: RwLock::default() }
     }
@@ -40,29 +40,29 @@ impl SegmentCache {
         Some(slot.segment.clone())
     }
 
-    /// Keeps a segment open.
+    /// Adds a segment.
     pub(super) fn put(&self, segment: &Arc<Segment>) {
         let slot = CachedSegment { segment: segment.clone(), used: AtomicBool::new(false) };
-        // What it takes the place of is closed when the lock is free again.
+        // The replaced segment is closed after the lock is released.
         let _last = self.write().put(slot, self.max);
     }
 
-    /// Closes a segment, unless somebody uses it.
+    /// Removes a segment. Its file is closed after the last reader is done.
     pub(super) fn remove(&self, id: u64) {
         let _last = self.write().remove(id);
     }
 
-    /// Closes those that nobody uses at the moment.
+    /// Removes all segments. Their files are closed after the last readers are done.
     pub(super) fn close_idle(&self) {
         let _last = std::mem::take(&mut *self.write());
     }
 
     fn read(&self) -> RwLockReadGuard<'_, CacheRing> {
-        self.clock.read().expect("nobody panics while holding it")
+        self.clock.read().expect("no thread panics while it holds the lock")
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, CacheRing> {
-        self.clock.write().expect("nobody panics while holding it")
+        self.clock.write().expect("no thread panics while it holds the lock")
     }
 }
 
@@ -84,7 +84,7 @@ impl CacheRing {
         Some(last)
     }
 
-    /// Moves the hand behind the first slot that was not used since it passed there.
+    /// Moves the hand past the first slot that was not used since the last pass.
     fn next_unused(&mut self) -> usize {
         loop {
             let at = self.hand % self.slots.len();
