@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use siltstone::auth::{Authenticator, Identity, Users};
 use siltstone::base::{ManualClock, Timestamp};
-use siltstone::s3::{Body, BodyRead, Dialect, ErrorCode, Headers, Method, Request, S3Error};
+use siltstone::s3::{Body, BodyRead, Dialect, ErrorCode, Headers, Method, QueryParams, Request, S3Error};
 
 /// The access key of all examples of the S3 API reference.
 pub(crate) const ACCESS_KEY: &str = "AKIAIOSFODNN7EXAMPLE";
@@ -38,6 +38,16 @@ pub(crate) fn authenticator() -> (Arc<ManualClock>, Authenticator) {
 fn shared() -> &'static Authenticator {
     static SHARED: OnceLock<Authenticator> = OnceLock::new();
     SHARED.get_or_init(|| authenticator().1)
+}
+
+/// Authenticates `request` as the service does: its query is parsed first.
+pub(crate) fn authenticate(
+    authenticator: &Authenticator,
+    request: &mut Request<'_>,
+    dialect: Dialect,
+) -> Result<Identity, S3Error> {
+    let query = QueryParams::parse(&request.query)?;
+    authenticator.authenticate(request, &query, dialect)
 }
 
 /// A request as bytes on paper: what differs between tests, and can be changed before it is sent.
@@ -113,7 +123,7 @@ impl Sent {
     /// Authenticates the request and reads its body to the end.
     pub(crate) fn outcome(&self, authenticator: &Authenticator) -> Result<Received, S3Error> {
         let mut request = self.request();
-        let identity = authenticator.authenticate(&mut request, self.dialect)?;
+        let identity = authenticate(authenticator, &mut request, self.dialect)?;
         let content_length = request.body.content_length;
         let data = read_all(&mut *request.body.reader)?;
         let trailers = request.body.reader.trailers().to_vec();

@@ -2,7 +2,7 @@
 
 use siltstone::s3::{Dialect, ErrorCode, S3Error};
 
-use crate::auth::{Received, Sent, authenticator};
+use crate::auth::{Received, Sent, authenticate, authenticator};
 use crate::auth_vectors::{chunked, recorded, recorded_as, trailing};
 
 /// An unsigned body in chunks, of an anonymous request; `trailer` is what the request announces.
@@ -57,7 +57,7 @@ fn every_byte_of_a_signed_body_in_chunks_counts() {
             broken.body[at] ^= 1;
             let (_, authenticator) = authenticator();
             let mut request = broken.request();
-            authenticator.authenticate(&mut request, broken.dialect).unwrap();
+            authenticate(&authenticator, &mut request, broken.dialect).unwrap();
             let error = loop {
                 match request.body.reader.read(&mut [0; 50]) {
                     Ok(0) => panic!("{name}: byte {at} does not count"),
@@ -109,7 +109,7 @@ fn a_chunk_is_never_handed_out_to_its_end_before_it_is_verified() {
     let wrong = String::from_utf8(trailing().body).unwrap().replacen("\r\naaaa", "\r\nbaaa", 1);
     let sent = trailing().with_body(wrong);
     let mut request = sent.request();
-    authenticator().1.authenticate(&mut request, sent.dialect).unwrap();
+    authenticate(&authenticator().1, &mut request, sent.dialect).unwrap();
     let (mut buf, mut given) = (vec![0; 65_536], 0);
     let error = loop {
         match request.body.reader.read(&mut buf) {
@@ -155,7 +155,7 @@ fn no_more_is_handed_out_than_was_announced() {
     for body in ["6\r\nabcdef", "7fffffffffffffff\r\nabcdef", "1\r\na\r\n7fffffffffffffff\r\nbcdefg"] {
         let sent = unsigned(body, "5", None);
         let mut request = sent.request();
-        authenticator().1.authenticate(&mut request, sent.dialect).unwrap();
+        authenticate(&authenticator().1, &mut request, sent.dialect).unwrap();
         let (mut buf, mut given) = ([0; 100], 0);
         let error = loop {
             match request.body.reader.read(&mut buf) {

@@ -5,7 +5,7 @@ use siltstone::auth::{Action, Authenticator, Resource, Users};
 use siltstone::base::{Clock as _, Timestamp};
 use siltstone::s3::{Dialect, ErrorCode, S3Error};
 
-use crate::auth::{ACCESS_KEY, SECRET_KEY, Sent, authenticator, moment, users};
+use crate::auth::{ACCESS_KEY, SECRET_KEY, Sent, authenticate, authenticator, moment, users};
 use crate::auth_vectors::{
     EMPTY, get_lifecycle, get_object, list_objects, presigned, put_object, recorded_as,
 };
@@ -353,7 +353,7 @@ fn a_refused_request_keeps_its_body() {
     let (_, authenticator) = authenticator();
     let sent = changed(put_object(), |sent| sent.edit("authorization", "98ad", "0000"));
     let mut request = sent.request();
-    assert!(authenticator.authenticate(&mut request, sent.dialect).is_err());
+    assert!(authenticate(&authenticator, &mut request, sent.dialect).is_err());
     assert_eq!(crate::auth::read_all(&mut *request.body.reader).unwrap(), sent.body);
 }
 

@@ -1,18 +1,20 @@
-//! From a request to an identity, and from an identity to a permission.
+//! Authentication of requests and authorization of identities.
 
 use std::sync::{Arc, RwLock};
 
 use crate::auth::canonical::{CanonicalRequest, SortedHeaders};
 use crate::auth::chunked::ChunkSigner;
-use crate::auth::claim::Claim;
-use crate::auth::payload::{Payload, Proof, UNSIGNED};
-use crate::auth::presigned::{self, Fields};
-use crate::auth::query::Query;
+use crate::auth::payload::{PayloadKind, PayloadVerifier, UNSIGNED};
+use crate::auth::presigned::{self, PresignedParams};
+use crate::auth::signature::Signature;
+use crate::auth::signature_params::SignatureParams;
+use crate::auth::signing_key::SigningKey;
+use crate::auth::users::User;
 use crate::auth::{Action, Authorized, Identity, Resource, Users, header, signature};
 use crate::base::Clock;
-use crate::s3::{Dialect, ErrorCode, Request, S3Error};
+use crate::s3::{Dialect, ErrorCode, QueryParams, Request, S3Error};
 
-/// Tells who sent a request, and whether they may do what they ask.
+/// Authenticates requests and authorizes their senders.
 pub struct Authenticator {
     users: RwLock<Arc<Users>>,
     regions: Vec<String>,
@@ -20,34 +22,55 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Believes signatures of `users` that are scoped to one of `regions`, the first of which is the one that
-    /// others are told to use.
+    /// Accepts signatures of `users` that are scoped to one of `regions`. Errors about another region name the first one.
     pub fn new(users: Users, regions: Vec<String>, clock: Arc<dyn Clock>) -> Self {
         Self { users: RwLock::new(Arc::new(users)), regions, clock }
     }
 
-    /// Goes by other users from the next request on. Requests under way keep the permissions they came with.
+    /// Replaces the users, from the next request on. Requests under way keep their permissions.
     pub fn replace(&self, users: Users) {
         *self.users.write().expect("no code panics while it holds the users") = Arc::new(users);
     }
 
-    /// Tells who sent `request`, and puts a reader in place of its body that verifies what the request says of it,
-    /// takes chunks apart and knows the decoded length. On an error the request is as it was.
+    /// Authenticates the sender of `request`, whose query is `query`. Replaces the reader of the body by one that verifies
+    /// it against the signed content hash, decodes `aws-chunked` and knows the decoded length. On an error the request is
+    /// unchanged.
     ///
     /// # Errors
-    /// `InvalidRequest` for another scheme, for two signatures at once and for a content hash that is missing from a
-    /// signed request in the AWS dialect; `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` for
-    /// what cannot be understood, and for another region; `RequestTimeTooSkewed` or `AccessDenied` for what does not
-    /// hold now; `InvalidAccessKeyId`; `AccessDenied` for unsigned headers; `SignatureDoesNotMatch`; and what is
-    /// wrong with the announcements of the body. What is wrong with the body itself shows when it is read.
-    pub fn authenticate(&self, request: &mut Request<'_>, dialect: Dialect) -> Result<Identity, S3Error> {
+    /// - `InvalidRequest` for another scheme, for two signatures, and for a signed request in the AWS dialect without a
+    ///   content hash;
+    /// - `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` for malformed signature parameters and for
+    ///   another region;
+    /// - `RequestTimeTooSkewed`, or `AccessDenied` for a presigned URL that is expired or not yet valid;
+    /// - `InvalidAccessKeyId`; `AccessDenied` for unsigned headers; `SignatureDoesNotMatch`;
+    /// - `MissingContentLength`, `InvalidArgument`, `InvalidRequest` or `MalformedTrailerError` for a wrong announcement of the
+    ///   body. Errors in the body itself appear when it is read.
+    pub fn authenticate(
+        &self,
+        request: &mut Request<'_>,
+        query: &QueryParams,
+        dialect: Dialect,
+    ) -> Result<Identity, S3Error> {
         let users = Arc::clone(&self.users.read().expect("no code panics while it holds the users"));
-        let (identity, proof) = Attempt { authenticator: self, users: &users, request, dialect }.run()?;
-        proof.wrap(&mut request.body);
-        Ok(identity)
+        let signature = RequestSignature::find(request, query, dialect)?;
+        let (user, signer) = match &signature.params {
+            None => (users.anonymous(), None),
+            Some(params) => {
+                let (user, key, verified) = self.verify(&users, request, query, &signature, params)?;
+                (user, Some((key, params, verified)))
+            }
+        };
+        let kind = PayloadKind::parse(signature.payload, dialect)?;
+        let signer = || {
+            let (key, params, verified) = signer?;
+            Some(ChunkSigner::new(key, &params.timestamp, params.scope, verified))
+        };
+        let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, signer)?;
+        verifier.wrap(&mut request.body);
+        Ok(Identity::new(Arc::clone(user)))
     }
 
-    /// The proof that `identity` may do `action` on `resource`, for the operation to see.
+    /// The proof that `identity` may do `action` on `resource`.
     ///
     /// # Errors
     /// `AccessDenied`.
@@ -59,89 +82,87 @@ impl Authenticator {
     ) -> Result<Authorized, S3Error> {
         identity.authorize(action, resource)
     }
-}
 
-/// One request on its way to an identity.
-struct Attempt<'a> {
-    authenticator: &'a Authenticator,
-    users: &'a Users,
-    request: &'a Request<'a>,
-    dialect: Dialect,
-}
-
-impl Attempt<'_> {
-    fn run(&self) -> Result<(Identity, Proof), S3Error> {
-        let query = Query::parse(&self.request.query);
-        let authorization = header::authorization(&self.request.headers)?;
-        let fields = Fields::find(&query, self.dialect)?;
-        let declared = header::vendor(&self.request.headers, self.dialect, "content-sha256")?;
-        match (authorization, fields) {
-            (None, None) => self.anonymous(declared.unwrap_or(UNSIGNED)),
-            (Some(_), Some(_)) => Err(S3Error::new(ErrorCode::InvalidRequest)
-                .message("A request is signed in its Authorization header or in its query, not in both.")),
-            (Some(text), None) => {
-                let claim = header::claim(text, &self.request.headers, self.dialect)?;
-                let payload = declared.or(self.default_payload()).ok_or_else(missing_content_hash)?;
-                self.signed(&claim, &query, None, payload)
-            }
-            (None, Some(fields)) => {
-                let payload = one_of(declared, fields.content_sha256())?.unwrap_or(UNSIGNED);
-                let without = presigned::signature_parameter(self.dialect);
-                self.signed(&fields.claim()?, &query, Some(without), payload)
-            }
-        }
-    }
-
-    /// The content hash of a signed request that bears none.
-    fn default_payload(&self) -> Option<&'static str> {
-        match self.dialect {
-            Dialect::Svc => Some(UNSIGNED),
-            Dialect::Aws => None,
-        }
-    }
-
-    fn anonymous(&self, payload: &str) -> Result<(Identity, Proof), S3Error> {
-        let payload = Payload::parse(payload, self.dialect)?;
-        let proof = Proof::of(&payload, &self.request.headers, self.dialect, || None)?;
-        Ok((Identity::new(Arc::clone(self.users.anonymous())), proof))
-    }
-
-    /// Believes a claim, or does not. `without` is the parameter that the signature came in.
-    fn signed(
+    /// Verifies a signature. Returns the user who signed, the key, and the signature as bytes.
+    fn verify<'u>(
         &self,
-        claim: &Claim<'_>,
-        query: &Query<'_>,
-        without: Option<&str>,
-        payload: &str,
-    ) -> Result<(Identity, Proof), S3Error> {
-        claim.check_region(&self.authenticator.regions)?;
-        claim.check_time(self.authenticator.clock.now())?;
-        let Some(by) = self.users.find(claim.access_key) else {
+        users: &'u Users,
+        request: &Request<'_>,
+        query: &QueryParams,
+        signature: &RequestSignature<'_>,
+        params: &SignatureParams<'_>,
+    ) -> Result<(&'u Arc<User>, SigningKey, Signature), S3Error> {
+        params.check_region(&self.regions)?;
+        params.check_time(self.clock.now())?;
+        let Some(signer) = users.find(params.access_key) else {
             return Err(
-                S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", claim.access_key)
+                S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", params.access_key)
             );
         };
-        let key = by.signing_key(claim.date, claim.region);
-        let headers = SortedHeaders::of(&self.request.headers);
-        claim.check_headers(&headers, self.dialect)?;
+        let key = signer.signing_key(params.date, params.region);
+        let headers = SortedHeaders::of(&request.headers);
+        params.check_headers(&headers, signature.dialect)?;
         let canonical = CanonicalRequest {
-            method: self.request.method.as_str(),
-            path: &self.request.path,
+            method: request.method.as_str(),
+            path: &request.path,
             query,
-            without,
+            signature_param: signature.signature_param,
             headers: &headers,
-            signed_headers: claim.signed_headers,
-            payload,
+            signed_headers: params.signed_headers,
+            payload: signature.payload,
         };
-        let signature = signature::verify(claim, &key, &canonical)?;
-        let signer = || Some(ChunkSigner::new(key, &claim.stamp, claim.scope, signature));
-        let payload = Payload::parse(payload, self.dialect)?;
-        let proof = Proof::of(&payload, &self.request.headers, self.dialect, signer)?;
-        Ok((Identity::new(Arc::clone(by.user())), proof))
+        let verified = signature::verify(params, &key, &canonical)?;
+        Ok((signer.user(), key, verified))
     }
 }
 
-/// The content hash that a presigned request bears in its headers or its query.
+/// The signature of a request, wherever it stands, before it is verified.
+struct RequestSignature<'r> {
+    dialect: Dialect,
+    /// `None` for an anonymous request.
+    params: Option<SignatureParams<'r>>,
+    /// The query parameter that holds the signature of a presigned URL.
+    signature_param: Option<&'static str>,
+    /// The content hash, or the keyword in its place.
+    payload: &'r str,
+}
+
+impl<'r> RequestSignature<'r> {
+    fn find(request: &'r Request<'_>, query: &'r QueryParams, dialect: Dialect) -> Result<Self, S3Error> {
+        let authorization = header::authorization(&request.headers)?;
+        let presigned = PresignedParams::find(query, dialect)?;
+        let declared = header::vendor(&request.headers, dialect, "content-sha256")?;
+        let (params, signature_param, payload) = match (authorization, presigned) {
+            (None, None) => (None, None, declared.unwrap_or(UNSIGNED)),
+            (Some(_), Some(_)) => {
+                return Err(S3Error::new(ErrorCode::InvalidRequest).message(
+                    "A request is signed in its Authorization header or in its query, not in both.",
+                ));
+            }
+            (Some(text), None) => {
+                let params = header::signature_params(text, &request.headers, dialect)?;
+                let payload = declared.or(default_payload(dialect)).ok_or_else(missing_content_hash)?;
+                (Some(params), None, payload)
+            }
+            (None, Some(presigned)) => {
+                let payload = one_of(declared, presigned.content_sha256())?.unwrap_or(UNSIGNED);
+                let params = presigned.signature_params()?;
+                (Some(params), Some(presigned::signature_param(dialect)), payload)
+            }
+        };
+        Ok(Self { dialect, params, signature_param, payload })
+    }
+}
+
+/// The content hash of a signed request that carries none.
+fn default_payload(dialect: Dialect) -> Option<&'static str> {
+    match dialect {
+        Dialect::Svc => Some(UNSIGNED),
+        Dialect::Aws => None,
+    }
+}
+
+/// The content hash of a presigned request, from its headers or its query.
 fn one_of<'t>(header: Option<&'t str>, parameter: Option<&'t str>) -> Result<Option<&'t str>, S3Error> {
     match (header, parameter) {
         (Some(header), Some(parameter)) if header != parameter => {

@@ -1,30 +1,35 @@
-//! The canonical request: the one text of a request that a signature is made over (S3 API reference, "Signature
-//! calculations for the authorization header", step 1).
+//! The canonical request, which a signature covers (S3 API reference, "Signature calculations for the authorization
+//! header", step 1).
 
 use std::borrow::Cow;
 
-use crate::auth::query::{Query, Reading, encoded_path};
-use crate::base::digest::Sha256;
-use crate::s3::Headers;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 
-/// Where the text goes: into a hash for the check, into memory only to be shown to whoever failed it.
-pub(super) trait Sink {
+use crate::base::digest::Sha256;
+use crate::s3::{Headers, QueryParams, uri};
+
+/// All but the unreserved characters of RFC 3986, section 2.3.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const RESERVED_BUT_SLASH: &AsciiSet = &RESERVED.remove(b'/');
+
+/// The destination of the text: a hash for verification, or memory to show it in the error.
+pub(super) trait CanonicalSink {
     fn put(&mut self, bytes: &[u8]);
 }
 
-impl Sink for Sha256 {
+impl CanonicalSink for Sha256 {
     fn put(&mut self, bytes: &[u8]) {
         self.update(bytes);
     }
 }
 
-impl Sink for Vec<u8> {
+impl CanonicalSink for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
 }
 
-/// Header lines sorted by name; those of one name stay in the order they came.
+/// Header lines sorted by name; lines of one name keep their order.
 pub(super) struct SortedHeaders<'r>(Vec<(&'r str, &'r [u8])>);
 
 impl<'r> SortedHeaders<'r> {
@@ -34,7 +39,7 @@ impl<'r> SortedHeaders<'r> {
         Self(lines)
     }
 
-    /// The names, each as often as it came.
+    /// The names, one for each line.
     pub(super) fn names(&self) -> impl Iterator<Item = &'r str> {
         self.0.iter().map(|&(name, _)| name)
     }
@@ -47,51 +52,64 @@ impl<'r> SortedHeaders<'r> {
     }
 }
 
-/// What goes into the text.
+/// How the path and the query stand in the canonical request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TargetEncoding {
+    /// Decoded and encoded again, as the S3 API reference prescribes: the same for all spellings of a target.
+    Canonical,
+    /// As sent. Some signers, botocore among them, sign the target in the spelling in which they send it.
+    Verbatim,
+}
+
+/// The parts of the canonical request.
 pub(super) struct CanonicalRequest<'r> {
     pub(super) method: &'r str,
     /// The path as sent.
     pub(super) path: &'r str,
-    pub(super) query: &'r Query<'r>,
-    /// The parameter that the signature itself came in.
-    pub(super) without: Option<&'r str>,
+    pub(super) query: &'r QueryParams,
+    /// The query parameter that holds the signature, and is not signed.
+    pub(super) signature_param: Option<&'r str>,
     pub(super) headers: &'r SortedHeaders<'r>,
-    /// Names of the headers that are signed, joined by `;`.
+    /// Names of the signed headers, joined by `;`.
     pub(super) signed_headers: &'r str,
-    /// The hash of the body, or the word that stands in its place.
+    /// The content hash, or the keyword in its place.
     pub(super) payload: &'r str,
 }
 
 impl CanonicalRequest<'_> {
-    /// The ways of reading the target under which a signature may hold. Each of them binds the target in full.
-    pub(super) fn readings(&self) -> &'static [Reading] {
-        let alike = self.query.reads_alike() && matches!(encoded_path(self.path), Cow::Borrowed(_));
-        if alike { &[Reading::Canonical] } else { &[Reading::Canonical, Reading::Verbatim] }
+    /// The encodings under which a signature may hold. Each covers the whole target.
+    pub(super) fn encodings(&self) -> &'static [TargetEncoding] {
+        let same = is_canonical_query(self.query.as_sent()) && is_canonical(self.path, true);
+        if same {
+            &[TargetEncoding::Canonical]
+        } else {
+            &[TargetEncoding::Canonical, TargetEncoding::Verbatim]
+        }
     }
 
     /// The SHA-256 of the text.
-    pub(super) fn digest(&self, reading: Reading) -> [u8; 32] {
+    pub(super) fn digest(&self, encoding: TargetEncoding) -> [u8; 32] {
         let mut hash = Sha256::new();
-        self.write(reading, &mut hash);
+        self.write(encoding, &mut hash);
         hash.finish()
     }
 
-    /// The text itself.
+    /// The text.
     pub(super) fn text(&self) -> String {
         let mut bytes = Vec::new();
-        self.write(Reading::Canonical, &mut bytes);
+        self.write(TargetEncoding::Canonical, &mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    fn write(&self, reading: Reading, sink: &mut impl Sink) {
+    fn write(&self, encoding: TargetEncoding, sink: &mut impl CanonicalSink) {
         sink.put(self.method.as_bytes());
         sink.put(b"\n");
-        match reading {
-            Reading::Canonical => sink.put(encoded_path(self.path).as_bytes()),
-            Reading::Verbatim => sink.put(self.path.as_bytes()),
+        match encoding {
+            TargetEncoding::Canonical => sink.put(encoded_path(self.path).as_bytes()),
+            TargetEncoding::Verbatim => sink.put(self.path.as_bytes()),
         }
         sink.put(b"\n");
-        for (at, (name, value)) in self.query.sorted(reading, self.without).into_iter().enumerate() {
+        for (at, (name, value)) in self.sorted_params(encoding).into_iter().enumerate() {
             sink.put(if at == 0 { b"" } else { b"&" });
             sink.put(name.as_bytes());
             sink.put(b"=");
@@ -105,8 +123,34 @@ impl CanonicalRequest<'_> {
         sink.put(self.payload.as_bytes());
     }
 
-    /// One line for each signed name. A name that has no line in the request gets an empty value.
-    fn write_headers(&self, sink: &mut impl Sink) {
+    /// The signed query parameters, sorted by name, then value.
+    fn sorted_params(&self, encoding: TargetEncoding) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+        let mut pairs: Vec<_> = match encoding {
+            TargetEncoding::Canonical => self.canonical_params().collect(),
+            TargetEncoding::Verbatim => self.sent_params().collect(),
+        };
+        pairs.sort_unstable();
+        pairs
+    }
+
+    /// Gaps between two `&` are left out.
+    fn canonical_params(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        let encoded = |text| Cow::from(utf8_percent_encode(text, RESERVED));
+        let signed = self.query.iter().filter(|(name, value)| {
+            Some(*name) != self.signature_param && !(name.is_empty() && value.is_empty())
+        });
+        signed.map(move |(name, value)| (encoded(name), encoded(value)))
+    }
+
+    fn sent_params(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        let sent = self.query.as_sent();
+        let pairs = sent.split('&').filter(move |_| !sent.is_empty()).map(split_pair);
+        let is_signed = |name| uri::decode_query(name).ok().as_deref() != self.signature_param;
+        pairs.filter(move |(name, _)| is_signed(name)).map(|(name, value)| (name.into(), value.into()))
+    }
+
+    /// One line for each signed name. A name without a line in the request gets an empty value.
+    fn write_headers(&self, sink: &mut impl CanonicalSink) {
         for name in self.signed_headers.split(';') {
             sink.put(name.as_bytes());
             sink.put(b":");
@@ -119,8 +163,8 @@ impl CanonicalRequest<'_> {
     }
 }
 
-/// Writes a value without blanks around it, and with one blank for each run of them inside.
-fn write_folded(value: &[u8], sink: &mut impl Sink) {
+/// Writes a header value without surrounding whitespace, and with one space for each run of whitespace inside.
+fn write_folded(value: &[u8], sink: &mut impl CanonicalSink) {
     let words = value.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty());
     for (at, word) in words.enumerate() {
         sink.put(if at == 0 { b"" } else { b" " });
@@ -128,27 +172,98 @@ fn write_folded(value: &[u8], sink: &mut impl Sink) {
     }
 }
 
+/// The canonical encoding of a path: all bytes but unreserved ones and `/` are escaped, nothing is normalised (S3 API
+/// reference, "Signature calculations for the authorization header", UriEncode). Borrowed if it was sent so.
+fn encoded_path(sent: &str) -> Cow<'_, str> {
+    if is_canonical(sent, true) {
+        return Cow::Borrowed(sent);
+    }
+    let decoded: Vec<u8> = percent_decode_str(sent).collect();
+    Cow::Owned(percent_encode(&decoded, RESERVED_BUT_SLASH).collect())
+}
+
+/// A parameter as sent. One without `=` has an empty value.
+fn split_pair(pair: &str) -> (&str, &str) {
+    pair.split_once('=').unwrap_or((pair, ""))
+}
+
+/// Whether the canonical and the verbatim form of a query are the same.
+fn is_canonical_query(sent: &str) -> bool {
+    let is_canonical_pair = |(name, value): (&str, &str)| {
+        !(name.is_empty() && value.is_empty()) && is_canonical(name, false) && is_canonical(value, false)
+    };
+    sent.is_empty() || sent.split('&').map(split_pair).all(is_canonical_pair)
+}
+
+/// Whether decoding and encoding `text` again would change nothing.
+fn is_canonical(text: &str, slash: bool) -> bool {
+    let plain =
+        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~') || slash && b == b'/';
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = match (first, after) {
+            (b'%', [high, low, after @ ..]) => match (hex_digit(*high), hex_digit(*low)) {
+                (Some(high), Some(low)) if !plain(high << 4 | low) => after,
+                _ => return false,
+            },
+            (first, after) if plain(*first) => after,
+            _ => return false,
+        };
+    }
+    true
+}
+
+/// The value of an upper-case hexadecimal digit.
+fn hex_digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(path: &str, query: &str, lines: &[(&str, &str)], signed_headers: &str) -> String {
+    /// Calls `check` with a canonical request of these parts.
+    fn with_request<T>(
+        (path, query): (&str, &str),
+        lines: &[(&str, &str)],
+        signed_headers: &str,
+        signature_param: Option<&str>,
+        check: impl FnOnce(&CanonicalRequest<'_>) -> T,
+    ) -> T {
         let mut headers = Headers::default();
         for (name, value) in lines {
             headers.push(name, value.as_bytes());
         }
-        let (query, headers) = (Query::parse(query), SortedHeaders::of(&headers));
+        let (query, headers) = (QueryParams::parse(query).unwrap(), SortedHeaders::of(&headers));
         let (method, payload) = ("GET", "UNSIGNED-PAYLOAD");
-        CanonicalRequest {
+        check(&CanonicalRequest {
             method,
             path,
             query: &query,
-            without: None,
+            signature_param,
             headers: &headers,
             signed_headers,
             payload,
-        }
-        .text()
+        })
+    }
+
+    fn text(path: &str, query: &str, lines: &[(&str, &str)], signed_headers: &str) -> String {
+        with_request((path, query), lines, signed_headers, None, |request| {
+            let mut bytes = Vec::new();
+            request.write(TargetEncoding::Canonical, &mut bytes);
+            String::from_utf8(bytes).unwrap()
+        })
+    }
+
+    fn joined(query: &str, encoding: TargetEncoding, signature_param: Option<&str>) -> String {
+        with_request(("/", query), &[], "host", signature_param, |request| {
+            let pairs = request.sorted_params(encoding);
+            pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+        })
     }
 
     #[test]
@@ -167,5 +282,59 @@ mod tests {
             text("/", "", &lines, "absent;host;x"),
             "GET\n/\n\nabsent:\nhost:\nx:b c,a,\n\nabsent;host;x\nUNSIGNED-PAYLOAD"
         );
+    }
+
+    #[test]
+    fn parameters_sort_by_name_and_then_by_value() {
+        assert_eq!(joined("b=2&a=2&a=1&a-b=0&B", TargetEncoding::Canonical, None), "B=&a=1&a=2&a-b=0&b=2");
+        assert_eq!(joined("b=2&a=%7e&a=1", TargetEncoding::Verbatim, None), "a=%7e&a=1&b=2");
+        for encoding in [TargetEncoding::Canonical, TargetEncoding::Verbatim] {
+            assert_eq!(joined("", encoding, None), "");
+        }
+    }
+
+    #[test]
+    fn all_spellings_of_a_query_have_one_canonical_form() {
+        let expected = "k%20y=%2F%3D%25~&p=a%20b";
+        for query in [
+            "k%20y=%2F%3D%25~&p=a%20b",
+            "p=a+b&k+y=/=%25%7E",
+            "p=a b&&k%20y=%2f%3d%25~",
+            "p=a+b&=&k+y=/=%25~",
+        ] {
+            assert_eq!(joined(query, TargetEncoding::Canonical, None), expected, "{query}");
+            assert_eq!(is_canonical_query(query), query == expected, "{query}");
+            let encodings =
+                with_request(("/", query), &[], "host", None, |request| request.encodings().len());
+            assert_eq!(encodings, if query == expected { 1 } else { 2 }, "{query}");
+        }
+    }
+
+    #[test]
+    fn the_verbatim_form_changes_nothing_but_the_order() {
+        assert_eq!(joined("b=a+b&&a%2f=*", TargetEncoding::Verbatim, None), "=&a%2f=*&b=a+b");
+    }
+
+    #[test]
+    fn the_signature_parameter_is_left_out_in_every_spelling() {
+        for encoding in [TargetEncoding::Canonical, TargetEncoding::Verbatim] {
+            assert_eq!(joined("X-S=1&a=1&X%2DS=2", encoding, Some("X-S")), "a=1");
+        }
+    }
+
+    #[test]
+    fn paths_are_encoded_but_never_normalised() {
+        for (sent, canonical) in [
+            ("/b/a//b/../c/./", "/b/a//b/../c/./"),
+            ("/b/k%20y+*'(!)", "/b/k%20y%2B%2A%27%28%21%29"),
+            ("/b/%7e%2f%c3%bc", "/b/~/%C3%BC"),
+            ("/b/ü%", "/b/%C3%BC%25"),
+            ("/b/%4", "/b/%254"),
+            ("/b/%zz", "/b/%25zz"),
+        ] {
+            assert_eq!(encoded_path(sent), canonical, "{sent}");
+            assert_eq!(encoded_path(canonical), canonical, "{sent}");
+            assert!(matches!(encoded_path(canonical), Cow::Borrowed(_)), "{sent}");
+        }
     }
 }

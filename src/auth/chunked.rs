@@ -1,4 +1,4 @@
-//! Bodies in `aws-chunked` encoding, each chunk signed or none (S3 API reference, "Transferring payload in multiple
+//! Decoding of `aws-chunked` bodies, in which all chunks are signed or none (S3 API reference, "Transferring payload in multiple
 //! chunks").
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //! trailers = *( name ":" value [ CR ] LF ) [ "x-amz-trailer-signature:" 64HEXDIG CRLF ]
 //! ```
 //!
-//! One more empty line is taken before the signature of the trailers and one behind the end, since minio-go ends
-//! its last trailer with a line feed and then begins a new line.
+//! One more empty line is accepted before the signature of the trailers, and one after the end: minio-go ends its last
+//! trailer with a line feed and then begins a new line.
 
 use crate::auth::signature::{Signature, is_same};
 use crate::auth::signing_key::SigningKey;
@@ -18,41 +18,41 @@ use crate::base::digest::{Sha256, hex32};
 use crate::base::limits;
 use crate::s3::{BodyRead, ErrorCode, S3Error};
 
-/// What a body in chunks must turn out to be.
-pub(super) struct Chunks {
-    /// Bytes of all chunks together.
+/// The announced properties of an `aws-chunked` body.
+pub(super) struct ChunkedPayload {
+    /// Bytes of all chunks.
     pub(super) decoded_length: u64,
-    /// `None` when the body ends without trailers.
+    /// `None` if the body has no trailers.
     pub(super) trailers: Option<Trailers>,
-    /// `None` when the chunks are not signed.
+    /// `None` if the chunks are not signed.
     pub(super) signer: Option<ChunkSigner>,
 }
 
-/// Signs one chunk after the other; each signature covers the one before.
+/// Computes the signatures of chunks, each of which covers the previous one.
 pub(super) struct ChunkSigner {
     key: SigningKey,
-    /// Date and scope of the request, each with its line end.
+    /// Date and scope of the request, each followed by a line end.
     context: String,
     previous: Signature,
 }
 
 impl ChunkSigner {
     /// Starts from the signature of the request.
-    pub(super) fn new(key: SigningKey, stamp: &str, scope: &str, request: Signature) -> Self {
-        Self { key, context: format!("{stamp}\n{scope}\n"), previous: request }
+    pub(super) fn new(key: SigningKey, timestamp: &str, scope: &str, request: Signature) -> Self {
+        Self { key, context: format!("{timestamp}\n{scope}\n"), previous: request }
     }
 
-    /// Goes on to the chunk whose data has that hash.
-    fn check_chunk(&mut self, written: &[u8], data: [u8; 32]) -> Result<(), S3Error> {
+    /// Verifies the signature of a chunk whose data has the hash `data`.
+    fn check_chunk(&mut self, sent: &[u8], data: [u8; 32]) -> Result<(), S3Error> {
         let empty = hex32(&Sha256::of(b""));
-        let made = self.sign(b"AWS4-HMAC-SHA256-PAYLOAD\n", &[&empty, b"\n", &hex32(&data)]);
-        self.go_on(made, written)
+        let computed = self.sign(b"AWS4-HMAC-SHA256-PAYLOAD\n", &[&empty, b"\n", &hex32(&data)]);
+        self.advance(computed, sent)
     }
 
-    /// Goes on to the trailers, which are the last to be signed.
-    fn check_trailers(&mut self, written: &[u8], text: &[u8]) -> Result<(), S3Error> {
-        let made = self.sign(b"AWS4-HMAC-SHA256-TRAILER\n", &[&hex32(&Sha256::of(text))]);
-        self.go_on(made, written)
+    /// Verifies the signature of the trailers, the last one of a body.
+    fn check_trailers(&mut self, sent: &[u8], text: &[u8]) -> Result<(), S3Error> {
+        let computed = self.sign(b"AWS4-HMAC-SHA256-TRAILER\n", &[&hex32(&Sha256::of(text))]);
+        self.advance(computed, sent)
     }
 
     fn sign(&self, kind: &[u8], rest: &[&[u8]]) -> Signature {
@@ -60,147 +60,154 @@ impl ChunkSigner {
         hex32(&self.key.sign(&[&start, rest].concat()))
     }
 
-    fn go_on(&mut self, made: Signature, written: &[u8]) -> Result<(), S3Error> {
-        if !is_same(&made, written) {
+    fn advance(&mut self, computed: Signature, sent: &[u8]) -> Result<(), S3Error> {
+        if !is_same(&computed, sent) {
             return Err(S3Error::new(ErrorCode::SignatureDoesNotMatch)
                 .message("The signature of a chunk or of the trailers does not match what was received."));
         }
-        self.previous = made;
+        self.previous = computed;
         Ok(())
     }
 }
 
-/// Takes the chunks of a body apart. Data are handed out as they come, also those of a signed chunk, so that none is held
-/// in memory; its signature is checked before the last of them are, and the end is not seen before all have been.
-pub(super) struct Decoder<'c> {
-    input: Input<'c>,
-    chunks: Chunks,
+/// Decodes the chunks of a body. Data are returned as they arrive, also those of a signed chunk, so that no chunk is held
+/// in memory. The signature of a chunk is verified before its last data are returned, and all signatures before the end is.
+pub(super) struct ChunkDecoder<'c> {
+    input: ChunkInput<'c>,
+    expected: ChunkedPayload,
     /// Bytes of the chunks whose size line has been read.
     decoded: u64,
-    state: State,
-    /// What the signature of the current chunk is to be checked against, and as what it was written.
+    state: ChunkDecoderState,
+    /// The hash of the current chunk so far, and its signature as sent.
     hash: Sha256,
-    written: Vec<u8>,
+    signature: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkDecoderState {
     /// The size line of a chunk comes next.
     Between,
-    /// This many bytes of a chunk are yet to come.
-    Passing(u64),
-    /// All is there and verified.
+    /// Within the data of a chunk, with this many bytes left.
+    Data(u64),
+    /// All chunks and trailers are verified.
     End,
 }
 
-impl<'c> Decoder<'c> {
-    /// Decodes what `inner` yields.
-    pub(super) fn new(inner: Box<dyn BodyRead + 'c>, chunks: Chunks) -> Self {
-        let (hash, written) = (Sha256::new(), Vec::new());
-        Self { input: Input::new(inner), chunks, decoded: 0, state: State::Between, hash, written }
+impl<'c> ChunkDecoder<'c> {
+    /// Decodes the bytes of `inner`.
+    pub(super) fn new(inner: Box<dyn BodyRead + 'c>, expected: ChunkedPayload) -> Self {
+        let (hash, signature) = (Sha256::new(), Vec::new());
+        Self {
+            input: ChunkInput::new(inner),
+            expected,
+            decoded: 0,
+            state: ChunkDecoderState::Between,
+            hash,
+            signature,
+        }
     }
 
     fn begin_chunk(&mut self) -> Result<(), S3Error> {
         let line = self.input.line(|| wrong_size(b"").message("A line between the chunks is too long."))?;
-        let (size, signature) = self.size_line(&line)?;
+        let (size, signature) = self.parse_size_line(&line)?;
         self.decoded = self.decoded.saturating_add(size);
-        if self.decoded > self.chunks.decoded_length {
+        if self.decoded > self.expected.decoded_length {
             return Err(incomplete("The chunks hold more than the decoded length that was announced."));
         }
-        self.written = signature.to_vec();
+        self.signature = signature.to_vec();
         if size == 0 {
             self.check_signature()?;
             return self.finish();
         }
-        self.state = State::Passing(size);
+        self.state = ChunkDecoderState::Data(size);
         Ok(())
     }
 
-    /// Takes the next bytes of a chunk of which `left` are to come.
-    fn pass(&mut self, left: u64, buf: &mut [u8]) -> Result<usize, S3Error> {
+    /// Reads the next data of a chunk that has `left` bytes left.
+    fn read_data(&mut self, left: u64, buf: &mut [u8]) -> Result<usize, S3Error> {
         let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
         let read = self.input.data(&mut buf[..wanted])?;
-        if self.chunks.signer.is_some() {
+        if self.expected.signer.is_some() {
             self.hash.update(&buf[..read]);
         }
-        self.state = State::Passing(left - read as u64);
-        if self.state == State::Passing(0) {
+        self.state = ChunkDecoderState::Data(left - read as u64);
+        if self.state == ChunkDecoderState::Data(0) {
             self.check_signature()?;
         }
         Ok(read)
     }
 
-    /// Goes on behind the data of a chunk, if chunks are signed.
+    /// Verifies the signature of the current chunk, if chunks are signed.
     fn check_signature(&mut self) -> Result<(), S3Error> {
-        match &mut self.chunks.signer {
-            Some(signer) => signer.check_chunk(&self.written, std::mem::take(&mut self.hash).finish()),
+        match &mut self.expected.signer {
+            Some(signer) => signer.check_chunk(&self.signature, std::mem::take(&mut self.hash).finish()),
             None => Ok(()),
         }
     }
 
-    /// Size and signature of a chunk; an unsigned one has an empty signature.
-    fn size_line<'l>(&self, line: &'l [u8]) -> Result<(u64, &'l [u8]), S3Error> {
+    /// Parses the size and the signature of a chunk; the signature is empty if chunks are not signed.
+    fn parse_size_line<'l>(&self, line: &'l [u8]) -> Result<(u64, &'l [u8]), S3Error> {
         let line = line.strip_suffix(b"\r").ok_or_else(|| wrong_size(line))?;
         let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
         let (digits, extension) = line.split_at(digits);
         let size = hexadecimal(digits).ok_or_else(|| wrong_size(line))?;
-        if self.chunks.signer.is_none() {
+        if self.expected.signer.is_none() {
             return if extension.is_empty() { Ok((size, extension)) } else { Err(wrong_size(line)) };
         }
         let signature = extension.strip_prefix(b";chunk-signature=").ok_or_else(|| wrong_size(line))?;
         Ok((size, signature))
     }
 
-    /// Reads what stands behind the last chunk.
+    /// Reads the trailers and the end, after the last chunk.
     fn finish(&mut self) -> Result<(), S3Error> {
-        if self.decoded < self.chunks.decoded_length {
+        if self.decoded < self.expected.decoded_length {
             return Err(incomplete("The chunks hold less than the decoded length that was announced."));
         }
-        match &mut self.chunks.trailers {
+        match &mut self.expected.trailers {
             None => self.input.line_end()?,
             Some(trailers) => {
-                take_trailers(&mut self.input, trailers, self.chunks.signer.as_mut())?;
+                read_trailers(&mut self.input, trailers, self.expected.signer.as_mut())?;
                 trailers.check_complete()?;
             }
         }
         self.input.end()?;
-        self.state = State::End;
+        self.state = ChunkDecoderState::End;
         Ok(())
     }
 }
 
-impl BodyRead for Decoder<'_> {
+impl BodyRead for ChunkDecoder<'_> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         loop {
             match self.state {
-                State::Between => self.begin_chunk()?,
-                State::Passing(0) => {
+                ChunkDecoderState::Between => self.begin_chunk()?,
+                ChunkDecoderState::Data(0) => {
                     self.input.line_end()?;
-                    self.state = State::Between;
+                    self.state = ChunkDecoderState::Between;
                 }
-                State::Passing(left) => return self.pass(left, buf),
-                State::End => return Ok(0),
+                ChunkDecoderState::Data(left) => return self.read_data(left, buf),
+                ChunkDecoderState::End => return Ok(0),
             }
         }
     }
 
     fn trailers(&self) -> &[(String, String)] {
-        match (&self.chunks.trailers, self.state) {
-            (Some(trailers), State::End) => trailers.come(),
+        match (&self.expected.trailers, self.state) {
+            (Some(trailers), ChunkDecoderState::End) => trailers.received(),
             _ => &[],
         }
     }
 }
 
-/// Takes trailers up to the empty line behind them and, where chunks are signed, their signature.
-fn take_trailers(
-    input: &mut Input<'_>,
+/// Reads trailers up to the empty line after them, and their signature if chunks are signed.
+fn read_trailers(
+    input: &mut ChunkInput<'_>,
     trailers: &mut Trailers,
     signer: Option<&mut ChunkSigner>,
 ) -> Result<(), S3Error> {
     let mut line = input.trailer_line()?;
     while !line.is_empty() && trailers.signature_in(&line).is_none() {
-        trailers.take(&line)?;
+        trailers.receive(&line)?;
         line = input.trailer_line()?;
     }
     let Some(signer) = signer else {
@@ -209,27 +216,27 @@ fn take_trailers(
     if line.is_empty() {
         line = input.trailer_line()?;
     }
-    let written = trailers.signature_in(&line).ok_or_else(trailers::malformed)?;
-    signer.check_trailers(written.as_bytes(), trailers.signed_text())?;
+    let signature = trailers.signature_in(&line).ok_or_else(trailers::malformed)?;
+    signer.check_trailers(signature.as_bytes(), trailers.signed_text())?;
     input.line_end()
 }
 
-/// The encoded bytes: lines out of a small buffer, data past it.
-struct Input<'c> {
+/// The encoded bytes. Lines are read through a small buffer, which large data bypass.
+struct ChunkInput<'c> {
     inner: Box<dyn BodyRead + 'c>,
-    buffer: Box<[u8; Input::BUFFER_BYTES]>,
+    buffer: Box<[u8; ChunkInput::BUFFER_BYTES]>,
     start: usize,
     end: usize,
 }
 
-impl<'c> Input<'c> {
+impl<'c> ChunkInput<'c> {
     const BUFFER_BYTES: usize = 4096;
 
     fn new(inner: Box<dyn BodyRead + 'c>) -> Self {
-        Self { inner, buffer: Box::new([0; Input::BUFFER_BYTES]), start: 0, end: 0 }
+        Self { inner, buffer: Box::new([0; ChunkInput::BUFFER_BYTES]), start: 0, end: 0 }
     }
 
-    /// The bytes at hand: at least one unless the body has ended.
+    /// The buffered bytes: at least one unless the body has ended.
     fn peek(&mut self) -> Result<&[u8], S3Error> {
         if self.start == self.end {
             self.end = self.inner.read(&mut self.buffer[..])?;
@@ -238,7 +245,7 @@ impl<'c> Input<'c> {
         Ok(&self.buffer[self.start..self.end])
     }
 
-    /// Takes everything up to the next line feed, which is left out.
+    /// Reads up to the next line feed, which is left out.
     fn line(&mut self, too_long: impl Fn() -> S3Error) -> Result<Vec<u8>, S3Error> {
         let mut line = Vec::new();
         loop {
@@ -259,7 +266,7 @@ impl<'c> Input<'c> {
         }
     }
 
-    /// The same without the carriage return before it, if there is one.
+    /// As `line`, without the carriage return before the line feed, if there is one.
     fn trailer_line(&mut self) -> Result<Vec<u8>, S3Error> {
         let mut line = self.line(trailers::malformed)?;
         if line.last() == Some(&b'\r') {
@@ -268,13 +275,13 @@ impl<'c> Input<'c> {
         Ok(line)
     }
 
-    /// Takes the end of a line and nothing else.
+    /// Reads an empty line.
     fn line_end(&mut self) -> Result<(), S3Error> {
-        let goes_on = || incomplete("A chunk does not end where its size says.");
-        if self.line(goes_on)? == b"\r" { Ok(()) } else { Err(goes_on()) }
+        let malformed = || incomplete("A chunk does not end where its size says.");
+        if self.line(malformed)? == b"\r" { Ok(()) } else { Err(malformed()) }
     }
 
-    /// Takes at least one byte of data, or fails.
+    /// Reads at least one byte of data, or fails.
     fn data(&mut self, out: &mut [u8]) -> Result<usize, S3Error> {
         let read = if self.start == self.end && out.len() >= Self::BUFFER_BYTES {
             self.inner.read(out)?
@@ -288,7 +295,7 @@ impl<'c> Input<'c> {
         if read == 0 { Err(incomplete("The body ended in the midst of a chunk.")) } else { Ok(read) }
     }
 
-    /// Makes sure that nothing follows but at most one empty line.
+    /// Checks that at most one empty line follows.
     fn end(&mut self) -> Result<(), S3Error> {
         if !self.peek()?.is_empty() {
             self.line_end()?;
@@ -296,13 +303,13 @@ impl<'c> Input<'c> {
         if self.peek()?.is_empty() {
             Ok(())
         } else {
-            Err(incomplete("The body goes on behind its last chunk."))
+            Err(incomplete("The body goes on after its last chunk."))
         }
     }
 }
 
-/// The number that hexadecimal digits, and nothing else, stand for; `None` from 2^63 on: no chunk is as large, and readers
-/// that take sizes for signed numbers see something else.
+/// Parses hexadecimal digits; `None` from 2^63 on. No chunk is that large, and decoders with signed sizes would read
+/// another number.
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
     i64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().and_then(|size| size.try_into().ok())
 }

@@ -1,26 +1,26 @@
-//! The claim in an `Authorization` header (S3 API reference, "Authenticating requests: using the Authorization
+//! The signature parameters in an `Authorization` header (S3 API reference, "Authenticating requests: using the Authorization
 //! header").
 
 use std::borrow::Cow;
 
-use crate::auth::claim::{ALGORITHM, Claim, Form, Parts};
+use crate::auth::signature_params::{ALGORITHM, SignatureFields, SignatureLocation, SignatureParams};
 use crate::base::Timestamp;
 use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
 
-/// The text of the only `Authorization` header.
+/// The value of the `Authorization` header.
 ///
 /// # Errors
-/// `AuthorizationHeaderMalformed` when there are two or it is not UTF-8.
+/// `AuthorizationHeaderMalformed` if there are two or the value is not UTF-8.
 pub(super) fn authorization(headers: &Headers) -> Result<Option<&str>, S3Error> {
     only(headers, |name| name == "authorization").map_err(|NotOne| {
-        Form::Header.malformed("There is more than one Authorization header, or it is not text.")
+        SignatureLocation::Header.malformed("There is more than one Authorization header, or it is not text.")
     })
 }
 
-/// The value of the only header named by `suffix` behind the prefix of `dialect`.
+/// The value of the vendor header `p-{suffix}`.
 ///
 /// # Errors
-/// `InvalidRequest` when it is there twice or not UTF-8.
+/// `InvalidRequest` if there are two or the value is not UTF-8.
 pub(super) fn vendor<'r>(
     headers: &'r Headers,
     dialect: Dialect,
@@ -33,7 +33,7 @@ pub(super) fn vendor<'r>(
     })
 }
 
-/// There are two, or what there is is not UTF-8.
+/// A header is repeated or not UTF-8.
 struct NotOne;
 
 fn only(headers: &Headers, is_it: impl Fn(&str) -> bool) -> Result<Option<&str>, NotOne> {
@@ -45,27 +45,36 @@ fn only(headers: &Headers, is_it: impl Fn(&str) -> bool) -> Result<Option<&str>,
     }
 }
 
-/// The error of a request signed by another scheme than ours.
+/// The error for a request that is signed by another scheme.
 pub(super) fn other_scheme() -> S3Error {
     S3Error::new(ErrorCode::InvalidRequest).message(format!(
         "The authorization mechanism that you have provided is not supported. Please use {ALGORITHM}."
     ))
 }
 
-/// Understands the `Authorization` header `text`.
-pub(super) fn claim<'r>(text: &'r str, headers: &'r Headers, dialect: Dialect) -> Result<Claim<'r>, S3Error> {
+/// Parses the `Authorization` header `text`; the date stands in other headers.
+///
+/// # Errors
+/// `InvalidRequest` for another scheme; `AuthorizationHeaderMalformed`; `AccessDenied` without a valid date.
+pub(super) fn signature_params<'r>(
+    text: &'r str,
+    headers: &'r Headers,
+    dialect: Dialect,
+) -> Result<SignatureParams<'r>, S3Error> {
     let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
     if scheme != ALGORITHM {
         return Err(other_scheme());
     }
-    let parts = parts(rest)?;
-    let (time, stamp) = date(headers, dialect)?;
-    Claim::new(Form::Header, parts, time, stamp)
+    let fields = fields(rest)?;
+    let (time, timestamp) = date(headers, dialect)?;
+    SignatureParams::new(SignatureLocation::Header, fields, time, timestamp)
 }
 
 /// `Credential=..., SignedHeaders=..., Signature=...` in any order, each once.
-fn parts(text: &str) -> Result<Parts<'_>, S3Error> {
-    let wrong = || Form::Header.malformed("Expecting Credential, SignedHeaders and Signature, each once.");
+fn fields(text: &str) -> Result<SignatureFields<'_>, S3Error> {
+    let wrong = || {
+        SignatureLocation::Header.malformed("Expecting Credential, SignedHeaders and Signature, each once.")
+    };
     let (mut credential, mut signed_headers, mut signature) = (None, None, None);
     for part in text.split(',') {
         let (name, value) = part.trim_ascii().split_once('=').ok_or_else(wrong)?;
@@ -81,13 +90,13 @@ fn parts(text: &str) -> Result<Parts<'_>, S3Error> {
     }
     match (credential, signed_headers, signature) {
         (Some(credential), Some(signed_headers), Some(signature)) => {
-            Ok(Parts { credential, signed_headers, signature })
+            Ok(SignatureFields { credential, signed_headers, signature })
         }
         _ => Err(wrong()),
     }
 }
 
-/// When the request was signed: its vendor date, or else its `Date`.
+/// The time of signing: the vendor date or, without one, `Date`.
 fn date<'r>(headers: &'r Headers, dialect: Dialect) -> Result<(Timestamp, Cow<'r, str>), S3Error> {
     let found = match vendor(headers, dialect, "date")? {
         Some(text) => Timestamp::parse_iso_basic(text).map(|time| (time, Cow::Borrowed(text))),
@@ -104,7 +113,7 @@ fn date<'r>(headers: &'r Headers, dialect: Dialect) -> Result<(Timestamp, Cow<'r
     })
 }
 
-/// An HTTP date; also with the zone spelled `-0000` or `+0000`, as mail libraries do (botocore signs with one).
+/// Parses an HTTP date, also with the zone `-0000` or `+0000`, as mail libraries write it (botocore signs with one).
 fn http_date(text: &str) -> Option<Timestamp> {
     let bare = text.strip_suffix("-0000").or_else(|| text.strip_suffix("+0000"));
     match bare {
@@ -129,11 +138,11 @@ mod tests {
     }
 
     fn code(text: &str, lines: &[(&str, &[u8])]) -> ErrorCode {
-        claim(text, &headers(lines), Dialect::Svc).unwrap_err().code
+        signature_params(text, &headers(lines), Dialect::Svc).unwrap_err().code
     }
 
     #[test]
-    fn the_parts_come_in_any_order_with_or_without_blanks() {
+    fn the_parts_come_in_any_order_with_or_without_whitespace() {
         let scope = "Credential=AK/20130524/eu/s3/aws4_request";
         let date: &[(&str, &[u8])] = &[("x-svc-date", b"20130524T000000Z")];
         for text in [
@@ -142,8 +151,8 @@ mod tests {
             format!("AWS4-HMAC-SHA256   Signature=ab,  {scope} ,\tSignedHeaders=host"),
         ] {
             let headers = headers(date);
-            let claim = claim(&text, &headers, Dialect::Svc).unwrap();
-            assert_eq!((claim.access_key, claim.signed_headers, claim.signature), ("AK", "host", "ab"));
+            let params = signature_params(&text, &headers, Dialect::Svc).unwrap();
+            assert_eq!((params.access_key, params.signed_headers, params.signature), ("AK", "host", "ab"));
         }
     }
 
@@ -165,9 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_are_told_which_one_to_use() {
+    fn other_schemes_are_refused_with_the_right_one() {
         for text in ["AWS AK:c2ln", "AWS", "Basic QTpC", "Bearer x", "aws4-hmac-sha256 x", ""] {
-            let error = claim(text, &Headers::default(), Dialect::Svc).unwrap_err();
+            let error = signature_params(text, &Headers::default(), Dialect::Svc).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidRequest, "{text}");
             assert!(error.message.contains("AWS4-HMAC-SHA256"));
         }
@@ -178,10 +187,11 @@ mod tests {
     fn the_vendor_date_wins_over_the_date() {
         let both: &[(&str, &[u8])] =
             &[("date", b"Fri, 24 May 2013 00:00:01 GMT"), ("x-svc-date", b"20130524T000000Z")];
-        let stamp = |lines| claim(TEXT, &headers(lines), Dialect::Svc).unwrap().stamp.into_owned();
-        assert_eq!(stamp(both), "20130524T000000Z");
-        assert_eq!(stamp(&both[..1]), "20130524T000001Z");
-        assert_eq!(stamp(&[("date", b"Fri, 24 May 2013 00:00:01 -0000")]), "20130524T000001Z");
+        let timestamp =
+            |lines| signature_params(TEXT, &headers(lines), Dialect::Svc).unwrap().timestamp.into_owned();
+        assert_eq!(timestamp(both), "20130524T000000Z");
+        assert_eq!(timestamp(&both[..1]), "20130524T000001Z");
+        assert_eq!(timestamp(&[("date", b"Fri, 24 May 2013 00:00:01 -0000")]), "20130524T000001Z");
     }
 
     #[test]
@@ -200,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn two_authorizations_or_one_that_is_no_text_are_malformed() {
+    fn two_authorizations_or_one_that_is_not_utf_8_are_malformed() {
         assert_eq!(authorization(&headers(&[])), Ok(None));
         assert_eq!(authorization(&headers(&[("authorization", b"a")])), Ok(Some("a")));
         for lines in

@@ -1,4 +1,4 @@
-//! Who asks, and the proof that they may.
+//! The identity of a sender, and the proof of a permission.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use crate::auth::users::User;
 use crate::auth::{Action, Resource};
 use crate::s3::{ErrorCode, S3Error};
 
-/// Who sent a request, once that is certain. Its permissions are those of the users file that it was checked
-/// against, whatever replaces that file meanwhile.
+/// The authenticated sender of a request. Its permissions are those of the users file that it was authenticated against,
+/// even if the file is replaced during the request.
 #[derive(Debug, Clone)]
 pub struct Identity(Arc<User>);
 
@@ -16,17 +16,20 @@ impl Identity {
         Self(user)
     }
 
-    /// The name in the users file: the owner of what this user creates.
+    /// The name in the users file, which becomes the owner of buckets and uploads.
     pub fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// Whether the request bore no signature.
+    /// Whether the request was not signed.
     pub fn is_anonymous(&self) -> bool {
         self.0.is_anonymous()
     }
 
-    /// The proof that this user may do `action` on `resource`, or `AccessDenied`.
+    /// The proof that this user may do `action` on `resource`.
+    ///
+    /// # Errors
+    /// `AccessDenied`.
     pub(super) fn authorize(&self, action: Action, resource: Resource<'_>) -> Result<Authorized, S3Error> {
         if self.0.may(action, resource) {
             Ok(Authorized { identity: self.clone(), action })
@@ -36,7 +39,7 @@ impl Identity {
     }
 }
 
-/// The proof that somebody may do something: only authorization makes one, and operations take nothing else.
+/// The proof of a permission. Only authorization makes one, and every operation requires one.
 #[derive(Debug, Clone)]
 pub struct Authorized {
     identity: Identity,
@@ -44,23 +47,23 @@ pub struct Authorized {
 }
 
 impl Authorized {
-    /// Who asks.
+    /// The sender.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The name of who asks: the owner of what is created now.
+    /// The name of the sender, which becomes the owner of what the operation creates.
     pub fn user(&self) -> &str {
         self.identity.name()
     }
 
-    /// What has been allowed.
+    /// The permitted action.
     pub fn action(&self) -> Action {
         self.action
     }
 
-    /// Whether the same user may also do `action` on a bucket or on one of its objects: for what is decided only
-    /// underway, such as whether a missing key may be told from a forbidden one.
+    /// Whether the same user may also do `action` on a bucket or on one of its objects: for permissions that an operation
+    /// checks itself, such as `ListBucket` before it reports a missing key.
     pub fn may(&self, action: Action, bucket: &str, key: Option<&str>) -> bool {
         let resource = match key {
             Some(key) => Resource::Object { bucket, key },
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_yields_a_proof_that_names_the_user() {
+    fn a_permitted_action_yields_a_proof_that_names_the_user() {
         let resource = Resource::Object { bucket: "b", key: "p1" };
         let proof = identity().authorize(Action::GetObject, resource).unwrap();
         assert_eq!((proof.user(), proof.action()), ("eve", Action::GetObject));
@@ -90,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_access_denied() {
+    fn an_action_without_permission_is_access_denied() {
         let resource = Resource::Object { bucket: "b", key: "q" };
         assert_eq!(
             identity().authorize(Action::GetObject, resource).unwrap_err().code,
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_answers_what_else_its_user_may() {
+    fn a_proof_answers_for_other_permissions_of_its_user() {
         let proof = identity().authorize(Action::ListBucket, Resource::Bucket("b")).unwrap();
         assert!(proof.may(Action::GetObject, "b", Some("p2")));
         assert!(proof.may(Action::ListBucket, "b", None));

@@ -1,20 +1,20 @@
-//! Access keys and secrets: how they are made and how they are kept out of sight.
+//! Access keys and secret keys: generation, and a type that keeps secrets out of logs.
 
 use std::fmt;
 
 use crate::base::Entropy;
 
-/// A secret key. It shows itself to nobody but the signing code.
+/// A secret key, which `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text` as a secret.
+    /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The secret itself: for signing, and for the one time that it is shown to its owner.
+    /// The text: for signing, and for the one time that it is shown to its owner.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -27,19 +27,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a client signs its requests with.
+/// The credentials of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPair {
-    /// Names the user, openly.
+    /// Identifies the user; not secret.
     pub access_key: String,
-    /// Proves it.
+    /// Signs the requests.
     pub secret_key: Secret,
 }
 
-/// Upper-case letters and digits, less those that are misread for one another.
+/// Upper-case letters, and digits that are not mistaken for letters.
 const ACCESS_KEY_ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const ACCESS_KEY_LEN: usize = 20;
-/// What needs no quoting in a shell, a URL or a TOML file.
+/// Characters that need no quoting in a shell, a URL or a TOML file.
 const SECRET_KEY_ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const SECRET_KEY_LEN: usize = 40;
 
@@ -53,9 +53,9 @@ impl KeyPair {
     }
 }
 
-/// `len` characters of `alphabet`, each as likely as any other.
+/// `len` characters of `alphabet`, drawn uniformly.
 fn draw(entropy: &dyn Entropy, alphabet: &[u8], len: usize) -> String {
-    // Bytes at and above the last multiple of the alphabet's length would favour its first characters.
+    // Bytes from the last multiple of the alphabet's length on would favour its first characters.
     let fair = 256 - 256 % alphabet.len();
     let mut text = String::with_capacity(len);
     let mut bytes = [0; 64];

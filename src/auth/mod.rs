@@ -1,22 +1,23 @@
-//! Floor 3: credentials, Signature Version 4 in all its forms, chunked bodies and permissions.
+//! Floor 3: credentials, Signature Version 4 in all its forms, `aws-chunked` bodies and permissions.
 //!
-//! A request is authenticated top to bottom: its claim is understood (`header`, `presigned`, `claim`), the signature
-//! is made again over the canonical request (`query`, `canonical`, `signature`) with a derived key (`signing_key`) and
-//! compared, and the body is wrapped in the reader that verifies it (`payload`, `chunked`, `trailers`). Who may do what
-//! is in `users`, `policy` and `identity`.
+//! Authentication of a request, in order:
+//! 1. `header` or `presigned` finds the parameters of the signature (`signature_params`);
+//! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes and compares;
+//! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode `aws-chunked`.
+//!
+//! Permissions are in `users` (the users file), `policy` (grants) and `identity` (the sender and its proof).
 
 mod authenticator;
 mod canonical;
 mod chunked;
-mod claim;
 mod header;
 mod identity;
 mod keys;
 mod payload;
 mod policy;
 mod presigned;
-mod query;
 mod signature;
+mod signature_params;
 mod signing_key;
 mod trailers;
 mod users;

@@ -1,37 +1,37 @@
-//! How a body is proven to be what was signed (S3 API reference, "x-amz-content-sha256").
+//! Verification of a body against the signed content hash (S3 API reference, "x-amz-content-sha256").
 
 use std::mem;
 
-use crate::auth::chunked::{ChunkSigner, Chunks, Decoder};
+use crate::auth::chunked::{ChunkDecoder, ChunkSigner, ChunkedPayload};
 use crate::auth::header::vendor;
 use crate::auth::trailers::{self, Trailers};
 use crate::base::digest::{Sha256, from_hex, to_hex};
 use crate::s3::{Body, BodyRead, Dialect, ErrorCode, Headers, S3Error};
 
-/// The word for a body that the signature does not cover.
+/// The keyword for a body that the signature does not cover.
 pub(super) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 
-/// The forms of a body, as its content hash tells them.
+/// The kinds of content hashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Payload {
-    /// Nothing is known of it.
+pub(super) enum PayloadKind {
+    /// The body is not covered.
     Unsigned,
-    /// All of it has this SHA-256.
+    /// The SHA-256 of the whole body.
     Hashed([u8; 32]),
-    /// It comes in chunks.
+    /// The body is `aws-chunked`.
     Chunked {
-        /// Whether each chunk bears a signature.
+        /// Whether each chunk carries a signature.
         signed: bool,
         /// Whether trailers follow.
         trailers: bool,
     },
 }
 
-impl Payload {
-    /// What a content hash stands for.
+impl PayloadKind {
+    /// Parses a content hash.
     ///
     /// # Errors
-    /// `NotImplemented` for chunks signed by elliptic curves, `InvalidArgument` for what is no content hash.
+    /// `NotImplemented` for chunks signed by elliptic curves, `InvalidArgument` for other text.
     pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Self, S3Error> {
         Ok(match text {
             UNSIGNED => Self::Unsigned,
@@ -55,62 +55,62 @@ fn unknown(text: &str, dialect: Dialect) -> S3Error {
     S3Error::invalid_argument(&name, text, message)
 }
 
-/// What it takes to read a body of some form.
-pub(super) enum Proof {
-    /// Nothing.
+/// The verifier of a body, before it is wrapped around the reader.
+pub(super) enum PayloadVerifier {
+    /// Nothing to verify.
     None,
-    /// The hash to compare with.
+    /// The expected SHA-256.
     Hash([u8; 32]),
-    /// What the chunks must turn out to be.
-    Chunks(Box<Chunks>),
+    /// The expected chunks.
+    Chunked(Box<ChunkedPayload>),
 }
 
-impl Proof {
-    /// Collects it from the head of the request. `signer` makes what signs the chunks; it has none for an anonymous
-    /// request.
+impl PayloadVerifier {
+    /// Reads the announcements of the body in the headers. `signer` makes the signer of the chunks; `None` for an
+    /// anonymous request.
     ///
     /// # Errors
-    /// `MissingContentLength` for chunks whose decoded length was not announced, `InvalidArgument` for one that is
-    /// no number, `InvalidRequest` for signed chunks in an unsigned request and for unsupported trailers,
-    /// `MalformedTrailerError` for trailers announced of a body that has none.
-    pub(super) fn of(
-        payload: &Payload,
+    /// - `MissingContentLength` for chunks without a decoded length, `InvalidArgument` for a length that is not a number;
+    /// - `InvalidRequest` for signed chunks in an unsigned request and for unsupported trailers;
+    /// - `MalformedTrailerError` for announced trailers of a body that has none.
+    pub(super) fn new(
+        kind: &PayloadKind,
         headers: &Headers,
         dialect: Dialect,
         signer: impl FnOnce() -> Option<ChunkSigner>,
     ) -> Result<Self, S3Error> {
-        let (signed, has_trailers) = match *payload {
-            Payload::Chunked { signed, trailers } => (signed, trailers),
-            Payload::Unsigned | Payload::Hashed(_) => (false, false),
+        let (signed, has_trailers) = match *kind {
+            PayloadKind::Chunked { signed, trailers } => (signed, trailers),
+            PayloadKind::Unsigned | PayloadKind::Hashed(_) => (false, false),
         };
         if !has_trailers && trailers::announcements(headers, dialect).next().is_some() {
             return Err(trailers::malformed());
         }
-        match *payload {
-            Payload::Unsigned => Ok(Self::None),
-            Payload::Hashed(digest) => Ok(Self::Hash(digest)),
-            Payload::Chunked { .. } => {
+        match *kind {
+            PayloadKind::Unsigned => Ok(Self::None),
+            PayloadKind::Hashed(digest) => Ok(Self::Hash(digest)),
+            PayloadKind::Chunked { .. } => {
                 let signer = if signed { Some(signer().ok_or_else(unsigned_request)?) } else { None };
                 let decoded_length = decoded_length(headers, dialect)?;
                 let announced = has_trailers.then(|| Trailers::announced(headers, dialect)).transpose()?;
-                Ok(Self::Chunks(Box::new(Chunks { decoded_length, trailers: announced, signer })))
+                Ok(Self::Chunked(Box::new(ChunkedPayload { decoded_length, trailers: announced, signer })))
             }
         }
     }
 
-    /// Puts the reader that verifies in place of a body's own.
+    /// Replaces the reader of a body by one that verifies it.
     pub(super) fn wrap(self, body: &mut Body<'_>) {
         match self {
             Self::None => {}
             Self::Hash(expected) => {
                 let plain = mem::replace(body, Body::none());
-                let reader = Hashed { inner: plain.reader, hash: Sha256::new(), expected };
-                *body = Body { reader: Box::new(Latched::new(reader)), ..plain };
+                let reader = HashVerifier { inner: plain.reader, hash: Sha256::new(), expected };
+                *body = Body { reader: Box::new(Fused::new(reader)), ..plain };
             }
-            Self::Chunks(chunks) => {
+            Self::Chunked(chunks) => {
                 let plain = mem::replace(body, Body::none());
                 let content_length = Some(chunks.decoded_length);
-                let reader = Latched::new(Decoder::new(plain.reader, *chunks));
+                let reader = Fused::new(ChunkDecoder::new(plain.reader, *chunks));
                 *body = Body { content_length, chunked: false, reader: Box::new(reader) };
             }
         }
@@ -132,14 +132,14 @@ fn decoded_length(headers: &Headers, dialect: Dialect) -> Result<u64, S3Error> {
     length.ok_or_else(|| S3Error::invalid_argument(&name, text, "The length is not a number of bytes."))
 }
 
-/// Compares the hash of a whole body with the signed one before it lets its end be seen.
-struct Hashed<'c> {
+/// Compares the hash of a whole body with the signed one before it reports the end.
+struct HashVerifier<'c> {
     inner: Box<dyn BodyRead + 'c>,
     hash: Sha256,
     expected: [u8; 32],
 }
 
-impl BodyRead for Hashed<'_> {
+impl BodyRead for HashVerifier<'_> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         let read = self.inner.read(buf)?;
         if read > 0 {
@@ -160,19 +160,19 @@ impl BodyRead for Hashed<'_> {
     }
 }
 
-/// A reader that, once it has failed, goes on failing.
-struct Latched<R> {
+/// A reader that returns its first error again on all later reads.
+struct Fused<R> {
     inner: R,
     failure: Option<S3Error>,
 }
 
-impl<R> Latched<R> {
+impl<R> Fused<R> {
     fn new(inner: R) -> Self {
         Self { inner, failure: None }
     }
 }
 
-impl<R: BodyRead> BodyRead for Latched<R> {
+impl<R: BodyRead> BodyRead for Fused<R> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What kind of resource an action is decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum ActionLevel {
     /// The whole server.
     Service,
     /// A bucket itself.
@@ -16,7 +16,7 @@ enum Level {
     Object,
 }
 
-impl Level {
+impl ActionLevel {
     /// What an action of this level can be granted on.
     fn expected(self) -> &'static str {
         match self {
@@ -45,8 +45,8 @@ macro_rules! actions {
                 match self { $(Self::$action => stringify!($action)),+ }
             }
 
-            fn level(self) -> Level {
-                match self { $(Self::$action => Level::$level),+ }
+            fn level(self) -> ActionLevel {
+                match self { $(Self::$action => ActionLevel::$level),+ }
             }
         }
     };
@@ -171,14 +171,14 @@ impl<'a> Resource<'a> {
 
 /// A name in full, or, with a `*` at its end, all names that begin so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Name {
+struct NamePattern {
     /// Without the `*`.
     text: String,
     /// Whether there was a `*`.
     open: bool,
 }
 
-impl Name {
+impl NamePattern {
     /// `None` for a `*` elsewhere than at the end.
     fn parse(text: &str) -> Option<Self> {
         let stem = text.strip_suffix('*');
@@ -193,16 +193,16 @@ impl Name {
 
 /// A resource as a users file writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Pattern {
+enum ResourcePattern {
     /// `*`: every bucket and every object.
     Everything,
     /// `bucket`, `start*`: buckets, none of their objects.
-    Buckets(Name),
+    Buckets(NamePattern),
     /// `bucket/key`, `bucket/prefix*`, `start*/key`, `start*/prefix*`: objects, not the buckets.
-    Objects { bucket: Name, key: Name },
+    Objects { bucket: NamePattern, key: NamePattern },
 }
 
-impl Pattern {
+impl ResourcePattern {
     /// Reads the text of a resource; the error says what is wrong with it.
     fn parse(text: &str) -> Result<Self, String> {
         if text == "*" {
@@ -216,7 +216,7 @@ impl Pattern {
             return Err(format!("`{text}` is not `*`, `bucket`, `bucket/key` or `bucket/prefix*`"));
         }
         let name = |part| {
-            Name::parse(part).ok_or_else(|| {
+            NamePattern::parse(part).ok_or_else(|| {
                 format!("`{text}` has a `*` elsewhere than at the end of a bucket's name or of a key prefix")
             })
         };
@@ -226,26 +226,26 @@ impl Pattern {
         })
     }
 
-    fn covers(&self, level: Level, resource: Resource<'_>) -> bool {
-        let is_in = |name: &Name| resource.bucket().is_some_and(|bucket| name.matches(bucket));
+    fn covers(&self, level: ActionLevel, resource: Resource<'_>) -> bool {
+        let is_in = |name: &NamePattern| resource.bucket().is_some_and(|bucket| name.matches(bucket));
         match (self, level) {
             (Self::Everything, _) => true,
-            (Self::Buckets(name), Level::Bucket | Level::Listing) => is_in(name),
-            (Self::Buckets(name), Level::Service) => resource == Resource::Service || is_in(name),
-            (Self::Objects { .. }, Level::Service) => resource == Resource::Service,
-            (Self::Objects { bucket, key }, Level::Listing) => {
+            (Self::Buckets(name), ActionLevel::Bucket | ActionLevel::Listing) => is_in(name),
+            (Self::Buckets(name), ActionLevel::Service) => resource == Resource::Service || is_in(name),
+            (Self::Objects { .. }, ActionLevel::Service) => resource == Resource::Service,
+            (Self::Objects { bucket, key }, ActionLevel::Listing) => {
                 is_in(bucket) && key.open && key.matches(resource.common_start())
             }
-            (Self::Objects { bucket, key }, Level::Object) => {
+            (Self::Objects { bucket, key }, ActionLevel::Object) => {
                 let some = matches!(resource, Resource::Bucket(_));
                 is_in(bucket) && (some || key.matches(resource.common_start()))
             }
-            (Self::Buckets(_), Level::Object) | (Self::Objects { .. }, Level::Bucket) => false,
+            (Self::Buckets(_), ActionLevel::Object) | (Self::Objects { .. }, ActionLevel::Bucket) => false,
         }
     }
 
     /// The buckets that it is about.
-    fn bucket(&self) -> Option<&Name> {
+    fn bucket(&self) -> Option<&NamePattern> {
         match self {
             Self::Everything => None,
             Self::Buckets(name) | Self::Objects { bucket: name, .. } => Some(name),
@@ -253,14 +253,14 @@ impl Pattern {
     }
 
     /// Whether an action of that level can do anything with what this names.
-    fn fits(&self, level: Level) -> bool {
+    fn fits(&self, level: ActionLevel) -> bool {
         match (self, level) {
             (Self::Everything, _) => true,
-            (Self::Buckets(_), level) => level != Level::Object,
-            (Self::Objects { .. }, Level::Object) => true,
+            (Self::Buckets(_), level) => level != ActionLevel::Object,
+            (Self::Objects { .. }, ActionLevel::Object) => true,
             // A single key is not listed: a listing shows those that begin with it, too.
-            (Self::Objects { key, .. }, Level::Listing) => key.open,
-            (Self::Objects { .. }, Level::Service | Level::Bucket) => false,
+            (Self::Objects { key, .. }, ActionLevel::Listing) => key.open,
+            (Self::Objects { .. }, ActionLevel::Service | ActionLevel::Bucket) => false,
         }
     }
 }
@@ -287,7 +287,7 @@ impl ActionSet {
         action.map(|&action| Self(Self::bit(action))).ok_or_else(|| format!("there is no action `{name}`"))
     }
 
-    fn levels(self) -> impl Iterator<Item = Level> {
+    fn levels(self) -> impl Iterator<Item = ActionLevel> {
         Action::ALL.iter().filter(move |&&action| self.contains(action)).map(|action| action.level())
     }
 
@@ -300,13 +300,13 @@ impl ActionSet {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Grant {
     actions: ActionSet,
-    resources: Vec<Pattern>,
+    resources: Vec<ResourcePattern>,
 }
 
 impl Grant {
     /// Every action on every resource.
     pub(super) fn of_everything() -> Self {
-        Self { actions: ActionSet::EVERY, resources: vec![Pattern::Everything] }
+        Self { actions: ActionSet::EVERY, resources: vec![ResourcePattern::Everything] }
     }
 
     /// Adds the action of that name, or all for `*`; the error says what is wrong with it.
@@ -317,7 +317,7 @@ impl Grant {
 
     /// Adds a resource; the error says what is wrong with it.
     pub(super) fn add_resource(&mut self, text: &str) -> Result<(), String> {
-        self.resources.push(Pattern::parse(text)?);
+        self.resources.push(ResourcePattern::parse(text)?);
         Ok(())
     }
 
@@ -343,14 +343,14 @@ impl Grant {
     /// # Errors
     /// What would be, for the author of the file.
     pub(super) fn check_resource(&self, text: &str) -> Result<(), String> {
-        let pattern = Pattern::parse(text)?;
-        let is_of_use = |pattern: &Pattern| self.actions.levels().any(|level| pattern.fits(level));
-        let beside = |other: &&Pattern| other.bucket() == pattern.bucket();
+        let pattern = ResourcePattern::parse(text)?;
+        let is_of_use = |pattern: &ResourcePattern| self.actions.levels().any(|level| pattern.fits(level));
+        let beside = |other: &&ResourcePattern| other.bucket() == pattern.bucket();
         if self.resources.iter().filter(beside).any(is_of_use) {
             return Ok(());
         }
         Err(match pattern {
-            Pattern::Objects { .. } => {
+            ResourcePattern::Objects { .. } => {
                 format!("`{text}` names objects, which no action beside it is done to")
             }
             _ => format!(
@@ -521,7 +521,7 @@ mod tests {
     fn resources_that_would_be_misread_are_refused() {
         for text in ["", "/", "/k", "b/", "b*/", "*b", "a*b", "**", "b**", "a*b/k", "b/*x", "b/a*b", "b/a**"]
         {
-            assert!(Pattern::parse(text).is_err(), "{text}");
+            assert!(ResourcePattern::parse(text).is_err(), "{text}");
         }
     }
 

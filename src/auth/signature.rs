@@ -1,56 +1,56 @@
-//! The signature itself: made again from what the request says, and compared.
+//! Verification of a signature: computed again from the request, and compared.
 
 use subtle::ConstantTimeEq as _;
 
-use crate::auth::canonical::CanonicalRequest;
-use crate::auth::claim::{ALGORITHM, Claim};
-use crate::auth::query::Reading;
+use crate::auth::canonical::{CanonicalRequest, TargetEncoding};
+use crate::auth::signature_params::{ALGORITHM, SignatureParams};
 use crate::auth::signing_key::SigningKey;
 use crate::base::digest::hex32;
 use crate::s3::{ErrorCode, S3Error};
 
-/// A signature as it is written: 64 hexadecimal digits in lower case.
+/// A signature in text form: 64 hexadecimal digits in lower case.
 pub(super) type Signature = [u8; 64];
 
-/// Whether what a client wrote is the signature that we made, in a time that does not tell how much of it is right.
-pub(super) fn is_same(made: &Signature, written: &[u8]) -> bool {
-    made.as_slice().ct_eq(written).into()
+/// Compares the computed signature with the one that a client sent, in constant time.
+pub(super) fn is_same(computed: &Signature, sent: &[u8]) -> bool {
+    computed.as_slice().ct_eq(sent).into()
 }
 
-/// Believes a claim, or does not.
+/// Verifies the signature of a request and returns it.
 ///
 /// # Errors
-/// `SignatureDoesNotMatch`, with the texts that we signed, so that the author of a client can find the difference.
+/// `SignatureDoesNotMatch`, with the string to sign and the canonical request, so that the author of a client can find the
+/// difference.
 pub(super) fn verify(
-    claim: &Claim<'_>,
+    params: &SignatureParams<'_>,
     key: &SigningKey,
     request: &CanonicalRequest<'_>,
 ) -> Result<Signature, S3Error> {
-    for &reading in request.readings() {
-        let made = sign(claim, key, &hex32(&request.digest(reading)));
-        if is_same(&made, claim.signature.as_bytes()) {
-            return Ok(made);
+    for &encoding in request.encodings() {
+        let computed = sign(params, key, &hex32(&request.digest(encoding)));
+        if is_same(&computed, params.signature.as_bytes()) {
+            return Ok(computed);
         }
     }
-    Err(mismatch(claim, request))
+    Err(mismatch(params, request))
 }
 
 /// The signature over the string to sign (S3 API reference, "Signature calculations for the authorization header",
 /// steps 2 and 3).
-fn sign(claim: &Claim<'_>, key: &SigningKey, digest: &Signature) -> Signature {
-    let stamp = claim.stamp.as_bytes();
-    let scope = claim.scope.as_bytes();
-    hex32(&key.sign(&[ALGORITHM.as_bytes(), b"\n", stamp, b"\n", scope, b"\n", digest]))
+fn sign(params: &SignatureParams<'_>, key: &SigningKey, digest: &Signature) -> Signature {
+    let timestamp = params.timestamp.as_bytes();
+    let scope = params.scope.as_bytes();
+    hex32(&key.sign(&[ALGORITHM.as_bytes(), b"\n", timestamp, b"\n", scope, b"\n", digest]))
 }
 
-fn mismatch(claim: &Claim<'_>, request: &CanonicalRequest<'_>) -> S3Error {
-    let digest = hex32(&request.digest(Reading::Canonical));
+fn mismatch(params: &SignatureParams<'_>, request: &CanonicalRequest<'_>) -> S3Error {
+    let digest = hex32(&request.digest(TargetEncoding::Canonical));
     let digest = String::from_utf8_lossy(&digest);
-    let string_to_sign = format!("{ALGORITHM}\n{}\n{}\n{digest}", claim.stamp, claim.scope);
+    let string_to_sign = format!("{ALGORITHM}\n{}\n{}\n{digest}", params.timestamp, params.scope);
     S3Error::new(ErrorCode::SignatureDoesNotMatch)
-        .element("AWSAccessKeyId", claim.access_key)
+        .element("AWSAccessKeyId", params.access_key)
         .element("StringToSign", string_to_sign)
-        .element("SignatureProvided", claim.signature)
+        .element("SignatureProvided", params.signature)
         .element("CanonicalRequest", request.text())
 }
 

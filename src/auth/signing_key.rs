@@ -1,4 +1,4 @@
-//! The keys that signatures are made with, derived from a secret for one day and one region.
+//! Signing keys, derived from a secret for one day and one region.
 
 use std::sync::RwLock;
 
@@ -8,11 +8,11 @@ use crate::base::limits;
 
 /// The service that every credential is scoped to.
 pub(super) const SERVICE: &str = "s3";
-/// What every credential scope ends with.
+/// The last part of every credential scope.
 pub(super) const TERMINATOR: &str = "aws4_request";
 
-/// A derived key (S3 API reference, "Signature calculations for the authorization header", signing key), set up and
-/// ready to take bytes.
+/// A derived key (S3 API reference, "Signature calculations for the authorization header", signing key), with the HMAC
+/// initialised.
 #[derive(Debug, Clone)]
 pub(super) struct SigningKey(HmacSha256);
 
@@ -25,7 +25,7 @@ impl SigningKey {
         Self(HmacSha256::new(&HmacSha256::of(&of_service, TERMINATOR.as_bytes())))
     }
 
-    /// The code of `parts`, one behind the other.
+    /// The HMAC of `parts`, concatenated.
     pub(super) fn sign(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.0.clone();
         for part in parts {
@@ -35,20 +35,20 @@ impl SigningKey {
     }
 }
 
-/// The keys derived of late from one secret. They live with the user that holds the secret, so that they end with it
-/// when the users are replaced.
+/// A cache of the keys derived from one secret. It belongs to the user with that secret and is dropped when the users are
+/// replaced.
 #[derive(Debug, Default)]
-pub(super) struct SigningKeys(RwLock<Vec<Derived>>);
+pub(super) struct SigningKeys(RwLock<Vec<DerivedKey>>);
 
 #[derive(Debug)]
-struct Derived {
+struct DerivedKey {
     date: String,
     region: String,
     key: SigningKey,
 }
 
 impl SigningKeys {
-    /// The key of `secret`, which must be the same on every call. The oldest makes room for a new one.
+    /// The key of `secret`, which must be the same on every call. A new key evicts the oldest.
     pub(super) fn get(&self, secret: &Secret, date: &str, region: &str) -> SigningKey {
         const WHOLE: &str = "no code panics while it holds the keys";
         let known = self.0.read().expect(WHOLE);
@@ -61,7 +61,7 @@ impl SigningKeys {
         if known.len() >= limits::SIGNING_KEYS_PER_USER_MAX {
             known.remove(0);
         }
-        known.push(Derived { date: date.to_owned(), region: region.to_owned(), key: key.clone() });
+        known.push(DerivedKey { date: date.to_owned(), region: region.to_owned(), key: key.clone() });
         key
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_key_is_the_derived_one_and_no_other() {
+    fn a_cached_key_is_the_derived_one() {
         let (keys, secret) = (SigningKeys::default(), Secret::new(SECRET));
         for _ in 0..2 {
             for (date, region) in [("20130524", "eu"), ("20130525", "eu"), ("20130524", "us-east-1")] {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_key_makes_room() {
+    fn a_new_key_evicts_the_oldest() {
         let (keys, secret) = (SigningKeys::default(), Secret::new(SECRET));
         for day in 0..limits::SIGNING_KEYS_PER_USER_MAX + 3 {
             keys.get(&secret, &day.to_string(), "eu");

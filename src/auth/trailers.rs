@@ -1,26 +1,26 @@
-//! What comes behind the last chunk of an `aws-chunked` body (S3 API reference, "Signature calculations for trailing
+//! The trailers after the last chunk of an `aws-chunked` body (S3 API reference, "Signature calculations for trailing
 //! headers").
 
 use crate::base::limits;
 use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
 
-/// The trailers that a request has announced, and those that have come.
+/// The announced trailers of a request, and those received.
 #[derive(Debug)]
 pub(super) struct Trailers {
     prefix: &'static str,
-    /// Full names in lower case.
+    /// Full names in lower case, of trailers not yet received.
     awaited: Vec<String>,
     /// Names with `p-` in place of the prefix, and values.
-    come: Vec<(String, String)>,
-    /// A line `name:value` for each, as it is signed.
+    received: Vec<(String, String)>,
+    /// A line `name:value` for each received trailer, as it is signed.
     signed_text: Vec<u8>,
 }
 
 impl Trailers {
-    /// Reads the announcements: the names in the `p-trailer` headers.
+    /// Reads the names in the `p-trailer` headers.
     ///
     /// # Errors
-    /// `InvalidRequest` for a name that is no checksum, and for too many.
+    /// `InvalidRequest` for a name other than that of a checksum, and for too many names.
     pub(super) fn announced(headers: &Headers, dialect: Dialect) -> Result<Self, S3Error> {
         let prefix = dialect.header_prefix();
         let mut awaited = Vec::new();
@@ -32,14 +32,14 @@ impl Trailers {
         if awaited.len() > limits::TRAILERS_MAX {
             return Err(unsupported(prefix));
         }
-        Ok(Self { prefix, awaited, come: Vec::new(), signed_text: Vec::new() })
+        Ok(Self { prefix, awaited, received: Vec::new(), signed_text: Vec::new() })
     }
 
-    /// Takes the line of a trailer, without its end.
+    /// Parses the line of a trailer, without its end.
     ///
     /// # Errors
-    /// `MalformedTrailerError` for one that is malformed, was not announced or comes again.
-    pub(super) fn take(&mut self, line: &[u8]) -> Result<(), S3Error> {
+    /// `MalformedTrailerError` for a malformed, unannounced or repeated trailer.
+    pub(super) fn receive(&mut self, line: &[u8]) -> Result<(), S3Error> {
         let text = std::str::from_utf8(line).map_err(|_| malformed())?;
         let (name, value) = text.split_once(':').ok_or_else(malformed)?;
         let (name, value) = (name.to_ascii_lowercase(), value.trim_matches([' ', '\t']));
@@ -49,12 +49,12 @@ impl Trailers {
             return Err(malformed());
         }
         self.signed_text.extend_from_slice(format!("{name}:{value}\n").as_bytes());
-        self.come.push((format!("p-{suffix}"), value.to_owned()));
+        self.received.push((format!("p-{suffix}"), value.to_owned()));
         self.awaited.swap_remove(at);
         Ok(())
     }
 
-    /// The signature in a line, without its end, if that is what the line holds.
+    /// The signature in a line, without its end; `None` for other lines.
     pub(super) fn signature_in<'l>(&self, line: &'l [u8]) -> Option<&'l str> {
         let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
         let name = name.to_ascii_lowercase();
@@ -67,17 +67,17 @@ impl Trailers {
         &self.signed_text
     }
 
-    /// Whether all have come.
+    /// Checks that all announced trailers are received.
     ///
     /// # Errors
-    /// `MalformedTrailerError` when not.
+    /// `MalformedTrailerError`.
     pub(super) fn check_complete(&self) -> Result<(), S3Error> {
         if self.awaited.is_empty() { Ok(()) } else { Err(malformed()) }
     }
 
-    /// Those that have come.
-    pub(super) fn come(&self) -> &[(String, String)] {
-        &self.come
+    /// The received trailers, by names with `p-` in place of the prefix.
+    pub(super) fn received(&self) -> &[(String, String)] {
+        &self.received
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn announcements(headers: &Headers, dialect: Dialect) -> impl Iterato
     lines.map(|(_, value)| value)
 }
 
-/// The error of trailers that are not as they must be.
+/// The error for malformed trailers.
 pub(super) fn malformed() -> S3Error {
     S3Error::new(ErrorCode::MalformedTrailerError)
 }
@@ -118,19 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_announced_is_taken_under_its_neutral_name() {
+    fn announced_trailers_are_received_under_their_neutral_names() {
         let mut trailers = announced(&["x-amz-checksum-crc32, X-Amz-Checksum-SHA1"]).unwrap();
-        trailers.take(b"X-Amz-Checksum-Crc32: AAAAAA== ").unwrap();
+        trailers.receive(b"X-Amz-Checksum-Crc32: AAAAAA== ").unwrap();
         assert!(trailers.check_complete().is_err());
-        trailers.take(b"x-amz-checksum-sha1:x").unwrap();
+        trailers.receive(b"x-amz-checksum-sha1:x").unwrap();
         trailers.check_complete().unwrap();
-        let come = [("p-checksum-crc32", "AAAAAA=="), ("p-checksum-sha1", "x")];
-        assert_eq!(trailers.come(), come.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let expected = [("p-checksum-crc32", "AAAAAA=="), ("p-checksum-sha1", "x")];
+        assert_eq!(trailers.received(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(trailers.signed_text(), b"x-amz-checksum-crc32:AAAAAA==\nx-amz-checksum-sha1:x\n");
     }
 
     #[test]
-    fn what_was_not_announced_or_comes_again_is_malformed() {
+    fn an_unannounced_or_repeated_trailer_is_malformed() {
         for line in [
             "x-amz-checksum-sha1:x",
             "x-svc-checksum-crc32:x",
@@ -140,13 +140,13 @@ mod tests {
             "x-amz-checksum-crc32: ",
         ] {
             let mut trailers = announced(&["x-amz-checksum-crc32"]).unwrap();
-            let code = trailers.take(line.as_bytes()).unwrap_err().code;
+            let code = trailers.receive(line.as_bytes()).unwrap_err().code;
             assert_eq!(code, ErrorCode::MalformedTrailerError, "{line}");
         }
         let mut trailers = announced(&["x-amz-checksum-crc32"]).unwrap();
-        trailers.take(b"x-amz-checksum-crc32:x").unwrap();
-        assert!(trailers.take(b"x-amz-checksum-crc32:x").is_err());
-        assert!(trailers.take(b"\xff:x").is_err());
+        trailers.receive(b"x-amz-checksum-crc32:x").unwrap();
+        assert!(trailers.receive(b"x-amz-checksum-crc32:x").is_err());
+        assert!(trailers.receive(b"\xff:x").is_err());
     }
 
     #[test]

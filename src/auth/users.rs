@@ -62,7 +62,7 @@ pub struct Users {
 impl Default for Users {
     /// Nobody: what an empty file says.
     fn default() -> Self {
-        Reader::default().finish()
+        UsersBuilder::default().finish()
     }
 }
 
@@ -81,7 +81,7 @@ impl Users {
             line: line_of(&error.span().unwrap_or_default()),
             problem: error.message().to_owned(),
         })?;
-        let mut reader = Reader::default();
+        let mut reader = UsersBuilder::default();
         for user in &file.user {
             reader.user(user.as_ref()).map_err(|(at, problem)| UsersError { line: line_of(&at), problem })?;
         }
@@ -221,13 +221,13 @@ type Problem = (Range<usize>, String);
 
 /// Turns tables into users and sees to it that none is there twice.
 #[derive(Default)]
-struct Reader {
+struct UsersBuilder {
     names: HashSet<String>,
     by_access_key: HashMap<String, Signer>,
     anonymous: Option<Arc<User>>,
 }
 
-impl Reader {
+impl UsersBuilder {
     fn user(&mut self, table: &UserTable) -> Result<(), Problem> {
         let name = checked(&table.name, "name", |c| !c.is_control())?;
         if !self.names.insert(name.to_owned()) {

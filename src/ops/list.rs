@@ -5,7 +5,7 @@ use super::listing::{Listing, write_user};
 use super::{Context, memory, token};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
-use crate::s3::{Call, Query, Response, S3Error};
+use crate::s3::{Call, QueryParams, Response, S3Error};
 use crate::store::{KeysPage, PageItem, VersionSummary};
 use crate::xml::Writer;
 
@@ -69,7 +69,7 @@ pub(super) fn first_form(context: &Context, _: &Authorized, call: &Call<'_>) -> 
     Ok(xml(200, document).holding(held))
 }
 
-fn parse(query: &Query) -> Result<Listing<'_>, S3Error> {
+fn parse(query: &QueryParams) -> Result<Listing<'_>, S3Error> {
     Listing::parse(query, "max-keys", 0..=i32::MAX as usize)
 }
 

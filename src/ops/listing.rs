@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use crate::base::limits::PAGE_LEN_MAX;
-use crate::s3::{Query, S3Error, uri};
+use crate::s3::{QueryParams, S3Error, uri};
 use crate::store::ListQuery;
 use crate::xml::Writer;
 
@@ -27,7 +27,7 @@ impl<'q> Listing<'q> {
     /// # Errors
     /// `InvalidArgument`.
     pub(super) fn parse(
-        query: &'q Query,
+        query: &'q QueryParams,
         limit: &str,
         limits: RangeInclusive<usize>,
     ) -> Result<Self, S3Error> {

@@ -5,7 +5,7 @@ use super::listing::{Listing, write_user};
 use super::{Context, memory, version_id};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
-use crate::s3::{Call, Query, Response, S3Error};
+use crate::s3::{Call, QueryParams, Response, S3Error};
 use crate::store::{Page, VersionRef, VersionSummary, VersionsItem};
 use crate::xml::Writer;
 
@@ -40,7 +40,7 @@ struct Markers<'q> {
 
 impl<'q> Markers<'q> {
     /// An empty marker is as none: that is what clients send back where a page ended with a common prefix.
-    fn parse(context: &Context, query: &'q Query) -> Result<Self, S3Error> {
+    fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
         let (name, text) = ("version-id-marker", |name| query.get(name).unwrap_or_default());
         let (key, version_text) = (text("key-marker"), text(name));
         if key.is_empty() && !version_text.is_empty() {

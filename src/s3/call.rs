@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::base::Entropy;
-use crate::s3::{Dialect, Headers, Operation, Query, Request, Target, VendorHeaders};
+use crate::s3::{Dialect, Headers, Operation, QueryParams, Request, Target, VendorHeaders};
 
 /// Names one request, for the client and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Call<'c> {
     /// What it asks that of.
     pub target: Target,
     /// The parameters.
-    pub query: Query,
+    pub query: QueryParams,
     /// The request; its body has been wrapped by whoever verifies signatures.
     pub request: Request<'c>,
 }

@@ -3,7 +3,7 @@
 //! "Authenticating requests: using query parameters").
 
 use crate::s3::dialect::may_repeat;
-use crate::s3::{Dialect, ErrorCode, Headers, Query, S3Error, VendorHeaders};
+use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, S3Error, VendorHeaders};
 
 /// Vendor parameters that belong to the signature, not to the request.
 const OF_THE_SIGNATURE: [&str; 8] = [
@@ -21,7 +21,7 @@ const OF_THE_SIGNATURE: [&str; 8] = [
 const CONTENT_MD5: &str = "content-md5";
 
 /// Whether a presigned URL bears the vendor header `p-{suffix}`.
-pub fn bears(query: &Query, dialect: Dialect, suffix: &str) -> bool {
+pub fn bears(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
     let name = format!("{}{suffix}", dialect.header_prefix());
     lines(query, dialect).any(|(moved, _)| moved == name)
 }
@@ -32,7 +32,7 @@ pub fn bears(query: &Query, dialect: Dialect, suffix: &str) -> bool {
 /// # Errors
 /// `InvalidArgument` for what cannot be a header; `InvalidRequest` for one that was also sent, or is there twice, unless it
 /// may be repeated and is the same.
-pub fn hand_on(headers: &mut Headers, query: &Query, dialect: Dialect) -> Result<(), S3Error> {
+pub fn hand_on(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
     for (name, value) in lines(query, dialect) {
         if !is_token(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
             return Err(S3Error::invalid_argument(&name, value, "The parameter cannot be a header."));
@@ -46,7 +46,7 @@ pub fn hand_on(headers: &mut Headers, query: &Query, dialect: Dialect) -> Result
 }
 
 /// The headers in a presigned query, by their names in lower case. In other queries there are none.
-fn lines(query: &Query, dialect: Dialect) -> impl Iterator<Item = (String, &str)> {
+fn lines(query: &QueryParams, dialect: Dialect) -> impl Iterator<Item = (String, &str)> {
     let presigned = query.names().any(|name| name.strip_prefix(dialect.query_prefix()) == Some("Signature"));
     let pairs = query.iter().filter(move |_| presigned);
     pairs.map(|(name, value)| (name.to_ascii_lowercase(), value)).filter(move |(name, _)| {
@@ -79,7 +79,7 @@ mod tests {
         for (name, value) in sent {
             headers.push(name, value.as_bytes());
         }
-        hand_on(&mut headers, &Query::parse(query).unwrap(), Dialect::Aws).map_err(|e| e.code)?;
+        hand_on(&mut headers, &QueryParams::parse(query).unwrap(), Dialect::Aws).map_err(|e| e.code)?;
         let text = |value| String::from_utf8_lossy(value).into_owned();
         Ok(headers.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect())
     }
@@ -92,7 +92,7 @@ mod tests {
             handed_on(query, &[]),
             Ok(["x-amz-meta-a: b c", "x-amz-acl: private", "content-md5: m"].map(String::from).to_vec())
         );
-        let query = Query::parse(query).unwrap();
+        let query = QueryParams::parse(query).unwrap();
         assert!(bears(&query, Dialect::Aws, "acl") && !bears(&query, Dialect::Aws, "copy-source"));
         assert!(!bears(&query, Dialect::Svc, "acl"));
     }

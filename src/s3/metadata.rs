@@ -2,7 +2,7 @@
 //! "Working with object metadata").
 
 use crate::base::limits::{SYSTEM_METADATA_MAX_BYTES, USER_METADATA_MAX_BYTES};
-use crate::s3::{ErrorCode, Headers, Query, Response, S3Error, VendorHeaders};
+use crate::s3::{ErrorCode, Headers, QueryParams, Response, S3Error, VendorHeaders};
 
 /// The standard headers that are kept: as stored, as sent out, and the query parameter that overrides it in a response.
 const STANDARD: [(&str, &str, &str); 6] = [
@@ -55,7 +55,7 @@ fn system_metadata(headers: &Headers) -> Result<Vec<(String, String)>, S3Error> 
 /// `InvalidArgument` for an override that cannot be a header.
 pub fn send<'a>(
     kept: impl Iterator<Item = (&'a str, &'a str)>,
-    query: &Query,
+    query: &QueryParams,
     mut response: Response,
 ) -> Result<Response, S3Error> {
     let kept: Vec<_> = kept.collect();
@@ -73,11 +73,11 @@ pub fn send<'a>(
 }
 
 /// Whether a query overrides any header of the response.
-pub fn overrides(query: &Query) -> bool {
+pub fn overrides(query: &QueryParams) -> bool {
     STANDARD.iter().any(|(_, _, parameter)| query.has(parameter))
 }
 
-fn overriding<'q>(query: &'q Query, parameter: &str) -> Result<Option<&'q str>, S3Error> {
+fn overriding<'q>(query: &'q QueryParams, parameter: &str) -> Result<Option<&'q str>, S3Error> {
     let Some(value) = query.get(parameter) else { return Ok(None) };
     if value.chars().any(|c| c.is_ascii_control() && c != '\t') {
         return Err(S3Error::invalid_argument(parameter, value, "The value cannot be that of a header."));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn sent(kept: &[(&str, &str)], query: &str) -> Result<Vec<String>, ErrorCode> {
-        let query = Query::parse(query).unwrap();
+        let query = QueryParams::parse(query).unwrap();
         let response = send(kept.iter().copied(), &query, Response::new(200)).map_err(|e| e.code)?;
         let line = |(name, value): &(std::borrow::Cow<'_, str>, Vec<u8>)| {
             format!("{name}: {}", String::from_utf8_lossy(value))
@@ -226,7 +226,7 @@ mod tests {
             ["Content-Language: de", "Content-Type: c/d", "Expires: never"]
         );
         assert_eq!(sent(&kept, "response-expires=x%0d%0aSet-Cookie:%20y"), Err(ErrorCode::InvalidArgument));
-        assert!(overrides(&Query::parse("response-expires=x").unwrap()));
-        assert!(!overrides(&Query::parse("response-x=x").unwrap()));
+        assert!(overrides(&QueryParams::parse("response-expires=x").unwrap()));
+        assert!(!overrides(&QueryParams::parse("response-x=x").unwrap()));
     }
 }

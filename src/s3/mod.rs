@@ -29,5 +29,5 @@ pub use message::{
 };
 pub use names::{BucketName, ObjectKey};
 pub use operation::Operation;
-pub use query::Query;
+pub use query::QueryParams;
 pub use route::Target;

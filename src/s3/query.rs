@@ -1,46 +1,57 @@
-//! The query string, decoded once.
+//! The query string of a request, parsed once and passed on.
 
 use std::str::FromStr;
 
 use crate::s3::{S3Error, uri};
 
-/// The parameters of a request, decoded, in the order they came. Of a repeated one the first counts, everywhere.
+/// The parameters of a request in the order in which they were sent, decoded. Of a repeated parameter the first counts,
+/// everywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query(Vec<(String, String)>);
+pub struct QueryParams {
+    sent: String,
+    decoded: Vec<(String, String)>,
+}
 
-impl Query {
-    /// Decodes a query string (what stands behind the `?`). A parameter without `=` has an empty value.
+impl QueryParams {
+    /// Parses a query string, without the `?`. A parameter without `=` has an empty value.
     ///
     /// # Errors
-    /// `InvalidURI` when a name or value does not decode to UTF-8.
-    pub fn parse(text: &str) -> Result<Self, S3Error> {
-        text.split('&').filter(|pair| !pair.is_empty()).map(decode_pair).collect::<Result<_, _>>().map(Self)
+    /// `InvalidURI` if a name or value does not decode to UTF-8.
+    pub fn parse(sent: &str) -> Result<Self, S3Error> {
+        let pairs = sent.split('&').filter(|pair| !pair.is_empty());
+        let decoded = pairs.map(decode_pair).collect::<Result<_, _>>()?;
+        Ok(Self { sent: sent.to_owned(), decoded })
+    }
+
+    /// The query string as sent, which signatures may cover.
+    pub fn as_sent(&self) -> &str {
+        &self.sent
     }
 
     /// The value of a parameter; names are case-sensitive.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        self.decoded.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the parameter is there, with or without a value.
+    /// Whether the parameter is present, with or without a value.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// All of them, in the order they came.
+    /// All parameters, in the order in which they were sent.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.decoded.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The names, in the order they came.
+    /// The names, in the order in which they were sent.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.iter().map(|(name, _)| name)
     }
 
-    /// The value of a parameter as a number; an empty value is as none.
+    /// The value of a parameter as a number; `None` without a value.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is no number or lies outside of `range`.
+    /// `InvalidArgument` for other text and for a number outside of `range`.
     pub fn number<N>(&self, name: &str, range: std::ops::RangeInclusive<N>) -> Result<Option<N>, S3Error>
     where
         N: FromStr + PartialOrd + std::fmt::Display,
@@ -68,8 +79,8 @@ mod tests {
     use super::*;
     use crate::s3::ErrorCode;
 
-    fn query(text: &str) -> Query {
-        Query::parse(text).unwrap()
+    fn query(text: &str) -> QueryParams {
+        QueryParams::parse(text).unwrap()
     }
 
     #[test]
@@ -80,10 +91,18 @@ mod tests {
         assert_eq!(query.get("x"), Some("1=2"));
         assert!(query.has("acl") && !query.has("ACL") && !query.has("b"));
         assert_eq!(query.names().collect::<Vec<_>>(), ["prefix", "acl", "prefix", "x"]);
+        assert_eq!(query.as_sent(), "prefix=a%2Fb+c&&acl&prefix=second&x=1=2");
     }
 
     #[test]
-    fn numbers_are_held_to_their_range() {
+    fn parameters_that_are_not_utf_8_or_half_escaped_are_refused() {
+        for text in ["a=%ff", "%ff=a", "a=%", "a=%4", "X-Amz-Signature=%ff"] {
+            assert_eq!(QueryParams::parse(text).unwrap_err().code, ErrorCode::InvalidURI, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_outside_of_their_range_are_refused() {
         let query = query("max-keys=17&empty=&minus=-1&word=x&huge=99999999999999999999");
         assert_eq!(query.number("max-keys", 0..=100), Ok(Some(17)));
         assert_eq!(query.number("absent", 0..=100), Ok(None));
@@ -97,7 +116,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_query_makes_it_panic(text in "[&=%+a-f0-9é]{0,40}") {
-            if let Ok(query) = Query::parse(&text) {
+            if let Ok(query) = QueryParams::parse(&text) {
                 let names = query.names().count();
                 prop_assert!(names <= text.matches('&').count() + 1);
             }

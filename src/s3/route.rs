@@ -2,7 +2,7 @@
 //! headers only at `Host` and at whether there is a `p-copy-source`.
 
 use crate::s3::operation::{Level, Mark, Operation, Row, UNSERVED_OF_BUCKETS, UNSERVED_OF_OBJECTS};
-use crate::s3::{ErrorCode, Method, ObjectKey, Query, S3Error, uri};
+use crate::s3::{ErrorCode, Method, ObjectKey, QueryParams, S3Error, uri};
 
 /// What a request is about. Any text names a bucket; whether it exists is for the store to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn target(bucket: String, key: &str) -> Result<Target, S3Error> {
 pub fn operation(
     method: &Method,
     level: Level,
-    query: &Query,
+    query: &QueryParams,
     has_copy_source: bool,
 ) -> Result<Operation, S3Error> {
     let subresource = subresource(level, query);
@@ -114,7 +114,7 @@ pub fn operation(
 }
 
 /// The first sub-resource of that level that the query names; empty for none.
-fn subresource(level: Level, query: &Query) -> &'static str {
+fn subresource(level: Level, query: &QueryParams) -> &'static str {
     let of_rows = Operation::TABLE.iter().filter(|row| row.level == level).map(|row| row.subresource);
     let mut known = of_rows.filter(|name| !name.is_empty()).chain(unserved(level).iter().copied());
     known.find(|name| query.has(name)).unwrap_or("")
@@ -128,7 +128,7 @@ fn unserved(level: Level) -> &'static [&'static str] {
     }
 }
 
-fn has_mark(row: &Row, query: &Query, has_copy_source: bool) -> bool {
+fn has_mark(row: &Row, query: &QueryParams, has_copy_source: bool) -> bool {
     match row.mark {
         Mark::None => true,
         Mark::Parameter(name, value) => query.get(name) == Some(value),
@@ -161,7 +161,7 @@ mod tests {
 
     fn route(method: &str, path: &str, query: &str) -> Result<Operation, S3Error> {
         let level = target(path).unwrap().level();
-        operation(&Method::from_token(method), level, &Query::parse(query).unwrap(), false)
+        operation(&Method::from_token(method), level, &QueryParams::parse(query).unwrap(), false)
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn every_row_of_the_table_is_reached() {
         for row in Operation::TABLE {
-            let query = Query::parse(&row.query()).unwrap();
+            let query = QueryParams::parse(&row.query()).unwrap();
             let copy = row.mark == Mark::CopySource;
             assert_eq!(operation(&row.method, row.level, &query, copy), Ok(row.operation));
         }

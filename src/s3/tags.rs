@@ -1,7 +1,7 @@
 //! Tags of objects (S3 user guide, "Categorizing your objects using tags"): names with values, in the order they came.
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
-use crate::s3::{ErrorCode, Query, S3Error, VendorHeaders};
+use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders};
 
 /// Marks that tags may hold beside letters, digits and blanks.
 const MARKS: &str = "+-=._:/@";
@@ -23,7 +23,7 @@ pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S
         S3Error::invalid_argument(&name, &String::from_utf8_lossy(value), message)
     };
     let text = std::str::from_utf8(value).map_err(|_| malformed())?;
-    let query = Query::parse(text).map_err(|_| malformed())?;
+    let query = QueryParams::parse(text).map_err(|_| malformed())?;
     let tags: Vec<_> = query.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     if has_duplicates(&tags) {
         return Err(malformed());

@@ -16,8 +16,8 @@ use crate::s3::hoisted;
 use crate::s3::render::{Frame, render};
 use crate::s3::route::{self, Addressing};
 use crate::s3::{
-    Call, Dialect, ErrorCode, Handler, Method, Operation, Query, Request, RequestId, Response, ResponseBody,
-    S3Error, Target, VendorHeaders, Work,
+    Call, Dialect, ErrorCode, Handler, Method, Operation, QueryParams, Request, RequestId, Response,
+    ResponseBody, S3Error, Target, VendorHeaders, Work,
 };
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{Counted, Entry, ToLog};
@@ -108,17 +108,18 @@ impl Service {
         if let Some(page) = self.page_name(&request) {
             return self.page(page, &request);
         }
-        let query = Query::parse(&request.query)?;
+        let query = QueryParams::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;
         entry.dialect = dialect;
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
         Counted::wrap(&mut request.body, received);
-        let identity = self.authenticator.authenticate(&mut request, dialect).inspect_err(|error| {
-            let peer = request.peer.map(|peer| peer.ip());
-            self.failed_signatures.note(error, entry.id.as_str(), peer, self.accounts.clock.now());
-        })?;
+        let identity =
+            self.authenticator.authenticate(&mut request, &query, dialect).inspect_err(|error| {
+                let peer = request.peer.map(|peer| peer.ip());
+                self.failed_signatures.note(error, entry.id.as_str(), peer, self.accounts.clock.now());
+            })?;
         entry.user = Some(identity.name().to_owned());
         hoisted::hand_on(&mut request.headers, &query, dialect)?;
         let proof = self.authorize(&identity, operation, &target, &query)?;
@@ -137,7 +138,7 @@ impl Service {
     fn route(
         &self,
         request: &Request<'_>,
-        query: &Query,
+        query: &QueryParams,
         dialect: Dialect,
     ) -> Result<(Target, Operation), S3Error> {
         let host = request.headers.get_str("host").unwrap_or_default();
@@ -154,7 +155,7 @@ impl Service {
         identity: &Identity,
         operation: Operation,
         target: &Target,
-        query: &Query,
+        query: &QueryParams,
     ) -> Result<Authorized, S3Error> {
         let resource = permission::resource(operation, target, query);
         let mut outcome = Err(S3Error::new(ErrorCode::AccessDenied));

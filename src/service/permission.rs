@@ -1,7 +1,7 @@
 //! Which permission each operation takes (S3 service authorization reference).
 
 use crate::auth::{Action, Resource};
-use crate::s3::{Operation, Query, Target};
+use crate::s3::{Operation, QueryParams, Target};
 
 /// The actions that `operation` goes by, each of which suffices for it to be tried. `versioned` says whether the request
 /// names a version. What an operation touches beside its target it checks by itself.
@@ -59,7 +59,7 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
 }
 
 /// What a permission for `operation` must be held on: its target, or, for a listing of keys, those that it asks for.
-pub fn resource<'a>(operation: Operation, target: &'a Target, query: &'a Query) -> Resource<'a> {
+pub fn resource<'a>(operation: Operation, target: &'a Target, query: &'a QueryParams) -> Resource<'a> {
     match (operation, target) {
         (_, Target::Service) => Resource::Service,
         (

@@ -14,7 +14,7 @@ use siltstone::http::fuzzing::read_head;
 use siltstone::index::{Index, Query};
 use siltstone::ops::{Context, EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
-use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, Request, Response};
+use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, QueryParams, Request, Response};
 use siltstone::service::{MetricsAccess, Service, Settings};
 use siltstone::store::{Attributes, Selector, Store, StoreOptions};
 use tempfile::TempDir;
@@ -117,9 +117,9 @@ fn head() -> Walk {
 /// The signature of a request, by a key that has been derived before.
 fn signature() -> Walk {
     let authenticator = authenticator();
-    let mut request = request("/test.txt", "", &EXAMPLE);
+    let (mut request, query) = (request("/test.txt", "", &EXAMPLE), QueryParams::default());
     Box::new(move || {
-        let identity = authenticator.authenticate(black_box(&mut request), Dialect::Aws);
+        let identity = authenticator.authenticate(black_box(&mut request), &query, Dialect::Aws);
         assert!(!identity.expect("it is the signature of the reference").is_anonymous());
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use siltstone::auth::Action;
 use siltstone::s3::route::{Addressing, operation};
-use siltstone::s3::{Method, Operation, Query};
+use siltstone::s3::{Method, Operation, QueryParams};
 use siltstone::service::permission::actions;
 
 use super::*;
@@ -111,7 +111,7 @@ fn every_operation_is_asked_for_above() {
         .map(|(method, target, _, _)| {
             let (path, query) = target.split_once('?').unwrap_or((target, ""));
             let level = Addressing::default().target(path, "localhost").unwrap().level();
-            operation(&Method::from_token(method), level, &Query::parse(query).unwrap(), false).unwrap()
+            operation(&Method::from_token(method), level, &QueryParams::parse(query).unwrap(), false).unwrap()
         })
         .collect();
     for row in Operation::TABLE {

@@ -6,7 +6,7 @@ use crate::ops::failure::ForClient as _;
 use crate::ops::listing::{Listing, write_user};
 use crate::ops::{Context, memory};
 use crate::s3::render::xml;
-use crate::s3::{Call, Query, Response, S3Error};
+use crate::s3::{Call, QueryParams, Response, S3Error};
 use crate::store::{ClientId, UploadId, UploadSummary, UploadsItem};
 use crate::xml::Writer;
 
@@ -56,7 +56,7 @@ struct Marker<'q> {
 }
 
 impl<'q> Marker<'q> {
-    fn parse(context: &Context, query: &'q Query) -> Result<Self, S3Error> {
+    fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
         let given = |name| query.get(name).filter(|text| !text.is_empty());
         let key = given("key-marker");
         let upload = match given("upload-id-marker").filter(|_| key.is_some()) {

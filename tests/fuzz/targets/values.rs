@@ -8,7 +8,7 @@ use siltstone::s3::checksum::{self, Algorithm};
 use siltstone::s3::conditions::{ReadConditions, delete_condition, write_condition};
 use siltstone::s3::range::ByteRange;
 use siltstone::s3::{
-    BucketName, CopySource, Dialect, Headers, ObjectKey, Query, VendorHeaders, metadata, tags, uri,
+    BucketName, CopySource, Dialect, Headers, ObjectKey, QueryParams, VendorHeaders, metadata, tags, uri,
 };
 
 fn headers(value: &[u8]) {
@@ -52,7 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
     {
         let _ = (time.to_http_date(), time.to_iso8601(), time.to_iso_basic());
     }
-    let _ = (Query::parse(text), BucketName::new(text), ObjectKey::new(text.to_owned()), Users::parse(text));
+    let _ = (QueryParams::parse(text), BucketName::new(text), ObjectKey::new(text.to_owned()), Users::parse(text));
     if let Ok(path) = uri::decode_path(text) {
         assert!(path.len() <= text.len());
         assert_eq!(uri::decode_query(&uri::encode_listed(&path)).as_deref(), Ok(path.as_str()));

@@ -1,4 +1,4 @@
-//! What a signed request claims, wherever it wrote it: who signed it, when, for which scope, and over what.
+//! The parameters of a signature, from the `Authorization` header or a presigned URL: access key, time, scope, signed headers.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use crate::auth::signing_key::{SERVICE, TERMINATOR};
 use crate::base::{Timestamp, limits};
 use crate::s3::{Dialect, ErrorCode, S3Error};
 
-/// The scheme that all signatures name.
+/// The signature scheme.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Where a claim was written.
+/// The place of the signature parameters in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// In the `Authorization` header; valid around its date.
+pub(super) enum SignatureLocation {
+    /// The `Authorization` header; valid around its date.
     Header,
-    /// In the query of a presigned URL; valid for a span from its date on.
+    /// The query of a presigned URL; valid for a span from its date on.
     Query {
-        /// How long, in seconds.
+        /// The span in seconds.
         expires_secs: u64,
     },
 }
 
-impl Form {
-    /// The error of a claim that cannot be understood.
+impl SignatureLocation {
+    /// The error for malformed signature parameters.
     pub(super) fn malformed(self, message: &str) -> S3Error {
         let code = match self {
             Self::Header => ErrorCode::AuthorizationHeaderMalformed,
@@ -34,10 +34,10 @@ impl Form {
     }
 }
 
-/// A claim, understood but not yet believed.
+/// The parameters of a signature that is not yet verified.
 #[derive(Debug)]
-pub(super) struct Claim<'a> {
-    pub(super) form: Form,
+pub(super) struct SignatureParams<'a> {
+    pub(super) location: SignatureLocation,
     pub(super) access_key: &'a str,
     /// `date/region/service/terminator`.
     pub(super) scope: &'a str,
@@ -47,33 +47,37 @@ pub(super) struct Claim<'a> {
     pub(super) region: &'a str,
     /// Names of the signed headers, joined by `;`: in lower case, ascending, each once.
     pub(super) signed_headers: &'a str,
-    /// The signature, not yet known to be even hexadecimal.
+    /// The signature; it may be any text.
     pub(super) signature: &'a str,
-    /// When the request was signed.
+    /// The time of signing.
     pub(super) time: Timestamp,
-    /// The same as the text that was signed: `20130524T000000Z`.
-    pub(super) stamp: Cow<'a, str>,
+    /// The same as it is signed: `20130524T000000Z`.
+    pub(super) timestamp: Cow<'a, str>,
 }
 
-/// The texts that a claim is made of.
+/// The three fields of an `Authorization` header, as text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts<'a> {
+pub(super) struct SignatureFields<'a> {
     pub(super) credential: &'a str,
     pub(super) signed_headers: &'a str,
     pub(super) signature: &'a str,
 }
 
-impl<'a> Claim<'a> {
-    /// Understands the parts of a claim that was made at `time`.
+impl<'a> SignatureParams<'a> {
+    /// Parses the fields of a signature that was made at `time`.
+    ///
+    /// # Errors
+    /// The malformed error of `location`.
     pub(super) fn new(
-        form: Form,
-        parts: Parts<'a>,
+        location: SignatureLocation,
+        fields: SignatureFields<'a>,
         time: Timestamp,
-        stamp: Cow<'a, str>,
+        timestamp: Cow<'a, str>,
     ) -> Result<Self, S3Error> {
-        let Parts { credential, signed_headers, signature } = parts;
-        let wrong =
-            || form.malformed("The credential is not of the form KEY/YYYYMMDD/REGION/s3/aws4_request.");
+        let SignatureFields { credential, signed_headers, signature } = fields;
+        let wrong = || {
+            location.malformed("The credential is not of the location KEY/YYYYMMDD/REGION/s3/aws4_request.")
+        };
         let (access_key, scope) = credential.split_once('/').ok_or_else(wrong)?;
         let mut scope_parts = scope.split('/');
         let mut next = || scope_parts.next().ok_or_else(wrong);
@@ -81,55 +85,64 @@ impl<'a> Claim<'a> {
         if scope_parts.next().is_some() || service != SERVICE || terminator != TERMINATOR {
             return Err(wrong());
         }
-        if stamp.get(..8) != Some(date) {
-            return Err(form.malformed("The date of the credential is not the date of the request."));
+        if timestamp.get(..8) != Some(date) {
+            return Err(location.malformed("The date of the credential is not the date of the request."));
         }
         if !is_header_list(signed_headers) {
-            return Err(form.malformed("The signed headers are not lower-case names in ascending order."));
+            return Err(location.malformed("The signed headers are not lower-case names in ascending order."));
         }
-        Ok(Self { form, access_key, scope, date, region, signed_headers, signature, time, stamp })
+        Ok(Self { location, access_key, scope, date, region, signed_headers, signature, time, timestamp })
     }
 
-    /// Whether the claim is made for one of `regions`; the error names the first of them.
+    /// Checks that the scope names one of `regions`.
+    ///
+    /// # Errors
+    /// The malformed error of the location; it names the first region.
     pub(super) fn check_region(&self, regions: &[String]) -> Result<(), S3Error> {
         if regions.iter().any(|region| region == self.region) {
             return Ok(());
         }
         let expected = regions.first().map_or("", String::as_str);
         let message = format!("The region '{}' is wrong; expecting '{expected}'.", self.region);
-        Err(self.form.malformed(&message).element("Region", expected))
+        Err(self.location.malformed(&message).element("Region", expected))
     }
 
-    /// Whether the claim holds at `now`.
+    /// Checks that the signature is valid at `now`.
+    ///
+    /// # Errors
+    /// `RequestTimeTooSkewed`; `AccessDenied` for a presigned URL.
     pub(super) fn check_time(&self, now: Timestamp) -> Result<(), S3Error> {
         let skew = Duration::from_secs(limits::CLOCK_SKEW_MAX_SECS);
-        match self.form {
-            Form::Header if self.time.distance(now) > skew => Err(self.too_skewed(now)),
-            Form::Query { .. } if self.time > now.plus(skew) => {
+        match self.location {
+            SignatureLocation::Header if self.time.distance(now) > skew => Err(self.too_skewed(now)),
+            SignatureLocation::Query { .. } if self.time > now.plus(skew) => {
                 Err(S3Error::new(ErrorCode::AccessDenied).message("Request is not yet valid"))
             }
-            Form::Query { expires_secs } => {
+            SignatureLocation::Query { expires_secs } => {
                 let end = self.time.plus(Duration::from_secs(expires_secs));
                 if now > end { Err(expired(end, now)) } else { Ok(()) }
             }
-            Form::Header => Ok(()),
+            SignatureLocation::Header => Ok(()),
         }
     }
 
     fn too_skewed(&self, now: Timestamp) -> S3Error {
         S3Error::new(ErrorCode::RequestTimeTooSkewed)
-            .element("RequestTime", &*self.stamp)
+            .element("RequestTime", &*self.timestamp)
             .element("ServerTime", now.to_iso8601())
             .element("MaxAllowedSkewMilliseconds", (limits::CLOCK_SKEW_MAX_SECS * 1000).to_string())
     }
 
-    /// Whether the signature covers `Host` and every vendor header of the request, so that nobody underway can have
-    /// added or changed one.
+    /// Checks that the signature covers `Host` and all vendor headers of the request, so that no header was added or changed
+    /// in transit.
+    ///
+    /// # Errors
+    /// `AccessDenied` with the names.
     pub(super) fn check_headers(&self, headers: &SortedHeaders<'_>, dialect: Dialect) -> Result<(), S3Error> {
         let prefix = dialect.header_prefix();
         let mut signed = self.signed_headers.split(';').peekable();
         let mut is_signed = |name: &str| {
-            // Both lists ascend.
+            // Both lists are in ascending order.
             while signed.next_if(|&other| other < name).is_some() {}
             signed.peek() == Some(&name)
         };
@@ -172,9 +185,13 @@ mod tests {
     const DAY: u64 = 1_369_353_600_000;
     const CREDENTIAL: &str = "AK/20130524/eu/s3/aws4_request";
 
-    fn claim<'a>(form: Form, credential: &'a str, signed_headers: &'a str) -> Result<Claim<'a>, S3Error> {
-        let parts = Parts { credential, signed_headers, signature: "" };
-        Claim::new(form, parts, Timestamp::from_millis(DAY), "20130524T000000Z".into())
+    fn params<'a>(
+        location: SignatureLocation,
+        credential: &'a str,
+        signed_headers: &'a str,
+    ) -> Result<SignatureParams<'a>, S3Error> {
+        let fields = SignatureFields { credential, signed_headers, signature: "" };
+        SignatureParams::new(location, fields, Timestamp::from_millis(DAY), "20130524T000000Z".into())
     }
 
     fn now(secs: i64) -> Timestamp {
@@ -183,13 +200,13 @@ mod tests {
 
     #[test]
     fn a_credential_names_key_and_scope() {
-        let claim = claim(Form::Header, CREDENTIAL, "host").unwrap();
-        assert_eq!((claim.access_key, claim.date, claim.region), ("AK", "20130524", "eu"));
-        assert_eq!(claim.scope, "20130524/eu/s3/aws4_request");
+        let params = params(SignatureLocation::Header, CREDENTIAL, "host").unwrap();
+        assert_eq!((params.access_key, params.date, params.region), ("AK", "20130524", "eu"));
+        assert_eq!(params.scope, "20130524/eu/s3/aws4_request");
     }
 
     #[test]
-    fn other_credentials_are_malformed_in_either_form() {
+    fn other_credentials_are_malformed_in_either_place() {
         for credential in [
             "",
             "AK",
@@ -200,9 +217,10 @@ mod tests {
             "AK/20130525/eu/s3/aws4_request",
             "AK/2013/eu/s3/aws4_request",
         ] {
-            let code = claim(Form::Header, credential, "host").unwrap_err().code;
+            let code = params(SignatureLocation::Header, credential, "host").unwrap_err().code;
             assert_eq!(code, ErrorCode::AuthorizationHeaderMalformed, "{credential}");
-            let code = claim(Form::Query { expires_secs: 1 }, credential, "host").unwrap_err().code;
+            let code =
+                params(SignatureLocation::Query { expires_secs: 1 }, credential, "host").unwrap_err().code;
             assert_eq!(code, ErrorCode::AuthorizationQueryParametersError, "{credential}");
         }
     }
@@ -210,28 +228,28 @@ mod tests {
     #[test]
     fn signed_headers_ascend_in_lower_case() {
         for names in ["", ";", "host;", ";host", "host;host", "x;host", "Host", "a;;b"] {
-            assert!(claim(Form::Header, CREDENTIAL, names).is_err(), "{names}");
+            assert!(params(SignatureLocation::Header, CREDENTIAL, names).is_err(), "{names}");
         }
-        assert!(claim(Form::Header, CREDENTIAL, "a;a-b;host").is_ok());
+        assert!(params(SignatureLocation::Header, CREDENTIAL, "a;a-b;host").is_ok());
     }
 
     #[test]
-    fn another_region_is_told_which_it_should_be() {
-        let claim = claim(Form::Header, CREDENTIAL, "host").unwrap();
-        assert!(claim.check_region(&["us-east-1".into(), "eu".into()]).is_ok());
-        let error = claim.check_region(&["us-east-1".into()]).unwrap_err();
+    fn the_error_for_another_region_names_the_right_one() {
+        let params = params(SignatureLocation::Header, CREDENTIAL, "host").unwrap();
+        assert!(params.check_region(&["us-east-1".into(), "eu".into()]).is_ok());
+        let error = params.check_region(&["us-east-1".into()]).unwrap_err();
         assert_eq!(error.code, ErrorCode::AuthorizationHeaderMalformed);
         assert_eq!(error.elements, [("Region", "us-east-1".to_owned())]);
     }
 
     #[test]
-    fn a_signed_header_holds_for_a_quarter_of_an_hour_around_its_date() {
-        let claim = claim(Form::Header, CREDENTIAL, "host").unwrap();
+    fn a_signed_header_is_valid_for_a_quarter_of_an_hour_around_its_date() {
+        let params = params(SignatureLocation::Header, CREDENTIAL, "host").unwrap();
         for secs in [-900, 0, 900] {
-            assert!(claim.check_time(now(secs)).is_ok(), "{secs}");
+            assert!(params.check_time(now(secs)).is_ok(), "{secs}");
         }
         for secs in [-901, 901] {
-            let error = claim.check_time(now(secs)).unwrap_err();
+            let error = params.check_time(now(secs)).unwrap_err();
             assert_eq!(error.code, ErrorCode::RequestTimeTooSkewed);
             let elements = [
                 ("RequestTime", "20130524T000000Z".to_owned()),
@@ -243,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn a_presigned_url_holds_from_its_date_until_it_expires() {
-        let claim = claim(Form::Query { expires_secs: 100 }, CREDENTIAL, "host").unwrap();
+    fn a_presigned_url_is_valid_from_its_date_until_it_expires() {
+        let params = params(SignatureLocation::Query { expires_secs: 100 }, CREDENTIAL, "host").unwrap();
         for secs in [-900, 0, 100] {
-            assert!(claim.check_time(now(secs)).is_ok(), "{secs}");
+            assert!(params.check_time(now(secs)).is_ok(), "{secs}");
         }
         for (secs, message) in [(-901, "Request is not yet valid"), (101, "Request has expired")] {
-            let error = claim.check_time(now(secs)).unwrap_err();
+            let error = params.check_time(now(secs)).unwrap_err();
             assert_eq!((error.code, error.message.as_str()), (ErrorCode::AccessDenied, message));
         }
     }
@@ -261,8 +279,8 @@ mod tests {
             for name in lines {
                 headers.push(name, b"v");
             }
-            let claim = claim(Form::Header, CREDENTIAL, signed).unwrap();
-            let checked = claim.check_headers(&SortedHeaders::of(&headers), Dialect::Aws);
+            let params = params(SignatureLocation::Header, CREDENTIAL, signed).unwrap();
+            let checked = params.check_headers(&SortedHeaders::of(&headers), Dialect::Aws);
             checked.err().map(|error| {
                 assert_eq!(error.code, ErrorCode::AccessDenied);
                 error.elements[0].1.clone()
