@@ -9,7 +9,7 @@ use siltstone::base::digest::Md5;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
     Attributes, BackupCurrent, BackupSlot, BucketRecord, CheckpointEnd, EXTENT_LAYOUT, Entry, FILE_LAYOUT,
-    FOOTER_LAYOUT, Field, GROUP_LAYOUT, KEPT_LAYOUT, PartRecord, UploadId, UploadRecord, VersionId,
+    FOOTER_LAYOUT, Field, GROUP_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId,
     VersionRecord, Versioning, WrittenBytes,
 };
 use siltstone::fs::{Fs, OsFs};
@@ -56,7 +56,7 @@ fn the_line_that_names_a_slot_is_one() {
 
 #[test]
 fn the_tables_of_fixed_structures_are_those_of_the_code() {
-    let layouts: [&[Field]; 5] = [FILE_LAYOUT, EXTENT_LAYOUT, FOOTER_LAYOUT, GROUP_LAYOUT, KEPT_LAYOUT];
+    let layouts: [&[Field]; 5] = [FILE_LAYOUT, EXTENT_LAYOUT, FOOTER_LAYOUT, GROUP_LAYOUT, STATE_FILE_LAYOUT];
     let tables = tables("| offset | size | name |");
     assert_eq!(tables.len(), layouts.len());
     for (table, layout) in tables.iter().zip(layouts) {

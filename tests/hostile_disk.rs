@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
-    Decoder, Descriptor, Entry, ExtentHeader, FileHeader, GroupHeader, GroupKind, StoreId, UncheckedGroup,
-    VersionRecord, VersionSummary,
+    ByteDecoder, Descriptor, Entry, ExtentHeader, FileHeader, GroupHeader, GroupKind, StoreId,
+    UncheckedGroup, VersionRecord, VersionSummary,
 };
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{
@@ -72,9 +72,9 @@ proptest! {
         let _ = FileHeader::decode(&bytes);
         let _ = ExtentHeader::decode(&STORE, &bytes);
         let _ = Descriptor::decode(&bytes);
-        let _ = VersionRecord::decode(&mut Decoder::new(&bytes));
+        let _ = VersionRecord::decode(&mut ByteDecoder::new(&bytes));
         let _ = VersionSummary::decode(&bytes);
-        let _ = Entry::decode(&mut Decoder::new(&bytes));
+        let _ = Entry::decode(&mut ByteDecoder::new(&bytes));
         for kind in [GroupKind::Log, GroupKind::Checkpoint] {
             let _ = UncheckedGroup::decode(kind, &STORE, &bytes);
         }
@@ -84,11 +84,11 @@ proptest! {
     fn entries_of_every_kind_take_any_body(kind in any::<u8>(), body in vec(any::<u8>(), 0..300)) {
         let mut bytes = vec![kind, body.len() as u8 | 0x80, (body.len() >> 7) as u8];
         bytes.extend(&body);
-        if let Ok(Some(entry)) = Entry::decode(&mut Decoder::new(&bytes)) {
+        if let Ok(Some(entry)) = Entry::decode(&mut ByteDecoder::new(&bytes)) {
             // What could be read is written the same way, but for varints that were longer than need be.
             let mut again = Vec::new();
             entry.encode(&mut again);
-            prop_assert_eq!(Entry::decode(&mut Decoder::new(&again)), Ok(Some(entry)));
+            prop_assert_eq!(Entry::decode(&mut ByteDecoder::new(&again)), Ok(Some(entry)));
         }
     }
 

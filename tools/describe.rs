@@ -7,8 +7,9 @@ use siltstone::base::digest::to_hex;
 use siltstone::base::entity_tag;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
-    ChecksumType, ClientIds, Descriptor, Entry, ExtentHeader, ExtentRef, FileHeader, Group, GroupHeader,
-    Pack, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord, VersionRecord, Versioning,
+    ChecksumType, ClientIds, Descriptor, Entry, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, Group,
+    GroupHeader, Pack, PartRecord, PayloadSource, Recorded, UploadId, UploadRecord, VersionRecord,
+    Versioning,
 };
 
 fn stamp(value: u64) -> String {
@@ -80,20 +81,20 @@ pub(crate) fn descriptor(ids: &ClientIds, descriptor: &Descriptor) -> Value {
     described
 }
 
-fn describe_purpose(ids: &ClientIds, purpose: &Purpose) -> Value {
+fn describe_purpose(ids: &ClientIds, purpose: &ExtentPurpose) -> Value {
     match purpose {
-        Purpose::Object(last) => {
+        ExtentPurpose::Object(last) => {
             json!({ "purpose": "object", "record": last.as_ref().map(|record| version(ids, record)) })
         }
-        Purpose::Part(id, last) => json!({
+        ExtentPurpose::Part(id, last) => json!({
             "purpose": "part",
             "upload": ids.of_upload(*id).to_string(),
             "record": last.as_ref().map(|record| part(record)),
         }),
-        Purpose::ObjectRecord(object) => {
+        ExtentPurpose::ObjectRecord(object) => {
             recorded("object record", object, Value::Null, version(ids, &object.record))
         }
-        Purpose::PartRecord(of, object) => {
+        ExtentPurpose::PartRecord(of, object) => {
             recorded("part record", object, upload(ids, of), part(&object.record))
         }
     }
@@ -113,8 +114,8 @@ fn recorded<T>(purpose: &str, recorded: &Recorded<T>, upload: Value, record: Val
     })
 }
 
-fn source(source: &Source) -> Value {
-    let Source { stamp: of, from, len } = source;
+fn source(source: &PayloadSource) -> Value {
+    let PayloadSource { stamp: of, from, len } = source;
     json!({ "stamp": stamp(*of), "from": from, "len": len })
 }
 

@@ -126,9 +126,9 @@ fn put_varint_by_bytes(out: &mut Vec<u8>, mut value: u64) {
 
 /// Reads values from a slice, front to back.
 #[derive(Debug, Clone, Copy)]
-pub struct Decoder<'a>(&'a [u8]);
+pub struct ByteDecoder<'a>(&'a [u8]);
 
-impl<'a> Decoder<'a> {
+impl<'a> ByteDecoder<'a> {
     /// A decoder of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -254,6 +254,11 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// `value` as a `u32`; a larger one is an error about `what`.
+pub(super) fn to_u32(value: u64, what: &'static str) -> Decoded<u32> {
+    u32::try_from(value).map_err(|_| DecodeError::Value(what))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,15 +268,15 @@ mod tests {
         for value in (0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit]).chain([u64::MAX]) {
             let mut bytes = Vec::new();
             bytes.put_varint(value);
-            let mut decoder = Decoder::new(&bytes);
+            let mut decoder = ByteDecoder::new(&bytes);
             assert_eq!(decoder.varint(), Ok(value));
             assert!(decoder.is_done());
             // With something behind it, of which nothing may get into the value.
             let followed = [&bytes[..], &[0xff; 8]].concat();
-            let mut decoder = Decoder::new(&followed);
+            let mut decoder = ByteDecoder::new(&followed);
             assert_eq!(decoder.varint(), Ok(value));
             assert_eq!(decoder.rest(), [0xff; 8]);
-            assert_eq!(Decoder::new(&bytes[..bytes.len() - 1]).varint(), Err(DecodeError::Short));
+            assert_eq!(ByteDecoder::new(&bytes[..bytes.len() - 1]).varint(), Err(DecodeError::Short));
         }
     }
 
@@ -279,23 +284,23 @@ mod tests {
     fn a_varint_beyond_64_bits_is_refused() {
         let mut bytes = [0xff; 10];
         bytes[9] = 2;
-        assert_eq!(Decoder::new(&bytes).varint(), Err(DecodeError::Varint));
-        assert_eq!(Decoder::new(&[0x80; 11]).varint(), Err(DecodeError::Varint));
+        assert_eq!(ByteDecoder::new(&bytes).varint(), Err(DecodeError::Varint));
+        assert_eq!(ByteDecoder::new(&[0x80; 11]).varint(), Err(DecodeError::Varint));
     }
 
     #[test]
     fn a_length_beyond_the_end_is_refused_before_anything_is_allocated() {
         let mut bytes = Vec::new();
         bytes.put_varint(u64::MAX);
-        assert_eq!(Decoder::new(&bytes).bytes(), Err(DecodeError::Short));
-        assert_eq!(Decoder::new(&bytes).count(1), Err(DecodeError::Short));
+        assert_eq!(ByteDecoder::new(&bytes).bytes(), Err(DecodeError::Short));
+        assert_eq!(ByteDecoder::new(&bytes).count(1), Err(DecodeError::Short));
     }
 
     #[test]
     fn strings_must_be_utf8_and_nothing_may_be_left() {
         let mut bytes = Vec::new();
         bytes.put_bytes(&[0xff]);
-        assert_eq!(Decoder::new(&bytes).string(), Err(DecodeError::Utf8));
-        assert_eq!(Decoder::new(&[1]).finish(), Err(DecodeError::Long));
+        assert_eq!(ByteDecoder::new(&bytes).string(), Err(DecodeError::Utf8));
+        assert_eq!(ByteDecoder::new(&[1]).finish(), Err(DecodeError::Long));
     }
 }

@@ -4,8 +4,8 @@
 use crate::base::Timestamp;
 use crate::format::entry::{decode_versioning, encode_versioning};
 use crate::format::{
-    BucketRecord, DecodeError, Decoded, Decoder, Encode, PartRecord, UploadId, UploadRecord, VersionRecord,
-    Versioning,
+    BucketRecord, ByteDecoder, DecodeError, Decoded, Encode, PartRecord, UploadId, UploadRecord,
+    VersionRecord, Versioning,
 };
 
 const OBJECT: u8 = 1;
@@ -30,12 +30,12 @@ pub struct Descriptor {
     /// Where in the object or part the payload starts.
     pub position: u64,
     /// What it is part of.
-    pub purpose: Purpose,
+    pub purpose: ExtentPurpose,
 }
 
 /// What an extent is part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Purpose {
+pub enum ExtentPurpose {
     /// An object. The last extent of an object in stores made by siltstone 0.1.0 brings its record, with the extents left out.
     Object(Option<Box<VersionRecord>>),
     /// A part of the upload; the last extent likewise.
@@ -56,14 +56,14 @@ pub struct Recorded<T> {
     /// Whether the bucket kept versions when this was committed.
     pub versioning: Versioning,
     /// Where the bytes are, in order, when they are not those of the extents with the same write.
-    pub sources: Vec<Source>,
+    pub sources: Vec<PayloadSource>,
     /// The record, with the extents left out.
     pub record: T,
 }
 
 /// Some of the bytes of another object or part. Named by what stays the same when extents are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Source {
+pub struct PayloadSource {
     /// The write of the extents that hold them, or the id of the part whose bytes they are.
     pub stamp: u64,
     /// The first of these bytes, counted from the start of that object or part.
@@ -77,10 +77,10 @@ impl Descriptor {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(192);
         out.put_u8(match self.purpose {
-            Purpose::Object(_) => OBJECT,
-            Purpose::Part(..) => PART,
-            Purpose::ObjectRecord(_) => OBJECT_RECORD,
-            Purpose::PartRecord(..) => PART_RECORD,
+            ExtentPurpose::Object(_) => OBJECT,
+            ExtentPurpose::Part(..) => PART,
+            ExtentPurpose::ObjectRecord(_) => OBJECT_RECORD,
+            ExtentPurpose::PartRecord(..) => PART_RECORD,
         });
         out.put_varint(self.bucket);
         out.put_bytes(self.bucket_name.as_bytes());
@@ -96,7 +96,7 @@ impl Descriptor {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut from = Decoder::new(bytes);
+        let mut from = ByteDecoder::new(bytes);
         let purpose = from.u8()?;
         let descriptor = Self {
             bucket: from.varint()?,
@@ -104,7 +104,7 @@ impl Descriptor {
             key: from.bytes()?.to_vec(),
             write: from.varint()?,
             position: from.varint()?,
-            purpose: Purpose::decode(purpose, &mut from)?,
+            purpose: ExtentPurpose::decode(purpose, &mut from)?,
         };
         from.finish()?;
         Ok(descriptor)
@@ -113,16 +113,16 @@ impl Descriptor {
     /// The bucket as it was when the record was committed; `None` for an extent that brings no such record.
     pub fn bucket_record(&self) -> Option<BucketRecord> {
         let (owner, created, versioning) = match &self.purpose {
-            Purpose::ObjectRecord(object) => (&object.owner, object.created, object.versioning),
-            Purpose::PartRecord(_, part) => (&part.owner, part.created, part.versioning),
-            Purpose::Object(_) | Purpose::Part(..) => return None,
+            ExtentPurpose::ObjectRecord(object) => (&object.owner, object.created, object.versioning),
+            ExtentPurpose::PartRecord(_, part) => (&part.owner, part.created, part.versioning),
+            ExtentPurpose::Object(_) | ExtentPurpose::Part(..) => return None,
         };
         let (id, name, owner) = (self.bucket, self.bucket_name.clone(), owner.clone());
         Some(BucketRecord { id, name, owner, created, versioning })
     }
 }
 
-impl Purpose {
+impl ExtentPurpose {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Object(last) => {
@@ -146,7 +146,7 @@ impl Purpose {
         }
     }
 
-    fn decode(purpose: u8, from: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode(purpose: u8, from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         Ok(match purpose {
             OBJECT => Self::Object(decode_last(from, VersionRecord::decode)?),
             PART => Self::Part(UploadId(from.varint()?), decode_last(from, PartRecord::decode)?),
@@ -165,7 +165,7 @@ impl Purpose {
 
 impl<T> Recorded<T> {
     /// A record of something in `bucket`.
-    pub fn in_bucket(bucket: &BucketRecord, sources: Vec<Source>, record: T) -> Box<Self> {
+    pub fn in_bucket(bucket: &BucketRecord, sources: Vec<PayloadSource>, record: T) -> Box<Self> {
         let BucketRecord { owner, created, versioning, .. } = bucket;
         let (owner, created, versioning) = (owner.clone(), *created, *versioning);
         Box::new(Self { owner, created, versioning, sources, record })
@@ -176,7 +176,7 @@ impl<T> Recorded<T> {
         out.put_varint(self.created.as_millis());
         encode_versioning(self.versioning, out);
         out.put_varint(self.sources.len() as u64);
-        for Source { stamp, from, len } in &self.sources {
+        for PayloadSource { stamp, from, len } in &self.sources {
             [*stamp, *from, *len].into_iter().for_each(|value| out.put_varint(value));
         }
     }
@@ -188,20 +188,21 @@ impl<T> Recorded<T> {
 }
 
 impl Recorded<()> {
-    fn decode_context(from: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode_context(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let owner = from.string()?.to_owned();
         let created = Timestamp::from_millis(from.varint()?);
         let versioning = decode_versioning(from)?;
         let count = from.count(SOURCE_BYTES_MIN)?;
-        let source = |_| Ok(Source { stamp: from.varint()?, from: from.varint()?, len: from.varint()? });
+        let source =
+            |_| Ok(PayloadSource { stamp: from.varint()?, from: from.varint()?, len: from.varint()? });
         let sources = (0..count).map(source).collect::<Decoded<_>>()?;
         Ok(Self { owner, created, versioning, sources, record: () })
     }
 }
 
 fn decode_last<T>(
-    from: &mut Decoder<'_>,
-    decode: impl Fn(&mut Decoder<'_>) -> Decoded<T>,
+    from: &mut ByteDecoder<'_>,
+    decode: impl Fn(&mut ByteDecoder<'_>) -> Decoded<T>,
 ) -> Decoded<Option<Box<T>>> {
     match from.u8()? {
         0 => Ok(None),
@@ -254,22 +255,24 @@ mod tests {
         }
     }
 
-    fn recorded<T>(sources: Vec<Source>, record: T) -> Recorded<T> {
+    fn recorded<T>(sources: Vec<PayloadSource>, record: T) -> Recorded<T> {
         let (owner, created) = ("admin".into(), Timestamp::from_millis(6));
         Recorded { owner, created, versioning: Versioning::Suspended, sources, record }
     }
 
     fn descriptors() -> Vec<Descriptor> {
-        let sources =
-            vec![Source { stamp: 9, from: 70, len: 1 << 40 }, Source { stamp: 1 << 50, from: 0, len: 1 }];
+        let sources = vec![
+            PayloadSource { stamp: 9, from: 70, len: 1 << 40 },
+            PayloadSource { stamp: 1 << 50, from: 0, len: 1 },
+        ];
         let purposes = vec![
-            Purpose::Object(None),
-            Purpose::Object(Some(Box::new(object()))),
-            Purpose::Part(UploadId(1), None),
-            Purpose::Part(UploadId(99), Some(Box::new(part()))),
-            Purpose::ObjectRecord(Box::new(recorded(sources.clone(), object()))),
-            Purpose::ObjectRecord(Box::new(recorded(vec![], object()))),
-            Purpose::PartRecord(Box::new(upload()), Box::new(recorded(sources, part()))),
+            ExtentPurpose::Object(None),
+            ExtentPurpose::Object(Some(Box::new(object()))),
+            ExtentPurpose::Part(UploadId(1), None),
+            ExtentPurpose::Part(UploadId(99), Some(Box::new(part()))),
+            ExtentPurpose::ObjectRecord(Box::new(recorded(sources.clone(), object()))),
+            ExtentPurpose::ObjectRecord(Box::new(recorded(vec![], object()))),
+            ExtentPurpose::PartRecord(Box::new(upload()), Box::new(recorded(sources, part()))),
         ];
         let descriptor = |purpose| Descriptor {
             bucket: 1,

@@ -2,7 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::format::{
-    DecodeError, Decoded, Decoder, Encode, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    ByteDecoder, DecodeError, Decoded, Encode, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
     WrittenBytes,
 };
 
@@ -208,12 +208,12 @@ impl Entry {
     ///
     /// # Errors
     /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.
-    pub fn decode(from: &mut Decoder<'_>) -> Decoded<Option<Self>> {
+    pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Option<Self>> {
         RawEntry::read(from)?.decode()
     }
 
     /// The kinds whose body starts with a bucket and a key.
-    fn decode_placed(kind: u8, body: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode_placed(kind: u8, body: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let (bucket, key) = (body.varint()?, body.bytes()?.to_vec());
         Ok(match kind {
             VERSION_PUT => Self::VersionPut { bucket, key, record: VersionRecord::decode(body)? },
@@ -263,7 +263,7 @@ impl RawVersionPut<'_> {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(&self) -> Decoded<Entry> {
-        let mut from = Decoder::new(self.record);
+        let mut from = ByteDecoder::new(self.record);
         let record = VersionRecord::decode(&mut from)?;
         from.finish()?;
         Ok(Entry::VersionPut { bucket: self.bucket, key: self.key.to_vec(), record })
@@ -275,7 +275,7 @@ impl<'a> RawEntry<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Short`].
-    pub fn read(from: &mut Decoder<'a>) -> Decoded<Self> {
+    pub fn read(from: &mut ByteDecoder<'a>) -> Decoded<Self> {
         Ok(Self { kind: from.u8()?, body: from.bytes()? })
     }
 
@@ -303,7 +303,7 @@ impl<'a> RawEntry<'a> {
         if !self.is_version_put() {
             return Ok(None);
         }
-        let mut body = Decoder::new(self.body);
+        let mut body = ByteDecoder::new(self.body);
         Ok(Some(RawVersionPut { bucket: body.varint()?, key: body.bytes()?, record: body.rest() }))
     }
 
@@ -315,7 +315,7 @@ impl<'a> RawEntry<'a> {
         if self.kind != CHECKPOINT_END {
             return Ok(None);
         }
-        let mut body = Decoder::new(self.body);
+        let mut body = ByteDecoder::new(self.body);
         let end = decode_end(&mut body)?;
         body.finish()?;
         Ok(Some(end))
@@ -334,7 +334,7 @@ impl<'a> RawEntry<'a> {
     /// # Errors
     /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.
     pub fn decode(&self) -> Decoded<Option<Entry>> {
-        let mut body = Decoder::new(self.body);
+        let mut body = ByteDecoder::new(self.body);
         let entry = match self.kind {
             BUCKET_PUT => Entry::BucketPut(decode_bucket(&mut body)?),
             BUCKET_DELETE => Entry::BucketDelete { id: body.varint()? },
@@ -375,12 +375,12 @@ pub(super) fn encode_versioning(versioning: Versioning, out: &mut Vec<u8>) {
     });
 }
 
-pub(super) fn decode_versioning(from: &mut Decoder<'_>) -> Decoded<Versioning> {
+pub(super) fn decode_versioning(from: &mut ByteDecoder<'_>) -> Decoded<Versioning> {
     let number = usize::from(from.u8()?);
     Versioning::ALL.get(number).copied().ok_or(DecodeError::Unknown("a versioning state"))
 }
 
-fn decode_bucket(from: &mut Decoder<'_>) -> Decoded<BucketRecord> {
+fn decode_bucket(from: &mut ByteDecoder<'_>) -> Decoded<BucketRecord> {
     Ok(BucketRecord {
         id: from.varint()?,
         name: from.string()?.to_owned(),
@@ -390,7 +390,7 @@ fn decode_bucket(from: &mut Decoder<'_>) -> Decoded<BucketRecord> {
     })
 }
 
-fn decode_end(from: &mut Decoder<'_>) -> Decoded<CheckpointEnd> {
+fn decode_end(from: &mut ByteDecoder<'_>) -> Decoded<CheckpointEnd> {
     Ok(CheckpointEnd {
         through: from.varint()?,
         last_stamp: from.varint()?,
@@ -460,7 +460,7 @@ mod tests {
     fn entries_come_back_one_behind_the_other() {
         let mut bytes = Vec::new();
         all_kinds().iter().for_each(|entry| entry.encode(&mut bytes));
-        let mut decoder = Decoder::new(&bytes);
+        let mut decoder = ByteDecoder::new(&bytes);
         for entry in all_kinds() {
             assert_eq!(Entry::decode(&mut decoder), Ok(Some(entry)));
         }
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_critical_below_128_and_skipped_from_there() {
-        let decode = |kind| Entry::decode(&mut Decoder::new(&[kind, 2, 0, 0]));
+        let decode = |kind| Entry::decode(&mut ByteDecoder::new(&[kind, 2, 0, 0]));
         assert_eq!(decode(127), Err(DecodeError::Unknown("a kind of entry")));
         assert_eq!(decode(0), Err(DecodeError::Unknown("a kind of entry")));
         assert_eq!(decode(128), Ok(None));
@@ -477,7 +477,7 @@ mod tests {
 
     #[test]
     fn bytes_behind_a_body_are_refused() {
-        assert_eq!(Entry::decode(&mut Decoder::new(&[BUCKET_DELETE, 2, 1, 1])), Err(DecodeError::Long));
+        assert_eq!(Entry::decode(&mut ByteDecoder::new(&[BUCKET_DELETE, 2, 1, 1])), Err(DecodeError::Long));
     }
 
     #[test]
@@ -486,7 +486,10 @@ mod tests {
             let mut bytes = Vec::new();
             entry.encode(&mut bytes);
             for len in 0..bytes.len() {
-                assert!(Entry::decode(&mut Decoder::new(&bytes[..len])).is_err(), "{entry:?} cut to {len}");
+                assert!(
+                    Entry::decode(&mut ByteDecoder::new(&bytes[..len])).is_err(),
+                    "{entry:?} cut to {len}"
+                );
             }
         }
     }

@@ -140,7 +140,7 @@ impl ExtentHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Purpose;
+    use crate::format::ExtentPurpose;
 
     const STORE: StoreId = StoreId([9; 16]);
 
@@ -189,7 +189,7 @@ mod tests {
             key: b"k".to_vec(),
             write: 4,
             position: 0,
-            purpose: Purpose::Object(None),
+            purpose: ExtentPurpose::Object(None),
         };
         let bytes = descriptor.encode();
         let header = ExtentHeader { descriptor_crc: Crc32::of(&bytes), ..header() };

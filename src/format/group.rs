@@ -3,7 +3,7 @@
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::GROUP_BODY_MAX_BYTES;
-use crate::format::{DecodeError, Decoded, Decoder, Entry, Field, RawEntry, StoreId, page_ceil};
+use crate::format::{ByteDecoder, DecodeError, Decoded, Entry, Field, RawEntry, StoreId, page_ceil};
 
 const MAGIC: Field = Field::new(0, 4, "magic");
 const BODY_LEN: Field = Field::new(4, 4, "body length");
@@ -219,7 +219,7 @@ impl UncheckedGroup {
 
     /// The entries of a body that has been checked, up to the first error; bytes left over behind them are one.
     pub fn raw_entries<'b>(&self, body: &'b [u8]) -> impl Iterator<Item = Decoded<RawEntry<'b>>> + use<'b> {
-        let (mut from, mut left) = (Decoder::new(body), self.entry_count);
+        let (mut from, mut left) = (ByteDecoder::new(body), self.entry_count);
         std::iter::from_fn(move || match left {
             0 if from.is_done() => None,
             0 => Some(Err(DecodeError::Long)),

@@ -1,44 +1,53 @@
 //! Floor 1: bytes <-> values, without I/O and without a clock: the code half of data-format.md, whose sections are named
 //! above each type. Decoding accepts any bytes: it never panics and never allocates more than they justify.
 
+mod attributes;
 mod backup;
+mod checksum;
 mod client_ids;
 mod codec;
 mod descriptor;
 mod entry;
+mod etag;
 mod extent;
+mod extent_ref;
 mod file_header;
 mod footer;
 mod group;
-mod kept;
+mod ids;
 mod layout;
 mod names;
+mod plain_version;
 mod reclaim;
 mod scrub;
+mod state_file;
 mod upload;
 mod version;
-mod written;
+mod written_bytes;
 
+pub use attributes::{Attributes, EncodedPairs};
 pub use backup::{BackupCurrent, BackupSlot};
+pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumType};
 pub use client_ids::{ClientId, ClientIds};
-pub use codec::{DecodeError, Decoded, Decoder, Encode};
-pub use descriptor::{Descriptor, Purpose, Recorded, Source};
+pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
+pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, Recorded};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
+pub use etag::ETag;
 pub use extent::{EXTENT_LAYOUT, ExtentHeader};
+pub use extent_ref::ExtentRef;
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
-pub use kept::KEPT_LAYOUT;
+pub use ids::{UploadId, VersionId};
 pub use layout::Field;
 pub use names::{LOCK, RECLAIM, SCRUB, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use plain_version::PlainVersion;
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
-pub use scrub::{BadExtent, ExtentOwner, OwnerKind, ScrubState};
+pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};
+pub use state_file::STATE_FILE_LAYOUT;
 pub use upload::{PartRecord, UploadRecord};
-pub use version::{
-    AssembledPart, Assembly, Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, EncodedPairs,
-    ExtentRef, PlainVersion, UploadId, VersionId, VersionRecord, VersionSummary,
-};
-pub use written::WrittenBytes;
+pub use version::{AssembledPart, Assembly, VersionRecord, VersionSummary};
+pub use written_bytes::WrittenBytes;
 
 use crate::base::limits::PAGE_BYTES;
 

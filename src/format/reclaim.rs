@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::kept::{self, Magic};
-use crate::format::{DecodeError, Decoded, Decoder, Encode, StoreId};
+use crate::format::state_file::{self, StateFileMagic};
+use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, StoreId};
 
-const MAGIC_BYTES: &Magic = b"SiltRclm";
+const MAGIC_BYTES: &StateFileMagic = b"SiltRclm";
 
 /// The smallest encoding of a segment.
 const SEGMENT_BYTES_MIN: usize = 3;
@@ -63,7 +63,7 @@ impl ReclaimState {
         let mut body = Vec::with_capacity(segments.len() + 10);
         body.put_varint(count);
         body.extend(segments);
-        kept::encode(MAGIC_BYTES, store, &body)
+        state_file::encode(MAGIC_BYTES, store, &body)
     }
 
     /// Reads the file.
@@ -71,8 +71,8 @@ impl ReclaimState {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(store: &StoreId, file: &[u8]) -> Decoded<Self> {
-        let (_, body) = kept::decode([MAGIC_BYTES], store, file)?;
-        let mut decoder = Decoder::new(body);
+        let (_, body) = state_file::decode([MAGIC_BYTES], store, file)?;
+        let mut decoder = ByteDecoder::new(body);
         let (mut segments, mut last) = (BTreeMap::new(), 0_u64);
         for _ in 0..decoder.count(SEGMENT_BYTES_MIN)? {
             last = last.checked_add(decoder.varint()?).ok_or(DecodeError::Value("a segment"))?;
@@ -91,7 +91,7 @@ impl SegmentVerdict {
         }
     }
 
-    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode(decoder: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let hole = Some(decoder.varint()?).filter(|hole| *hole > 0);
         let hole = hole.map(|hole| HoleVerdict { live: hole >> 1, searched: hole & 1 == 1 });
         let moving = match decoder.varint()? {
@@ -150,7 +150,7 @@ mod tests {
         let mut body = vec![2];
         body.put_varint(u64::MAX);
         body.extend([0, 0, 1, 0, 0]);
-        let file = kept::encode(MAGIC_BYTES, &STORE, &body);
+        let file = state_file::encode(MAGIC_BYTES, &STORE, &body);
         assert_eq!(ReclaimState::decode(&STORE, &file), Err(DecodeError::Value("a segment")));
     }
 }

@@ -1,12 +1,12 @@
 //! How far the scrub has got, and what it found (data-format.md, section 12).
 
 use crate::base::Timestamp;
-use crate::format::kept::{self, Magic};
-use crate::format::{DecodeError, Decoded, Decoder, Encode, StoreId, UploadId, VersionId};
+use crate::format::state_file::{self, StateFileMagic};
+use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, StoreId, UploadId, VersionId};
 
-const MAGIC_BYTES: &Magic = b"SiltScr2";
+const MAGIC_BYTES: &StateFileMagic = b"SiltScr2";
 /// Of files that tell of a pass in the order of keys.
-const BY_KEY_MAGIC_BYTES: &Magic = b"SiltScrb";
+const BY_KEY_MAGIC_BYTES: &StateFileMagic = b"SiltScrb";
 
 /// The smallest encoding of a bad extent.
 const BAD_EXTENT_BYTES_MIN: usize = 18;
@@ -44,12 +44,12 @@ pub struct ExtentOwner {
     /// The key.
     pub key: Vec<u8>,
     /// The version or part.
-    pub which: OwnerKind,
+    pub which: ExtentOwnerKind,
 }
 
 /// A version, or a part of an upload in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OwnerKind {
+pub enum ExtentOwnerKind {
     /// A version.
     Version(VersionId),
     /// A part, by its number.
@@ -85,7 +85,7 @@ impl ScrubState {
             body.put_varint(number);
         }
         self.bad.iter().for_each(|bad| bad.encode(&mut body));
-        kept::encode(MAGIC_BYTES, store, &body)
+        state_file::encode(MAGIC_BYTES, store, &body)
     }
 
     /// Reads the file.
@@ -93,14 +93,14 @@ impl ScrubState {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(store: &StoreId, file: &[u8]) -> Decoded<Self> {
-        let (by_key, body) = kept::decode([MAGIC_BYTES, BY_KEY_MAGIC_BYTES], store, file)?;
-        let mut decoder = Decoder::new(body);
+        let (by_key, body) = state_file::decode([MAGIC_BYTES, BY_KEY_MAGIC_BYTES], store, file)?;
+        let mut decoder = ByteDecoder::new(body);
         let state =
             if by_key == 1 { Self::decode_by_key(&mut decoder) } else { Self::decode_body(&mut decoder) }?;
         decoder.finish().map(|()| state)
     }
 
-    fn decode_body(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode_body(decoder: &mut ByteDecoder<'_>) -> Decoded<Self> {
         Ok(Self {
             begun: timestamp(decoder)?,
             goes_on: match decoder.u8()? {
@@ -120,7 +120,7 @@ impl ScrubState {
     }
 
     /// A pass in the order of keys begins again; what was found stays found.
-    fn decode_by_key(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode_by_key(decoder: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let (started, finished) = (timestamp(decoder)?, timestamp(decoder)?);
         skip_position(decoder)?;
         // What was done behind the position, extents, bytes, unlisted.
@@ -132,13 +132,13 @@ impl ScrubState {
     }
 }
 
-fn decode_bad(decoder: &mut Decoder<'_>) -> Decoded<Vec<BadExtent>> {
+fn decode_bad(decoder: &mut ByteDecoder<'_>) -> Decoded<Vec<BadExtent>> {
     let count = decoder.count(BAD_EXTENT_BYTES_MIN)?;
     (0..count).map(|_| BadExtent::decode(decoder)).collect()
 }
 
 /// A place in the order of keys: a kind, a bucket, and what the kind calls for.
-fn skip_position(decoder: &mut Decoder<'_>) -> Decoded<()> {
+fn skip_position(decoder: &mut ByteDecoder<'_>) -> Decoded<()> {
     let kind = decoder.u8()?;
     decoder.varint()?;
     match kind {
@@ -155,8 +155,8 @@ impl BadExtent {
         body.put_varint(*bucket);
         body.put_bytes(key);
         let (id, part) = match which {
-            OwnerKind::Version(id) => (id.0, 0),
-            OwnerKind::Part(upload, number) => (upload.0, *number),
+            ExtentOwnerKind::Version(id) => (id.0, 0),
+            ExtentOwnerKind::Part(upload, number) => (upload.0, *number),
         };
         body.put_u64(id);
         for number in [part.into(), *segment, *offset, found.as_millis(), *at] {
@@ -165,12 +165,12 @@ impl BadExtent {
         body.put_bytes(what.as_bytes());
     }
 
-    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode(decoder: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let (bucket, key) = (decoder.varint()?, decoder.bytes()?.to_vec());
         let (id, part) = (decoder.u64()?, decoder.varint()?);
         let which = match u32::try_from(part).map_err(|_| DecodeError::Value("the number of a part"))? {
-            0 => OwnerKind::Version(VersionId(id)),
-            number => OwnerKind::Part(UploadId(id), number),
+            0 => ExtentOwnerKind::Version(VersionId(id)),
+            number => ExtentOwnerKind::Part(UploadId(id), number),
         };
         Ok(Self {
             owner: ExtentOwner { bucket, key, which },
@@ -188,7 +188,7 @@ fn millis(time: Option<Timestamp>) -> u64 {
     time.map_or(0, Timestamp::as_millis)
 }
 
-fn timestamp(decoder: &mut Decoder<'_>) -> Decoded<Option<Timestamp>> {
+fn timestamp(decoder: &mut ByteDecoder<'_>) -> Decoded<Option<Timestamp>> {
     let millis = decoder.varint()?;
     Ok((millis > 0).then(|| Timestamp::from_millis(millis)))
 }
@@ -199,7 +199,7 @@ mod tests {
 
     const STORE: StoreId = StoreId([1; 16]);
 
-    fn bad(which: OwnerKind) -> BadExtent {
+    fn bad(which: ExtentOwnerKind) -> BadExtent {
         BadExtent {
             owner: ExtentOwner { bucket: 1 << 50, key: b"k".to_vec(), which },
             segment: 3,
@@ -221,7 +221,10 @@ mod tests {
                 offset: 1 << 40,
                 end: 302,
                 unlisted: 2,
-                bad: vec![bad(OwnerKind::Version(VersionId(8))), bad(OwnerKind::Part(UploadId(8), 4))],
+                bad: vec![
+                    bad(ExtentOwnerKind::Version(VersionId(8))),
+                    bad(ExtentOwnerKind::Part(UploadId(8), 4)),
+                ],
                 ..ScrubState::default()
             };
             let file = state.encode(&STORE);
@@ -244,8 +247,8 @@ mod tests {
         for number in [300, 9, 90_000, 2, 1] {
             body.put_varint(number);
         }
-        bad(OwnerKind::Version(VersionId(8))).encode(&mut body);
-        kept::encode(BY_KEY_MAGIC_BYTES, &STORE, &body)
+        bad(ExtentOwnerKind::Version(VersionId(8))).encode(&mut body);
+        state_file::encode(BY_KEY_MAGIC_BYTES, &STORE, &body)
     }
 
     #[test]
@@ -256,7 +259,7 @@ mod tests {
             let finished = Some(Timestamp::from_millis(7));
             let expected = ScrubState {
                 finished,
-                bad: vec![bad(OwnerKind::Version(VersionId(8)))],
+                bad: vec![bad(ExtentOwnerKind::Version(VersionId(8)))],
                 ..ScrubState::default()
             };
             assert_eq!(ScrubState::decode(&STORE, &by_key(1, position)), Ok(expected.clone()));

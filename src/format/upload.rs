@@ -1,12 +1,12 @@
 //! Multipart uploads and their parts (data-format.md, section 7).
 
 use crate::base::Timestamp;
-use crate::format::version::{
-    decode_extents, decode_optional_checksum, decode_pairs, encode_extents, encode_optional_checksum,
-    encode_pairs, small,
-};
+use crate::format::attributes::{decode_pairs, encode_pairs};
+use crate::format::checksum::{decode_optional_checksum, encode_optional_checksum};
+use crate::format::codec::to_u32;
+use crate::format::extent_ref::{decode_extents, encode_extents};
 use crate::format::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Decoder, Encode, ExtentRef, UploadId,
+    Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Encode, ExtentRef, UploadId,
 };
 
 /// A multipart upload in progress.
@@ -44,7 +44,7 @@ impl UploadRecord {
     ///
     /// # Errors
     /// What is wrong with the bytes.
-    pub fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
+    pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let id = UploadId(from.u64()?);
         let initiated = Timestamp::from_millis(from.varint()?);
         let initiator = from.string()?.to_owned();
@@ -94,9 +94,9 @@ impl PartRecord {
     ///
     /// # Errors
     /// What is wrong with the bytes.
-    pub fn decode(from: &mut Decoder<'_>) -> Decoded<Self> {
+    pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         Ok(Self {
-            number: small(from.varint()?, "a part number")?,
+            number: to_u32(from.varint()?, "a part number")?,
             id: from.u64()?,
             modified: Timestamp::from_millis(from.varint()?),
             size: from.varint()?,
@@ -154,9 +154,9 @@ mod tests {
         for upload in [upload(), UploadRecord { checksum: None, tags: vec![], ..upload() }] {
             let mut bytes = Vec::new();
             upload.encode(&mut bytes);
-            assert_eq!(UploadRecord::decode(&mut Decoder::new(&bytes)), Ok(upload));
+            assert_eq!(UploadRecord::decode(&mut ByteDecoder::new(&bytes)), Ok(upload));
             for len in 0..bytes.len() {
-                assert!(UploadRecord::decode(&mut Decoder::new(&bytes[..len])).is_err(), "cut to {len}");
+                assert!(UploadRecord::decode(&mut ByteDecoder::new(&bytes[..len])).is_err(), "cut to {len}");
             }
         }
     }
@@ -166,10 +166,10 @@ mod tests {
         for part in [part(), PartRecord { checksum: None, ..part() }] {
             let mut bytes = Vec::new();
             part.encode(&mut bytes);
-            assert_eq!(PartRecord::decode(&mut Decoder::new(&bytes)), Ok(part.clone()));
+            assert_eq!(PartRecord::decode(&mut ByteDecoder::new(&bytes)), Ok(part.clone()));
             assert!(part.is_complete());
             for len in 0..bytes.len() {
-                assert!(PartRecord::decode(&mut Decoder::new(&bytes[..len])).is_err(), "cut to {len}");
+                assert!(PartRecord::decode(&mut ByteDecoder::new(&bytes[..len])).is_err(), "cut to {len}");
             }
         }
     }

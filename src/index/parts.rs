@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
-use crate::format::{Decoder, PartRecord};
+use crate::format::{ByteDecoder, PartRecord};
 use crate::index::memory::{map_entry_bytes, shared_bytes};
 use crate::index::trusted;
 
@@ -74,13 +74,13 @@ impl PartTable {
 }
 
 fn records(row: &[u8]) -> impl Iterator<Item = PartRecord> {
-    let mut row = Decoder::new(row);
+    let mut row = ByteDecoder::new(row);
     std::iter::from_fn(move || (!row.is_done()).then(|| trusted(PartRecord::decode(&mut row))))
 }
 
 /// What stands in a row before the part of that number, the part itself, and what stands behind it.
 fn around(row: &[u8], number: u32) -> (&[u8], Option<PartRecord>, &[u8]) {
-    let mut rest = Decoder::new(row);
+    let mut rest = ByteDecoder::new(row);
     while !rest.is_done() {
         let from = rest.rest();
         let before = &row[..row.len() - from.len()];

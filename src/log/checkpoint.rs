@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
 use crate::format::{
-    CheckpointEnd, DecodeError, Decoder, Entry, FileHeader, FileKind, GroupHeader, GroupKind, RawEntry,
+    ByteDecoder, CheckpointEnd, DecodeError, Entry, FileHeader, FileKind, GroupHeader, GroupKind, RawEntry,
     StoreId, checkpoint_path,
 };
 use crate::fs::{File, Fs};
@@ -166,7 +166,7 @@ impl<'a> CheckpointWriter<'a> {
     /// # Panics
     /// On bytes that are not encoded entries.
     pub fn put_encoded(&mut self, entries: &[u8]) -> Result<(), LogError> {
-        let mut from = Decoder::new(entries);
+        let mut from = ByteDecoder::new(entries);
         while !from.is_done() {
             let entry = RawEntry::read(&mut from).expect("encoded entries can be read");
             self.counts.add_raw(&entry);

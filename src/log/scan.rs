@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use crate::base::limits::MIB;
     use crate::base::{ManualClock, Timestamp};
-    use crate::format::{Descriptor, GroupHeader, Purpose, page_ceil};
+    use crate::format::{Descriptor, ExtentPurpose, GroupHeader, page_ceil};
     use crate::fs::Fs;
     use crate::fs::sim::SimFs;
     use crate::log::{PackBuilder, SegmentOptions, Segments, WriteHead};
@@ -302,7 +302,7 @@ mod tests {
                 key: key.to_vec(),
                 write: 2,
                 position: 0,
-                purpose: Purpose::Object(None),
+                purpose: ExtentPurpose::Object(None),
             };
             pack.push(&[7; 100], 0, &descriptor);
         }

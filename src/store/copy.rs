@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::format::{ExtentRef, Source, VersionRecord};
+use crate::format::{ExtentRef, PayloadSource, VersionRecord};
 use crate::log::LogError;
 use crate::store::StoreError;
 use crate::store::extents::slices;
@@ -43,8 +43,8 @@ fn sources_of_range(
     shared: &SharedStore,
     extents: &[ExtentRef],
     range: &Range<u64>,
-) -> Result<Vec<Source>, LogError> {
-    let mut sources: Vec<Source> = Vec::new();
+) -> Result<Vec<PayloadSource>, LogError> {
+    let mut sources: Vec<PayloadSource> = Vec::new();
     for slice in slices(extents, range) {
         let segment = shared.segments.get(slice.segment)?;
         let descriptor = segment.descriptor(&segment.extent(&shared.store, slice.offset)?)?;
@@ -52,7 +52,7 @@ fn sources_of_range(
         let from = descriptor.position + u64::from(slice.skip);
         match sources.last_mut() {
             Some(last) if last.stamp == stamp && last.from + last.len == from => last.len += len,
-            _ => sources.push(Source { stamp, from, len }),
+            _ => sources.push(PayloadSource { stamp, from, len }),
         }
     }
     Ok(sources)

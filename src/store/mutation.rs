@@ -7,7 +7,7 @@ use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_M
 use crate::base::{Timestamp, WriteCondition};
 use crate::format::{
     Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ClientIds, ETag,
-    ExtentRef, PartRecord, Source, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
+    ExtentRef, PartRecord, PayloadSource, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
     Versioning,
 };
 use crate::index::{BUCKET_BYTES, Liveness};
@@ -157,7 +157,7 @@ pub(super) enum Content {
     /// In extents that have been synced.
     Stored(StoredContent),
     /// In the extents of a version, which `sources` names for good.
-    Copied { source: CopyRange, sources: Vec<Source> },
+    Copied { source: CopyRange, sources: Vec<PayloadSource> },
 }
 
 /// Extents that have been synced, the last of which brings a record that says this.

@@ -7,8 +7,8 @@ use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
 use crate::format::{
-    BucketRecord, Checksum, Descriptor, ExtentRef, PartRecord, Purpose, Recorded, UploadId, UploadRecord,
-    VersionId, VersionRecord, Versioning,
+    BucketRecord, Checksum, Descriptor, ExtentPurpose, ExtentRef, PartRecord, Recorded, UploadId,
+    UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use crate::log::{Allocation, Segment, StreamExtent, WriteHead};
 use crate::store::committer::Committer;
@@ -87,7 +87,7 @@ impl<'s> ObjectWriter<'s> {
         let bucket = self.sink.bucket.clone();
         let content = self.sink.finish(|ProvisionalRecord { id, size, modified, null }| {
             let record = commit.clone().into_record(VersionId(id), null, modified, size, Vec::new());
-            Purpose::ObjectRecord(Recorded::in_bucket(&bucket, Vec::new(), record))
+            ExtentPurpose::ObjectRecord(Recorded::in_bucket(&bucket, Vec::new(), record))
         })?;
         let put = Put { bucket, key: self.sink.key.clone(), content, commit, md5_due };
         let answer = self.committer.submit(|reply| Mutation::Put(Box::new(put), reply));
@@ -174,7 +174,7 @@ impl<'s> PartWriter<'s> {
             let checksum = checksum.clone();
             let record = PartRecord { number, id, modified, size, md5, extents: Vec::new(), checksum };
             let part = Recorded::in_bucket(&bucket, Vec::new(), record);
-            Purpose::PartRecord(Box::new(self.upload.clone()), part)
+            ExtentPurpose::PartRecord(Box::new(self.upload.clone()), part)
         })?;
         let key = self.sink.key.clone();
         let put = PutPart { bucket, key, upload: self.upload, number, content, md5, checksum };
@@ -318,11 +318,11 @@ impl<'s> BodySink<'s> {
         Ok(StreamExtent::new(place, capacity))
     }
 
-    fn not_last(&self) -> Purpose {
-        self.upload.map_or(Purpose::Object(None), |upload| Purpose::Part(upload, None))
+    fn not_last(&self) -> ExtentPurpose {
+        self.upload.map_or(ExtentPurpose::Object(None), |upload| ExtentPurpose::Part(upload, None))
     }
 
-    fn descriptor(&self, purpose: Purpose) -> Descriptor {
+    fn descriptor(&self, purpose: ExtentPurpose) -> Descriptor {
         Descriptor {
             bucket: self.bucket.id,
             bucket_name: self.bucket.name.clone(),
@@ -359,7 +359,10 @@ impl<'s> BodySink<'s> {
 
     /// What the committer is given. Of what is not small, the last extent is written here, with the record that `purpose`
     /// makes, and all of it is synced.
-    fn finish(&mut self, purpose: impl FnOnce(ProvisionalRecord) -> Purpose) -> Result<Content, StoreError> {
+    fn finish(
+        &mut self,
+        purpose: impl FnOnce(ProvisionalRecord) -> ExtentPurpose,
+    ) -> Result<Content, StoreError> {
         self.finished_len = self.len();
         if self.stream.len == 0 {
             let payload = std::mem::take(&mut self.buffer);

@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::format::{Decoder, Encode};
+use crate::format::{ByteDecoder, Encode};
 use crate::index::trusted;
 
 /// A leaf is split when it has more entries.
@@ -168,7 +168,7 @@ struct Head<'l> {
 impl<'l> Head<'l> {
     #[inline]
     fn read(bytes: &'l [u8]) -> Self {
-        let mut from = Decoder::new(bytes);
+        let mut from = ByteDecoder::new(bytes);
         let (shared, key_len) = (trusted(from.varint()) as usize, trusted(from.varint()) as usize);
         let value_len = trusted(from.varint()) as usize;
         let rank = trusted(from.u64());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Decoder, ETag, Encode, EncodedPairs,
+    Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, ETag, Encode, EncodedPairs,
     ExtentRef, PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
 };
 use crate::index::keys::vocabulary::Vocabulary;
@@ -41,14 +41,14 @@ pub(super) struct Head {
 
 impl Head {
     #[inline]
-    fn read(from: &mut Decoder<'_>, rank: u64) -> Decoded<Self> {
+    fn read(from: &mut ByteDecoder<'_>, rank: u64) -> Decoded<Self> {
         let flags = from.varint()?;
         let id = if flags & OTHER_ID != 0 { from.u64()? } else { rank };
         Ok(Self { flags, id: VersionId(id) })
     }
 
     pub(super) fn of(value: &[u8], rank: u64) -> Self {
-        trusted(Self::read(&mut Decoder::new(value), rank))
+        trusted(Self::read(&mut ByteDecoder::new(value), rank))
     }
 
     pub(super) fn null(self) -> bool {
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
             return Ok(Self { summary: plain.summary, form: Form::Plain(plain) });
         }
-        let mut from = Decoder::new(on_disk);
+        let mut from = ByteDecoder::new(on_disk);
         let record = VersionRecord::decode(&mut from)?;
         from.finish()?;
         Ok(Self { summary: record.summary(), form: Form::AsOnDisk(on_disk, record.extents.into()) })
@@ -224,18 +224,18 @@ fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
 /// What listings need of a version.
 #[inline(always)]
 pub(super) fn summary(value: &[u8], rank: u64) -> VersionSummary {
-    let mut from = Decoder::new(value);
+    let mut from = ByteDecoder::new(value);
     trusted(Head::read(&mut from, rank).and_then(|head| decode_summary(head, &mut from)))
 }
 
 /// The whole version.
 pub(super) fn decode(value: &[u8], rank: u64, words: &Vocabulary) -> VersionRecord {
-    trusted(decode_record(&mut Decoder::new(value), rank, words))
+    trusted(decode_record(&mut ByteDecoder::new(value), rank, words))
 }
 
 /// The version without its extents and parts, as [`VersionRecord::decode_outline`] gives it.
 pub(super) fn decode_outline(value: &[u8], rank: u64, words: &Vocabulary) -> VersionRecord {
-    let mut from = Decoder::new(value);
+    let mut from = ByteDecoder::new(value);
     let head = trusted(Head::read(&mut from, rank));
     if head.flags & AS_ON_DISK != 0 {
         return trusted(VersionRecord::decode_outline(&mut from));
@@ -251,7 +251,7 @@ pub(super) fn encode_for_disk(
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) {
-    let mut from = Decoder::new(value);
+    let mut from = ByteDecoder::new(value);
     let head = trusted(Head::read(&mut from, rank));
     if head.flags & AS_ON_DISK != 0 {
         out.extend_from_slice(from.rest());
@@ -263,7 +263,7 @@ pub(super) fn encode_for_disk(
 /// The version, with what is written otherwise on disk put together in `scratch`.
 fn read_plain<'a, 's>(
     head: Head,
-    from: &mut Decoder<'a>,
+    from: &mut ByteDecoder<'a>,
     words: &'a Vocabulary,
     scratch: &'s mut Vec<u8>,
 ) -> Decoded<PlainVersion<'s>> {
@@ -289,7 +289,7 @@ fn read_plain<'a, 's>(
 }
 
 /// The encoding of the next attribute.
-fn read_pair<'a>(from: &mut Decoder<'a>, words: &'a Vocabulary) -> Decoded<&'a [u8]> {
+fn read_pair<'a>(from: &mut ByteDecoder<'a>, words: &'a Vocabulary) -> Decoded<&'a [u8]> {
     match from.u8()? {
         0 => {
             let start = from.rest();
@@ -302,7 +302,7 @@ fn read_pair<'a>(from: &mut Decoder<'a>, words: &'a Vocabulary) -> Decoded<&'a [
 }
 
 /// The reverse of [`encode_checksum`].
-fn checksum_for_disk(from: &mut Decoder<'_>, out: &mut Vec<u8>) -> Decoded<()> {
+fn checksum_for_disk(from: &mut ByteDecoder<'_>, out: &mut Vec<u8>) -> Decoded<()> {
     let first = from.u8()?;
     out.put_u8(first & !USUAL);
     if first & USUAL != 0 {
@@ -313,7 +313,7 @@ fn checksum_for_disk(from: &mut Decoder<'_>, out: &mut Vec<u8>) -> Decoded<()> {
 }
 
 #[inline(always)]
-fn decode_summary(head: Head, from: &mut Decoder<'_>) -> Decoded<VersionSummary> {
+fn decode_summary(head: Head, from: &mut ByteDecoder<'_>) -> Decoded<VersionSummary> {
     if head.flags & AS_ON_DISK != 0 {
         return VersionSummary::decode(from.rest());
     }
@@ -334,7 +334,7 @@ fn decode_summary(head: Head, from: &mut Decoder<'_>) -> Decoded<VersionSummary>
     })
 }
 
-fn decode_record<'a>(from: &mut Decoder<'a>, rank: u64, words: &'a Vocabulary) -> Decoded<VersionRecord> {
+fn decode_record<'a>(from: &mut ByteDecoder<'a>, rank: u64, words: &'a Vocabulary) -> Decoded<VersionRecord> {
     let head = Head::read(from, rank)?;
     if head.flags & AS_ON_DISK != 0 {
         return VersionRecord::decode(from);
@@ -359,7 +359,7 @@ fn decode_record<'a>(from: &mut Decoder<'a>, rank: u64, words: &'a Vocabulary) -
     })
 }
 
-fn decode_extents(head: Head, from: &mut Decoder<'_>, size: u64) -> Decoded<Vec<ExtentRef>> {
+fn decode_extents(head: Head, from: &mut ByteDecoder<'_>, size: u64) -> Decoded<Vec<ExtentRef>> {
     let mut extents = Vec::with_capacity((head.flags & (EXTENT | RECORD_EXTENT)).count_ones() as usize);
     if head.flags & EXTENT != 0 {
         extents.push(decode_extent(from, size)?);
@@ -370,28 +370,28 @@ fn decode_extents(head: Head, from: &mut Decoder<'_>, size: u64) -> Decoded<Vec<
     Ok(extents)
 }
 
-fn decode_extent(from: &mut Decoder<'_>, size: u64) -> Decoded<ExtentRef> {
+fn decode_extent(from: &mut ByteDecoder<'_>, size: u64) -> Decoded<ExtentRef> {
     let len = size as u32;
     let place = decode_record_extent(from)?;
     Ok(ExtentRef { payload_len: len, take: len, check: from.u32()?, ..place })
 }
 
 /// The place of an extent is all that is to be known of one without payload.
-fn decode_record_extent(from: &mut Decoder<'_>) -> Decoded<ExtentRef> {
+fn decode_record_extent(from: &mut ByteDecoder<'_>) -> Decoded<ExtentRef> {
     let segment = from.varint()?;
     Ok(ExtentRef::of_record(segment >> 1, from.varint()? * UNIT_BYTES, segment & 1 != 0))
 }
 
-fn decode_attributes<'a>(from: &mut Decoder<'a>, words: &'a Vocabulary) -> Decoded<Attributes> {
+fn decode_attributes<'a>(from: &mut ByteDecoder<'a>, words: &'a Vocabulary) -> Decoded<Attributes> {
     let mut attributes = Attributes::new();
     for _ in 0..from.varint()? {
-        let mut pair = Decoder::new(read_pair(from, words)?);
+        let mut pair = ByteDecoder::new(read_pair(from, words)?);
         attributes.push(pair.string()?, pair.string()?);
     }
     Ok(attributes)
 }
 
-fn decode_checksum(from: &mut Decoder<'_>) -> Decoded<Checksum> {
+fn decode_checksum(from: &mut ByteDecoder<'_>) -> Decoded<Checksum> {
     let first = from.u8()?;
     let algorithm = ChecksumAlgorithm::from_number(first & !USUAL)?;
     if first & USUAL == 0 {

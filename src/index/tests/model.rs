@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::base::{Entropy, OsEntropy, SeededEntropy};
-use crate::format::{AssembledPart, Assembly, Checksum, ChecksumAlgorithm, ChecksumType, Decoder, RawEntry};
+use crate::format::{
+    AssembledPart, Assembly, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, RawEntry,
+};
 
 /// Steps of each phase: enough for nodes above nodes.
 const STEPS: u64 = 2_000;
@@ -290,7 +292,7 @@ fn walked_encoded(index: &Index, count_max: usize) -> Vec<u8> {
 
 fn loaded(entries: &[Entry]) -> Index {
     let bytes = encoded(entries);
-    let (mut loader, mut from) = (Loader::default(), Decoder::new(&bytes));
+    let (mut loader, mut from) = (Loader::default(), ByteDecoder::new(&bytes));
     while !from.is_done() {
         loader.take(&RawEntry::read(&mut from).unwrap()).unwrap();
     }

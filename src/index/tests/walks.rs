@@ -1,6 +1,6 @@
 use super::uploads::{part, upload};
 use super::*;
-use crate::format::Decoder;
+use crate::format::ByteDecoder;
 use crate::format::RawEntry;
 use crate::index::walk::StepLimits;
 
@@ -49,7 +49,7 @@ fn what_is_walked_in_small_steps_loads_to_the_same_index() {
     let mut loader = Loader::default();
     let (mut cursor, mut bytes) = (Cursor::Start, Vec::new());
     while index.walk_encoded(&mut cursor, 3, &mut bytes) {
-        let mut from = Decoder::new(&bytes);
+        let mut from = ByteDecoder::new(&bytes);
         while !from.is_done() {
             loader.take(&RawEntry::read(&mut from).unwrap()).unwrap();
         }

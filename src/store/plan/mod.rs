@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::base::Timestamp;
 use crate::format::{
-    BucketRecord, Descriptor, Entry, ExtentRef, Purpose, Source, UploadId, VersionId, VersionRecord,
-    VersionSummary, Versioning,
+    BucketRecord, Descriptor, Entry, ExtentPurpose, ExtentRef, PayloadSource, UploadId, VersionId,
+    VersionRecord, VersionSummary, Versioning,
 };
 use crate::index::Index;
 use crate::log::{PackBuilder, SpaceClaim};
@@ -85,7 +85,7 @@ struct PackedContent {
     payload: Vec<u8>,
     crc: u32,
     /// As in [`crate::format::Recorded`].
-    sources: Vec<Source>,
+    sources: Vec<PayloadSource>,
 }
 
 /// Makes a plan.
@@ -297,7 +297,7 @@ impl<'a> Planner<'a> {
         bucket: &BucketRecord,
         key: &[u8],
         (id, packed): (u64, &PackedContent),
-        purpose: Purpose,
+        purpose: ExtentPurpose,
     ) {
         let descriptor = Descriptor {
             bucket: bucket.id,

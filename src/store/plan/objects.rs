@@ -1,7 +1,7 @@
 //! Putting and deleting objects.
 
 use crate::format::{
-    Attributes, BucketRecord, ETag, Entry, Purpose, Recorded, VersionId, VersionRecord, Versioning,
+    Attributes, BucketRecord, ETag, Entry, ExtentPurpose, Recorded, VersionId, VersionRecord, Versioning,
 };
 use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
@@ -27,7 +27,7 @@ impl Planner<'_> {
         let written = CommittedVersion { id, null, modified: placed.modified, etag: record.etag };
         if let Some(packed) = &placed.packed {
             let object = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
-            self.pack(bucket, &key, (placed.id, packed), Purpose::ObjectRecord(object));
+            self.pack(bucket, &key, (placed.id, packed), ExtentPurpose::ObjectRecord(object));
         }
         self.put_version(bucket.id, key, VersionRecord { extents: placed.extents, ..record });
         Ok(written)

@@ -1,8 +1,8 @@
 //! Multipart uploads. A completed one becomes an object that is the extents of its parts, where they are.
 
 use crate::format::{
-    AssembledPart, Assembly, Entry, ExtentRef, PartRecord, Purpose, Recorded, Source, UploadId, UploadRecord,
-    VersionId, Versioning,
+    AssembledPart, Assembly, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource, Recorded, UploadId,
+    UploadRecord, VersionId, Versioning,
 };
 use crate::log::SpaceClaim;
 use crate::store::mutation::{PutPart, UploadChange};
@@ -57,7 +57,12 @@ impl Planner<'_> {
         };
         if let Some(packed) = &placed.packed {
             let part = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
-            self.pack(bucket, &key, (placed.id, packed), Purpose::PartRecord(Box::new(put.upload), part));
+            self.pack(
+                bucket,
+                &key,
+                (placed.id, packed),
+                ExtentPurpose::PartRecord(Box::new(put.upload), part),
+            );
         }
         record.extents = placed.extents;
         self.plan.entries.push(Entry::PartPut { bucket: bucket.id, key, upload, record: record.clone() });
@@ -86,7 +91,7 @@ impl Planner<'_> {
         let written = CommittedVersion { id, null, modified: self.now, etag: record.etag };
         record.upload = Some(Assembly { upload, parts: chosen.parts });
         let object = Recorded::in_bucket(bucket, chosen.sources, record.clone());
-        self.pack(bucket, &key, (id.0, &PackedContent::default()), Purpose::ObjectRecord(object));
+        self.pack(bucket, &key, (id.0, &PackedContent::default()), ExtentPurpose::ObjectRecord(object));
         record.extents = chosen.extents;
         self.put_version(bucket.id, key.clone(), record);
         self.end_upload(bucket.id, key, upload);
@@ -109,7 +114,7 @@ impl Planner<'_> {
 struct ChosenParts {
     size: u64,
     parts: Vec<AssembledPart>,
-    sources: Vec<Source>,
+    sources: Vec<PayloadSource>,
     extents: Vec<ExtentRef>,
 }
 
@@ -136,7 +141,7 @@ impl ChosenParts {
 
     fn push(&mut self, part: PartRecord) {
         self.size += part.size;
-        self.sources.push(Source { stamp: part.id, from: 0, len: part.size });
+        self.sources.push(PayloadSource { stamp: part.id, from: 0, len: part.size });
         self.extents.extend_from_slice(&part.extents);
         self.parts.push(AssembledPart { number: part.number, size: part.size, checksum: part.checksum });
     }

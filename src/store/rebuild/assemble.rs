@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use crate::base::Timestamp;
 use crate::base::digest::Md5;
 use crate::format::{
-    BucketRecord, ClientIds, Descriptor, ETag, Entry, ExtentHeader, ExtentRef, PartRecord, Purpose, Recorded,
-    Source, StoreId, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, segment_path,
+    BucketRecord, ClientIds, Descriptor, ETag, Entry, ExtentHeader, ExtentPurpose, ExtentRef, PartRecord,
+    PayloadSource, Recorded, StoreId, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    segment_path,
 };
 use crate::fs::Fs;
 use crate::index::{Index, Query, UploadItem};
@@ -187,12 +188,18 @@ impl<'a> Assembler<'a> {
 
     fn restore(&mut self, item: &Item) -> Result<(), LogError> {
         match &item.descriptor.purpose {
-            Purpose::Object(Some(record)) => self.restore_version(item, record, &[]),
-            Purpose::ObjectRecord(object) => self.restore_version(item, &object.record, &object.sources),
-            Purpose::PartRecord(upload, _) if self.survey.ended.contains(&upload.id) => self.pass_over_part(),
-            Purpose::PartRecord(upload, part) => self.restore_part(item, upload, part),
-            Purpose::Part(upload, Some(_)) if self.survey.ended.contains(upload) => self.pass_over_part(),
-            Purpose::Part(upload, Some(record)) => {
+            ExtentPurpose::Object(Some(record)) => self.restore_version(item, record, &[]),
+            ExtentPurpose::ObjectRecord(object) => {
+                self.restore_version(item, &object.record, &object.sources)
+            }
+            ExtentPurpose::PartRecord(upload, _) if self.survey.ended.contains(&upload.id) => {
+                self.pass_over_part()
+            }
+            ExtentPurpose::PartRecord(upload, part) => self.restore_part(item, upload, part),
+            ExtentPurpose::Part(upload, Some(_)) if self.survey.ended.contains(upload) => {
+                self.pass_over_part()
+            }
+            ExtentPurpose::Part(upload, Some(record)) => {
                 let which = Which::Part { upload: *upload, number: record.number };
                 let missing = Missing::new(
                     "nothing tells of its upload, which siltstone did not write to segments then",
@@ -201,7 +208,7 @@ impl<'a> Assembler<'a> {
                 self.rebuilt.lost.push(lost);
                 Ok(())
             }
-            Purpose::Object(None) | Purpose::Part(_, None) => Ok(()),
+            ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) => Ok(()),
         }
     }
 
@@ -214,7 +221,7 @@ impl<'a> Assembler<'a> {
         &mut self,
         item: &Item,
         record: &VersionRecord,
-        sources: &[Source],
+        sources: &[PayloadSource],
     ) -> Result<(), LogError> {
         let extents = match record.completed() {
             Some(upload) if sources.is_empty() => self.of_upload(item, record, upload)?,
@@ -272,10 +279,10 @@ impl<'a> Assembler<'a> {
         &mut self,
         item: &Item,
         size: u64,
-        sources: &[Source],
+        sources: &[PayloadSource],
         named: Named,
     ) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
-        let own = [Source { stamp: item.descriptor.write, from: 0, len: size }];
+        let own = [PayloadSource { stamp: item.descriptor.write, from: 0, len: size }];
         let sources = if sources.is_empty() { &own } else { sources };
         let mut extents = Vec::new();
         for source in sources {
@@ -296,14 +303,14 @@ impl<'a> Assembler<'a> {
     }
 
     /// The extents of a part, that with its record among them: as long as that is there, its id can be looked up.
-    fn of_part(&mut self, source: &Source) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
+    fn of_part(&mut self, source: &PayloadSource) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
         let Some(part) = self.survey.part(source.stamp) else {
             return Ok(Err(Missing::new("a part of it is not there")));
         };
         let item = self.load(part)?;
         let (size, sources) = match &item.descriptor.purpose {
-            Purpose::PartRecord(_, part) => (part.record.size, part.sources.as_slice()),
-            Purpose::Part(_, Some(record)) => (record.size, &[][..]),
+            ExtentPurpose::PartRecord(_, part) => (part.record.size, part.sources.as_slice()),
+            ExtentPurpose::Part(_, Some(record)) => (record.size, &[][..]),
             _ => return Ok(Err(Missing::new("a source of it is not what it is said to be"))),
         };
         let extents = self.of_sources(&item, size, sources, Named::Writes)?;
@@ -314,8 +321,8 @@ impl<'a> Assembler<'a> {
     }
 
     /// The extents with a range of the bytes of a write.
-    fn of_write(&self, source: &Source) -> Result<Vec<ExtentRef>, Missing> {
-        let Source { stamp: write, from, len } = *source;
+    fn of_write(&self, source: &PayloadSource) -> Result<Vec<ExtentRef>, Missing> {
+        let PayloadSource { stamp: write, from, len } = *source;
         let shared = self.survey.is_shared(write);
         let (mut at, end) = (from, from.saturating_add(len));
         let mut extents = Vec::new();
@@ -359,10 +366,10 @@ impl<'a> Assembler<'a> {
             let Some(part) = last.and_then(|id| self.survey.part(id)) else {
                 return Ok(Err(Missing::new(format!("part {} of it is not there", wanted.number))));
             };
-            if let Purpose::Part(_, Some(part)) = self.load(part)?.descriptor.purpose {
+            if let ExtentPurpose::Part(_, Some(part)) = self.load(part)?.descriptor.purpose {
                 md5.update(&part.md5);
             }
-            match self.of_part(&Source { stamp: part.id, from: 0, len: wanted.size })? {
+            match self.of_part(&PayloadSource { stamp: part.id, from: 0, len: wanted.size })? {
                 Ok(found) => extents.extend(found),
                 Err(missing) => return Ok(Err(missing)),
             }

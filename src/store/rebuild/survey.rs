@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{
-    BucketRecord, Descriptor, ExtentHeader, ExtentRef, FileHeader, FileKind, Purpose, StoreId, UploadId,
-    segment_path,
+    BucketRecord, Descriptor, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, FileKind, StoreId,
+    UploadId, segment_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Scanned, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
@@ -172,29 +172,29 @@ impl Survey {
 
     fn take_record(&mut self, header: &ExtentHeader, descriptor: &Descriptor) {
         match &descriptor.purpose {
-            Purpose::Object(Some(record)) => {
+            ExtentPurpose::Object(Some(record)) => {
                 self.record(header, descriptor, record.id.0, false);
                 self.ended.extend(record.completed());
                 self.keeps_versions(descriptor.bucket, record.null);
             }
-            Purpose::ObjectRecord(object) => {
+            ExtentPurpose::ObjectRecord(object) => {
                 self.record(header, descriptor, object.record.id.0, false);
                 match object.record.completed() {
                     Some(upload) => drop(self.ended.insert(upload)),
                     None => self.copied.extend(object.sources.iter().map(|source| source.stamp)),
                 }
             }
-            Purpose::Part(upload, Some(record)) => {
+            ExtentPurpose::Part(upload, Some(record)) => {
                 self.record(header, descriptor, record.id, true);
                 self.saw(upload.0);
                 self.bare_parts.entry(*upload).or_default().push((record.number, record.id));
             }
-            Purpose::PartRecord(upload, part) => {
+            ExtentPurpose::PartRecord(upload, part) => {
                 self.record(header, descriptor, part.record.id, true);
                 self.saw(upload.id.0);
                 self.copied.extend(part.sources.iter().map(|source| source.stamp));
             }
-            Purpose::Object(None) | Purpose::Part(_, None) => {}
+            ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) => {}
         }
     }
 

@@ -30,7 +30,8 @@ use crate::base::limits::{
     SCRUB_BAD_EXTENTS_MAX, SCRUB_EVERY_SECS, SCRUB_FILE_MAX_BYTES, SCRUB_SAVE_EVERY_SECS,
 };
 use crate::format::{
-    BadExtent, Entry, ExtentOwner, ExtentRef, OwnerKind, SCRUB, ScrubState, StoreId, page_ceil, segment_path,
+    BadExtent, Entry, ExtentOwner, ExtentOwnerKind, ExtentRef, SCRUB, ScrubState, StoreId, page_ceil,
+    segment_path,
 };
 use crate::fs::Fs;
 use crate::index::{Cursor, Index};
@@ -538,10 +539,10 @@ impl Run<'_> {
 fn targets_of(entry: &Entry) -> Vec<Target> {
     let (bucket, key, which, extents) = match entry {
         Entry::VersionPut { bucket, key, record } => {
-            (*bucket, key, OwnerKind::Version(record.id), &record.extents)
+            (*bucket, key, ExtentOwnerKind::Version(record.id), &record.extents)
         }
         Entry::PartPut { bucket, key, upload, record } => {
-            (*bucket, key, OwnerKind::Part(*upload, record.number), &record.extents)
+            (*bucket, key, ExtentOwnerKind::Part(*upload, record.number), &record.extents)
         }
         _ => return Vec::new(),
     };
@@ -556,10 +557,10 @@ pub(super) fn is_wanted(index: &Index, bad: &BadExtent) -> bool {
         extents.iter().any(|extent| (extent.segment, extent.offset) == (bad.segment, bad.offset))
     };
     match which {
-        OwnerKind::Version(id) => {
+        ExtentOwnerKind::Version(id) => {
             index.find(*bucket, key, |version| version.id == *id).is_some_and(|record| here(&record.extents))
         }
-        OwnerKind::Part(upload, number) => {
+        ExtentOwnerKind::Part(upload, number) => {
             index.part(*bucket, key, *upload, *number).is_some_and(|part| here(&part.extents))
         }
     }

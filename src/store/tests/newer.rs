@@ -4,7 +4,7 @@ use super::damage::everything;
 use super::*;
 use crate::base::digest::Crc32;
 use crate::base::limits::PAGE_BYTES;
-use crate::format::{Decoder, FileHeader, FileKind, GroupHeader, GroupKind, UncheckedGroup};
+use crate::format::{ByteDecoder, FileHeader, FileKind, GroupHeader, GroupKind, UncheckedGroup};
 use crate::log::list_numbers;
 
 /// A store with files of every kind.
@@ -81,7 +81,7 @@ fn append(fs: &SimFs, kind: u8) -> String {
         ..last.header
     };
     let body = [kind, 2, 0, 0];
-    assert!(!Decoder::new(&body).is_done());
+    assert!(!ByteDecoder::new(&body).is_done());
     fs.overwrite(&path, at as u64, &header.encode_group(&store, 1, &body).0).unwrap();
     path
 }

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use siltstone::base::Timestamp;
 use siltstone::format::{
-    Decoder, Descriptor, Entry, ExtentHeader, FileHeader, Footer, GroupHeader, GroupKind, PartRecord,
+    ByteDecoder, Descriptor, Entry, ExtentHeader, FileHeader, Footer, GroupHeader, GroupKind, PartRecord,
     StoreId, UncheckedGroup, UploadRecord, VersionRecord, VersionSummary,
 };
 
@@ -35,17 +35,17 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(descriptor) = Descriptor::decode(bytes) {
         assert_eq!(Descriptor::decode(&descriptor.encode()), Ok(descriptor));
     }
-    if let Ok(record) = VersionRecord::decode(&mut Decoder::new(bytes)) {
+    if let Ok(record) = VersionRecord::decode(&mut ByteDecoder::new(bytes)) {
         let mut again = Vec::new();
         record.encode(&mut again);
         assert_eq!(VersionSummary::decode(&again).map(|summary| summary.id), Ok(record.id));
-        assert_eq!(VersionRecord::decode(&mut Decoder::new(&again)), Ok(record));
+        assert_eq!(VersionRecord::decode(&mut ByteDecoder::new(&again)), Ok(record));
     }
-    let _ = (UploadRecord::decode(&mut Decoder::new(bytes)), PartRecord::decode(&mut Decoder::new(bytes)));
-    if let Ok(Some(entry)) = Entry::decode(&mut Decoder::new(bytes)) {
+    let _ = (UploadRecord::decode(&mut ByteDecoder::new(bytes)), PartRecord::decode(&mut ByteDecoder::new(bytes)));
+    if let Ok(Some(entry)) = Entry::decode(&mut ByteDecoder::new(bytes)) {
         let mut again = Vec::new();
         entry.encode(&mut again);
-        assert_eq!(Entry::decode(&mut Decoder::new(&again)), Ok(Some(entry)));
+        assert_eq!(Entry::decode(&mut ByteDecoder::new(&again)), Ok(Some(entry)));
     }
     for entry_count in [0, 1, 2] {
         group(bytes, entry_count);

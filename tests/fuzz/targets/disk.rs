@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use siltstone::base::Timestamp;
-use siltstone::format::{Decoder, Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId};
+use siltstone::format::{ByteDecoder, Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId};
 use siltstone::fs::Fs;
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{ListQuery, Selector, Store, verify};
@@ -13,7 +13,7 @@ use siltstone_fuzz::open;
 const STORE: StoreId = StoreId([7; 16]);
 
 fn entries_in(body: &[u8]) -> u32 {
-    let (mut from, mut count) = (Decoder::new(body), 0);
+    let (mut from, mut count) = (ByteDecoder::new(body), 0);
     while !from.is_done() && Entry::decode(&mut from).is_ok() {
         count += 1;
     }

@@ -7,15 +7,15 @@ const BODY_LEN: Field = Field::new(8, 4, "body length");
 const CRC: Field = Field::new(12, 4, "CRC");
 
 /// The fields before the body.
-pub const KEPT_LAYOUT: &[Field] = &[MAGIC, BODY_LEN, CRC];
+pub const STATE_FILE_LAYOUT: &[Field] = &[MAGIC, BODY_LEN, CRC];
 
 const HEADER_BYTES: usize = 16;
 
 /// What a file begins with that says what its body is.
-pub(super) type Magic = [u8; 8];
+pub(super) type StateFileMagic = [u8; 8];
 
 /// The file with this body.
-pub(super) fn encode(magic: &Magic, store: &StoreId, body: &[u8]) -> Vec<u8> {
+pub(super) fn encode(magic: &StateFileMagic, store: &StoreId, body: &[u8]) -> Vec<u8> {
     let mut file = vec![0; HEADER_BYTES];
     MAGIC.put(&mut file, magic);
     BODY_LEN.put_u32(&mut file, body.len() as u32);
@@ -29,7 +29,7 @@ pub(super) fn encode(magic: &Magic, store: &StoreId, body: &[u8]) -> Vec<u8> {
 /// # Errors
 /// What is wrong with the bytes.
 pub(super) fn decode<'f, const N: usize>(
-    magics: [&Magic; N],
+    magics: [&StateFileMagic; N],
     store: &StoreId,
     file: &'f [u8],
 ) -> Decoded<(usize, &'f [u8])> {

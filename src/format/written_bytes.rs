@@ -1,6 +1,6 @@
 //! The sum of what a store has written in its life (data-format.md, section 6, *written bytes*).
 
-use crate::format::{Decoded, Decoder, Encode};
+use crate::format::{ByteDecoder, Decoded, Encode};
 
 /// Bytes written, by what they were written for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl WrittenBytes {
     }
 
     pub(super) fn decode(body: &[u8]) -> Decoded<Self> {
-        let mut from = Decoder::new(body);
+        let mut from = ByteDecoder::new(body);
         let mut fields = [0; 6];
         for field in &mut fields {
             *field = from.varint()?;
@@ -96,11 +96,11 @@ mod tests {
     fn an_entry_comes_back_and_those_who_do_not_know_it_skip_it() {
         let mut bytes = Vec::new();
         SOME.encode_entry(&mut bytes);
-        let raw = RawEntry::read(&mut Decoder::new(&bytes)).unwrap();
+        let raw = RawEntry::read(&mut ByteDecoder::new(&bytes)).unwrap();
         assert_eq!(raw.written_bytes(), Ok(Some(SOME)));
-        assert_eq!(Entry::decode(&mut Decoder::new(&bytes)), Ok(None));
+        assert_eq!(Entry::decode(&mut ByteDecoder::new(&bytes)), Ok(None));
         let shorter = [&[128, bytes[1] - 1], &bytes[2..bytes.len() - 1]].concat();
-        assert!(RawEntry::read(&mut Decoder::new(&shorter)).unwrap().written_bytes().is_err());
+        assert!(RawEntry::read(&mut ByteDecoder::new(&shorter)).unwrap().written_bytes().is_err());
     }
 
     #[test]

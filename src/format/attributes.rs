@@ -1,0 +1,103 @@
+//! Attributes and tags: names with values (data-format.md, section 7).
+
+use crate::format::{ByteDecoder, Decoded, Encode};
+
+/// The smallest encoding of a pair of strings.
+const PAIR_BYTES_MIN: usize = 2;
+
+/// Names and values that are kept with a version: standard headers by their lower-case names, user metadata as
+/// `meta-` and the name that the client gave. In the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attributes(pub(super) Vec<(String, String)>);
+
+impl Attributes {
+    /// No attributes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one behind the others.
+    pub fn push(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// The value of the first one of that name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Names and values, checked and left in their encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EncodedPairs<'a> {
+    pub(super) count: usize,
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> EncodedPairs<'a> {
+    pub(super) fn decode(from: &mut ByteDecoder<'a>) -> Decoded<Self> {
+        let count = from.count(PAIR_BYTES_MIN)?;
+        let (start, mut strings) = (from.rest(), *from);
+        for _ in 0..2 * count {
+            from.bytes()?;
+        }
+        let bytes = &start[..start.len() - from.rest().len()];
+        // The lengths between them are ASCII where they are short.
+        if !bytes.is_ascii() {
+            for _ in 0..2 * count {
+                strings.string()?;
+            }
+        }
+        Ok(Self { count, bytes })
+    }
+
+    /// So many pairs, as they come out of [`EncodedPairs::iter`], one behind the other.
+    pub fn of(count: usize, bytes: &'a [u8]) -> Self {
+        Self { count, bytes }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The encoding of each pair, and its name in it.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut from = ByteDecoder::new(self.bytes);
+        (0..self.count).map(move |_| {
+            let start = from.rest();
+            let mut next = || from.bytes().expect("the pairs have been checked");
+            let name = next();
+            next();
+            (&start[..start.len() - from.rest().len()], name)
+        })
+    }
+}
+
+pub(super) fn encode_pairs(pairs: &[(String, String)], out: &mut Vec<u8>) {
+    out.put_varint(pairs.len() as u64);
+    for (name, value) in pairs {
+        out.put_bytes(name.as_bytes());
+        out.put_bytes(value.as_bytes());
+    }
+}
+
+pub(super) fn decode_pairs(from: &mut ByteDecoder<'_>) -> Decoded<Vec<(String, String)>> {
+    let count = from.count(PAIR_BYTES_MIN)?;
+    (0..count).map(|_| Ok((from.string()?.to_owned(), from.string()?.to_owned()))).collect()
+}

@@ -1,0 +1,124 @@
+//! Checksums of objects and parts (data-format.md, section 7).
+
+use crate::format::codec::to_u32;
+use crate::format::{ByteDecoder, DecodeError, Decoded, Encode};
+
+/// The smallest encoding of a checksum.
+pub(super) const CHECKSUM_BYTES_MIN: usize = 4;
+
+/// The algorithms of checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChecksumAlgorithm {
+    /// CRC-32/ISO-HDLC, 4 bytes.
+    Crc32,
+    /// CRC-32/ISCSI, 4 bytes.
+    Crc32c,
+    /// SHA-1, 20 bytes.
+    Sha1,
+    /// SHA-256, 32 bytes.
+    Sha256,
+    /// CRC-64/NVME, 8 bytes.
+    Crc64Nvme,
+}
+
+impl ChecksumAlgorithm {
+    /// All of them, in the order of their numbers in the format, which start at 1.
+    pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Sha1, Self::Sha256, Self::Crc64Nvme];
+
+    pub(super) fn number(self) -> u8 {
+        Self::ALL.iter().position(|a| *a == self).expect("ALL lists every algorithm") as u8 + 1
+    }
+
+    /// The algorithm of that number in the format.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] and [`DecodeError::Unknown`] for a number that has none.
+    pub fn from_number(number: u8) -> Decoded<Self> {
+        let at = usize::from(number).checked_sub(1).ok_or(DecodeError::Value("a checksum algorithm"))?;
+        Self::ALL.get(at).copied().ok_or(DecodeError::Unknown("a checksum algorithm"))
+    }
+}
+
+/// What a checksum is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChecksumType {
+    /// All bytes of the object.
+    FullObject,
+    /// The checksums of its parts.
+    Composite,
+}
+
+impl ChecksumType {
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::FullObject => 0,
+            Self::Composite => 1,
+        }
+    }
+
+    /// The type of that number in the format.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] for a number that has none.
+    pub fn from_number(number: u8) -> Decoded<Self> {
+        match number {
+            0 => Ok(Self::FullObject),
+            1 => Ok(Self::Composite),
+            _ => Err(DecodeError::Value("a checksum type")),
+        }
+    }
+}
+
+/// A checksum that a client gave and that was verified.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Checksum {
+    /// How it was computed.
+    pub algorithm: ChecksumAlgorithm,
+    /// Of what.
+    pub kind: ChecksumType,
+    /// The number of parts of a composite one, else 0.
+    pub parts: u32,
+    /// The value, not encoded.
+    pub value: Vec<u8>,
+}
+
+pub(super) fn encode_optional_checksum(checksum: Option<&Checksum>, out: &mut Vec<u8>) {
+    out.put_u8(checksum.is_some().into());
+    if let Some(checksum) = checksum {
+        encode_checksum(checksum, out);
+    }
+}
+
+pub(super) fn decode_optional_checksum(from: &mut ByteDecoder<'_>) -> Decoded<Option<Checksum>> {
+    match from.u8()? {
+        0 => Ok(None),
+        1 => decode_checksum(from).map(Some),
+        _ => Err(DecodeError::Value("the mark of a checksum")),
+    }
+}
+
+pub(super) fn encode_checksum(checksum: &Checksum, out: &mut Vec<u8>) {
+    out.put_u8(checksum.algorithm.number());
+    out.put_u8(checksum.kind.number());
+    out.put_varint(checksum.parts.into());
+    out.put_bytes(&checksum.value);
+}
+
+pub(super) fn decode_checksums(from: &mut ByteDecoder<'_>) -> Decoded<Vec<Checksum>> {
+    let count = from.count(CHECKSUM_BYTES_MIN)?;
+    (0..count).map(|_| decode_checksum(from)).collect()
+}
+
+fn decode_checksum(from: &mut ByteDecoder<'_>) -> Decoded<Checksum> {
+    let (algorithm, kind, parts, value) = check_checksum(from)?;
+    Ok(Checksum { algorithm, kind, parts, value: value.to_vec() })
+}
+
+pub(super) fn check_checksum<'a>(
+    from: &mut ByteDecoder<'a>,
+) -> Decoded<(ChecksumAlgorithm, ChecksumType, u32, &'a [u8])> {
+    let algorithm = ChecksumAlgorithm::from_number(from.u8()?)?;
+    let kind = ChecksumType::from_number(from.u8()?)?;
+    let parts = to_u32(from.varint()?, "a number of parts")?;
+    Ok((algorithm, kind, parts, from.bytes()?))
+}

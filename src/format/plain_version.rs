@@ -1,0 +1,79 @@
+//! Version records of the usual form, decoded without allocation.
+
+use crate::format::attributes::EncodedPairs;
+use crate::format::checksum::{CHECKSUM_BYTES_MIN, check_checksum};
+use crate::format::extent_ref::EXTENT_REF_BYTES_MIN;
+use crate::format::version::{ATTRIBUTES, CHECKSUMS, TAGS, UPLOAD, decode_summary, encode_summary};
+use crate::format::{ByteDecoder, Decoded, Encode, ExtentRef, VersionSummary};
+
+/// What most version records are, read without building one: at most one extent with payload, at most one checksum, neither
+/// tags nor parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainVersion<'a> {
+    /// What listings need of it.
+    pub summary: VersionSummary,
+    /// Where the bytes lie.
+    pub extent: Option<ExtentRef>,
+    /// The extent behind it that holds the record, and no payload.
+    pub record: Option<ExtentRef>,
+    /// Standard headers and user metadata.
+    pub attributes: EncodedPairs<'a>,
+    /// The checksum that came with it, encoded.
+    pub checksum: Option<&'a [u8]>,
+}
+
+impl<'a> PlainVersion<'a> {
+    /// Reads all of an encoded [`VersionRecord`]; `None` for one that is more than this.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    #[inline]
+    pub fn decode(bytes: &'a [u8]) -> Decoded<Option<Self>> {
+        let mut from = ByteDecoder::new(bytes);
+        let (flags, summary) = decode_summary(&mut from)?;
+        let extents = from.count(EXTENT_REF_BYTES_MIN)?;
+        if flags & (TAGS | UPLOAD) != 0 || extents > 2 {
+            return Ok(None);
+        }
+        let extent = if extents > 0 { Some(ExtentRef::decode(&mut from)?) } else { None };
+        let record = if extents > 1 { Some(ExtentRef::decode(&mut from)?) } else { None };
+        if record.is_some_and(|record| !record.holds_record_alone()) {
+            return Ok(None);
+        }
+        let attributes =
+            if flags & ATTRIBUTES != 0 { EncodedPairs::decode(&mut from)? } else { EncodedPairs::default() };
+        let mut checksum = None;
+        if flags & CHECKSUMS != 0 {
+            if from.count(CHECKSUM_BYTES_MIN)? != 1 {
+                return Ok(None);
+            }
+            checksum = Some(from.rest());
+            check_checksum(&mut from)?;
+        }
+        from.finish()?;
+        Ok(Some(Self { summary, extent, record, attributes, checksum }))
+    }
+
+    /// Its extents, in order.
+    pub fn extents(&self) -> impl Iterator<Item = &ExtentRef> {
+        self.extent.iter().chain(&self.record)
+    }
+
+    /// Appends the encoding of the [`VersionRecord`] that it is.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let optional =
+            flag(!self.attributes.is_empty(), ATTRIBUTES) | flag(self.checksum.is_some(), CHECKSUMS);
+        encode_summary(&self.summary, optional, out);
+        out.put_varint(self.extents().count() as u64);
+        self.extents().for_each(|extent| extent.encode(out));
+        if !self.attributes.is_empty() {
+            out.put_varint(self.attributes.count as u64);
+            out.extend_from_slice(self.attributes.bytes);
+        }
+        if let Some(checksum) = self.checksum {
+            out.put_varint(1);
+            out.extend_from_slice(checksum);
+        }
+    }
+}
