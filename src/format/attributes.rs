@@ -5,8 +5,8 @@ use crate::format::{ByteDecoder, Decoded, Encode};
 /// The smallest encoding of a pair of strings.
 const PAIR_BYTES_MIN: usize = 2;
 
-/// Names and values that are kept with a version: standard headers by their lower-case names, user metadata as
-/// `meta-` and the name that the client gave. In the order in which they were given.
+/// Names and values of a version: standard headers by their lower-case names, user metadata as `meta-` and the
+/// client's name. They keep the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attributes(pub(super) Vec<(String, String)>);
 
@@ -16,28 +16,28 @@ impl Attributes {
         Self::default()
     }
 
-    /// Adds one behind the others.
+    /// Appends an attribute.
     pub fn push(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.push((name.into(), value.into()));
     }
 
-    /// The value of the first one of that name.
+    /// The value of the first attribute of that name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
-    /// All of them.
+    /// All attributes, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Names and values, checked and left in their encoding.
+/// Encoded names and values that have been validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EncodedPairs<'a> {
     pub(super) count: usize,
@@ -52,7 +52,7 @@ impl<'a> EncodedPairs<'a> {
             from.bytes()?;
         }
         let bytes = &start[..start.len() - from.rest().len()];
-        // The lengths between them are ASCII where they are short.
+        // The length bytes between short strings are ASCII, so ASCII as a whole means valid UTF-8.
         if !bytes.is_ascii() {
             for _ in 0..2 * count {
                 strings.string()?;
@@ -61,17 +61,17 @@ impl<'a> EncodedPairs<'a> {
         Ok(Self { count, bytes })
     }
 
-    /// So many pairs, as they come out of [`EncodedPairs::iter`], one behind the other.
+    /// `count` pairs, encoded as [`EncodedPairs::iter`] returns them, without gaps.
     pub fn of(count: usize, bytes: &'a [u8]) -> Self {
         Self { count, bytes }
     }
 
-    /// How many there are.
+    /// The number of pairs.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

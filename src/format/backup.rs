@@ -1,15 +1,15 @@
-//! The file that tells which slot of a backup is whole (data-format.md, section 11).
+//! The file that names the complete slot of a backup (data-format.md, section 11).
 
 use crate::base::Timestamp;
 use crate::base::digest::{Crc32, to_hex};
 use crate::format::{DecodeError, Decoded, StoreId};
 
-/// One of the two directories in which a backup lies; they take turns.
+/// One of the two directories of a backup, which are used in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackupSlot {
-    /// The one that a first backup goes to.
+    /// The slot of a first backup.
     A,
-    /// The other one.
+    /// The other slot.
     B,
 }
 
@@ -22,7 +22,7 @@ impl BackupSlot {
         }
     }
 
-    /// The one that the next backup goes to.
+    /// The slot of the next backup.
     pub fn other(self) -> Self {
         match self {
             Self::A => Self::B,
@@ -31,16 +31,16 @@ impl BackupSlot {
     }
 }
 
-/// A backup that is whole.
+/// A complete backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupCurrent {
-    /// Where it lies.
+    /// Its slot.
     pub slot: BackupSlot,
-    /// The store that it is of.
+    /// The store id.
     pub store: StoreId,
-    /// The last group in it.
+    /// The sequence of its last group.
     pub sequence: u64,
-    /// When it was begun.
+    /// The time when it was started.
     pub taken: Timestamp,
 }
 
@@ -48,7 +48,7 @@ impl BackupCurrent {
     /// The name of its file.
     pub const PATH: &str = "CURRENT";
 
-    /// The line of which the file consists.
+    /// The file, which is one line.
     pub fn encode(&self) -> Vec<u8> {
         let Self { slot, store, sequence, taken } = self;
         let (slot, store, taken) = (slot.dir(), to_hex(&store.0), taken.as_millis());
@@ -61,7 +61,7 @@ impl BackupCurrent {
     /// Reads the file.
     ///
     /// # Errors
-    /// `Unknown` for a version from the future; otherwise what is damaged.
+    /// `Unknown` for a later version; another for a damaged file.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let line = std::str::from_utf8(bytes).map_err(|_| DecodeError::Utf8)?;
         let words: Vec<&str> = line.strip_suffix('\n').ok_or(DecodeError::Short)?.split(' ').collect();

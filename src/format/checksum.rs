@@ -6,7 +6,7 @@ use crate::format::{ByteDecoder, DecodeError, Decoded, Encode};
 /// The smallest encoding of a checksum.
 pub(super) const CHECKSUM_BYTES_MIN: usize = 4;
 
-/// The algorithms of checksums.
+/// The checksum algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChecksumAlgorithm {
     /// CRC-32/ISO-HDLC, 4 bytes.
@@ -22,24 +22,24 @@ pub enum ChecksumAlgorithm {
 }
 
 impl ChecksumAlgorithm {
-    /// All of them, in the order of their numbers in the format, which start at 1.
+    /// All algorithms, in the order of their numbers in the format, which start at 1.
     pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Sha1, Self::Sha256, Self::Crc64Nvme];
 
     pub(super) fn number(self) -> u8 {
         Self::ALL.iter().position(|a| *a == self).expect("ALL lists every algorithm") as u8 + 1
     }
 
-    /// The algorithm of that number in the format.
+    /// The algorithm with a number of the format.
     ///
     /// # Errors
-    /// [`DecodeError::Value`] and [`DecodeError::Unknown`] for a number that has none.
+    /// [`DecodeError::Value`] and [`DecodeError::Unknown`] for other numbers.
     pub fn from_number(number: u8) -> Decoded<Self> {
         let at = usize::from(number).checked_sub(1).ok_or(DecodeError::Value("a checksum algorithm"))?;
         Self::ALL.get(at).copied().ok_or(DecodeError::Unknown("a checksum algorithm"))
     }
 }
 
-/// What a checksum is of.
+/// The input of a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChecksumType {
     /// All bytes of the object.
@@ -56,10 +56,10 @@ impl ChecksumType {
         }
     }
 
-    /// The type of that number in the format.
+    /// The type with a number of the format.
     ///
     /// # Errors
-    /// [`DecodeError::Value`] for a number that has none.
+    /// [`DecodeError::Value`] for other numbers.
     pub fn from_number(number: u8) -> Decoded<Self> {
         match number {
             0 => Ok(Self::FullObject),
@@ -69,16 +69,16 @@ impl ChecksumType {
     }
 }
 
-/// A checksum that a client gave and that was verified.
+/// A verified checksum of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Checksum {
-    /// How it was computed.
+    /// The algorithm.
     pub algorithm: ChecksumAlgorithm,
-    /// Of what.
+    /// The input.
     pub kind: ChecksumType,
-    /// The number of parts of a composite one, else 0.
+    /// The number of parts of a composite checksum, else 0.
     pub parts: u32,
-    /// The value, not encoded.
+    /// The raw value.
     pub value: Vec<u8>,
 }
 

@@ -10,7 +10,7 @@ use crate::format::{StoreId, UploadId, VersionId};
 /// Hexadecimal digits of the stamp, and of the tag after it.
 const HALF_DIGITS: usize = 16;
 
-/// What the tag of an id is computed over, beside the stamp.
+/// The labels of the tags, which are computed over label and stamp.
 const VERSION: &[u8] = b"version";
 const UPLOAD: &[u8] = b"upload";
 
@@ -27,16 +27,16 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// Gives the ids of a store the form that clients see, and takes it off again. A client that knows when an upload began or
-/// a version was made knows its stamp nearly; the tag is what it cannot guess.
+/// Converts the ids of a store to their client form and back. Stamps are guessable, since they are near the time of
+/// creation; tags are not.
 #[derive(Debug, Clone)]
 pub struct ClientIds {
-    /// Keyed by the id of the store, which no client ever sees.
+    /// Keyed by the store id, which is never sent to clients.
     keyed: HmacSha256,
 }
 
 impl ClientIds {
-    /// Those of a store.
+    /// The converter of a store.
     pub fn new(store: &StoreId) -> Self {
         Self { keyed: HmacSha256::new(&store.0) }
     }
@@ -51,18 +51,18 @@ impl ClientIds {
         self.tagged(UPLOAD, id.0)
     }
 
-    /// The version that `text` names: [`VersionId::NONE`] where the tag is wrong; `None` for text that is never an id.
+    /// The version that `text` names: [`VersionId::NONE`] for a wrong tag; `None` for text that is not an id.
     pub fn version(&self, text: &str) -> Option<VersionId> {
         let named = parse(text)?;
         Some(VersionId(self.stamp_of(VERSION, named).unwrap_or(VersionId::NONE.0)))
     }
 
-    /// The upload that `text` names; `None` where the tag is wrong, and for text that is never an id.
+    /// The upload that `text` names; `None` for a wrong tag or text that is not an id.
     pub fn upload(&self, text: &str) -> Option<UploadId> {
         self.stamp_of(UPLOAD, parse(text)?).map(UploadId)
     }
 
-    /// The stamp of an id that this store gave, decided in a time that does not tell how much of the tag is right.
+    /// The stamp of an id with a correct tag. The comparison takes constant time.
     fn stamp_of(&self, label: &[u8], named: ClientId) -> Option<u64> {
         let good: bool = self.tagged(label, named.stamp).tag.ct_eq(&named.tag).into();
         good.then_some(named.stamp)
@@ -77,7 +77,7 @@ impl ClientIds {
     }
 }
 
-/// Reads what [`ClientId`] shows, whatever the tag.
+/// Parses the text form of [`ClientId`] without checking the tag.
 fn parse(text: &str) -> Option<ClientId> {
     let digits = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let (stamp, tag) =

@@ -1,15 +1,15 @@
-//! The encodings of data-format.md, section 6: varints, strings and numbers, written to a vector and read from a
-//! slice. Reading never goes past the slice and never allocates more than the slice holds.
+//! The encodings of data-format.md, section 6: varints, strings and numbers, appended to a vector and read from a
+//! slice. Reading stays inside the slice and allocates no more than its length.
 
 use thiserror::Error;
 
-/// Why bytes are not what they should be.
+/// The reason why bytes cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The bytes end before the value does.
     #[error("it ends too early")]
     Short,
-    /// Bytes are left over.
+    /// Bytes are left over after the value.
     #[error("there are bytes behind its end")]
     Long,
     /// A varint of more than 64 bits.
@@ -18,28 +18,28 @@ pub enum DecodeError {
     /// A string that is not UTF-8.
     #[error("a string is not UTF-8")]
     Utf8,
-    /// The magic number is another.
+    /// The magic number is wrong.
     #[error("the magic number is wrong")]
     Magic,
     /// A CRC does not match.
     #[error("the {0} CRC does not match")]
     Crc(&'static str),
-    /// A field has a value that it must not have.
+    /// A field has a forbidden value.
     #[error("{0} has a value that is not allowed")]
     Value(&'static str),
-    /// A format version of the future, or of no time.
+    /// A format version other than 1.
     #[error("it has format version {0}, and this siltstone reads version 1 alone: use a newer siltstone")]
     Version(u32),
-    /// Critical features that this version does not know.
+    /// Unknown critical features.
     #[error("it needs the features with {}, which this siltstone does not know: use a newer siltstone", bits(.0))]
     Features(u64),
-    /// Made by a later version, in a way that this one must not disregard.
+    /// A value of a later version that must not be skipped.
     #[error("{0} is unknown to this version: use a newer siltstone")]
     Unknown(&'static str),
 }
 
 impl DecodeError {
-    /// Whether the bytes are whole, but say what only a newer siltstone knows. They are not to be taken for damaged.
+    /// Whether a newer siltstone wrote the bytes. They are whole and must not be treated as damaged.
     pub fn is_newer(self) -> bool {
         matches!(self, Self::Version(_) | Self::Features(_) | Self::Unknown(_))
     }
@@ -66,7 +66,7 @@ pub trait Encode {
     fn put_u64(&mut self, value: u64);
     /// A varint.
     fn put_varint(&mut self, value: u64);
-    /// A length and so many bytes.
+    /// A length and that many bytes.
     fn put_bytes(&mut self, bytes: &[u8]);
 }
 
@@ -98,12 +98,12 @@ impl Encode for Vec<u8> {
     }
 }
 
-/// Most are a single byte; this is the way of the others: of those of up to eight bytes at once.
+/// The slow path of varints over one byte: up to eight bytes at once.
 fn put_long_varint(out: &mut Vec<u8>, value: u64) {
     if value >> 56 != 0 {
         return put_varint_by_bytes(out, value);
     }
-    // Room is made between two halves, then between those of each, down to seven bits in each byte.
+    // Spreads the bits into two halves, then each half again, down to seven bits a byte.
     let word = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
     let word = word & 0x0000_3fff_0000_3fff | (word & 0x0fff_c000_0fff_c000) << 2;
     let word = word & 0x007f_007f_007f_007f | (word & 0x3f80_3f80_3f80_3f80) << 1;
@@ -124,7 +124,7 @@ fn put_varint_by_bytes(out: &mut Vec<u8>, mut value: u64) {
     out.extend_from_slice(&bytes[..=len]);
 }
 
-/// Reads values from a slice, front to back.
+/// Reads values from a slice, in order.
 #[derive(Debug, Clone, Copy)]
 pub struct ByteDecoder<'a>(&'a [u8]);
 
@@ -134,17 +134,17 @@ impl<'a> ByteDecoder<'a> {
         Self(bytes)
     }
 
-    /// What has not been read.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether all has been read.
+    /// Whether all bytes have been read.
     pub fn is_done(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Checks that all has been read.
+    /// Checks that all bytes have been read.
     ///
     /// # Errors
     /// [`DecodeError::Long`].
@@ -155,7 +155,7 @@ impl<'a> ByteDecoder<'a> {
     /// The next `len` bytes.
     ///
     /// # Errors
-    /// [`DecodeError::Short`], as of all that follow.
+    /// [`DecodeError::Short`], as of all methods below.
     pub fn take(&mut self, len: usize) -> Decoded<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(len).ok_or(DecodeError::Short)?;
         self.0 = tail;
@@ -197,7 +197,7 @@ impl<'a> ByteDecoder<'a> {
         }
     }
 
-    /// Most are a single byte; this is the way of the others: of those that end within the next eight bytes at once.
+    /// The slow path of varints over one byte: those that end within the next eight bytes at once.
     fn long_varint(&mut self) -> Decoded<u64> {
         let Some((eight, _)) = self.0.split_first_chunk() else {
             return self.varint_by_bytes();
@@ -209,7 +209,7 @@ impl<'a> ByteDecoder<'a> {
         }
         let bits = ends.trailing_zeros() + 1;
         self.0 = &self.0[bits as usize / 8..];
-        // Of each byte seven bits, then of each two bytes fourteen, and so on: what lies between is closed up.
+        // Joins groups of seven bits to fourteen, then twenty-eight, and so on.
         let word = word & (u64::MAX >> (64 - bits)) & 0x7f7f_7f7f_7f7f_7f7f;
         let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
         let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
@@ -232,7 +232,7 @@ impl<'a> ByteDecoder<'a> {
         Err(DecodeError::Varint)
     }
 
-    /// A length and so many bytes.
+    /// A length and that many bytes.
     pub fn bytes(&mut self) -> Decoded<&'a [u8]> {
         let len = self.varint()?;
         self.take(usize::try_from(len).map_err(|_| DecodeError::Short)?)
@@ -246,8 +246,8 @@ impl<'a> ByteDecoder<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError::Utf8)
     }
 
-    /// A number of things that follow, each of at least `size_min` bytes: never more than the rest can hold, so that
-    /// room for all of them may be allocated at once.
+    /// A count of items of at least `size_min` bytes each. It is at most the number that the rest can hold, so memory
+    /// for all of them may be allocated.
     pub fn count(&mut self, size_min: usize) -> Decoded<usize> {
         let count = usize::try_from(self.varint()?).map_err(|_| DecodeError::Short)?;
         if count > self.0.len() / size_min { Err(DecodeError::Short) } else { Ok(count) }
@@ -271,7 +271,7 @@ mod tests {
             let mut decoder = ByteDecoder::new(&bytes);
             assert_eq!(decoder.varint(), Ok(value));
             assert!(decoder.is_done());
-            // With something behind it, of which nothing may get into the value.
+            // With bytes after it, which must not affect the value.
             let followed = [&bytes[..], &[0xff; 8]].concat();
             let mut decoder = ByteDecoder::new(&followed);
             assert_eq!(decoder.varint(), Ok(value));

@@ -1,5 +1,5 @@
-//! Descriptors of extents (data-format.md, section 4): what a payload is, told so that metadata can be rebuilt from segments
-//! alone.
+//! Descriptors of extents (data-format.md, section 4): the description of a payload, from which metadata can be
+//! rebuilt.
 
 use crate::base::Timestamp;
 use crate::format::entry::{decode_versioning, encode_versioning};
@@ -16,7 +16,7 @@ const PART_RECORD: u8 = 4;
 /// The smallest encoding of a source: three varints.
 const SOURCE_BYTES_MIN: usize = 3;
 
-/// What an extent is.
+/// The description of an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
     /// The id of the bucket.
@@ -27,48 +27,49 @@ pub struct Descriptor {
     pub key: Vec<u8>,
     /// A stamp, the same in all extents of one object or part.
     pub write: u64,
-    /// Where in the object or part the payload starts.
+    /// The offset of the payload in the object or part.
     pub position: u64,
-    /// What it is part of.
+    /// The kind of its object or part, with the record.
     pub purpose: ExtentPurpose,
 }
 
-/// What an extent is part of.
+/// The kind of object or part that an extent belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtentPurpose {
-    /// An object. The last extent of an object in stores made by siltstone 0.1.0 brings its record, with the extents left out.
+    /// An object. In stores made by siltstone 0.1.0 the last extent carries the record, without its extents.
     Object(Option<Box<VersionRecord>>),
     /// A part of the upload; the last extent likewise.
     Part(UploadId, Option<Box<PartRecord>>),
-    /// An object, whose record this is.
+    /// An object and its record.
     ObjectRecord(Box<Recorded<VersionRecord>>),
-    /// A part of the upload, whose record this is.
+    /// A part of the upload and its record.
     PartRecord(Box<UploadRecord>, Box<Recorded<PartRecord>>),
 }
 
-/// A record, and what it takes beside it to know the object or part without the log.
+/// A record, with the other metadata from which the object or part can be rebuilt without the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded<T> {
     /// The owner of the bucket.
     pub owner: String,
-    /// When the bucket was made.
+    /// The creation time of the bucket.
     pub created: Timestamp,
-    /// Whether the bucket kept versions when this was committed.
+    /// The versioning of the bucket at the time of the commit.
     pub versioning: Versioning,
-    /// Where the bytes are, in order, when they are not those of the extents with the same write.
+    /// The sources of the bytes, in order; empty if the bytes are in the extents with the same write.
     pub sources: Vec<PayloadSource>,
-    /// The record, with the extents left out.
+    /// The record, without its extents.
     pub record: T,
 }
 
-/// Some of the bytes of another object or part. Named by what stays the same when extents are moved.
+/// A range of bytes of another object or part. It is named independently of the extents' locations, so it survives
+/// relocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadSource {
-    /// The write of the extents that hold them, or the id of the part whose bytes they are.
+    /// The write of the extents, or the id of the part, that holds the bytes.
     pub stamp: u64,
-    /// The first of these bytes, counted from the start of that object or part.
+    /// The offset of the first byte in that object or part.
     pub from: u64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -94,7 +95,7 @@ impl Descriptor {
     /// Reads a descriptor.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut from = ByteDecoder::new(bytes);
         let purpose = from.u8()?;
@@ -110,7 +111,7 @@ impl Descriptor {
         Ok(descriptor)
     }
 
-    /// The bucket as it was when the record was committed; `None` for an extent that brings no such record.
+    /// The bucket as it was when the record was committed; `None` for an extent without such a record.
     pub fn bucket_record(&self) -> Option<BucketRecord> {
         let (owner, created, versioning) = match &self.purpose {
             ExtentPurpose::ObjectRecord(object) => (&object.owner, object.created, object.versioning),
@@ -164,7 +165,7 @@ impl ExtentPurpose {
 }
 
 impl<T> Recorded<T> {
-    /// A record of something in `bucket`.
+    /// A record of an object or part in `bucket`.
     pub fn in_bucket(bucket: &BucketRecord, sources: Vec<PayloadSource>, record: T) -> Box<Self> {
         let BucketRecord { owner, created, versioning, .. } = bucket;
         let (owner, created, versioning) = (owner.clone(), *created, *versioning);

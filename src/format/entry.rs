@@ -1,4 +1,5 @@
-//! Entries (data-format.md, section 6): changes of metadata, each saying what is.
+//! Entries (data-format.md, section 6): changes of metadata. Each states the new value, so applying it again changes
+//! nothing.
 
 use crate::base::Timestamp;
 use crate::format::{
@@ -15,18 +16,18 @@ const VERSION_AMEND: u8 = 6;
 const UPLOAD_PUT: u8 = 7;
 const UPLOAD_DELETE: u8 = 8;
 const PART_PUT: u8 = 9;
-/// Kinds from here on may be skipped by readers that do not know them.
+/// Readers may skip unknown kinds from this number on.
 const IGNORABLE: u8 = 128;
 
-/// Whether a bucket keeps versions.
+/// The versioning of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Versioning {
     /// Never configured.
     #[default]
     Unset,
-    /// Every object added is a new version with an id of its own.
+    /// Every new object is a version with its own id.
     Enabled,
-    /// Every object added is the version `null`.
+    /// Every new object is the version `null`.
     Suspended,
 }
 
@@ -37,24 +38,24 @@ impl Versioning {
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketRecord {
-    /// A stamp: another one when a bucket of that name is made again.
+    /// A stamp; a bucket that is created again has a new one.
     pub id: u64,
     /// The name.
     pub name: String,
-    /// The name of the user who made it.
+    /// The name of the user who created it.
     pub owner: String,
-    /// When it was made.
+    /// The creation time.
     pub created: Timestamp,
-    /// Whether it keeps versions.
+    /// Its versioning.
     pub versioning: Versioning,
 }
 
-/// What stands at the end of a checkpoint.
+/// The last entry of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointEnd {
-    /// The sequence of the last group of which the checkpoint may hold entries.
+    /// The last group whose entries the checkpoint may hold.
     pub through: u64,
-    /// No stamp given so far is higher.
+    /// The highest stamp given so far, or a higher number.
     pub last_stamp: u64,
     /// Buckets in the checkpoint.
     pub buckets: u64,
@@ -62,17 +63,17 @@ pub struct CheckpointEnd {
     pub versions: u64,
 }
 
-/// One change of metadata as written.
+/// One change of metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// The bucket is so.
+    /// Creates or replaces a bucket.
     BucketPut(BucketRecord),
-    /// The bucket is gone with all that was in it.
+    /// Deletes a bucket with its content.
     BucketDelete {
         /// Its id.
         id: u64,
     },
-    /// The version is the newest of its key.
+    /// Adds the newest version of a key.
     VersionPut {
         /// The id of its bucket.
         bucket: u64,
@@ -81,7 +82,7 @@ pub enum Entry {
         /// The version.
         record: VersionRecord,
     },
-    /// The version is gone.
+    /// Deletes a version.
     VersionDelete {
         /// The id of its bucket.
         bucket: u64,
@@ -90,7 +91,7 @@ pub enum Entry {
         /// The version.
         version: VersionId,
     },
-    /// The version with this id is so, and stands where it stood.
+    /// Replaces the version with this id, which keeps its place in the version order.
     VersionAmend {
         /// The id of its bucket.
         bucket: u64,
@@ -99,7 +100,7 @@ pub enum Entry {
         /// The version.
         record: VersionRecord,
     },
-    /// The multipart upload is so.
+    /// Creates or replaces a multipart upload.
     UploadPut {
         /// The id of its bucket.
         bucket: u64,
@@ -108,7 +109,7 @@ pub enum Entry {
         /// The upload.
         record: UploadRecord,
     },
-    /// The multipart upload is gone with its parts.
+    /// Deletes a multipart upload with its parts.
     UploadDelete {
         /// The id of its bucket.
         bucket: u64,
@@ -117,7 +118,7 @@ pub enum Entry {
         /// The upload.
         upload: UploadId,
     },
-    /// The part is so.
+    /// Creates or replaces a part.
     PartPut {
         /// The id of its bucket.
         bucket: u64,
@@ -128,12 +129,12 @@ pub enum Entry {
         /// The part.
         record: PartRecord,
     },
-    /// A checkpoint is complete.
+    /// Ends a checkpoint.
     CheckpointEnd(CheckpointEnd),
 }
 
 impl Entry {
-    /// The bucket and the key that it concerns; `None` where it concerns all of a bucket, or none.
+    /// The bucket and key that the entry concerns; `None` for entries without a key.
     pub fn place(&self) -> Option<(u64, &[u8])> {
         match self {
             Self::VersionPut { bucket, key, .. }
@@ -204,10 +205,10 @@ impl Entry {
         }
     }
 
-    /// Reads the next entry; `None` where one of an unknown kind may be skipped and was.
+    /// Reads the next entry; `None` for an entry of an unknown kind that may be skipped.
     ///
     /// # Errors
-    /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.
+    /// On invalid bytes; `Unknown` for a kind that must not be skipped.
     pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Option<Self>> {
         RawEntry::read(from)?.decode()
     }
@@ -230,14 +231,14 @@ impl Entry {
     }
 }
 
-/// An entry whose body has not been looked at.
+/// An entry with an undecoded body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawEntry<'a> {
     kind: u8,
     body: &'a [u8],
 }
 
-/// A *version put* whose record has not been looked at: what is read ten million times at a start.
+/// A *version put* with an undecoded record. A start may read millions of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawVersionPut<'a> {
     /// The id of its bucket.
@@ -249,7 +250,7 @@ pub struct RawVersionPut<'a> {
 }
 
 impl RawVersionPut<'_> {
-    /// Appends the encoding of the entry: what [`Entry::encode`] makes of it.
+    /// Appends the encoding of the entry, as [`Entry::encode`] does.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let place_len = varint_len(self.bucket) + varint_len(self.key.len() as u64) + self.key.len();
         out.put_u8(VERSION_PUT);
@@ -258,10 +259,10 @@ impl RawVersionPut<'_> {
         out.extend_from_slice(self.record);
     }
 
-    /// Reads the record, too.
+    /// Decodes the record, too.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(&self) -> Decoded<Entry> {
         let mut from = ByteDecoder::new(self.record);
         let record = VersionRecord::decode(&mut from)?;
@@ -271,7 +272,7 @@ impl RawVersionPut<'_> {
 }
 
 impl<'a> RawEntry<'a> {
-    /// Cuts out the next entry.
+    /// Reads the next entry without decoding its body.
     ///
     /// # Errors
     /// [`DecodeError::Short`].
@@ -279,7 +280,7 @@ impl<'a> RawEntry<'a> {
         Ok(Self { kind: from.u8()?, body: from.bytes()? })
     }
 
-    /// Appends it as it was.
+    /// Appends the entry unchanged.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u8(self.kind);
         out.put_bytes(self.body);
@@ -295,10 +296,10 @@ impl<'a> RawEntry<'a> {
         self.kind == VERSION_PUT
     }
 
-    /// The parts of a *version put*; `None` for other kinds.
+    /// The fields of a *version put*; `None` for other kinds.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn version_put(&self) -> Decoded<Option<RawVersionPut<'a>>> {
         if !self.is_version_put() {
             return Ok(None);
@@ -307,10 +308,10 @@ impl<'a> RawEntry<'a> {
         Ok(Some(RawVersionPut { bucket: body.varint()?, key: body.bytes()?, record: body.rest() }))
     }
 
-    /// What a *checkpoint end* says; `None` for other kinds.
+    /// The value of a *checkpoint end*; `None` for other kinds.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn checkpoint_end(&self) -> Decoded<Option<CheckpointEnd>> {
         if self.kind != CHECKPOINT_END {
             return Ok(None);
@@ -321,18 +322,18 @@ impl<'a> RawEntry<'a> {
         Ok(Some(end))
     }
 
-    /// What a *written bytes* says; `None` for other kinds.
+    /// The value of a *written bytes* entry; `None` for other kinds.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn written_bytes(&self) -> Decoded<Option<WrittenBytes>> {
         (self.kind == WrittenBytes::KIND).then(|| WrittenBytes::decode(self.body)).transpose()
     }
 
-    /// Reads all of it; `None` where it is of an unknown kind that may be skipped, or says nothing of the index.
+    /// Decodes the entry; `None` for a kind that may be skipped, or that does not change the index.
     ///
     /// # Errors
-    /// What is wrong with the bytes; `Unknown` for a kind that must not be skipped.
+    /// On invalid bytes; `Unknown` for a kind that must not be skipped.
     pub fn decode(&self) -> Decoded<Option<Entry>> {
         let mut body = ByteDecoder::new(self.body);
         let entry = match self.kind {

@@ -9,23 +9,23 @@ use crate::format::{ByteDecoder, DecodeError, Decoded, Encode};
 /// An entity tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ETag {
-    /// None: a delete marker has none.
+    /// No entity tag, as of a delete marker.
     None,
     /// The MD5 of the bytes.
     Md5([u8; 16]),
-    /// Of a multipart object.
+    /// The tag of a multipart object.
     Multipart {
         /// The MD5 of the MD5s of the parts.
         md5: [u8; 16],
-        /// How many parts there were.
+        /// The number of parts.
         parts: u32,
     },
-    /// The CRC of the bytes, where the operator chose it.
+    /// The CRC of the bytes, if the operator configured it.
     Crc(u32),
 }
 
 impl fmt::Display for ETag {
-    /// The tag as it stands in headers and XML, with its quotes.
+    /// The tag as in headers and XML, with its quotes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("\"\""),

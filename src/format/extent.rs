@@ -35,9 +35,9 @@ pub const EXTENT_LAYOUT: &[Field] = &[
 /// The header of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtentHeader {
-    /// The segment that it lies in.
+    /// The segment that holds it.
     pub segment: u64,
-    /// Where in the segment it starts.
+    /// Its offset in the segment.
     pub offset: u64,
     /// Bytes of payload.
     pub payload_len: u32,
@@ -68,10 +68,10 @@ impl ExtentHeader {
         bytes
     }
 
-    /// Reads a header. Whether it stands where it says is for the caller to compare.
+    /// Reads a header. The caller compares segment and offset with the actual place.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(store: &StoreId, bytes: &[u8]) -> Decoded<Self> {
         if bytes.len() < Self::BYTES {
             return Err(DecodeError::Short);
@@ -96,12 +96,12 @@ impl ExtentHeader {
         })
     }
 
-    /// Bytes of the block table behind a payload.
+    /// Bytes of the block table after a payload.
     pub fn table_len(payload_len: u64) -> u64 {
         if payload_len <= BLOCK_BYTES { 0 } else { payload_len.div_ceil(BLOCK_BYTES) * TABLE_ENTRY_BYTES }
     }
 
-    /// Where the descriptor starts, from the start of the extent.
+    /// The offset of the descriptor in the extent.
     pub fn descriptor_at(&self) -> u64 {
         let payload_len = u64::from(self.payload_len);
         Self::BYTES as u64 + payload_len + Self::table_len(payload_len)
@@ -112,10 +112,10 @@ impl ExtentHeader {
         self.descriptor_at() + u64::from(self.descriptor_len)
     }
 
-    /// Checks a descriptor against its CRC and reads it.
+    /// Checks a descriptor against its CRC and decodes it.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode_descriptor(&self, bytes: &[u8]) -> Decoded<Descriptor> {
         if Crc32::of(bytes) != self.descriptor_crc {
             return Err(DecodeError::Crc("descriptor"));

@@ -6,27 +6,27 @@ use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, UNIT_BYTES};
 /// The smallest encoding of a reference: three varints and a CRC.
 pub(super) const EXTENT_REF_BYTES_MIN: usize = 7;
 
-/// Where some of the bytes of a version lie: an extent, or a slice of one.
+/// The location of some bytes of a version: an extent, or a slice of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExtentRef {
     /// The segment.
     pub segment: u64,
-    /// Where in the segment the extent's header starts; a multiple of 64.
+    /// The offset of the extent's header in the segment; a multiple of 64.
     pub offset: u64,
     /// Bytes of the whole payload.
     pub payload_len: u32,
-    /// What the extent's header has for `check`.
+    /// The `check` field of the extent's header.
     pub check: u32,
     /// The first byte of the payload that belongs to the version.
     pub skip: u32,
-    /// How many bytes of the payload belong to the version.
+    /// The number of payload bytes that belong to the version.
     pub take: u32,
-    /// Whether it may belong to another version or part, too.
+    /// Whether other versions or parts may refer to the extent.
     pub shared: bool,
 }
 
 impl ExtentRef {
-    /// An extent that holds a record and no payload.
+    /// A reference to an extent with a record and without payload.
     pub fn of_record(segment: u64, offset: u64, shared: bool) -> Self {
         Self { segment, offset, payload_len: 0, check: 0, skip: 0, take: 0, shared }
     }
@@ -50,7 +50,7 @@ impl ExtentRef {
         }
     }
 
-    /// Passes over one without looking at what it says.
+    /// Skips an encoded reference.
     #[inline]
     pub(super) fn skip(from: &mut ByteDecoder<'_>) -> Decoded<()> {
         let first = from.varint()?;

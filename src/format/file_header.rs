@@ -46,7 +46,7 @@ pub enum FileKind {
     Segment,
     /// Groups of entries.
     Log,
-    /// The sum of entries.
+    /// The entries of all metadata up to some group.
     Checkpoint,
 }
 
@@ -63,12 +63,12 @@ impl FileKind {
     }
 }
 
-/// What tells the files of one store from those of another.
+/// The id of a store, which distinguishes its files from those of other stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreId(pub [u8; 16]);
 
 impl StoreId {
-    /// The sealed CRC of `bytes`: no structure of another store has it.
+    /// The sealed CRC of `bytes`: structures of other stores do not match it.
     pub fn seal(&self, bytes: &[u8]) -> u32 {
         let mut crc = Crc32::new();
         crc.update(&self.0);
@@ -80,20 +80,20 @@ impl StoreId {
 /// The header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
-    /// What the file holds.
+    /// The kind of the file.
     pub kind: FileKind,
-    /// The store that it belongs to.
+    /// The store id.
     pub store: StoreId,
     /// The number in its name.
     pub number: u64,
-    /// When it was made.
+    /// The creation time.
     pub created: Timestamp,
-    /// Of a log file: the header CRC of the group before its first.
+    /// For a log file: the header CRC of the group before its first.
     pub previous_crc: u32,
 }
 
 impl FileHeader {
-    /// The page that starts the file.
+    /// The first page of the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; HEADER_BYTES];
         MAGIC.put(&mut page, self.kind.magic());
@@ -111,7 +111,7 @@ impl FileHeader {
     /// Reads the first page of a file.
     ///
     /// # Errors
-    /// `Version` and `Features` for what is from the future; otherwise what is damaged.
+    /// `Version` and `Features` for a file of a newer siltstone; others for a damaged page.
     pub fn decode(page: &[u8]) -> Decoded<Self> {
         if page.len() < HEADER_BYTES {
             return Err(DecodeError::Short);
@@ -132,8 +132,8 @@ impl FileHeader {
         }
     }
 
-    /// What a damaged header still seems to say: nothing of it is certain. `None` when it does not even say what kind of
-    /// file it is, or is cut off.
+    /// The probable content of a damaged header, none of it certain. `None` when the kind is unknown or the page is
+    /// cut off.
     pub fn guess(page: &[u8]) -> Option<Self> {
         let page = page.get(..HEADER_BYTES)?;
         Some(Self {

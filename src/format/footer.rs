@@ -14,12 +14,12 @@ const CRC: Field = Field::new(4092, 4, "CRC");
 /// The fields of a footer.
 pub const FOOTER_LAYOUT: &[Field] = &[MAGIC, SEGMENT, OFFSET, RESERVED, CRC];
 
-/// What says that a segment will not be written again.
+/// The last page of a segment. It marks the segment as sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
     /// The segment.
     pub segment: u64,
-    /// Where the footer starts.
+    /// The offset of the footer.
     pub offset: u64,
 }
 
@@ -41,7 +41,7 @@ impl Footer {
     /// Reads a page.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(store: &StoreId, page: &[u8]) -> Decoded<Self> {
         if page.len() < Self::BYTES {
             return Err(DecodeError::Short);

@@ -1,4 +1,4 @@
-//! Groups (data-format.md, section 5): what was committed together.
+//! Groups (data-format.md, section 5): entries that were committed together.
 
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
@@ -40,7 +40,7 @@ pub const GROUP_LAYOUT: &[Field] = &[
     HEADER_CRC,
 ];
 
-/// Where a group stands.
+/// The kind of file that holds a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
     /// In the log.
@@ -58,12 +58,12 @@ impl GroupKind {
     }
 }
 
-/// The extents of small objects that were written with a group.
+/// The pack of a group: the extents of its small objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pack {
-    /// The segment that they lie in; never 0.
+    /// The segment; never 0.
     pub segment: u64,
-    /// Where they start.
+    /// The offset of the pack.
     pub offset: u64,
     /// Bytes.
     pub len: u32,
@@ -71,35 +71,35 @@ pub struct Pack {
     pub crc: u32,
 }
 
-/// What a group says of itself.
+/// The header of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupHeader {
     /// Log or checkpoint.
     pub kind: GroupKind,
     /// Its number.
     pub sequence: u64,
-    /// Every group up to this sequence was durable when it was written.
+    /// Every group up to this sequence was durable when this one was written.
     pub stable: u64,
-    /// Its file was durably at least so long when it was written; bytes.
+    /// The durable length of the file when this group was written, or less; bytes.
     pub file_len: u64,
-    /// When it was written.
+    /// The time when it was written.
     pub time: Timestamp,
-    /// The small objects written with it.
+    /// The pack of the group.
     pub pack: Option<Pack>,
     /// The header CRC of the group before.
     pub previous_crc: u32,
 }
 
-/// A group as read.
+/// A decoded group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// What it says of itself.
+    /// Its header.
     pub header: GroupHeader,
-    /// What was committed.
+    /// Its entries.
     pub entries: Vec<Entry>,
     /// The length of the entries, in bytes.
     pub body_len: usize,
-    /// Its header CRC, which the next group repeats.
+    /// Its header CRC, which the next group contains.
     pub crc: u32,
 }
 
@@ -110,7 +110,7 @@ impl GroupHeader {
     /// The group with the entries encoded in `body`, padded to whole pages, and its header CRC.
     ///
     /// # Panics
-    /// When the body is longer than a group may hold: the committer closes groups before.
+    /// When the body is longer than the maximum; the committer closes groups before.
     pub fn encode_group(&self, store: &StoreId, entry_count: u32, body: &[u8]) -> (Vec<u8>, u32) {
         assert!(
             body.len() as u64 <= GROUP_BODY_MAX_BYTES,
@@ -139,7 +139,7 @@ impl GroupHeader {
     }
 }
 
-/// A header that has passed its CRC, while its body has not been looked at.
+/// A header that has passed its CRC, without a checked body.
 #[derive(Debug, Clone, Copy)]
 pub struct UncheckedGroup {
     header: GroupHeader,
@@ -153,7 +153,7 @@ impl UncheckedGroup {
     /// Reads the first 128 bytes of a group.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(kind: GroupKind, store: &StoreId, bytes: &[u8]) -> Decoded<Self> {
         if bytes.len() < GroupHeader::BYTES {
             return Err(DecodeError::Short);
@@ -188,7 +188,7 @@ impl UncheckedGroup {
         Ok(Self { header, entry_count, body_len, body_crc: BODY_CRC.u32(bytes), crc })
     }
 
-    /// What the group says of itself.
+    /// The header.
     pub fn header(&self) -> &GroupHeader {
         &self.header
     }
@@ -198,12 +198,12 @@ impl UncheckedGroup {
         self.body_len as usize
     }
 
-    /// Bytes of the whole group with its padding.
+    /// Bytes of the group with its padding.
     pub fn group_len(&self) -> u64 {
         page_ceil(GroupHeader::BYTES as u64 + u64::from(self.body_len))
     }
 
-    /// Its header CRC, which the next group repeats.
+    /// Its header CRC, which the next group contains.
     pub fn crc(&self) -> u32 {
         self.crc
     }
@@ -217,7 +217,7 @@ impl UncheckedGroup {
         if good { Ok(()) } else { Err(DecodeError::Crc("body")) }
     }
 
-    /// The entries of a body that has been checked, up to the first error; bytes left over behind them are one.
+    /// The entries of a checked body, up to the first error. Bytes left over at the end are an error.
     pub fn raw_entries<'b>(&self, body: &'b [u8]) -> impl Iterator<Item = Decoded<RawEntry<'b>>> + use<'b> {
         let (mut from, mut left) = (ByteDecoder::new(body), self.entry_count);
         std::iter::from_fn(move || match left {
@@ -230,10 +230,10 @@ impl UncheckedGroup {
         })
     }
 
-    /// Checks the body against its CRC and reads its entries.
+    /// Checks the body against its CRC and decodes its entries.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn check(self, body: &[u8]) -> Decoded<Group> {
         self.check_body(body)?;
         let mut entries = Vec::new();

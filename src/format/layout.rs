@@ -1,5 +1,5 @@
-//! Fields of fixed structures. Each structure lists its fields in a `LAYOUT`, which a test compares with the tables of
-//! data-format.md, so that code and page cannot part.
+//! Fields of fixed structures. Each structure lists its fields in a `LAYOUT`. A test compares them with the tables of
+//! data-format.md.
 
 /// A field of a fixed structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
-//! Floor 1: bytes <-> values, without I/O and without a clock: the code half of data-format.md, whose sections are named
-//! above each type. Decoding accepts any bytes: it never panics and never allocates more than they justify.
+//! Floor 1: encoding and decoding of every structure in data-format.md, without I/O or a clock. Each module names its
+//! section. Decoding accepts any bytes: it never panics, and allocates no more than the length of the input
+//! justifies.
 
 mod attributes;
 mod backup;
@@ -54,12 +55,12 @@ use crate::base::limits::PAGE_BYTES;
 /// Bytes of a unit: extents start at multiples of it.
 pub const UNIT_BYTES: u64 = 64;
 
-/// `offset` or the next page behind it.
+/// `offset` rounded up to a page.
 pub fn page_ceil(offset: u64) -> u64 {
     offset.next_multiple_of(PAGE_BYTES)
 }
 
-/// `offset` or the next unit behind it.
+/// `offset` rounded up to a unit.
 pub fn unit_ceil(offset: u64) -> u64 {
     offset.next_multiple_of(UNIT_BYTES)
 }

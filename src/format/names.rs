@@ -2,19 +2,19 @@
 
 use crate::format::FileKind;
 
-/// The file that the process which uses the directory holds locked.
+/// The lock file of the process that uses the directory.
 pub const LOCK: &str = "LOCK";
 
-/// The file that tells how far the scrub has got.
+/// The progress and findings of the scrub.
 pub const SCRUB: &str = "meta/scrub";
 
-/// The file that tells what was found out about segments when room was to be given back.
+/// Cached results of the search for reclaimable space.
 pub const RECLAIM: &str = "meta/reclaim";
 
 const UNFINISHED: &str = ".new";
 
 impl FileKind {
-    /// The directory that files of this kind lie in.
+    /// The directory of these files.
     pub fn dir(self) -> &'static str {
         match self {
             Self::Segment => "data",
@@ -22,7 +22,7 @@ impl FileKind {
         }
     }
 
-    /// What follows the number in their names.
+    /// The end of their names, after the number.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Segment => ".segment",
@@ -52,7 +52,7 @@ pub fn checkpoint_path(sequence: u64) -> String {
     FileKind::Checkpoint.path(sequence)
 }
 
-/// The path under which a file is made before it gets its own.
+/// The temporary path of a file before its rename.
 pub fn unfinished(path: &str) -> String {
     format!("{path}{UNFINISHED}")
 }

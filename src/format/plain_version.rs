@@ -6,27 +6,27 @@ use crate::format::extent_ref::EXTENT_REF_BYTES_MIN;
 use crate::format::version::{ATTRIBUTES, CHECKSUMS, TAGS, UPLOAD, decode_summary, encode_summary};
 use crate::format::{ByteDecoder, Decoded, Encode, ExtentRef, VersionSummary};
 
-/// What most version records are, read without building one: at most one extent with payload, at most one checksum, neither
-/// tags nor parts.
+/// A version record of the most frequent form: at most one extent with payload, at most one checksum, no tags and no
+/// parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainVersion<'a> {
-    /// What listings need of it.
+    /// The fields that listings show.
     pub summary: VersionSummary,
-    /// Where the bytes lie.
+    /// The extent with the bytes.
     pub extent: Option<ExtentRef>,
-    /// The extent behind it that holds the record, and no payload.
+    /// The extent after it with the record and without payload.
     pub record: Option<ExtentRef>,
     /// Standard headers and user metadata.
     pub attributes: EncodedPairs<'a>,
-    /// The checksum that came with it, encoded.
+    /// The checksum, encoded.
     pub checksum: Option<&'a [u8]>,
 }
 
 impl<'a> PlainVersion<'a> {
-    /// Reads all of an encoded [`VersionRecord`]; `None` for one that is more than this.
+    /// Reads an encoded [`VersionRecord`]; `None` if it has another form.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Decoded<Option<Self>> {
         let mut from = ByteDecoder::new(bytes);
@@ -59,7 +59,7 @@ impl<'a> PlainVersion<'a> {
         self.extent.iter().chain(&self.record)
     }
 
-    /// Appends the encoding of the [`VersionRecord`] that it is.
+    /// Appends the encoding of the [`VersionRecord`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let optional =

@@ -1,4 +1,4 @@
-//! What was found out about segments when room was to be given back (data-format.md, section 13).
+//! Cached results of the search for reclaimable space (data-format.md, section 13).
 
 use std::collections::BTreeMap;
 
@@ -10,42 +10,42 @@ const MAGIC_BYTES: &StateFileMagic = b"SiltRclm";
 /// The smallest encoding of a segment.
 const SEGMENT_BYTES_MIN: usize = 3;
 
-/// What is known of each segment, by its id.
+/// The results for each segment, by its id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReclaimState {
     /// The segments.
     pub segments: BTreeMap<u64, SegmentVerdict>,
 }
 
-/// What is known of a segment.
+/// The results for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentVerdict {
-    /// From which live bytes its dead ones are counted.
+    /// The result for holes.
     pub hole: Option<HoleVerdict>,
-    /// What moving it would bring.
+    /// The result for relocation.
     pub moving: Option<MoveVerdict>,
 }
 
-/// How much was alive in a segment, as far as holes are concerned.
+/// The live bytes of a segment when holes were last considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HoleVerdict {
     /// Bytes.
     pub live: u64,
-    /// Whether holes were looked for then; else that is all that may ever have lived in it.
+    /// Whether holes were looked for then. If not, `live` is all that may ever have lived in the segment.
     pub searched: bool,
 }
 
-/// What a segment would shrink to.
+/// The size that a segment would have without its dead bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MoveVerdict {
-    /// How much was alive in it, in bytes.
+    /// The live bytes when this was computed.
     pub live: u64,
-    /// How long it would have been with nothing else in it, in bytes. `u64::MAX`: what lives in it cannot be moved.
+    /// The length with only live extents, in bytes. `u64::MAX`: its live extents cannot be relocated.
     pub dense: u64,
 }
 
 impl ReclaimState {
-    /// The file. What would make it longer than `max_bytes` is left out.
+    /// The file. Segments that would make it longer than `max_bytes` are omitted.
     pub fn encode(&self, store: &StoreId, max_bytes: u64) -> Vec<u8> {
         let (mut count, mut segments, mut last) = (0, Vec::new(), 0);
         // The header and the count take less than a hundred bytes.
@@ -69,7 +69,7 @@ impl ReclaimState {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(store: &StoreId, file: &[u8]) -> Decoded<Self> {
         let (_, body) = state_file::decode([MAGIC_BYTES], store, file)?;
         let mut decoder = ByteDecoder::new(body);

@@ -1,42 +1,42 @@
-//! How far the scrub has got, and what it found (data-format.md, section 12).
+//! The progress and findings of the scrub (data-format.md, section 12).
 
 use crate::base::Timestamp;
 use crate::format::state_file::{self, StateFileMagic};
 use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, StoreId, UploadId, VersionId};
 
 const MAGIC_BYTES: &StateFileMagic = b"SiltScr2";
-/// Of files that tell of a pass in the order of keys.
+/// The magic of files that describe a pass in key order.
 const BY_KEY_MAGIC_BYTES: &StateFileMagic = b"SiltScrb";
 
 /// The smallest encoding of a bad extent.
 const BAD_EXTENT_BYTES_MIN: usize = 18;
 
-/// What is kept of the scrub.
+/// The saved state of the scrub.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScrubState {
-    /// When the last pass was begun.
+    /// The start of the last pass.
     pub begun: Option<Timestamp>,
-    /// Whether it goes on.
+    /// Whether that pass is still running.
     pub goes_on: bool,
-    /// When the last pass ended that came to its end.
+    /// The end of the last completed pass.
     pub finished: Option<Timestamp>,
-    /// The segment that the pass has come to; all live extents in those before it have been checked.
+    /// The current segment of the pass; all live extents in segments with lower ids have been checked.
     pub segment: u64,
-    /// All live extents in that segment that start before this offset have been checked, too.
+    /// All live extents in that segment before this offset have been checked, too.
     pub offset: u64,
-    /// The newest segment when the pass was begun. Those behind it are left to the next one.
+    /// The newest segment at the start of the pass. Later ones are left to the next pass.
     pub end: u64,
     /// Extents checked in this pass.
     pub extents: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Bad extents found in this pass that are not listed, for want of room.
+    /// Bad extents found in this pass that do not fit in the list.
     pub unlisted: u64,
-    /// What was found to be bad.
+    /// The list of bad extents.
     pub bad: Vec<BadExtent>,
 }
 
-/// Whose an extent is.
+/// The version or part that refers to an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtentOwner {
     /// The id of the bucket.
@@ -56,20 +56,20 @@ pub enum ExtentOwnerKind {
     Part(UploadId, u32),
 }
 
-/// An extent that is not what was written.
+/// A damaged extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadExtent {
-    /// Whose it is.
+    /// The version or part that refers to it.
     pub owner: ExtentOwner,
-    /// The segment that it lies in.
+    /// The segment that holds it.
     pub segment: u64,
-    /// Where it starts.
+    /// Its offset.
     pub offset: u64,
-    /// When it was found.
+    /// The time when it was found.
     pub found: Timestamp,
-    /// Bytes from the start of the segment to what is wrong.
+    /// The offset of the damage in the segment.
     pub at: u64,
-    /// What was expected, and what is there instead.
+    /// The expected and the actual content.
     pub what: String,
 }
 
@@ -91,7 +91,7 @@ impl ScrubState {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(store: &StoreId, file: &[u8]) -> Decoded<Self> {
         let (by_key, body) = state_file::decode([MAGIC_BYTES, BY_KEY_MAGIC_BYTES], store, file)?;
         let mut decoder = ByteDecoder::new(body);
@@ -119,11 +119,11 @@ impl ScrubState {
         })
     }
 
-    /// A pass in the order of keys begins again; what was found stays found.
+    /// Decodes the state of a pass in key order. Such a pass starts again; its findings stay.
     fn decode_by_key(decoder: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let (started, finished) = (timestamp(decoder)?, timestamp(decoder)?);
         skip_position(decoder)?;
-        // What was done behind the position, extents, bytes, unlisted.
+        // Progress, extents, bytes and unlisted of that pass.
         for _ in 0..4 {
             decoder.varint()?;
         }
@@ -137,7 +137,7 @@ fn decode_bad(decoder: &mut ByteDecoder<'_>) -> Decoded<Vec<BadExtent>> {
     (0..count).map(|_| BadExtent::decode(decoder)).collect()
 }
 
-/// A place in the order of keys: a kind, a bucket, and what the kind calls for.
+/// Skips a position in key order: a kind, a bucket, and fields that depend on the kind.
 fn skip_position(decoder: &mut ByteDecoder<'_>) -> Decoded<()> {
     let kind = decoder.u8()?;
     decoder.varint()?;
@@ -183,7 +183,7 @@ impl BadExtent {
     }
 }
 
-/// 0 stands for no time.
+/// The time in milliseconds; 0 means none.
 fn millis(time: Option<Timestamp>) -> u64 {
     time.map_or(0, Timestamp::as_millis)
 }
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// As it was written when a pass went in the order of keys.
+    /// The file of a pass in key order.
     fn by_key(started: u64, position: &[u8]) -> Vec<u8> {
         let mut body = Vec::new();
         body.put_varint(started);

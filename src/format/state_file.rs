@@ -1,4 +1,4 @@
-//! Small files that are written whole (data-format.md, section 12): magic, body length, CRC, body.
+//! The frame of small files that are replaced as a whole (data-format.md, section 12): magic, body length, CRC, body.
 
 use crate::format::{DecodeError, Decoded, Field, StoreId};
 
@@ -11,10 +11,10 @@ pub const STATE_FILE_LAYOUT: &[Field] = &[MAGIC, BODY_LEN, CRC];
 
 const HEADER_BYTES: usize = 16;
 
-/// What a file begins with that says what its body is.
+/// The first bytes of a state file, which tell the kind of its body.
 pub(super) type StateFileMagic = [u8; 8];
 
-/// The file with this body.
+/// A file with this body.
 pub(super) fn encode(magic: &StateFileMagic, store: &StoreId, body: &[u8]) -> Vec<u8> {
     let mut file = vec![0; HEADER_BYTES];
     MAGIC.put(&mut file, magic);
@@ -24,10 +24,10 @@ pub(super) fn encode(magic: &StateFileMagic, store: &StoreId, body: &[u8]) -> Ve
     file
 }
 
-/// The body of a file, and which of the magics it has.
+/// The body of a file, and the index of its magic in `magics`.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// On invalid bytes.
 pub(super) fn decode<'f, const N: usize>(
     magics: [&StateFileMagic; N],
     store: &StoreId,

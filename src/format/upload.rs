@@ -14,11 +14,11 @@ use crate::format::{
 pub struct UploadRecord {
     /// Its id.
     pub id: UploadId,
-    /// When it was initiated.
+    /// The time of initiation.
     pub initiated: Timestamp,
     /// The name of the user who initiated it.
     pub initiator: String,
-    /// The checksums that were announced for it.
+    /// The checksum that the client announced.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     /// The attributes that the object will have.
     pub attributes: Attributes,
@@ -43,7 +43,7 @@ impl UploadRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let id = UploadId(from.u64()?);
         let initiated = Timestamp::from_millis(from.varint()?);
@@ -62,17 +62,17 @@ impl UploadRecord {
 /// A part of an upload in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartRecord {
-    /// Its number, which says where in the object it goes.
+    /// Its number, which orders the parts in the object.
     pub number: u32,
-    /// A stamp: another one when the part is uploaded again.
+    /// A stamp; a part that is uploaded again has a new one.
     pub id: u64,
-    /// When it was uploaded.
+    /// The time of the upload.
     pub modified: Timestamp,
     /// Bytes.
     pub size: u64,
     /// The MD5 of its bytes.
     pub md5: [u8; 16],
-    /// Where the bytes lie, in order.
+    /// The locations of the bytes, in order.
     pub extents: Vec<ExtentRef>,
     /// The checksum that came with it.
     pub checksum: Option<Checksum>,
@@ -93,7 +93,7 @@ impl PartRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         Ok(Self {
             number: to_u32(from.varint()?, "a part number")?,

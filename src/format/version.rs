@@ -30,47 +30,47 @@ pub struct VersionRecord {
     pub id: VersionId,
     /// Whether clients see it as the version `null`.
     pub null: bool,
-    /// Whether it says that the object is deleted.
+    /// Whether it is a delete marker.
     pub delete_marker: bool,
-    /// When it was made.
+    /// The time of creation.
     pub modified: Timestamp,
     /// Bytes.
     pub size: u64,
     /// The entity tag.
     pub etag: ETag,
-    /// Where the bytes lie, in order.
+    /// The locations of the bytes, in order.
     pub extents: Vec<ExtentRef>,
     /// Standard headers and user metadata.
     pub attributes: Attributes,
-    /// The checksums that came with it.
+    /// Its checksums.
     pub checksums: Vec<Checksum>,
-    /// Names and values that were given to it as tags, in order.
+    /// Its tags, in order.
     pub tags: Vec<(String, String)>,
-    /// How it was put together, if it was uploaded in parts.
+    /// The parts, for an object made by a multipart upload.
     pub upload: Option<Assembly>,
 }
 
-/// How a version was put together from parts.
+/// The parts that a version was assembled from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembly {
-    /// The id of the multipart upload; [`UploadId::NONE`] in a copy of what that made.
+    /// The id of the multipart upload; [`UploadId::NONE`] in a copy of its object.
     pub upload: UploadId,
     /// Its parts, in order.
     pub parts: Vec<AssembledPart>,
 }
 
-/// One part of a version.
+/// One part of an assembled version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssembledPart {
     /// Its number in the upload.
     pub number: u32,
     /// Bytes.
     pub size: u64,
-    /// The checksum that came with it.
+    /// Its checksum.
     pub checksum: Option<Checksum>,
 }
 
-/// What listings need of a version; cheap to decode.
+/// The fields of a version that listings show; cheap to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionSummary {
     /// As in [`VersionRecord`].
@@ -88,7 +88,7 @@ pub struct VersionSummary {
 }
 
 impl VersionRecord {
-    /// What listings need of it.
+    /// The fields that listings show.
     pub fn summary(&self) -> VersionSummary {
         VersionSummary {
             id: self.id,
@@ -131,7 +131,7 @@ impl VersionRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let (flags, summary) = decode_summary(from)?;
         let extents = decode_extents(from)?;
@@ -141,19 +141,18 @@ impl VersionRecord {
         Ok(record)
     }
 
-    /// Reads a record without its extents and how it was put together, both of which may have thousands of items: it is given
-    /// as if it had neither. Extents are passed over and parts are left unread, so that of neither it is known whether they are
-    /// good.
+    /// Reads a record without its extents and parts, which may be thousands. Extents are skipped and parts are left
+    /// unread, so errors in either go unnoticed.
     ///
     /// # Errors
-    /// What is wrong with the rest of the bytes.
+    /// On invalid bytes elsewhere.
     pub fn decode_outline(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let (flags, summary) = decode_summary(from)?;
         (0..from.count(EXTENT_REF_BYTES_MIN)?).try_for_each(|_| ExtentRef::skip(from))?;
         Self::decode_middle(from, flags, summary)
     }
 
-    /// Reads what stands between the extents and the parts.
+    /// Reads the fields between the extents and the parts.
     fn decode_middle(from: &mut ByteDecoder<'_>, flags: u64, summary: VersionSummary) -> Decoded<Self> {
         let attributes = Attributes(if flags & ATTRIBUTES != 0 { decode_pairs(from)? } else { Vec::new() });
         let checksums = if flags & CHECKSUMS != 0 { decode_checksums(from)? } else { Vec::new() };
@@ -173,7 +172,7 @@ impl VersionRecord {
         })
     }
 
-    /// The multipart upload that it was made by, if it was; a copy of what an upload made was not.
+    /// The multipart upload that made this version; `None` for copies and for objects without parts.
     pub fn completed(&self) -> Option<UploadId> {
         self.upload.as_ref().map(|made| made.upload).filter(|upload| *upload != UploadId::NONE)
     }
@@ -188,7 +187,7 @@ impl VersionSummary {
     /// Reads the start of an encoded [`VersionRecord`].
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         decode_summary(&mut ByteDecoder::new(bytes)).map(|(_, summary)| summary)
     }
@@ -211,7 +210,7 @@ pub(super) fn decode_summary(from: &mut ByteDecoder<'_>) -> Decoded<(u64, Versio
     Ok((flags, summary))
 }
 
-/// The start of a record; `optional` are the flags of what stands at its end.
+/// Writes the start of a record; `optional` are the flags of the optional fields at its end.
 pub(super) fn encode_summary(summary: &VersionSummary, optional: u64, out: &mut Vec<u8>) {
     let flag = |set: bool, bit: u64| if set { bit } else { 0 };
     out.put_varint(flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER) | optional);
@@ -323,7 +322,7 @@ mod tests {
         record.encode(&mut bytes);
         let outline = VersionRecord { extents: Vec::new(), upload: None, ..record.clone() };
         assert_eq!(VersionRecord::decode_outline(&mut ByteDecoder::new(&bytes)), Ok(outline.clone()));
-        // The parts are the last of it.
+        // The parts are the last field.
         let mut parts = Vec::new();
         encode_assembly(record.upload.as_ref().unwrap(), &mut parts);
         let rest = &bytes[..bytes.len() - parts.len()];

@@ -1,29 +1,29 @@
-//! The sum of what a store has written in its life (data-format.md, section 6, *written bytes*).
+//! The bytes that a store has written in its life (data-format.md, section 6, *written bytes*).
 
 use crate::format::{ByteDecoder, Decoded, Encode};
 
-/// Bytes written, by what they were written for.
+/// Bytes written, by purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WrittenBytes {
-    /// Payload of objects and parts as clients sent it, and was acknowledged: what the others are the cost of.
+    /// Acknowledged payload of objects and parts, as sent by clients. The other fields are its cost.
     pub payload: u64,
-    /// Extents with headers and descriptors, headers and footers of segments.
+    /// Extents with headers and descriptors; headers and footers of segments.
     pub objects: u64,
-    /// Groups of the log, and small files beside it.
+    /// Groups of the log, and small files.
     pub log: u64,
-    /// Zeros that were written ahead of packs and groups, or over what was taken back.
+    /// Zeros: ahead of packs and groups, and over erased records.
     pub zeros: u64,
     /// Checkpoints.
     pub checkpoints: u64,
-    /// Extents that were moved so that their segments could go, with the segments that they went to.
+    /// Relocated extents, and the headers and footers of their segments.
     pub moved: u64,
 }
 
 impl WrittenBytes {
-    /// The kind of the entry: one that readers who do not know it skip.
+    /// The kind of the entry. Readers that do not know it skip it.
     pub(super) const KIND: u8 = 128;
 
-    /// What was written, by name, without the payload that it was written for.
+    /// The written bytes by name, without the payload.
     pub fn by_kind(&self) -> [(&'static str, u64); 5] {
         [
             ("objects", self.objects),
@@ -39,12 +39,12 @@ impl WrittenBytes {
         self.by_kind().iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
-    /// How many bytes were written for each byte of payload; none where there was none.
+    /// Bytes written for each byte of payload; `None` without payload.
     pub fn amplification(&self) -> Option<f64> {
         (self.payload > 0).then(|| self.total() as f64 / self.payload as f64)
     }
 
-    /// Both in one.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let [mine, others] = [self, other].map(Self::fields);

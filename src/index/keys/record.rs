@@ -80,7 +80,7 @@ impl<'a> Source<'a> {
     /// Reads a record as it stands on disk.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// On invalid bytes.
     #[inline]
     pub(in crate::index) fn read(on_disk: &'a [u8]) -> Decoded<Self> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
