@@ -1,4 +1,4 @@
-//! The guide for operators. Each page is a file of `src/guide`, held against the code by `tests/readme.rs`.
+//! The guide for operators. Each page is a file of `src/guide`, held against the code by `tests/guide`.
 
 #[doc = include_str!("guide/operations.md")]
 pub mod operations {}

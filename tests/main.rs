@@ -1,22 +1,30 @@
-//! All integration tests in one binary, so that they are linked once and share their starters.
+//! All integration tests in one binary, so that they are linked once and share `support`.
+//!
+//! | module | covers |
+//! |---|---|
+//! | `support` | the users file, the request signer, server starters and an HTTP client that all tests share |
+//! | `auth` | signatures: recorded vectors, refusals, hostile input |
+//! | `protocol` | each operation of the S3 interface, with or without a socket |
+//! | `http` | the HTTP engines over real sockets |
+//! | `hostile` | hostile bytes over real sockets |
+//! | `format` | data-format.md, stores of earlier versions, hostile bytes on disk |
+//! | `cli`, `tools` | the two programs as an operator runs them |
+//! | `guide`, `readme` | the documentation for users: values, examples, commands |
+//! | `floors` | the shape of the sources |
+//! | `index_memory`, `siege` | memory and patience under load |
 
 #![allow(clippy::unwrap_used)]
 
 mod auth;
-mod auth_chunks;
-mod auth_hostile;
-mod auth_refusals;
-mod auth_vectors;
 mod cli;
-mod cli_users;
 mod floors;
 mod format;
 mod guide;
 mod hostile;
-mod hostile_disk;
 mod http;
 mod index_memory;
 mod protocol;
 mod readme;
 mod siege;
+mod support;
 mod tools;

@@ -1,16 +1,15 @@
 //! A siege: all that makes a server hold memory, workers and connections for somebody, at once and from several addresses, while
 //! others ask for small objects. Short here, with no judgement of speed; `SILTSTONE_SIEGE_SECS=60` makes it a measurement, of
-//! the server that `SILTSTONE_SIEGE_SERVER` names, and judges it by what the server has to hold:
+//! the server that `SILTSTONE_TEST_SERVER` names, and judges it by what the server has to hold:
 //!
 //! ```sh
-//! SILTSTONE_SIEGE_SECS=60 SILTSTONE_SIEGE_SERVER=target/release/siltstone \
+//! SILTSTONE_SIEGE_SECS=60 SILTSTONE_TEST_SERVER=target/release/siltstone \
 //!     cargo test --test siltstone -- siege --nocapture
 //! ```
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -21,10 +20,11 @@ use siltstone::base::{OsEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::store::{Store, StoreOptions};
 
-use crate::http::harness::{Answer, Client, MANY_DESCRIPTORS, alone};
+use crate::support::client::{Answer, Client};
+use crate::support::process::{MANY_DESCRIPTORS, Running, alone, siltstone};
+use crate::support::users::OPEN_TO_ALL;
 
 const MIB: usize = 1 << 20;
-const USERS: &str = "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n";
 /// What the server may take.
 const CEILINGS: &[&str] = &["--memory-max", "64MiB", "--index-max", "64MiB"];
 const CEILINGS_MIB: usize = 128;
@@ -34,7 +34,7 @@ const SHORT: Duration = Duration::from_secs(4);
 
 /// The server, and the directory that goes with it.
 struct Besieged {
-    process: Child,
+    process: Running,
     address: SocketAddr,
     _dir: tempfile::TempDir,
 }
@@ -42,41 +42,17 @@ struct Besieged {
 impl Besieged {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let users = dir.path().join("users.toml");
-        std::fs::write(&users, USERS).unwrap();
+        std::fs::write(dir.path().join("users.toml"), OPEN_TO_ALL).unwrap();
         make_buckets(&dir.path().join("data"));
-        let binary = std::env::var_os("SILTSTONE_SIEGE_SERVER")
-            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_siltstone")), PathBuf::from);
-        let mut process = Command::new(binary)
+        let mut command = siltstone(dir.path());
+        command
             .args(["--listen", "127.0.0.1:0", "--log-level", "error", "--dialect", "aws"])
             .args(["--trusted-proxies", "none", "--max-connections", "2000"])
-            .args(CEILINGS)
-            .arg("--data-dir")
-            .arg(dir.path().join("data"))
-            .arg("--users")
-            .arg(&users)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").unwrap().parse().unwrap();
+            .args(["--data-dir", "data", "--users", "users.toml"])
+            .args(CEILINGS);
+        let process = Running::start(command);
+        let address = process.address().parse().unwrap();
         Self { process, address, _dir: dir }
-    }
-
-    /// The most memory that it has had.
-    fn peak_mib(&self) -> usize {
-        let path = Path::new("/proc").join(self.process.id().to_string()).join("status");
-        let status = std::fs::read_to_string(path).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.split_whitespace().next().unwrap().parse::<usize>().unwrap() / 1024
-    }
-}
-
-impl Drop for Besieged {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -319,9 +295,9 @@ fn others_are_served_while_the_server_is_besieged() {
             });
             ask_for_small(field)
         });
-        assert!(server.process.try_wait().unwrap().is_none(), "the server has ended");
+        assert!(server.process.is_running(), "the server has ended");
         let (median, p99) = (seen.took.value_at_quantile(0.5), seen.took.value_at_quantile(0.99));
-        let (peak, large) = (server.peak_mib(), answered_large.into_inner());
+        let (peak, large) = (server.process.peak_mib(), answered_large.into_inner());
         println!(
             "{} small GETs, {} refused: median {median} ms, 99 of 100 within {p99} ms, at most {} ms; {large} large GETs; \
              {peak} MiB at the most",

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use super::{block, page};
-use crate::cli::{Running, on_a_free_port, siltstone, write_users};
+use crate::support::process::{Running, on_a_free_port, siltstone};
+use crate::support::users::write_users;
 use crate::tools::Fixture;
 
 const ACCESS_KEY: &str = "AKMEASURESTHINGS";

@@ -6,20 +6,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use siltstone::auth::{Authenticator, Users};
-use siltstone::base::{ManualClock, Md5Pool, SeededEntropy, SystemClock, Timestamp};
-use siltstone::fs::sim::SimFs;
+use siltstone::base::SystemClock;
 use siltstone::http;
-use siltstone::ops::{Context, EntityTags, KeepAlive};
+use siltstone::ops::{EntityTags, KeepAlive};
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
-use siltstone::service::{MetricsAccess, Service, Settings};
-use siltstone::store::{Store, StoreOptions};
+use siltstone::service::{MetricsAccess, Settings};
+use siltstone::store::Store;
 
-use crate::http::harness::{LONG, eventually, open_descriptors};
-
-/// When all of it happens.
-const NOW: &str = "2026-01-31T12:00:00Z";
+use crate::support::client::{LONG, eventually};
+use crate::support::process::open_descriptors;
+use crate::support::service::{InProcess, ServiceOptions, store_options};
 
 const USERS: &str = r#"
 [[user]]
@@ -78,32 +75,22 @@ pub(super) struct Footprint {
 
 impl Victim {
     pub(super) fn new() -> Self {
-        let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
-        let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
-        let store = Store::open(Arc::new(SimFs::new()), clock.clone(), &SeededEntropy::new(1), options);
-        let store = Arc::new(store.unwrap());
-        store.create_bucket("b", "owner").unwrap();
-        let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
-        let authenticator = Authenticator::new(Users::parse(USERS).unwrap(), regions, clock.clone());
-        let context = Context {
-            store: store.clone(),
-            region: "eu".to_owned(),
-            namespace: "http://s3.amazonaws.com/doc/2006-03-01/".to_owned(),
-            keep_alive: KeepAlive::default(),
-            entity_tags: EntityTags::Md5,
-            md5: Md5Pool::start().unwrap(),
-            memory: siltstone::base::Budget::unlimited(),
-        };
         let settings = Settings {
             default_dialect: Dialect::Svc,
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: MetricsAccess::Open,
         };
-        let entropy = Arc::new(SeededEntropy::new(2));
-        let service = Service::new(context, Arc::new(authenticator), clock, entropy, settings);
+        let started = InProcess::start(ServiceOptions {
+            users: USERS,
+            settings,
+            keep_alive: KeepAlive::default(),
+            entity_tags: EntityTags::Md5,
+            store: store_options(),
+        });
+        let (store, service) = (started.store, started.service);
         let mut config = http::Config::new(([127, 0, 0, 1], 0).into());
         config.workers = 2;
-        let server = http::Server::bind(config, Arc::new(SystemClock), Arc::new(service)).unwrap();
+        let server = http::Server::bind(config, Arc::new(SystemClock), service).unwrap();
         let (address, handle) = (server.local_addr(), server.handle());
         let thread = std::thread::spawn(move || {
             server.run().unwrap();

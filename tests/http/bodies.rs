@@ -8,7 +8,8 @@ use std::time::Duration;
 use siltstone::http::Config;
 use siltstone::s3::{Request, Response};
 
-use crate::http::harness::{LONG, read_all, settings, start, start_with, text};
+use crate::http::harness::{read_all, settings, start, start_with, text};
+use crate::support::client::LONG;
 
 /// Says how many bytes came and what they add up to, or which error did.
 fn measure(mut request: Request<'_>) -> Response {

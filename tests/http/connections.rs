@@ -7,9 +7,9 @@ use std::time::Duration;
 use siltstone::http::Config;
 use siltstone::s3::{Request, Response};
 
-use crate::http::harness::{
-    Client, MANY_DESCRIPTORS, alone, eventually, open_descriptors, settings, start, start_with, text,
-};
+use crate::http::harness::{settings, start, start_with, text};
+use crate::support::client::{Client, eventually};
+use crate::support::process::{MANY_DESCRIPTORS, alone, open_descriptors};
 
 fn echo(request: &Request<'_>) -> Response {
     text(200, &request.path)

@@ -9,7 +9,8 @@ use std::time::Duration;
 use siltstone::http::Config;
 use siltstone::s3::{BodySource, ErrorCode, Request, Response, ResponseBody, S3Error};
 
-use crate::http::harness::{eventually, read_all, settings, start_with, text};
+use crate::http::harness::{read_all, settings, start_with, text};
+use crate::support::client::eventually;
 
 /// As many zeros.
 struct Zeros(usize);

@@ -9,9 +9,9 @@ use siltstone::base::{Budget, limits};
 use siltstone::http::{Config, Networks};
 use siltstone::s3::{Request, Response};
 
-use crate::http::harness::{
-    Client, LONG, MANY_DESCRIPTORS, Running, alone, eventually, open_descriptors, settings, start_with, text,
-};
+use crate::http::harness::{Running, settings, start_with, text};
+use crate::support::client::{Client, LONG, eventually};
+use crate::support::process::{MANY_DESCRIPTORS, alone, open_descriptors};
 
 /// A server whose only worker is held by a client, with room for one more in each queue, until it is released.
 fn start_busy() -> (Running, Client, Sender<()>) {

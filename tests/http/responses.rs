@@ -8,7 +8,8 @@ use std::time::Duration;
 use siltstone::http::Config;
 use siltstone::s3::{BodySource, Request, Response, ResponseBody};
 
-use crate::http::harness::{eventually, read_all, settings, start, start_with, text};
+use crate::http::harness::{read_all, settings, start, start_with, text};
+use crate::support::client::eventually;
 
 /// Gives the pieces one by one, then what `end` says.
 struct Pieces {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use siltstone::http::Config;
 use siltstone::s3::{BodySource, Request, Response, ResponseBody};
 
-use crate::http::harness::{
-    Client, MANY_DESCRIPTORS, Running, alone, eventually, read_all, settings, start_with, text,
-};
+use crate::http::harness::{Running, read_all, settings, start_with, text};
+use crate::support::client::{Client, eventually};
+use crate::support::process::{MANY_DESCRIPTORS, alone};
 
 struct Endless;
 

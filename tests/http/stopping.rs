@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use siltstone::http::Config;
 use siltstone::s3::{BodySource, Request, Response, ResponseBody};
 
-use crate::http::harness::{Client, LONG, eventually, settings, start, start_with, text};
+use crate::http::harness::{settings, start, start_with, text};
+use crate::support::client::{Client, LONG, eventually};
 
 #[test]
 fn a_server_stops_when_told_and_says_what_it_has_done() {

@@ -5,7 +5,8 @@ use std::fs::File;
 use siltstone::http::{Config, EngineName};
 use siltstone::s3::{BodySource, Request, Response, ResponseBody};
 
-use crate::http::harness::{Running, alone, read_all, settings, start_with, text};
+use crate::http::harness::{Running, read_all, settings, start_with, text};
+use crate::support::process::alone;
 
 fn tiny(answer: impl Fn(Request<'_>) -> Response + Send + Sync + 'static) -> Running {
     start_with(Config { engine: EngineName::TinyHttp, ..settings() }, answer)

@@ -13,7 +13,8 @@ use siltstone::base::limits;
 use siltstone::http::{Config, Tls};
 use siltstone::s3::{BodySource, Request, Response, ResponseBody};
 
-use crate::http::harness::{LONG, Running, read_all, settings, start_with, text};
+use crate::http::harness::{Running, read_all, settings, start_with, text};
+use crate::support::client::LONG;
 
 const ONE: (&[u8], &[u8]) =
     (include_bytes!("../fixtures/tls/one.pem"), include_bytes!("../fixtures/tls/one.key"));

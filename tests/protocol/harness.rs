@@ -1,18 +1,13 @@
-//! A server, with or without a socket, a client that signs by its own reading of Signature Version 4, and answers to look into.
+//! A server, with or without a socket, requests to fill in, and answers to look into.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sha2::{Digest as _, Sha256};
-use siltstone::auth::{Authenticator, Users};
-use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
+use siltstone::base::Budget;
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
-use siltstone::ops::{Context, EntityTags, KeepAlive};
+use siltstone::ops::{EntityTags, KeepAlive};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
@@ -20,22 +15,23 @@ use siltstone::s3::{
 use siltstone::service::{MetricsAccess, Service, Settings};
 use siltstone::store::{Store, StoreOptions};
 
+use crate::support::service::{InProcess, ServiceOptions, store_options};
+use crate::support::signer::{HeaderLines, Signer};
+use crate::support::users::{access_key, allow, secret_key, user};
+
 use super::socket::{Payload, Reply, Socket};
 
-/// When everything in these tests happens, unless a test moves the clock.
-pub(super) const NOW: &str = "2026-01-31T12:00:00.250Z";
+pub(super) use crate::support::service::{NAMESPACE, NOW};
+pub(super) use crate::support::signer::encoded;
+
 pub(super) const NOW_HTTP: &str = "Sat, 31 Jan 2026 12:00:00 GMT";
 const NOW_BASIC: &str = "20260131T120000Z";
-pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// The environment variable that has requests go over a socket and names the engine behind it; without it they are handed
 /// to the service.
 pub(super) const TRANSPORT: &str = "SILTSTONE_TEST_TRANSPORT";
 /// The environment variable with the prefix of the dialect of requests that do not choose one.
 pub(super) const DIALECT: &str = "SILTSTONE_TEST_DIALECT";
-
-/// What requests may reserve.
-const MEMORY_BYTES: u64 = 256 << 20;
 
 /// A body that every engine reads whatever becomes of it.
 const SMALL_BYTES: u64 = 1024;
@@ -54,10 +50,6 @@ fn engine() -> Option<EngineName> {
         "tiny_http" => EngineName::TinyHttp,
         _ => panic!("{TRANSPORT} names no engine: {name}"),
     })
-}
-
-fn options() -> StoreOptions {
-    StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() }
 }
 
 /// A server with one bucket, `b`, that belongs to `owner`.
@@ -118,12 +110,12 @@ impl Server {
             &user("owner", &["*"], &["*"]),
             settings,
             choices,
-            StoreOptions { index_max_bytes, ..options() },
+            StoreOptions { index_max_bytes, ..store_options() },
         )
     }
 
     fn with(users: &str, settings: Settings, keep_alive: KeepAlive, entity_tags: EntityTags) -> Self {
-        Self::with_options(users, settings, (keep_alive, entity_tags), options())
+        Self::with_options(users, settings, (keep_alive, entity_tags), store_options())
     }
 
     fn with_options(
@@ -132,27 +124,8 @@ impl Server {
         (keep_alive, entity_tags): (KeepAlive, EntityTags),
         options: StoreOptions,
     ) -> Self {
-        let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
-        let fs = SimFs::new();
-        let store =
-            Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options).unwrap();
-        let store = Arc::new(store);
-        store.create_bucket("b", "owner").unwrap();
-        let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
-        let authenticator = Authenticator::new(Users::parse(users).unwrap(), regions, clock.clone());
-        let memory = Budget::new(MEMORY_BYTES, 0);
-        let context = Context {
-            store: store.clone(),
-            region: "eu".to_owned(),
-            namespace: NAMESPACE.to_owned(),
-            keep_alive,
-            entity_tags,
-            md5: Md5Pool::start().unwrap(),
-            memory: memory.clone(),
-        };
-        let entropy = Arc::new(SeededEntropy::new(2));
-        let service =
-            Arc::new(Service::new(context, Arc::new(authenticator), clock.clone(), entropy, settings));
+        let InProcess { fs, store, service, memory } =
+            InProcess::start(ServiceOptions { users, settings, keep_alive, entity_tags, store: options });
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
         Self { fs, store, service, memory, socket }
     }
@@ -199,18 +172,6 @@ impl Server {
         let body = format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
         assert_eq!(self.request("PUT", "/b?versioning").body(body.as_bytes()).send().status, 200);
     }
-}
-
-fn user(name: &str, actions: &[&str], resources: &[&str]) -> String {
-    let keys = match name {
-        "anonymous" => String::new(),
-        _ => format!("access_key = \"AK-{name}\"\nsecret_key = \"secret of {name}\"\n"),
-    };
-    format!("[[user]]\nname = \"{name}\"\n{keys}{}", allow(actions, resources))
-}
-
-fn allow(actions: &[&str], resources: &[&str]) -> String {
-    format!("[[user.allow]]\nactions = {actions:?}\nresources = {resources:?}\n\n")
 }
 
 /// How the body of a request is framed.
@@ -445,12 +406,8 @@ impl Asked<'_> {
             self.headers.push(("p-content-sha256".to_owned(), b"UNSIGNED-PAYLOAD".to_vec()));
         }
         let lines = self.lines_to_sign();
-        let payload = lines[&self.spelled("p-content-sha256")][0].clone();
-        let signature = self.signature(user, &lines, &payload);
-        let (names, scope) = (names_of(&lines), scope());
-        let value = format!(
-            "AWS4-HMAC-SHA256 Credential=AK-{user}/{scope}, SignedHeaders={names}, Signature={signature}"
-        );
+        let payload = lines.first(&self.spelled("p-content-sha256")).to_vec();
+        let value = signer(user).authorization(&self.method, &self.path, &self.query, &lines, &payload);
         self.headers.push(("Authorization".to_owned(), value.into_bytes()));
     }
 
@@ -459,84 +416,26 @@ impl Asked<'_> {
     pub(super) fn presigned(mut self, parameters: &[(&str, &str)]) -> Self {
         let user = self.user.take().unwrap();
         let lines = self.lines_to_sign();
+        let parameters: Vec<_> =
+            parameters.iter().map(|(name, value)| (self.spelled(name), (*value).to_owned())).collect();
         let prefix = self.dialect.query_prefix();
-        let mut pairs = vec![
-            (format!("{prefix}Algorithm"), "AWS4-HMAC-SHA256".to_owned()),
-            (format!("{prefix}Credential"), format!("AK-{user}/{}", scope())),
-            (format!("{prefix}Date"), NOW_BASIC.to_owned()),
-            (format!("{prefix}Expires"), "600".to_owned()),
-            (format!("{prefix}SignedHeaders"), names_of(&lines)),
-        ];
-        pairs.extend(parameters.iter().map(|(name, value)| (self.spelled(name), (*value).to_owned())));
-        let pairs = pairs.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
-        let own = (!self.query.is_empty()).then(|| self.query.clone());
-        self.query = own.into_iter().chain(pairs).collect::<Vec<_>>().join("&");
-        let signature = self.signature(&user, &lines, b"UNSIGNED-PAYLOAD");
-        self.query += &format!("&{prefix}Signature={signature}");
+        self.query =
+            signer(&user).presigned_query(&self.method, &self.path, &self.query, prefix, &parameters, &lines);
         self
     }
 
-    /// The header lines by their names.
-    fn lines_to_sign(&self) -> BTreeMap<String, Vec<Vec<u8>>> {
-        let mut lines: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
-        for (name, value) in &self.headers {
-            let name = self.spelled(name).to_ascii_lowercase();
-            lines.entry(name).or_default().push(value.trim_ascii().to_vec());
-        }
-        lines
-    }
-
-    fn signature(&self, user: &str, lines: &BTreeMap<String, Vec<Vec<u8>>>, payload: &[u8]) -> String {
-        let mut canonical =
-            format!("{}\n{}\n{}\n", self.method, self.path, canonical_query(&self.query)).into_bytes();
-        for (name, values) in lines {
-            canonical.extend(name.bytes());
-            canonical.push(b':');
-            canonical.extend(values.join(&b","[..]));
-            canonical.push(b'\n');
-        }
-        canonical.extend(format!("\n{}\n", names_of(lines)).bytes());
-        canonical.extend(payload);
-        let digest = hex(&Sha256::digest(&canonical));
-        let text = format!("AWS4-HMAC-SHA256\n{NOW_BASIC}\n{}\n{digest}", scope());
-        let mut key = format!("AWS4secret of {user}").into_bytes();
-        for part in [&NOW_BASIC[..8], "eu", "s3", "aws4_request"] {
-            key = hmac(&key, part.as_bytes());
-        }
-        hex(&hmac(&key, text.as_bytes()))
+    fn lines_to_sign(&self) -> HeaderLines {
+        HeaderLines::of(self.headers.iter().map(|(name, value)| (self.spelled(name), value.as_slice())))
     }
 }
 
-fn scope() -> String {
-    format!("{}/eu/s3/aws4_request", &NOW_BASIC[..8])
-}
-
-fn names_of(lines: &BTreeMap<String, Vec<Vec<u8>>>) -> String {
-    lines.keys().cloned().collect::<Vec<_>>().join(";")
-}
-
-/// The tests write their queries encoded as they are to be signed, but for their order and the lone names.
-fn canonical_query(query: &str) -> String {
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let mut pairs: Vec<_> = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
-    pairs.sort_unstable();
-    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
-}
-
-fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
-    mac.update(text);
-    mac.finalize().into_bytes().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Encodes a value for a query, or a key for a path, as clients do.
-pub(super) fn encoded(text: &str) -> String {
-    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-    utf8_percent_encode(text, KEPT).to_string()
+fn signer(user: &str) -> Signer {
+    Signer {
+        access_key: access_key(user),
+        secret_key: secret_key(user),
+        region: "eu",
+        moment: NOW_BASIC.to_owned(),
+    }
 }
 
 /// A body in small pieces.

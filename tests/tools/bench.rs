@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{run, status, stderr, stdout};
-use crate::cli::{Running, on_a_free_port};
+use crate::support::process::{Running, on_a_free_port};
 
 const ACCESS_KEY: &str = "AKMEASURESTHINGS";
 const SECRET_KEY: &str = "a secret of the bench";

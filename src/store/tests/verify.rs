@@ -1,5 +1,5 @@
 //! What looking at a store finds, and what it must not take for damage. That every kind of damage is found is held from
-//! outside, in `tests/tools.rs`.
+//! outside, in `tests/tools`.
 
 use super::random::segments_of;
 use super::*;

@@ -1,6 +1,11 @@
 //! What the tests of authentication share: the credentials of the S3 API reference, requests made by hand and bodies
 //! that come in pieces.
 
+mod chunks;
+mod hostile;
+mod refusals;
+mod vectors;
+
 use std::sync::{Arc, OnceLock};
 
 use siltstone::auth::{Authenticator, Identity, Users};

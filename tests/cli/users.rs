@@ -9,7 +9,8 @@ use rustix::process::Signal;
 use siltstone::auth::Users;
 use tempfile::TempDir;
 
-use crate::cli::{Running, finish, on_a_free_port, siltstone, stderr_of, write_users};
+use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
+use crate::support::users::write_users;
 
 const ADMIN: &str = "# Ours.\n\n[[user]]\nname = \"admin\"\naccess_key = \"AK1\"\nsecret_key = \"hidden-1\"\n\n[[user.allow]]\n\
     actions = [\"*\"]\nresources = [\"*\"]\n";

@@ -2,8 +2,8 @@
 
 use siltstone::s3::{Dialect, ErrorCode, S3Error};
 
-use crate::auth::{Received, Sent, authenticate, authenticator};
-use crate::auth_vectors::{chunked, recorded, recorded_as, trailing};
+use super::vectors::{chunked, recorded, recorded_as, trailing};
+use super::{Received, Sent, authenticate, authenticator};
 
 /// An unsigned body in chunks, of an anonymous request; `trailer` is what the request announces.
 fn unsigned(body: &str, decoded: &str, trailer: Option<&str>) -> Sent {
@@ -284,7 +284,7 @@ fn only_checksums_may_be_announced_and_only_of_a_body_with_trailers() {
     for name in ["", "x-amz-meta-a", "content-md5", "x-svc-checksum-crc32"] {
         assert_eq!(unsigned("0\r\n\r\n", "0", Some(name)).code(), ErrorCode::InvalidRequest, "{name}");
     }
-    for hash in ["UNSIGNED-PAYLOAD", crate::auth_vectors::EMPTY] {
+    for hash in ["UNSIGNED-PAYLOAD", super::vectors::EMPTY] {
         let headers = [("x-amz-content-sha256", hash), ("x-amz-trailer", CRC)];
         let sent = Sent::new(Dialect::Aws, "PUT", "/b/k", "", &headers);
         assert_eq!(sent.code(), ErrorCode::MalformedTrailerError, "{hash}");

@@ -5,10 +5,8 @@ use siltstone::auth::{Action, Authenticator, Resource, Users};
 use siltstone::base::{Clock as _, Timestamp};
 use siltstone::s3::{Dialect, ErrorCode, S3Error};
 
-use crate::auth::{ACCESS_KEY, SECRET_KEY, Sent, authenticate, authenticator, moment, users};
-use crate::auth_vectors::{
-    EMPTY, get_lifecycle, get_object, list_objects, presigned, put_object, recorded_as,
-};
+use super::vectors::{EMPTY, get_lifecycle, get_object, list_objects, presigned, put_object, recorded_as};
+use super::{ACCESS_KEY, SECRET_KEY, Sent, authenticate, authenticator, moment, users};
 
 fn element<'e>(error: &'e S3Error, name: &str) -> &'e str {
     let found = error.elements.iter().find(|(other, _)| *other == name);
@@ -354,7 +352,7 @@ fn a_refused_request_keeps_its_body() {
     let sent = changed(put_object(), |sent| sent.edit("authorization", "98ad", "0000"));
     let mut request = sent.request();
     assert!(authenticate(&authenticator, &mut request, sent.dialect).is_err());
-    assert_eq!(crate::auth::read_all(&mut *request.body.reader).unwrap(), sent.body);
+    assert_eq!(super::read_all(&mut *request.body.reader).unwrap(), sent.body);
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_put_reset_at_any_byte_is_whole_or_not_there() {
 /// Descriptors, threads and memory are those of the process, so that nothing else may run in it.
 #[test]
 fn nothing_is_left_behind_by_any_of_it() {
-    crate::http::harness::alone("hostile::nothing_is_left_behind_by_any_of_it", "", || {
+    crate::support::process::alone("hostile::nothing_is_left_behind_by_any_of_it", "", || {
         let all: Vec<Case> = groups().into_iter().flat_map(|(_, cases)| cases).collect();
         assert!(all.len() >= 500, "{} cases", all.len());
         let names: std::collections::HashSet<_> = all.iter().map(|case| case.name.as_str()).collect();

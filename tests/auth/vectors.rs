@@ -4,7 +4,7 @@
 use serde_json::Value;
 use siltstone::s3::Dialect;
 
-use crate::auth::{ACCESS_KEY, SECRET_KEY, Sent};
+use super::{ACCESS_KEY, SECRET_KEY, Sent};
 
 /// The hash of no bytes.
 pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -180,7 +180,7 @@ fn pairs(value: &Value) -> Vec<(String, String)> {
 
 /// All recorded requests.
 pub(crate) fn recorded() -> Vec<Recorded> {
-    let document: Value = serde_json::from_str(include_str!("fixtures/auth/requests.json")).unwrap();
+    let document: Value = serde_json::from_str(include_str!("../fixtures/auth/requests.json")).unwrap();
     assert_eq!(document["access_key"], ACCESS_KEY);
     assert_eq!(document["secret_key"], SECRET_KEY);
     let cases = document["cases"].as_array().unwrap();
@@ -231,7 +231,7 @@ fn the_published_chunks_are_decoded() {
 fn recorded_requests_are_believed_and_their_bodies_decoded() {
     let cases = recorded();
     assert!(cases.len() > 300, "only {} cases", cases.len());
-    let (_, authenticator) = crate::auth::authenticator();
+    let (_, authenticator) = super::authenticator();
     let mut failures = Vec::new();
     for case in &cases {
         match case.sent.outcome(&authenticator) {

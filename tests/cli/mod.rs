@@ -1,13 +1,12 @@
 //! The server as an operator meets it: arguments, the first start, signals and exit statuses.
 
+mod users;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,114 +14,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use siltstone::base::{Clock as _, SystemClock};
 use tempfile::TempDir;
 
-/// The command without anything set for it from outside, in a directory of its own.
-pub(crate) fn siltstone(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
-    let ours =
-        std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("SILTSTONE_"));
-    for name in ours {
-        command.env_remove(name);
-    }
-    command.current_dir(dir).stdin(Stdio::null());
-    command
-}
-
-/// The same, on a free port.
-pub(crate) fn on_a_free_port(dir: &Path) -> Command {
-    let mut command = siltstone(dir);
-    command.env("SILTSTONE_LISTEN", "127.0.0.1:0");
-    command
-}
-
-pub(crate) fn finish(command: &mut Command) -> Output {
-    command.output().unwrap()
-}
-
-pub(crate) fn stderr_of(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// A server that accepts connections. What it says on standard error goes to a file.
-pub(crate) struct Running {
-    child: Child,
-    address: String,
-    said: PathBuf,
-}
-
-impl Running {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let dir = command.get_current_dir().unwrap().to_owned();
-        let said = (0..).map(|n| dir.join(format!("said-{n}"))).find(|path| !path.exists()).unwrap();
-        let stderr = fs::File::create_new(&said).unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("listening on http://").map(str::to_owned);
-        let address = address.unwrap_or_else(|| panic!("{line:?} {}", fs::read_to_string(&said).unwrap()));
-        Self { child, address, said }
-    }
-
-    fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Sends the signal; gives the exit status and what was said on standard error.
-    fn end(mut self, signal: Signal) -> (Option<i32>, String) {
-        self.signal(signal);
-        (self.exit_code(), self.said())
-    }
-
-    /// Waits for the end, which a server that does not heed its signals never comes to.
-    fn exit_code(&mut self) -> Option<i32> {
-        for _ in 0..3000 {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            sleep(Duration::from_millis(10));
-        }
-        panic!("the server did not end: {}", self.said());
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// The status line of the answer to an unsigned GET.
-    pub(crate) fn get(&self, path: &str) -> String {
-        self.answer(path).lines().next().unwrap_or_default().to_owned()
-    }
-
-    /// The answer to an unsigned GET.
-    pub(crate) fn answer(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    pub(crate) fn wait_until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        for _ in 0..1000 {
-            if holds(self) {
-                return;
-            }
-            sleep(Duration::from_millis(10));
-        }
-        panic!("{what} did not come about: {}", self.said());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
+use crate::support::users::write_users;
 
 /// The value of `name = "value"` in a users file.
 fn value<'a>(users: &'a str, name: &str) -> &'a str {
@@ -132,13 +25,6 @@ fn value<'a>(users: &'a str, name: &str) -> &'a str {
 
 const ANYONE_MAY_READ: &str =
     "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"GetObject\"]\nresources = [\"*\"]\n";
-
-pub(crate) fn write_users(dir: &Path, text: &str) -> PathBuf {
-    let path = dir.join("users.toml");
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    path
-}
 
 /// A terminal: what a process is given, and what is read of what the process writes to it.
 struct Terminal {
@@ -339,9 +225,9 @@ fn a_second_server_on_the_same_directory_is_refused() {
 fn a_port_that_is_taken_is_refused() {
     let dir = TempDir::new().unwrap();
     let first = Running::start(on_a_free_port(dir.path()));
-    let second = finish(siltstone(dir.path()).args(["--data-dir", "other", "--listen", &first.address]));
+    let second = finish(siltstone(dir.path()).args(["--data-dir", "other", "--listen", first.address()]));
     assert_eq!(second.status.code(), Some(1));
-    assert!(stderr_of(&second).contains(&first.address), "{}", stderr_of(&second));
+    assert!(stderr_of(&second).contains(first.address()), "{}", stderr_of(&second));
 }
 
 #[test]
@@ -457,9 +343,7 @@ fn standard_output_holds_one_line() {
     server.get("/-/health");
     server.signal(Signal::TERM);
     assert_eq!(server.exit_code(), Some(0));
-    let mut rest = String::new();
-    server.child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "");
+    assert_eq!(server.further_output(), "");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! data-format.md held against the code: its tables, its worked dump, and stores of version 1 that are kept as files.
 
+mod hostile;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

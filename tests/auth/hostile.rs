@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use siltstone::auth::Users;
 use siltstone::s3::Dialect;
 
-use crate::auth::{ACCESS_KEY, SECRET_KEY, Sent, authenticator};
-use crate::auth_vectors::{EMPTY, chunked, get_object, presigned, trailing};
+use super::vectors::{EMPTY, chunked, get_object, presigned, trailing};
+use super::{ACCESS_KEY, SECRET_KEY, Sent, authenticator};
 
 /// Text made of the pieces that a reader looks for, and of anything else.
 fn spliced(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {

@@ -1,0 +1,7 @@
+//! Shared by all tests: users files, a request signer, server starters and an HTTP client. Nothing here contains a test.
+
+pub(crate) mod client;
+pub(crate) mod process;
+pub(crate) mod service;
+pub(crate) mod signer;
+pub(crate) mod users;

@@ -1,0 +1,169 @@
+//! The server as a process of its own, and tests that need a process of their own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The environment variable with another server to test, such as a release build.
+const SERVER: &str = "SILTSTONE_TEST_SERVER";
+
+/// The command without anything set for it from outside, in a directory of its own.
+pub(crate) fn siltstone(dir: &Path) -> Command {
+    let named = std::env::var_os(SERVER).map(|path| fs::canonicalize(path).unwrap().into_os_string());
+    let mut command = Command::new(named.unwrap_or_else(|| env!("CARGO_BIN_EXE_siltstone").into()));
+    let ours =
+        std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("SILTSTONE_"));
+    for name in ours {
+        command.env_remove(name);
+    }
+    command.current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+/// The same, on a free port.
+pub(crate) fn on_a_free_port(dir: &Path) -> Command {
+    let mut command = siltstone(dir);
+    command.env("SILTSTONE_LISTEN", "127.0.0.1:0");
+    command
+}
+
+pub(crate) fn finish(command: &mut Command) -> Output {
+    command.output().unwrap()
+}
+
+pub(crate) fn stderr_of(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A server that accepts connections. What it says on standard error goes to a file.
+pub(crate) struct Running {
+    child: Child,
+    address: String,
+    said: PathBuf,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let dir = command.get_current_dir().unwrap().to_owned();
+        let said = (0..).map(|n| dir.join(format!("said-{n}"))).find(|path| !path.exists()).unwrap();
+        let stderr = fs::File::create_new(&said).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("listening on http://").map(str::to_owned);
+        let address = address.unwrap_or_else(|| panic!("{line:?} {}", fs::read_to_string(&said).unwrap()));
+        Self { child, address, said }
+    }
+
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Sends the signal; gives the exit status and what was said on standard error.
+    pub(crate) fn end(mut self, signal: Signal) -> (Option<i32>, String) {
+        self.signal(signal);
+        (self.exit_code(), self.said())
+    }
+
+    /// Waits for the end, which a server that does not heed its signals never comes to.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        for _ in 0..3000 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            sleep(Duration::from_millis(10));
+        }
+        panic!("the server did not end: {}", self.said());
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// The most resident memory so far, in MiB.
+    pub(crate) fn peak_mib(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<usize>().unwrap() / 1024
+    }
+
+    /// Standard output after the line with the address, once the process has ended.
+    pub(crate) fn further_output(&mut self) -> String {
+        let mut output = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        output
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The status line of the answer to an unsigned GET.
+    pub(crate) fn get(&self, path: &str) -> String {
+        self.answer(path).lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// The answer to an unsigned GET.
+    pub(crate) fn answer(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    pub(crate) fn wait_until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..1000 {
+            if holds(self) {
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        panic!("{what} did not come about: {}", self.said());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A shell prefix for `alone`: as many descriptors as the system grants.
+pub(crate) const MANY_DESCRIPTORS: &str = "ulimit -n $(ulimit -Hn);";
+
+/// Runs `test` in a process of its own, where nothing else opens descriptors. `name` is the path of the calling test;
+/// `wrapper` is a shell prefix such as `ulimit -n 64;`.
+pub(crate) fn alone(name: &str, wrapper: &str, test: impl FnOnce()) {
+    const MARK: &str = "SILTSTONE_TEST_ALONE";
+    if std::env::var(MARK).is_ok_and(|marked| marked == name) {
+        return test();
+    }
+    let output = Command::new("sh")
+        .args(["-c", &format!("{wrapper} exec \"$0\" --exact {name} --nocapture")])
+        .arg(std::env::current_exe().unwrap())
+        .env(MARK, name)
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    print!("{said}");
+}
+
+/// Descriptors that this process has open.
+pub(crate) fn open_descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}

@@ -1,0 +1,66 @@
+//! The service in this process, on a simulated disk and at a fixed time.
+
+use std::sync::Arc;
+
+use siltstone::auth::{Authenticator, Users};
+use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
+use siltstone::fs::sim::SimFs;
+use siltstone::ops::{Context, EntityTags, KeepAlive};
+use siltstone::service::{Service, Settings};
+use siltstone::store::{Store, StoreOptions};
+
+/// The time of the tests, unless a test moves the clock.
+pub(crate) const NOW: &str = "2026-01-31T12:00:00.250Z";
+/// The namespace of XML documents.
+pub(crate) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
+/// Memory that requests may reserve.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// What differs between tests.
+pub(crate) struct ServiceOptions<'u> {
+    pub(crate) users: &'u str,
+    pub(crate) settings: Settings,
+    pub(crate) keep_alive: KeepAlive,
+    pub(crate) entity_tags: EntityTags,
+    pub(crate) store: StoreOptions,
+}
+
+/// A service with one bucket, `b`, that belongs to `owner`.
+pub(crate) struct InProcess {
+    pub(crate) fs: SimFs,
+    pub(crate) store: Arc<Store>,
+    pub(crate) service: Arc<Service>,
+    pub(crate) memory: Arc<Budget>,
+}
+
+/// Options of a store that uses its simulated disk to the last byte and writes no idle groups.
+pub(crate) fn store_options() -> StoreOptions {
+    StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() }
+}
+
+impl InProcess {
+    pub(crate) fn start(options: ServiceOptions<'_>) -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
+        let fs = SimFs::new();
+        let store = Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options.store);
+        let store = Arc::new(store.unwrap());
+        store.create_bucket("b", "owner").unwrap();
+        let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
+        let users = Users::parse(options.users).unwrap();
+        let authenticator = Authenticator::new(users, regions, clock.clone());
+        let memory = Budget::new(MEMORY_BYTES, 0);
+        let context = Context {
+            store: store.clone(),
+            region: "eu".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            keep_alive: options.keep_alive,
+            entity_tags: options.entity_tags,
+            md5: Md5Pool::start().unwrap(),
+            memory: memory.clone(),
+        };
+        let entropy = Arc::new(SeededEntropy::new(2));
+        let service = Service::new(context, Arc::new(authenticator), clock, entropy, options.settings);
+        Self { fs, store, service: Arc::new(service), memory }
+    }
+}
