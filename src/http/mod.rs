@@ -10,7 +10,7 @@
 mod config;
 mod direct;
 mod fields;
-mod guarded;
+mod catch_panic;
 mod networks;
 mod origin;
 mod outbox;

@@ -15,7 +15,7 @@ use super::stream::{Stream, is_wait};
 use super::work_queues::Class;
 use crate::base::limits;
 use crate::http::Config;
-use crate::http::guarded::guarded;
+use crate::http::catch_panic::catch_panic;
 use crate::http::origin::Origin;
 use crate::http::response::{Asked, DateLine, render};
 use crate::s3::{Method, S3Error};
@@ -253,7 +253,7 @@ impl Attendant {
             None => connection.pending.starts_with(b"HEAD "),
         };
         let Shared { config, clock, handler, lot, .. } = &*self.shared;
-        let response = guarded(|| match reason {
+        let response = catch_panic(|| match reason {
             Reason::Overload => handler.overloaded(),
             Reason::Error(error) => handler.refused(error),
         });

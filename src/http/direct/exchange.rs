@@ -16,7 +16,7 @@ use super::work_queues::Class;
 use crate::base::limits::{self, QUICK_BODY_MAX_BYTES};
 use crate::base::{Budget, Reservation};
 use crate::http::fields::{BodyFraming, refused};
-use crate::http::guarded::guarded;
+use crate::http::catch_panic::catch_panic;
 use crate::http::outbox::{Failure, Manner, Outbox, Recipient, Rest};
 use crate::http::request::Head;
 use crate::http::response::{Asked, Framing};
@@ -197,7 +197,7 @@ impl Exchange {
         self.class = class;
         self.begun = false;
         self.asked = Asked::default();
-        let after = guarded(|| self.answer(connection));
+        let after = catch_panic(|| self.answer(connection));
         after.unwrap_or_else(|| self.after_panic(connection))
     }
 
@@ -206,7 +206,7 @@ impl Exchange {
         self.class = class;
         self.begun = outgoing.has_begun();
         self.asked = outgoing.asked;
-        let after = guarded(|| self.deliver(connection, outgoing));
+        let after = catch_panic(|| self.deliver(connection, outgoing));
         after.unwrap_or_else(|| self.after_panic(connection))
     }
 
@@ -215,7 +215,7 @@ impl Exchange {
             return After::Cut;
         }
         let error = S3Error::new(ErrorCode::InternalError);
-        guarded(|| self.refuse(connection, error)).unwrap_or(After::Cut)
+        catch_panic(|| self.refuse(connection, error)).unwrap_or(After::Cut)
     }
 
     fn answer(&mut self, connection: &Connection) -> After {

@@ -67,7 +67,7 @@ use self::readiness::Readiness;
 use self::shared::Shared;
 use self::work_queues::WorkQueues;
 use self::worker::Worker;
-use super::guarded::guarded;
+use super::catch_panic::catch_panic;
 use super::{Config, Engine, Handle, Outcome, Stop};
 use crate::base::Clock;
 use crate::s3::Handler;
@@ -184,7 +184,7 @@ impl Crew {
             let done = done.clone();
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
                 // There is room for the news of every worker; without a server nobody waits for it.
-                let _ = done.send(guarded(|| worker.work()).unwrap_or(0));
+                let _ = done.send(catch_panic(|| worker.work()).unwrap_or(0));
             })?;
         }
         Ok(Self { done: news, at_work: shared.config.workers, answered: 0 })

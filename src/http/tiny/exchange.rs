@@ -12,7 +12,7 @@ use super::gate;
 use super::line::Line;
 use crate::base::limits;
 use crate::http::fields::BodyFraming;
-use crate::http::guarded::guarded;
+use crate::http::catch_panic::catch_panic;
 use crate::http::outbox::{Failure, Manner, Outbox, Recipient};
 use crate::http::request::Head;
 use crate::http::response::{Asked, Framing};
@@ -82,7 +82,7 @@ impl Exchange {
         }
         let (framing, keep_alive) = (head.body, head.keep_alive);
         let mut body = RequestBody::new(request, framing, line.as_ref());
-        let response = guarded(|| self.call_handler(&mut body, head, peer));
+        let response = catch_panic(|| self.call_handler(&mut body, head, peer));
         let internal = S3Error::new(ErrorCode::InternalError);
         let response = response.unwrap_or_else(|| refusal(&*self.shared.handler, &internal));
         let whole = body.consume(&mut self.scrap);
@@ -134,7 +134,7 @@ impl Exchange {
         let close = last || cut || framing == Framing::UntilClose;
         let now = self.shared.clock.now();
         let mut to = Peer { writer, joined: &mut self.joined, begun: false };
-        let sent = guarded(|| self.outbox.send(&mut to, response, Manner { asked, framing, close }, now));
+        let sent = catch_panic(|| self.outbox.send(&mut to, response, Manner { asked, framing, close }, now));
         if let Some(Err(Failure::Source(error))) = &sent {
             ::log::error!("a response cannot be sent whole: {error}");
         }
@@ -146,7 +146,7 @@ impl Exchange {
             _ => {
                 let response = refusal(&*self.shared.handler, &S3Error::new(ErrorCode::InternalError));
                 let manner = Manner { asked, framing: Framing::of(&response, asked), close };
-                matches!(guarded(|| self.outbox.send(&mut to, response, manner, now)), Some(Ok(())))
+                matches!(catch_panic(|| self.outbox.send(&mut to, response, manner, now)), Some(Ok(())))
             }
         }
     }
@@ -154,7 +154,7 @@ impl Exchange {
 
 /// The answer that tells of an error.
 fn refusal(handler: &dyn Handler, error: &S3Error) -> Response {
-    guarded(|| handler.refused(error.clone())).unwrap_or_else(|| Response::new(500))
+    catch_panic(|| handler.refused(error.clone())).unwrap_or_else(|| Response::new(500))
 }
 
 /// The crate reads what nobody has read of a body into one buffer of its length, and a buffer that cannot be had ends the

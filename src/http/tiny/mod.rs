@@ -24,7 +24,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use self::exchange::Exchange;
 use self::generations::Generations;
-use super::guarded::guarded;
+use super::catch_panic::catch_panic;
 use super::{Config, Engine, Handle, Outcome, Stop};
 use crate::base::Clock;
 use crate::s3::Handler;
@@ -132,7 +132,7 @@ fn work(shared: &Arc<Shared>) -> u64 {
     let mut exchange = Exchange::new(Arc::clone(shared));
     let mut answered = 0;
     while let Some(request) = next(shared) {
-        if guarded(|| exchange.run(request)).is_none() {
+        if catch_panic(|| exchange.run(request)).is_none() {
             exchange = Exchange::new(Arc::clone(shared));
         }
         answered += 1;
