@@ -5,17 +5,17 @@
 //! run until a [`Handle`] stops it, and an [`Outcome`] at the end.
 //!
 //! There are two: `direct` is made for ports that strangers reach; `tiny` serves by the crate tiny_http, for hosts where a
-//! proxy stands in front. Both judge heads (request, target, fields) and send responses (response, outbox) by the same code.
+//! proxy stands in front. Both judge heads (request, target, fields) and send responses (response, response_writer) by the same code.
 
+mod catch_panic;
 mod config;
 mod direct;
 mod fields;
-mod catch_panic;
 mod networks;
 mod origin;
-mod outbox;
 mod request;
 mod response;
+mod response_writer;
 mod target;
 mod tiny;
 mod tls;

@@ -15,11 +15,11 @@ use super::wire::{Sent, transmit};
 use super::work_queues::Class;
 use crate::base::limits::{self, QUICK_BODY_MAX_BYTES};
 use crate::base::{Budget, Reservation};
-use crate::http::fields::{BodyFraming, refused};
 use crate::http::catch_panic::catch_panic;
-use crate::http::outbox::{Failure, Manner, Outbox, Recipient, Rest};
+use crate::http::fields::{BodyFraming, refused};
 use crate::http::request::Head;
 use crate::http::response::{Asked, Framing};
+use crate::http::response_writer::{RemainingBody, ResponseSink, ResponseWriter, SendFailure, SendOptions};
 use crate::s3::{Body, ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
 /// What becomes of a connection after an exchange.
@@ -57,7 +57,7 @@ enum What {
 /// A response that has been sent in part.
 struct Unfinished {
     unsent: Unsent,
-    rest: Rest,
+    rest: RemainingBody,
     /// What the response holds of the memory.
     held: Reservation,
     /// What is left of the patience with its client.
@@ -119,7 +119,7 @@ pub(super) struct Exchange {
     shared: Arc<Shared>,
     /// What has been received and not been read. A request begins where it does.
     pub(super) inbox: Inbox,
-    outbox: Outbox,
+    response_writer: ResponseWriter,
     /// Whether the response to the current request has begun to go out.
     begun: bool,
     asked: Asked,
@@ -157,9 +157,9 @@ impl Peer<'_> {
     }
 }
 
-impl Recipient for Peer<'_> {
+impl ResponseSink for Peer<'_> {
     /// What is not taken is kept back where there is memory for it; else the client is waited for.
-    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
+    fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
         *self.begun = true;
         let Sent::Part(sent) = transmit(self.stream, parts, 0, &mut self.pace, self.yields)? else {
             return Ok(());
@@ -178,7 +178,7 @@ impl Recipient for Peer<'_> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    fn piece_max(&self) -> usize {
+    fn piece_len_max(&self) -> usize {
         if (self.yields)() { limits::BLOCK_BYTES as usize } else { limits::RESPONSE_BUFFER_BYTES }
     }
 }
@@ -188,7 +188,7 @@ impl Exchange {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let inbox = Inbox::new(shared.config.head_max_bytes);
         let (asked, class) = (Asked::default(), Class::Small);
-        Self { shared, inbox, outbox: Outbox::default(), begun: false, asked, class }
+        Self { shared, inbox, response_writer: ResponseWriter::default(), begun: false, asked, class }
     }
 
     /// Answers the request whose head is in the inbox, for a worker that may do work of that class. Whatever panics on the
@@ -305,16 +305,21 @@ impl Exchange {
         close: bool,
     ) -> Result<After, Box<Unfinished>> {
         let framing = Framing::of(&response, self.asked);
-        let manner = Manner { asked: self.asked, framing, close: close || framing == Framing::UntilClose };
+        let options =
+            SendOptions { asked: self.asked, framing, close: close || framing == Framing::UntilClose };
         let held = std::mem::take(&mut response.held);
         let patience = self.shared.config.write_patience;
         // Only where its end is known can a body be set aside between two pieces.
         let may_yield = matches!(framing, Framing::Length(_));
         let now = self.shared.clock.now();
         let unsent = Unsent::default();
-        self.transfer(connection, manner.close, (may_yield, patience, held), unsent, |outbox, to| {
-            outbox.send(to, response, manner, now)
-        })
+        self.transfer(
+            connection,
+            options.close,
+            (may_yield, patience, held),
+            unsent,
+            |response_writer, to| response_writer.send(to, response, options, now),
+        )
     }
 
     /// Goes on with a response.
@@ -325,10 +330,12 @@ impl Exchange {
         close: bool,
     ) -> Result<After, Box<Unfinished>> {
         let Unfinished { unsent, rest, held, patience } = unfinished;
-        self.transfer(connection, close, (true, patience, held), unsent, |outbox, to| match to.put_unsent() {
-            Ok(true) => outbox.resume(to, rest),
-            Ok(false) => Err(Failure::Stalled(rest)),
-            Err(_) => Err(Failure::Client),
+        self.transfer(connection, close, (true, patience, held), unsent, |response_writer, to| {
+            match to.put_unsent() {
+                Ok(true) => response_writer.resume(to, rest),
+                Ok(false) => Err(SendFailure::Stalled(rest)),
+                Err(_) => Err(SendFailure::ClientGone),
+            }
         })
     }
 
@@ -338,9 +345,9 @@ impl Exchange {
         close: bool,
         (may_yield, patience, held): (bool, Duration, Reservation),
         unsent: Unsent,
-        send: impl FnOnce(&mut Outbox, &mut Peer<'_>) -> Result<(), Failure>,
+        send: impl FnOnce(&mut ResponseWriter, &mut Peer<'_>) -> Result<(), SendFailure>,
     ) -> Result<After, Box<Unfinished>> {
-        let Self { shared, outbox, begun, class, .. } = self;
+        let Self { shared, response_writer, begun, class, .. } = self;
         let pressed = || shared.queues.is_waited_for(*class);
         // A small request has a worker because it takes no time: it does not become large by a client that takes nothing.
         let yields = || may_yield && !shared.is_stopping() && (*class == Class::Small || pressed());
@@ -348,15 +355,15 @@ impl Exchange {
         let pace = Pace::new(&*shared.clock, config.write_patience, config.rate_min_bytes_per_sec, &pressed);
         let (pace, memory) = (pace.with_left(patience), &config.memory);
         let mut to = Peer { stream: &connection.stream, pace, begun, yields: &yields, memory, unsent };
-        match send(outbox, &mut to) {
+        match send(response_writer, &mut to) {
             Ok(()) if close => Ok(After::Drain),
             Ok(()) => Ok(After::KeepOpen),
-            Err(Failure::Client) => Ok(After::Cut),
-            Err(Failure::Stalled(rest)) => {
+            Err(SendFailure::ClientGone) => Ok(After::Cut),
+            Err(SendFailure::Stalled(rest)) => {
                 let (unsent, patience) = (to.unsent, to.pace.left());
                 Err(Box::new(Unfinished { unsent, rest, held, patience }))
             }
-            Err(Failure::Source(error)) => {
+            Err(SendFailure::BrokenSource(error)) => {
                 ::log::error!("a response cannot be sent whole: {error}");
                 Ok(self.after_broken_source(connection))
             }

@@ -11,11 +11,11 @@ use super::body::RequestBody;
 use super::gate;
 use super::line::Line;
 use crate::base::limits;
-use crate::http::fields::BodyFraming;
 use crate::http::catch_panic::catch_panic;
-use crate::http::outbox::{Failure, Manner, Outbox, Recipient};
+use crate::http::fields::BodyFraming;
 use crate::http::request::Head;
 use crate::http::response::{Asked, Framing};
+use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure, SendOptions};
 use crate::s3::{Body, ErrorCode, Handler, Method, Response, S3Error};
 
 /// The most that is copied so that it goes out in one piece with what stands before it.
@@ -24,7 +24,7 @@ const JOINED_MAX_BYTES: usize = limits::RESPONSE_BUFFER_BYTES + limits::HEAD_MAX
 /// What a worker needs to turn requests into responses, used again for each.
 pub(super) struct Exchange {
     shared: Arc<Shared>,
-    outbox: Outbox,
+    response_writer: ResponseWriter,
     /// What is read only to be thrown away, and what goes out in one piece.
     scrap: Vec<u8>,
     joined: Vec<u8>,
@@ -46,7 +46,7 @@ impl Exchange {
     /// Empty buffers.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let scrap = vec![0; limits::RESPONSE_BUFFER_BYTES];
-        Self { shared, outbox: Outbox::default(), scrap, joined: Vec::new() }
+        Self { shared, response_writer: ResponseWriter::default(), scrap, joined: Vec::new() }
     }
 
     /// Answers a request. Whatever panics on the way answers 500 if the response has not begun, and ends the connection if
@@ -134,19 +134,24 @@ impl Exchange {
         let close = last || cut || framing == Framing::UntilClose;
         let now = self.shared.clock.now();
         let mut to = Peer { writer, joined: &mut self.joined, begun: false };
-        let sent = catch_panic(|| self.outbox.send(&mut to, response, Manner { asked, framing, close }, now));
-        if let Some(Err(Failure::Source(error))) = &sent {
+        let sent = catch_panic(|| {
+            self.response_writer.send(&mut to, response, SendOptions { asked, framing, close }, now)
+        });
+        if let Some(Err(SendFailure::BrokenSource(error))) = &sent {
             ::log::error!("a response cannot be sent whole: {error}");
         }
         match sent {
             Some(Ok(())) => framing != Framing::UntilClose,
-            Some(Err(Failure::Client | Failure::Stalled(_))) => false,
+            Some(Err(SendFailure::ClientGone | SendFailure::Stalled(_))) => false,
             _ if to.begun => false,
             // What fails at once leaves room for a proper answer.
             _ => {
                 let response = refusal(&*self.shared.handler, &S3Error::new(ErrorCode::InternalError));
-                let manner = Manner { asked, framing: Framing::of(&response, asked), close };
-                matches!(catch_panic(|| self.outbox.send(&mut to, response, manner, now)), Some(Ok(())))
+                let options = SendOptions { asked, framing: Framing::of(&response, asked), close };
+                matches!(
+                    catch_panic(|| self.response_writer.send(&mut to, response, options, now)),
+                    Some(Ok(()))
+                )
             }
         }
     }
@@ -171,8 +176,8 @@ struct Peer<'w> {
     begun: bool,
 }
 
-impl Recipient for Peer<'_> {
-    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
+impl ResponseSink for Peer<'_> {
+    fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
         self.begun = true;
         if parts.iter().map(|part| part.len()).sum::<usize>() <= JOINED_MAX_BYTES {
             self.joined.clear();
