@@ -16,7 +16,7 @@ pub(super) enum BodyFraming {
 
 /// What the lines noted so far add up to.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct FramingFields {
     hosts: usize,
     length: Option<u64>,
     chunked: bool,
@@ -25,7 +25,7 @@ pub(super) struct Fields {
     expects_continue: bool,
 }
 
-impl Fields {
+impl FramingFields {
     /// Takes one header line into account.
     ///
     /// # Errors
@@ -49,22 +49,23 @@ impl Fields {
     fn note_host(&mut self, value: &[u8]) -> Result<(), S3Error> {
         self.hosts += 1;
         if self.hosts > 1 || !is_host(value) {
-            return Err(refused("The Host header must be there once and name a host."));
+            return Err(invalid_request("The Host header must be there once and name a host."));
         }
         Ok(())
     }
 
     fn note_length(&mut self, value: &[u8]) -> Result<(), S3Error> {
-        let length = decimal(value).ok_or_else(|| refused("The Content-Length header is not a length."))?;
+        let length =
+            decimal(value).ok_or_else(|| invalid_request("The Content-Length header is not a length."))?;
         match self.length.replace(length) {
-            Some(_) => Err(refused("The Content-Length header must be there only once.")),
+            Some(_) => Err(invalid_request("The Content-Length header must be there only once.")),
             None => Ok(()),
         }
     }
 
     fn note_coding(&mut self, value: &[u8]) -> Result<(), S3Error> {
         if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(refused("The only Transfer-Encoding that is served is chunked."));
+            return Err(invalid_request("The only Transfer-Encoding that is served is chunked."));
         }
         self.chunked = true;
         Ok(())
@@ -76,14 +77,16 @@ impl Fields {
     /// `InvalidRequest` where HTTP/1.1 misses its Host line, or the length of the body has two answers.
     pub(super) fn body(&self, http10: bool) -> Result<BodyFraming, S3Error> {
         if self.hosts == 0 && !http10 {
-            return Err(refused("The Host header is missing."));
+            return Err(invalid_request("The Host header is missing."));
         }
         match (self.length, self.chunked) {
             (None, false) => Ok(BodyFraming::Absent),
             (Some(length), false) => Ok(BodyFraming::Length(length)),
             (None, true) if !http10 => Ok(BodyFraming::Chunked),
-            (None, true) => Err(refused("HTTP/1.0 knows no Transfer-Encoding.")),
-            (Some(_), true) => Err(refused("Content-Length and Transfer-Encoding exclude each other.")),
+            (None, true) => Err(invalid_request("HTTP/1.0 knows no Transfer-Encoding.")),
+            (Some(_), true) => {
+                Err(invalid_request("Content-Length and Transfer-Encoding exclude each other."))
+            }
         }
     }
 
@@ -99,7 +102,7 @@ impl Fields {
 }
 
 /// An `InvalidRequest` that says why.
-pub(super) fn refused(message: &str) -> S3Error {
+pub(super) fn invalid_request(message: &str) -> S3Error {
     S3Error::new(ErrorCode::InvalidRequest).message(message)
 }
 
@@ -130,8 +133,8 @@ fn has_token(list: &[u8], token: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn noted(lines: &[(&str, &str)]) -> Result<Fields, S3Error> {
-        let mut fields = Fields::default();
+    fn noted(lines: &[(&str, &str)]) -> Result<FramingFields, S3Error> {
+        let mut fields = FramingFields::default();
         for (name, value) in lines {
             fields.note(name, value.as_bytes())?;
         }
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_version_decides_what_silence_about_the_connection_means() {
-        let silent = Fields::default();
+        let silent = FramingFields::default();
         assert!(silent.keep_alive(false) && !silent.keep_alive(true));
         let close = noted(&[("Connection", "TE, Close")]).unwrap();
         assert!(!close.keep_alive(false));

@@ -1,22 +1,22 @@
 //! Floor 6: bytes in, bytes out: the engines, their limits and time-outs, and the bounded worker pool.
 //!
 //! An engine turns bytes into an [`s3::Request`](crate::s3::Request), hands it to an [`s3::Handler`](crate::s3::Handler)
-//! and sends the [`s3::Response`](crate::s3::Response); it knows nothing of what is asked. Its face is [`Server`]: bind,
+//! and sends the [`s3::Response`](crate::s3::Response); it knows nothing of what is traits. Its face is [`Server`]: bind,
 //! run until a [`Handle`] stops it, and an [`Outcome`] at the end.
 //!
 //! There are two: `direct` is made for ports that strangers reach; `tiny` serves by the crate tiny_http, for hosts where a
 //! proxy stands in front. Both judge heads (request, target, fields) and send responses (response, response_writer) by the same code.
 
 mod catch_panic;
+mod client_origin;
 mod config;
 mod direct;
 mod fields;
 mod networks;
-mod origin;
-mod request;
+mod request_head;
+mod request_target;
 mod response;
 mod response_writer;
-mod target;
 mod tiny;
 mod tls;
 
@@ -47,7 +47,7 @@ trait Engine: Send {
 }
 
 /// What an engine does on the order to stop; a second order changes nothing.
-trait Stop: Debug + Send + Sync {
+trait StopSignal: Debug + Send + Sync {
     /// Gives the order and returns at once.
     fn stop(&self);
 }
@@ -65,8 +65,8 @@ impl Server {
     pub fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
         config.check()?;
         let engine: Box<dyn Engine> = match config.engine {
-            EngineName::Direct => Box::new(direct::Server::bind(config, clock, handler)?),
-            EngineName::TinyHttp => Box::new(tiny::Server::bind(config, clock, handler)?),
+            EngineName::Direct => Box::new(direct::DirectServer::bind(config, clock, handler)?),
+            EngineName::TinyHttp => Box::new(tiny::TinyServer::bind(config, clock, handler)?),
         };
         Ok(Self { engine })
     }
@@ -94,11 +94,11 @@ impl Server {
 /// Stops a server, from any thread.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    engine: Arc<dyn Stop>,
+    engine: Arc<dyn StopSignal>,
 }
 
 impl Handle {
-    fn new(engine: impl Stop + 'static) -> Self {
+    fn new(engine: impl StopSignal + 'static) -> Self {
         Self { engine: Arc::new(engine) }
     }
 

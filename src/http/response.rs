@@ -7,7 +7,7 @@ use crate::s3::{Response, ResponseBody};
 
 /// What of a request decides how its response is framed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
+pub(super) struct RequestTraits {
     /// The method was HEAD.
     pub(super) head_only: bool,
     /// The client speaks HTTP/1.0.
@@ -16,7 +16,7 @@ pub(super) struct Asked {
 
 /// How the end of a response body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum ResponseFraming {
     /// No body and no word about its length.
     Nothing,
     /// No body, but the length that it would have.
@@ -29,17 +29,17 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-impl Framing {
+impl ResponseFraming {
     /// How the body of `response` is to be framed.
-    pub(super) fn of(response: &Response, asked: Asked) -> Self {
+    pub(super) fn of(response: &Response, traits: RequestTraits) -> Self {
         let length = response.body.len();
         match response.status {
             204 | 304 => Self::Nothing,
-            _ if asked.head_only && response.get_header("content-length").is_some() => Self::Nothing,
-            _ if asked.head_only => length.map_or(Self::Nothing, Self::Announced),
+            _ if traits.head_only && response.get_header("content-length").is_some() => Self::Nothing,
+            _ if traits.head_only => length.map_or(Self::Nothing, Self::Announced),
             _ => match length {
                 Some(length) => Self::Length(length),
-                None if asked.http10 => Self::UntilClose,
+                None if traits.http10 => Self::UntilClose,
                 None => Self::Chunked,
             },
         }
@@ -48,12 +48,12 @@ impl Framing {
 
 /// The date of responses, formatted once a second.
 #[derive(Debug, Default)]
-pub(super) struct DateLine {
+pub(super) struct DateHeader {
     secs: Option<u64>,
     text: String,
 }
 
-impl DateLine {
+impl DateHeader {
     /// The value of the Date header at `now`.
     pub(super) fn at(&mut self, now: Timestamp) -> &str {
         if self.secs != Some(now.as_secs()) {
@@ -68,8 +68,8 @@ impl DateLine {
 pub(super) fn write_head(
     out: &mut Vec<u8>,
     response: &Response,
-    framing: Framing,
-    asked: Asked,
+    framing: ResponseFraming,
+    traits: RequestTraits,
     close: bool,
     date: &str,
 ) {
@@ -79,39 +79,39 @@ pub(super) fn write_head(
     out.extend_from_slice(date.as_bytes());
     out.extend_from_slice(b"\r\n");
     for (name, value) in &response.headers {
-        if !is_engines_own(name, asked) {
+        if !is_engine_header(name, traits) {
             write_line(out, name, value);
         }
     }
     match framing {
-        Framing::Announced(length) | Framing::Length(length) => {
+        ResponseFraming::Announced(length) | ResponseFraming::Length(length) => {
             write_number(out, "Content-Length: ", length, "\r\n");
         }
-        Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Framing::Nothing | Framing::UntilClose => {}
+        ResponseFraming::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        ResponseFraming::Nothing | ResponseFraming::UntilClose => {}
     }
     if close {
         out.extend_from_slice(b"Connection: close\r\n");
-    } else if asked.http10 {
+    } else if traits.http10 {
         out.extend_from_slice(b"Connection: keep-alive\r\n");
     }
     out.extend_from_slice(b"\r\n");
 }
 
 /// A whole response, after which the connection is closed or not. Only a body that is at hand is part of it.
-pub(super) fn render(response: &Response, asked: Asked, close: bool, date: &str) -> Vec<u8> {
-    let framing = Framing::of(response, asked);
+pub(super) fn render(response: &Response, traits: RequestTraits, close: bool, date: &str) -> Vec<u8> {
+    let framing = ResponseFraming::of(response, traits);
     let mut out = Vec::new();
-    write_head(&mut out, response, framing, asked, close, date);
-    if let (ResponseBody::Bytes(body), Framing::Length(_)) = (&response.body, framing) {
+    write_head(&mut out, response, framing, traits, close, date);
+    if let (ResponseBody::Bytes(body), ResponseFraming::Length(_)) = (&response.body, framing) {
         out.extend_from_slice(body);
     }
     out
 }
 
 /// Whether the engine writes that line itself. A HEAD response names the length of the body that it does not have.
-fn is_engines_own(name: &str, asked: Asked) -> bool {
-    (name.eq_ignore_ascii_case("content-length") && !asked.head_only)
+fn is_engine_header(name: &str, traits: RequestTraits) -> bool {
+    (name.eq_ignore_ascii_case("content-length") && !traits.head_only)
         || ["transfer-encoding", "connection", "date"].iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
@@ -124,8 +124,8 @@ fn write_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_number(out: &mut Vec<u8>, before: &str, number: u64, behind: &str) {
-    write!(out, "{before}{number}{behind}").expect("a vector takes every byte");
+fn write_number(out: &mut Vec<u8>, prefix: &str, number: u64, suffix: &str) {
+    write!(out, "{prefix}{number}{suffix}").expect("a vector takes every byte");
 }
 
 /// The reason phrase of a status (RFC 9110, section 15); clients do not need it, people who read along do.
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
 
     const DATE: &str = "Fri, 24 May 2013 00:00:00 GMT";
-    const HEAD: Asked = Asked { head_only: true, http10: false };
-    const OLD: Asked = Asked { head_only: false, http10: true };
+    const HEAD: RequestTraits = RequestTraits { head_only: true, http10: false };
+    const OLD: RequestTraits = RequestTraits { head_only: false, http10: true };
 
     fn stream(length: Option<u64>) -> ResponseBody {
         struct Nothing;
@@ -170,25 +170,26 @@ mod tests {
         ResponseBody::Stream { length, source: Box::new(Nothing) }
     }
 
-    fn head(response: &Response, asked: Asked, close: bool) -> String {
+    fn head(response: &Response, traits: RequestTraits, close: bool) -> String {
         let mut out = Vec::new();
-        write_head(&mut out, response, Framing::of(response, asked), asked, close, DATE);
+        write_head(&mut out, response, ResponseFraming::of(response, traits), traits, close, DATE);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn status_method_and_version_decide_the_framing() {
-        let framing = |status, body, asked| Framing::of(&Response::new(status).with_body(body), asked);
-        let plain = Asked::default();
-        assert_eq!(framing(200, ResponseBody::Empty, plain), Framing::Length(0));
-        assert_eq!(framing(404, ResponseBody::Bytes(b"gone".to_vec()), plain), Framing::Length(4));
-        assert_eq!(framing(200, stream(Some(7)), plain), Framing::Length(7));
-        assert_eq!(framing(200, stream(None), plain), Framing::Chunked);
-        assert_eq!(framing(200, stream(None), OLD), Framing::UntilClose);
-        assert_eq!(framing(204, ResponseBody::Bytes(b"x".to_vec()), plain), Framing::Nothing);
-        assert_eq!(framing(304, stream(Some(7)), plain), Framing::Nothing);
-        assert_eq!(framing(200, stream(Some(7)), HEAD), Framing::Announced(7));
-        assert_eq!(framing(200, stream(None), HEAD), Framing::Nothing);
+        let framing =
+            |status, body, traits| ResponseFraming::of(&Response::new(status).with_body(body), traits);
+        let plain = RequestTraits::default();
+        assert_eq!(framing(200, ResponseBody::Empty, plain), ResponseFraming::Length(0));
+        assert_eq!(framing(404, ResponseBody::Bytes(b"gone".to_vec()), plain), ResponseFraming::Length(4));
+        assert_eq!(framing(200, stream(Some(7)), plain), ResponseFraming::Length(7));
+        assert_eq!(framing(200, stream(None), plain), ResponseFraming::Chunked);
+        assert_eq!(framing(200, stream(None), OLD), ResponseFraming::UntilClose);
+        assert_eq!(framing(204, ResponseBody::Bytes(b"x".to_vec()), plain), ResponseFraming::Nothing);
+        assert_eq!(framing(304, stream(Some(7)), plain), ResponseFraming::Nothing);
+        assert_eq!(framing(200, stream(Some(7)), HEAD), ResponseFraming::Announced(7));
+        assert_eq!(framing(200, stream(None), HEAD), ResponseFraming::Nothing);
     }
 
     #[test]
@@ -199,7 +200,7 @@ mod tests {
             format!("HTTP/1.1 200 OK\r\nDate: {DATE}\r\nContent-Length: 5\r\n\r\n")
         );
         assert_eq!(
-            head(&response, Asked::default(), true),
+            head(&response, RequestTraits::default(), true),
             format!("HTTP/1.1 200 OK\r\nDate: {DATE}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         );
         assert!(head(&Response::new(204), OLD, false).ends_with("Connection: keep-alive\r\n\r\n"));
@@ -208,12 +209,12 @@ mod tests {
     #[test]
     fn a_value_cannot_add_lines() {
         let response = Response::new(200).header("x-meta", "a\r\nSet-Cookie: b\0".as_bytes());
-        assert!(head(&response, Asked::default(), false).contains("x-meta: a  Set-Cookie: b \r\n"));
+        assert!(head(&response, RequestTraits::default(), false).contains("x-meta: a  Set-Cookie: b \r\n"));
     }
 
     #[test]
     fn the_date_follows_the_second() {
-        let mut line = DateLine::default();
+        let mut line = DateHeader::default();
         assert_eq!(line.at(Timestamp::from_millis(1_369_353_600_999)), DATE);
         assert_eq!(line.at(Timestamp::from_millis(1_369_353_601_000)), "Fri, 24 May 2013 00:00:01 GMT");
         assert_eq!(line.at(Timestamp::from_millis(1_369_353_600_000)), DATE);

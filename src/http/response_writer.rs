@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::response::{Asked, DateLine, Framing, write_head};
+use super::response::{DateHeader, RequestTraits, ResponseFraming, write_head};
 use crate::base::{Timestamp, limits};
 use crate::s3::{BodySource, Response, ResponseBody};
 
@@ -49,9 +49,9 @@ pub(super) trait ResponseSink {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SendOptions {
     /// What the request asked for.
-    pub(super) asked: Asked,
+    pub(super) traits: RequestTraits,
     /// How the body is framed.
-    pub(super) framing: Framing,
+    pub(super) framing: ResponseFraming,
     /// Whether it is the last response of its connection.
     pub(super) close: bool,
 }
@@ -62,7 +62,7 @@ pub(super) struct ResponseWriter {
     head: Vec<u8>,
     /// A piece of a body; without memory until the first that needs it.
     piece: Vec<u8>,
-    date: DateLine,
+    date: DateHeader,
 }
 
 impl ResponseWriter {
@@ -79,19 +79,19 @@ impl ResponseWriter {
     ) -> Result<(), SendFailure> {
         let Self { head, piece, date } = self;
         head.clear();
-        write_head(head, &response, options.framing, options.asked, options.close, date.at(now));
+        write_head(head, &response, options.framing, options.traits, options.close, date.at(now));
         match (options.framing, response.body) {
-            (Framing::Length(_), ResponseBody::Bytes(body)) => {
+            (ResponseFraming::Length(_), ResponseBody::Bytes(body)) => {
                 to.write_all([head, &body]).map_err(|error| stopped(&error, None, 0))
             }
-            (Framing::Length(length), ResponseBody::Stream { source, .. }) => {
+            (ResponseFraming::Length(length), ResponseBody::Stream { source, .. }) => {
                 send_counted(to, head, grown(piece), source, length)
             }
-            (Framing::Chunked, ResponseBody::Stream { source, .. }) => {
+            (ResponseFraming::Chunked, ResponseBody::Stream { source, .. }) => {
                 to.write_all([head]).map_err(gone)?;
                 send_chunks(to, grown(piece), source)
             }
-            (Framing::UntilClose, ResponseBody::Stream { source, .. }) => {
+            (ResponseFraming::UntilClose, ResponseBody::Stream { source, .. }) => {
                 to.write_all([head]).map_err(gone)?;
                 send_rest(to, grown(piece), source)
             }

@@ -16,8 +16,8 @@ use super::work_queues::Class;
 use crate::base::limits;
 use crate::http::Config;
 use crate::http::catch_panic::catch_panic;
-use crate::http::origin::Origin;
-use crate::http::response::{Asked, DateLine, render};
+use crate::http::client_origin::ClientOrigin;
+use crate::http::response::{DateHeader, RequestTraits, render};
 use crate::s3::{Method, S3Error};
 
 /// How long a small body may take to follow its head before it counts as large.
@@ -43,13 +43,13 @@ pub(super) struct Attendant {
     shared: Arc<Shared>,
     events: Vec<Event>,
     scratch: Vec<u8>,
-    date: DateLine,
+    date: DateHeader,
 }
 
 impl Attendant {
     /// It receives into so many bytes, which are enough for a head.
     pub(super) fn new(shared: Arc<Shared>, scratch_bytes: usize) -> Self {
-        Self { shared, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateLine::default() }
+        Self { shared, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateHeader::default() }
     }
 
     /// Waits for events, at most for `timeout` where there is one, and does what they ask for.
@@ -108,7 +108,7 @@ impl Attendant {
             return;
         };
         let counts = !config.trusted_proxies.contains(peer.ip());
-        let origin = counts.then(|| Origin::of(peer.ip()));
+        let origin = counts.then(|| ClientOrigin::of(peer.ip()));
         let most = Most { in_all: config.connections_max, of_origin: config.share_of_address() };
         let (connection, excess) = lot.admit(stream, peer, origin, (now, patience), most);
         if excess {
@@ -260,8 +260,8 @@ impl Attendant {
         let Some(response) = response else {
             return;
         };
-        let (asked, close) = (Asked { head_only, http10: false }, whole.is_none());
-        let bytes = render(&response, asked, close, self.date.at(clock.now()));
+        let (traits, close) = (RequestTraits { head_only, http10: false }, whole.is_none());
+        let bytes = render(&response, traits, close, self.date.at(clock.now()));
         let is_sent = matches!(connection.stream.send_now(&bytes), Ok(sent) if sent == bytes.len());
         if is_sent && close {
             lot.drain(connection, self.shared.deadline_in(config.drain_deadline));
@@ -283,7 +283,7 @@ pub(super) fn class_of_rest(stream: &Stream, missing: usize) -> Class {
 mod tests {
     use std::io::{Read, Write};
 
-    use super::super::Server;
+    use super::super::DirectServer;
     use super::*;
     use crate::base::SystemClock;
     use crate::s3::{Handler, Request, Response};
@@ -308,7 +308,7 @@ mod tests {
     fn who_lends_a_hand_takes_requests_in_and_refuses_what_is_too_much_and_hears_no_bell() {
         let config = Config { queue_len: 1, ..Config::new(([127, 0, 0, 1], 0).into()) };
         // It is bound and does not run: there are neither poller nor workers.
-        let server = Server::bind(config, Arc::new(SystemClock), Arc::new(Refusing)).unwrap();
+        let server = DirectServer::bind(config, Arc::new(SystemClock), Arc::new(Refusing)).unwrap();
         let shared = &server.shared;
         let mut attendant = Attendant::new(Arc::clone(shared), shared.config.head_max_bytes);
         let mut clients = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());

@@ -8,7 +8,7 @@ use super::pace::Pace;
 use super::stream::Stream;
 use super::wire::{receive, transmit};
 use crate::base::limits;
-use crate::http::fields::{BodyFraming, refused};
+use crate::http::fields::{BodyFraming, invalid_request};
 use crate::s3::{BodyRead, ErrorCode, S3Error};
 
 /// What asks a waiting client for the body (RFC 9110, section 15.2.1).
@@ -27,7 +27,7 @@ pub(super) struct RequestBody<'w> {
     stream: &'w Stream,
     inbox: &'w mut Inbox,
     unread: Unread,
-    /// Whether the client waits to be asked.
+    /// Whether the client waits to be traits.
     unasked: bool,
     failure: Option<S3Error>,
     pace: Pace<'w>,
@@ -141,7 +141,7 @@ impl<'w> RequestBody<'w> {
     /// Receives more framing. The longest line fits the inbox, so there is room.
     fn refill(&mut self) -> Result<(), S3Error> {
         if self.inbox.is_full() {
-            return Err(refused("A framing line of the request body is too long."));
+            return Err(invalid_request("A framing line of the request body is too long."));
         }
         let count = receive(self.stream, self.inbox.room(), &mut self.pace)?;
         self.inbox.received(count);

@@ -2,7 +2,7 @@
 //! lines are read past; nothing of S3 is said in them.
 
 use crate::base::limits;
-use crate::http::fields::{is_token_byte, refused};
+use crate::http::fields::{invalid_request, is_token_byte};
 use crate::s3::S3Error;
 
 /// No chunk is as large. Readers that take sizes for signed numbers see something else from here on.
@@ -83,9 +83,9 @@ impl Chunks {
                 Ok(if size == 0 { Place::Trailer } else { Place::Data(size) })
             }
             Place::DataEnd if line.is_empty() => Ok(Place::Size),
-            Place::DataEnd => Err(refused("A chunk of the request body is longer than it says.")),
+            Place::DataEnd => Err(invalid_request("A chunk of the request body is longer than it says.")),
             _ if line.is_empty() => Ok(Place::End),
-            _ if !is_field_line(line) => Err(refused("A trailer of the request body is malformed.")),
+            _ if !is_field_line(line) => Err(invalid_request("A trailer of the request body is malformed.")),
             _ => {
                 self.count_extra(line.len())?;
                 Ok(Place::Trailer)
@@ -96,7 +96,7 @@ impl Chunks {
     fn count_extra(&mut self, len: usize) -> Result<(), S3Error> {
         self.extra += len;
         if self.extra > limits::CHUNK_EXTRA_MAX_BYTES {
-            return Err(refused("The request body has too many chunk extensions or trailers."));
+            return Err(invalid_request("The request body has too many chunk extensions or trailers."));
         }
         Ok(())
     }
@@ -108,11 +108,11 @@ fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, S3Error> {
     let line = match window.iter().position(|b| *b == b'\n') {
         Some(end) => window[..end].strip_suffix(b"\r"),
         None if bytes.len() < limits::CHUNK_LINE_MAX_BYTES => return Ok(None),
-        None => return Err(refused("A framing line of the request body is too long.")),
+        None => return Err(invalid_request("A framing line of the request body is too long.")),
     };
     match line {
         Some(line) if !line.iter().any(|b| b.is_ascii_control() && *b != b'\t') => Ok(Some(line)),
-        _ => Err(refused("A framing line of the request body is malformed.")),
+        _ => Err(invalid_request("A framing line of the request body is malformed.")),
     }
 }
 
@@ -132,7 +132,7 @@ fn chunk_size(line: &[u8]) -> Result<(u64, usize), S3Error> {
         .and_then(|size| u64::from_str_radix(size, 16).ok())
         .filter(|size| well_formed && *size < CHUNK_SIZE_LIMIT)
         .map(|size| (size, extension.len()))
-        .ok_or_else(|| refused("The size of a chunk of the request body is malformed."))
+        .ok_or_else(|| invalid_request("The size of a chunk of the request body is malformed."))
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ use super::work_queues::Class;
 use crate::base::limits::{self, QUICK_BODY_MAX_BYTES};
 use crate::base::{Budget, Reservation};
 use crate::http::catch_panic::catch_panic;
-use crate::http::fields::{BodyFraming, refused};
-use crate::http::request::Head;
-use crate::http::response::{Asked, Framing};
+use crate::http::fields::{BodyFraming, invalid_request};
+use crate::http::request_head::RequestHead;
+use crate::http::response::{RequestTraits, ResponseFraming};
 use crate::http::response_writer::{RemainingBody, ResponseSink, ResponseWriter, SendFailure, SendOptions};
 use crate::s3::{Body, ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
@@ -42,7 +42,7 @@ pub(super) enum After {
 /// A response that is ready to be sent, or what has not been sent of it.
 pub(super) struct Outgoing {
     what: What,
-    asked: Asked,
+    traits: RequestTraits,
     /// It is the last of its connection.
     close: bool,
     /// The client has sent all that it will send.
@@ -85,7 +85,7 @@ impl Outgoing {
         let What::Response(response) = &self.what else { return Class::Large };
         match &response.body {
             ResponseBody::Deferred(_) => Class::Heavy,
-            ResponseBody::Stream { length, .. } if !self.asked.head_only => match length {
+            ResponseBody::Stream { length, .. } if !self.traits.head_only => match length {
                 Some(..=QUICK_BODY_MAX_BYTES) => Class::Small,
                 _ => Class::Large,
             },
@@ -122,7 +122,7 @@ pub(super) struct Exchange {
     response_writer: ResponseWriter,
     /// Whether the response to the current request has begun to go out.
     begun: bool,
-    asked: Asked,
+    traits: RequestTraits,
     /// What the worker has the right to do.
     class: Class,
 }
@@ -187,8 +187,8 @@ impl Exchange {
     /// Empty buffers.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let inbox = Inbox::new(shared.config.head_max_bytes);
-        let (asked, class) = (Asked::default(), Class::Small);
-        Self { shared, inbox, response_writer: ResponseWriter::default(), begun: false, asked, class }
+        let (traits, class) = (RequestTraits::default(), Class::Small);
+        Self { shared, inbox, response_writer: ResponseWriter::default(), begun: false, traits, class }
     }
 
     /// Answers the request whose head is in the inbox, for a worker that may do work of that class. Whatever panics on the
@@ -196,7 +196,7 @@ impl Exchange {
     pub(super) fn run(&mut self, connection: &Connection, class: Class) -> After {
         self.class = class;
         self.begun = false;
-        self.asked = Asked::default();
+        self.traits = RequestTraits::default();
         let after = catch_panic(|| self.answer(connection));
         after.unwrap_or_else(|| self.after_panic(connection))
     }
@@ -205,7 +205,7 @@ impl Exchange {
     pub(super) fn resume(&mut self, connection: &Connection, outgoing: Outgoing, class: Class) -> After {
         self.class = class;
         self.begun = outgoing.has_begun();
-        self.asked = outgoing.asked;
+        self.traits = outgoing.traits;
         let after = catch_panic(|| self.deliver(connection, outgoing));
         after.unwrap_or_else(|| self.after_panic(connection))
     }
@@ -223,20 +223,20 @@ impl Exchange {
         let error = match head::parse(self.inbox.filled(), limit) {
             Ok(Some(head)) => return self.handle(connection, head),
             Ok(None) if self.inbox.is_full() => head::too_large(),
-            Ok(None) => refused("The request head is incomplete."),
+            Ok(None) => invalid_request("The request head is incomplete."),
             Err(error) => error,
         };
         self.refuse(connection, error)
     }
 
-    fn handle(&mut self, connection: &Connection, head: Head) -> After {
+    fn handle(&mut self, connection: &Connection, head: RequestHead) -> After {
         self.inbox.consume(head.len);
-        self.asked = Asked { head_only: head.method == Method::Head, http10: head.http10 };
+        self.traits = RequestTraits { head_only: head.method == Method::Head, http10: head.http10 };
         let keep_alive = head.keep_alive;
         let (response, is_read) = self.call_handler(connection, head);
         let close = response.close || !keep_alive || !is_read || self.shared.is_stopping();
         let is_said = is_read && !keep_alive && self.inbox.is_empty();
-        let outgoing = Outgoing { what: What::Response(response), asked: self.asked, close, is_said };
+        let outgoing = Outgoing { what: What::Response(response), traits: self.traits, close, is_said };
         match outgoing.class() > self.class {
             true => After::Defer(Box::new(outgoing)),
             false => self.deliver(connection, outgoing),
@@ -244,7 +244,7 @@ impl Exchange {
     }
 
     fn deliver(&mut self, connection: &Connection, outgoing: Outgoing) -> After {
-        let Outgoing { what, asked, close, is_said } = outgoing;
+        let Outgoing { what, traits, close, is_said } = outgoing;
         let sent = match what {
             What::Response(response) => {
                 let response = response.settled();
@@ -257,12 +257,12 @@ impl Exchange {
             // A client that wanted the connection closed sends nothing more.
             Ok(After::Drain) if is_said => After::Close,
             Ok(after) => after,
-            Err(rest) => After::Stall(Box::new(Outgoing { what: What::Rest(rest), asked, close, is_said })),
+            Err(rest) => After::Stall(Box::new(Outgoing { what: What::Rest(rest), traits, close, is_said })),
         }
     }
 
     /// The response, and whether the request has been read to its end.
-    fn call_handler(&mut self, connection: &Connection, head: Head) -> (Response, bool) {
+    fn call_handler(&mut self, connection: &Connection, head: RequestHead) -> (Response, bool) {
         let Self { shared, inbox, class, .. } = self;
         let pressed = || shared.queues.is_waited_for(*class);
         let (patience, rate) = (shared.config.read_patience, shared.config.rate_min_bytes_per_sec);
@@ -293,8 +293,8 @@ impl Exchange {
 
     /// Answers with an error as the last thing on this connection.
     fn refuse(&mut self, connection: &Connection, error: S3Error) -> After {
-        let (asked, what) = (self.asked, What::Response(self.shared.handler.refused(error)));
-        self.deliver(connection, Outgoing { what, asked, close: true, is_said: false })
+        let (traits, what) = (self.traits, What::Response(self.shared.handler.refused(error)));
+        self.deliver(connection, Outgoing { what, traits, close: true, is_said: false })
     }
 
     /// Sends a response. What a client did not take is handed back where nobody is to wait for it.
@@ -304,13 +304,16 @@ impl Exchange {
         mut response: Response,
         close: bool,
     ) -> Result<After, Box<Unfinished>> {
-        let framing = Framing::of(&response, self.asked);
-        let options =
-            SendOptions { asked: self.asked, framing, close: close || framing == Framing::UntilClose };
+        let framing = ResponseFraming::of(&response, self.traits);
+        let options = SendOptions {
+            traits: self.traits,
+            framing,
+            close: close || framing == ResponseFraming::UntilClose,
+        };
         let held = std::mem::take(&mut response.held);
         let patience = self.shared.config.write_patience;
         // Only where its end is known can a body be set aside between two pieces.
-        let may_yield = matches!(framing, Framing::Length(_));
+        let may_yield = matches!(framing, ResponseFraming::Length(_));
         let now = self.shared.clock.now();
         let unsent = Unsent::default();
         self.transfer(

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::http::origin::Origin;
+use crate::http::client_origin::ClientOrigin;
 
 /// First come, first served among the items of one origin; one item of each origin after the other.
 #[derive(Debug)]
@@ -10,9 +10,9 @@ pub(super) struct FairQueue<T> {
     len_max: usize,
     len: usize,
     /// Origins with waiting items, the next one first.
-    turns: VecDeque<Origin>,
+    turns: VecDeque<ClientOrigin>,
     /// None of these is empty.
-    waiting: HashMap<Origin, VecDeque<T>>,
+    waiting: HashMap<ClientOrigin, VecDeque<T>>,
 }
 
 impl<T> FairQueue<T> {
@@ -35,7 +35,7 @@ impl<T> FairQueue<T> {
     ///
     /// # Errors
     /// The item for which there is no room: this one, or the one that it displaces.
-    pub(super) fn push(&mut self, origin: Origin, item: T) -> Result<(), T> {
+    pub(super) fn push(&mut self, origin: ClientOrigin, item: T) -> Result<(), T> {
         let displaced = match self.len < self.len_max {
             true => None,
             false => match self.displace(origin) {
@@ -67,7 +67,7 @@ impl<T> FairQueue<T> {
     }
 
     /// The last item of the origin with the most, where it has at least two more than `origin`.
-    fn displace(&mut self, origin: Origin) -> Option<T> {
+    fn displace(&mut self, origin: ClientOrigin) -> Option<T> {
         let own = self.waiting.get(&origin).map_or(0, VecDeque::len);
         let most = self.waiting.values_mut().max_by_key(|items| items.len())?;
         let item = if most.len() > own + 1 { most.pop_back() } else { None };
@@ -80,8 +80,8 @@ impl<T> FairQueue<T> {
 mod tests {
     use super::*;
 
-    fn origin(last: u8) -> Origin {
-        Origin::of([192, 0, 2, last].into())
+    fn origin(last: u8) -> ClientOrigin {
+        ClientOrigin::of([192, 0, 2, last].into())
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::http::fields::BodyFraming;
 use crate::s3::{Headers, Method, S3Error};
 
 /// A request head that was read.
-pub struct Head {
+pub struct ParsedHead {
     /// The method.
     pub method: Method,
     /// The path as sent.
@@ -29,9 +29,9 @@ pub struct Head {
 ///
 /// # Errors
 /// As the engine answers.
-pub fn read_head(bytes: &[u8]) -> Result<Option<Head>, S3Error> {
+pub fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, S3Error> {
     let head = head::parse(bytes, HEADERS_MAX)?;
-    Ok(head.map(|head| Head {
+    Ok(head.map(|head| ParsedHead {
         content_length: match head.body {
             BodyFraming::Length(len) => Some(len),
             BodyFraming::Absent | BodyFraming::Chunked => None,

@@ -4,8 +4,8 @@
 use std::mem::MaybeUninit;
 
 use crate::base::limits;
-use crate::http::fields::{BodyFraming, is_token_byte, refused};
-use crate::http::request::{Head, RequestLine};
+use crate::http::fields::{BodyFraming, invalid_request, is_token_byte};
+use crate::http::request_head::{RequestHead, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
 /// Whether `bytes` hold a whole head, or enough to see that they never will; `parse` then has an answer. The first
@@ -50,7 +50,7 @@ pub(super) fn outlook(bytes: &[u8]) -> Outlook {
         Some(length) if length > limits::QUICK_BODY_MAX_BYTES => Outlook::Large,
         Some(length) => match len + length as usize {
             all if all <= bytes.len() => Outlook::Small,
-            // A client that waits to be asked sends nothing before a worker asks it, which may be in vain.
+            // A client that waits to be traits sends nothing before a worker asks it, which may be in vain.
             _ if line("expect").is_some() => Outlook::Large,
             all => Outlook::Awaited(all),
         },
@@ -62,23 +62,23 @@ pub(super) fn outlook(bytes: &[u8]) -> Outlook {
 /// # Errors
 /// `InvalidRequest` or `InvalidURI` for what is no acceptable head, `RequestHeaderSectionTooLarge` for more than
 /// `headers_max` lines (at most [`limits::HEADERS_MAX`]).
-pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<Head>, S3Error> {
+pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<RequestHead>, S3Error> {
     let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
     let mut raw = httparse::Request::new(&mut []);
     match raw.parse_with_uninit_headers(bytes, &mut lines[..headers_max]) {
         Ok(httparse::Status::Complete(len)) if has_bare_line_end(&bytes[..len]) => {
-            Err(refused("A line of the request head does not end with CR LF."))
+            Err(invalid_request("A line of the request head does not end with CR LF."))
         }
         Ok(httparse::Status::Complete(len)) => judge(&raw, len).map(Some),
         Ok(httparse::Status::Partial) => Ok(None),
         Err(httparse::Error::TooManyHeaders) => Err(too_large()),
-        Err(error) => Err(refused(&format!("The request head is malformed: {error}."))),
+        Err(error) => Err(invalid_request(&format!("The request head is malformed: {error}."))),
     }
 }
 
 /// The head of the request that `bytes` are, no more and no less, where another may follow its response: where nobody can be
 /// mistaken about its end, and the client neither waits to be asked for a body nor wants to close.
-pub(super) fn of_whole_request(bytes: &[u8], headers_max: usize) -> Option<Head> {
+pub(super) fn of_whole_request(bytes: &[u8], headers_max: usize) -> Option<RequestHead> {
     let head = parse(bytes, headers_max).ok()??;
     let body_len = match head.body {
         BodyFraming::Absent => 0,
@@ -99,12 +99,12 @@ fn has_bare_line_end(head: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
 }
 
-fn judge(raw: &httparse::Request<'_, '_>, len: usize) -> Result<Head, S3Error> {
+fn judge(raw: &httparse::Request<'_, '_>, len: usize) -> Result<RequestHead, S3Error> {
     let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
-        return Err(refused("The request line is incomplete."));
+        return Err(invalid_request("The request line is incomplete."));
     };
     let lines = raw.headers.iter().map(|line| (line.name, line.value));
-    Head::judge(RequestLine { method, target, http10: version == 0 }, lines, len)
+    RequestHead::from_parts(RequestLine { method, target, http10: version == 0 }, lines, len)
 }
 
 #[cfg(test)]
@@ -114,12 +114,12 @@ mod tests {
     use super::*;
     use crate::s3::Method;
 
-    fn parsed(bytes: &[u8]) -> Result<Option<Head>, S3Error> {
+    fn parsed(bytes: &[u8]) -> Result<Option<RequestHead>, S3Error> {
         parse(bytes, limits::HEADERS_MAX)
     }
 
     /// What a parse comes to, in a form that can be compared.
-    fn account(outcome: &Result<Option<Head>, S3Error>) -> String {
+    fn account(outcome: &Result<Option<RequestHead>, S3Error>) -> String {
         format!("{outcome:?}")
     }
 

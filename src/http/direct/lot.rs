@@ -10,7 +10,7 @@ use super::exchange::Outgoing;
 use super::readiness::{Readiness, Token, Watch};
 use super::stream::Stream;
 use crate::base::{Budget, Reservation, limits};
-use crate::http::origin::Origin;
+use crate::http::client_origin::ClientOrigin;
 
 /// There is no memory for more.
 #[derive(Debug)]
@@ -97,8 +97,8 @@ impl Connection {
     }
 
     /// Where its client comes from.
-    pub(super) fn origin(&self) -> Origin {
-        Origin::of(self.peer.ip())
+    pub(super) fn origin(&self) -> ClientOrigin {
+        ClientOrigin::of(self.peer.ip())
     }
 
     /// Hands over what waits here.
@@ -147,7 +147,7 @@ struct Slots {
     free: Vec<u32>,
     draining: usize,
     /// How many connections those origins have that may have only so many.
-    by_origin: HashMap<Origin, usize>,
+    by_origin: HashMap<ClientOrigin, usize>,
     /// No connection may wait here for requests any more.
     closed: bool,
 }
@@ -158,7 +158,7 @@ struct Slot {
     turn: u32,
     stream: Option<Arc<Stream>>,
     /// Whom it counts for, where that matters.
-    origin: Option<Origin>,
+    origin: Option<ClientOrigin>,
     draining: bool,
     parked: Option<Held>,
     /// As [`Connection::displaceable_since`] says of what is parked.
@@ -195,7 +195,7 @@ impl Lot {
         self: &Arc<Self>,
         stream: Stream,
         peer: SocketAddr,
-        origin: Option<Origin>,
+        origin: Option<ClientOrigin>,
         (now, patience): (Instant, Duration),
         most: Most,
     ) -> (Held, bool) {
@@ -309,7 +309,7 @@ impl Lot {
 impl Slots {
     /// Takes the longest idle connection where one more would be too many, in all or of its origin. Says whether that is so
     /// and none is idle.
-    fn make_room(&mut self, origin: Option<Origin>, most: Most) -> (Option<Held>, bool) {
+    fn make_room(&mut self, origin: Option<ClientOrigin>, most: Most) -> (Option<Held>, bool) {
         let of_origin = origin.and_then(|origin| self.by_origin.get(&origin).copied()).unwrap_or(0);
         let displaced = if of_origin >= most.of_origin {
             self.take_longest_idle(|slot| slot.origin == origin)
@@ -329,7 +329,7 @@ impl Slots {
     }
 
     /// Takes a free slot.
-    fn occupy(&mut self, stream: Arc<Stream>, origin: Option<Origin>) -> Token {
+    fn occupy(&mut self, stream: Arc<Stream>, origin: Option<ClientOrigin>) -> Token {
         let at = self.free.pop().unwrap_or_else(|| {
             self.list.push(Slot::default());
             (self.list.len() - 1) as u32
@@ -344,7 +344,7 @@ impl Slots {
     }
 
     /// A connection counts for its origin no more.
-    fn discount(&mut self, origin: Origin) {
+    fn discount(&mut self, origin: ClientOrigin) {
         if let Entry::Occupied(mut count) = self.by_origin.entry(origin) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
@@ -424,7 +424,7 @@ mod tests {
     /// A connection that comes so many seconds after the first, the client's end, and whether it is one too many.
     fn admit_from(
         lot: &Arc<Lot>,
-        origin: Option<Origin>,
+        origin: Option<ClientOrigin>,
         second: u64,
         most: Most,
     ) -> (Held, TcpStream, bool) {
@@ -486,7 +486,7 @@ mod tests {
     fn one_connection_too_many_displaces_the_longest_idle_one_of_those_that_count() {
         let lot = lot();
         let most = Most { in_all: 4, of_origin: 2 };
-        let [one, other] = [1, 2].map(|last| Some(Origin::of([192, 0, 2, last].into())));
+        let [one, other] = [1, 2].map(|last| Some(ClientOrigin::of([192, 0, 2, last].into())));
         let (busy, ..) = admit_from(&lot, one, 0, most);
         let mut parked = Vec::new();
         for (second, origin) in [(1, one), (2, other), (3, None)] {

@@ -68,7 +68,7 @@ use self::shared::Shared;
 use self::work_queues::WorkQueues;
 use self::worker::Worker;
 use super::catch_panic::catch_panic;
-use super::{Config, Engine, Handle, Outcome, Stop};
+use super::{Config, Engine, Handle, Outcome, StopSignal};
 use crate::base::Clock;
 use crate::s3::Handler;
 
@@ -82,7 +82,7 @@ const LAST_PART: u32 = 10;
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
 /// An engine that is bound to its address.
-pub(super) struct Server {
+pub(super) struct DirectServer {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -94,14 +94,14 @@ struct Bell {
     readiness: Arc<Readiness>,
 }
 
-impl Stop for Bell {
+impl StopSignal for Bell {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.readiness.ring();
     }
 }
 
-impl Server {
+impl DirectServer {
     /// Binds the address.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Server {
     }
 }
 
-impl Engine for Server {
+impl Engine for DirectServer {
     fn local_addr(&self) -> SocketAddr {
         self.address
     }

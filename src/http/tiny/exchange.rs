@@ -13,8 +13,8 @@ use super::line::Line;
 use crate::base::limits;
 use crate::http::catch_panic::catch_panic;
 use crate::http::fields::BodyFraming;
-use crate::http::request::Head;
-use crate::http::response::{Asked, Framing};
+use crate::http::request_head::RequestHead;
+use crate::http::response::{RequestTraits, ResponseFraming};
 use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure, SendOptions};
 use crate::s3::{Body, ErrorCode, Handler, Method, Response, S3Error};
 
@@ -33,7 +33,7 @@ pub(super) struct Exchange {
 /// What is to be sent, and what becomes of the connection behind it.
 struct Verdict {
     response: Response,
-    asked: Asked,
+    traits: RequestTraits,
     /// It is the last response of its connection, as the client wants it.
     last: bool,
     /// It is the last because the connection has to be ended.
@@ -71,8 +71,8 @@ impl Exchange {
         }
     }
 
-    fn handle(&mut self, request: &mut Request, head: Head, peer: Option<SocketAddr>) -> Verdict {
-        let asked = Asked { head_only: head.method == Method::Head, http10: head.http10 };
+    fn handle(&mut self, request: &mut Request, head: RequestHead, peer: Option<SocketAddr>) -> Verdict {
+        let traits = RequestTraits { head_only: head.method == Method::Head, http10: head.http10 };
         let line = match head.body {
             BodyFraming::Chunked => peer.and_then(Line::find),
             _ => None,
@@ -88,10 +88,15 @@ impl Exchange {
         let whole = body.consume(&mut self.scrap);
         let unread = body.left();
         let cut = response.close || !whole || self.shared.is_stopping();
-        Verdict { response, asked, last: !keep_alive, cut, unread }
+        Verdict { response, traits, last: !keep_alive, cut, unread }
     }
 
-    fn call_handler(&self, body: &mut RequestBody<'_>, head: Head, peer: Option<SocketAddr>) -> Response {
+    fn call_handler(
+        &self,
+        body: &mut RequestBody<'_>,
+        head: RequestHead,
+        peer: Option<SocketAddr>,
+    ) -> Response {
         let (content_length, chunked) = match head.body {
             BodyFraming::Absent => (None, false),
             BodyFraming::Length(length) => (Some(length), false),
@@ -118,36 +123,36 @@ impl Exchange {
     /// Answers a request whose framing is in doubt as the last one of its connection. Of its body nothing is waited for.
     fn refuse(&self, request: &Request, error: &S3Error, peer: Option<SocketAddr>) -> Verdict {
         peer.and_then(Line::find).iter().for_each(Line::stop_receiving);
-        let asked = Asked {
+        let traits = RequestTraits {
             head_only: *request.method() == tiny_http::Method::Head,
             http10: *request.http_version() < (1, 1),
         };
         let response = refusal(&*self.shared.handler, error);
         let unread = request.body_length().map_or(0, |length| length as u64);
-        Verdict { response, asked, last: true, cut: true, unread }
+        Verdict { response, traits, last: true, cut: true, unread }
     }
 
     /// Whether the response got out whole, or another in its place.
     fn send(&mut self, writer: Box<dyn Write + Send>, verdict: Verdict) -> bool {
-        let Verdict { response, asked, last, cut, .. } = verdict;
-        let framing = Framing::of(&response, asked);
-        let close = last || cut || framing == Framing::UntilClose;
+        let Verdict { response, traits, last, cut, .. } = verdict;
+        let framing = ResponseFraming::of(&response, traits);
+        let close = last || cut || framing == ResponseFraming::UntilClose;
         let now = self.shared.clock.now();
         let mut to = Peer { writer, joined: &mut self.joined, begun: false };
         let sent = catch_panic(|| {
-            self.response_writer.send(&mut to, response, SendOptions { asked, framing, close }, now)
+            self.response_writer.send(&mut to, response, SendOptions { traits, framing, close }, now)
         });
         if let Some(Err(SendFailure::BrokenSource(error))) = &sent {
             ::log::error!("a response cannot be sent whole: {error}");
         }
         match sent {
-            Some(Ok(())) => framing != Framing::UntilClose,
+            Some(Ok(())) => framing != ResponseFraming::UntilClose,
             Some(Err(SendFailure::ClientGone | SendFailure::Stalled(_))) => false,
             _ if to.begun => false,
             // What fails at once leaves room for a proper answer.
             _ => {
                 let response = refusal(&*self.shared.handler, &S3Error::new(ErrorCode::InternalError));
-                let options = SendOptions { asked, framing: Framing::of(&response, asked), close };
+                let options = SendOptions { traits, framing: ResponseFraming::of(&response, traits), close };
                 matches!(
                     catch_panic(|| self.response_writer.send(&mut to, response, options, now)),
                     Some(Ok(()))

@@ -3,15 +3,15 @@
 
 use crate::base::limits;
 use crate::http::Config;
-use crate::http::fields::{BodyFraming, is_token_byte, refused};
-use crate::http::request::{Head, RequestLine};
+use crate::http::fields::{BodyFraming, invalid_request, is_token_byte};
+use crate::http::request_head::{RequestHead, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
 /// The head of a request that may be served.
 ///
 /// # Errors
 /// Whatever is wrong with it. How its body is framed is in doubt then.
-pub(super) fn judge(request: &tiny_http::Request, config: &Config) -> Result<Head, S3Error> {
+pub(super) fn judge(request: &tiny_http::Request, config: &Config) -> Result<RequestHead, S3Error> {
     let lines = request.headers().iter().map(|line| (line.field.as_str().as_str(), line.value.as_bytes()));
     let len =
         request.url().len() + lines.clone().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
@@ -22,7 +22,7 @@ pub(super) fn judge(request: &tiny_http::Request, config: &Config) -> Result<Hea
     let http10 = *request.http_version() < (1, 1);
     let line = RequestLine { method: request.method().as_str(), target: request.url(), http10 };
     check_token(line.method)?;
-    let head = Head::judge(line, lines, len)?;
+    let head = RequestHead::from_parts(line, lines, len)?;
     match head.body {
         BodyFraming::Length(length) if length > limits::PUT_SIZE_MAX_BYTES => {
             Err(S3Error::new(ErrorCode::EntityTooLarge))
@@ -34,13 +34,13 @@ pub(super) fn judge(request: &tiny_http::Request, config: &Config) -> Result<Hea
 fn check_line(name: &str, value: &[u8]) -> Result<(), S3Error> {
     check_token(name)?;
     if value.iter().any(|b| b.is_ascii_control() && *b != b'\t') {
-        return Err(refused("A header line holds a control byte."));
+        return Err(invalid_request("A header line holds a control byte."));
     }
     // The crate would hand out the bare connection.
     if name.eq_ignore_ascii_case("connection")
         && value.to_ascii_lowercase().windows(7).any(|w| w == b"upgrade")
     {
-        return Err(refused("No other protocol is spoken here."));
+        return Err(invalid_request("No other protocol is spoken here."));
     }
     Ok(())
 }
@@ -48,6 +48,6 @@ fn check_line(name: &str, value: &[u8]) -> Result<(), S3Error> {
 fn check_token(text: &str) -> Result<(), S3Error> {
     match !text.is_empty() && text.bytes().all(is_token_byte) {
         true => Ok(()),
-        false => Err(refused("A method or the name of a header line is no token.")),
+        false => Err(invalid_request("A method or the name of a header line is no token.")),
     }
 }

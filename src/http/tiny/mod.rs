@@ -25,7 +25,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use self::exchange::Exchange;
 use self::generations::Generations;
 use super::catch_panic::catch_panic;
-use super::{Config, Engine, Handle, Outcome, Stop};
+use super::{Config, Engine, Handle, Outcome, StopSignal};
 use crate::base::Clock;
 use crate::s3::Handler;
 
@@ -36,7 +36,7 @@ const BACKLOG: i32 = 4096;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An engine that is bound to its address.
-pub(super) struct Server {
+pub(super) struct TinyServer {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -64,7 +64,7 @@ impl Shared {
     }
 }
 
-impl Stop for Shared {
+impl StopSignal for Shared {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         // Where it is full the order has been given before.
@@ -73,7 +73,7 @@ impl Stop for Shared {
     }
 }
 
-impl Server {
+impl TinyServer {
     /// Binds the address.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ fn listen(address: SocketAddr) -> io::Result<Socket> {
     Ok(listener)
 }
 
-impl Engine for Server {
+impl Engine for TinyServer {
     fn local_addr(&self) -> SocketAddr {
         self.address
     }

@@ -1,12 +1,12 @@
 //! The head of a request: what a parser found, made into a value that cannot be wrong.
 
-use super::fields::{BodyFraming, Fields};
-use super::target::Target;
+use super::fields::{BodyFraming, FramingFields};
+use super::request_target::RequestTarget;
 use crate::s3::{Headers, Method, S3Error};
 
 /// A request head and what it says about the bytes behind it.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct RequestHead {
     /// The method.
     pub(super) method: Method,
     /// The path as sent.
@@ -38,18 +38,18 @@ pub(super) struct RequestLine<'a> {
     pub(super) http10: bool,
 }
 
-impl Head {
+impl RequestHead {
     /// What `line` and the header `lines` say together. The head took `len` bytes.
     ///
     /// # Errors
     /// `InvalidRequest` or `InvalidURI` for what is malformed or could be understood in two ways.
-    pub(super) fn judge<'a>(
+    pub(super) fn from_parts<'a>(
         line: RequestLine<'_>,
         lines: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
         len: usize,
     ) -> Result<Self, S3Error> {
         let RequestLine { method, target, http10 } = line;
-        let target = Target::parse(target, method)?;
+        let target = RequestTarget::parse(target, method)?;
         let (headers, fields) = read_lines(lines, &target, len)?;
         Ok(Self {
             method: Method::from_token(method),
@@ -69,11 +69,11 @@ impl Head {
 /// its length is room enough for them.
 fn read_lines<'a>(
     lines: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
-    target: &Target<'_>,
+    target: &RequestTarget<'_>,
     head_len: usize,
-) -> Result<(Headers, Fields), S3Error> {
+) -> Result<(Headers, FramingFields), S3Error> {
     let mut headers = Headers::with_capacity(lines.len(), head_len);
-    let mut fields = Fields::default();
+    let mut fields = FramingFields::default();
     for (name, value) in lines {
         fields.note(name, value)?;
         match target.authority {

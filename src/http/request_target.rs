@@ -6,7 +6,7 @@ use crate::s3::{ErrorCode, S3Error};
 
 /// The parts of a request target, byte for byte as sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Target<'a> {
+pub(super) struct RequestTarget<'a> {
     /// The path, which begins with `/`; or `*`.
     pub(super) path: &'a str,
     /// What stands behind the first `?`.
@@ -15,7 +15,7 @@ pub(super) struct Target<'a> {
     pub(super) authority: Option<&'a str>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> RequestTarget<'a> {
     /// Cuts up `raw`, the target of a request with this method.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl<'a> Target<'a> {
             return Ok(Self { path: raw, query: "", authority: None });
         }
         if raw.starts_with('/') {
-            return Ok(Self::cut(raw, None));
+            return Ok(Self::split(raw, None));
         }
         Self::absolute(raw).ok_or_else(|| S3Error::new(ErrorCode::InvalidURI))
     }
@@ -42,10 +42,10 @@ impl<'a> Target<'a> {
         if authority.is_empty() || !is_host(authority.as_bytes()) {
             return None;
         }
-        Some(Self::cut(rest, Some(authority)))
+        Some(Self::split(rest, Some(authority)))
     }
 
-    fn cut(rest: &'a str, authority: Option<&'a str>) -> Self {
+    fn split(rest: &'a str, authority: Option<&'a str>) -> Self {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         Self { path: if path.is_empty() { "/" } else { path }, query, authority }
     }
@@ -63,7 +63,7 @@ mod tests {
             ("/b/k?list-type=2&prefix=a?b", "/b/k", "list-type=2&prefix=a?b"),
             ("/b?", "/b", ""),
         ] {
-            assert_eq!(Target::parse(raw, "GET"), Ok(Target { path, query, authority: None }));
+            assert_eq!(RequestTarget::parse(raw, "GET"), Ok(RequestTarget { path, query, authority: None }));
         }
     }
 
@@ -74,7 +74,10 @@ mod tests {
             ("HTTPS://[::1]:9000", "/", "", "[::1]:9000"),
             ("http://a:80?x=/y", "/", "x=/y", "a:80"),
         ] {
-            assert_eq!(Target::parse(raw, "GET"), Ok(Target { path, query, authority: Some(authority) }));
+            assert_eq!(
+                RequestTarget::parse(raw, "GET"),
+                Ok(RequestTarget { path, query, authority: Some(authority) })
+            );
         }
     }
 
@@ -83,8 +86,8 @@ mod tests {
         for raw in
             ["*", "a", "host:80", "ftp://h/", "http:///k", "http://u@h/", "/a#b", "/a b", "/ü", "/\u{7f}"]
         {
-            assert_eq!(Target::parse(raw, "GET").unwrap_err().code, ErrorCode::InvalidURI, "{raw}");
+            assert_eq!(RequestTarget::parse(raw, "GET").unwrap_err().code, ErrorCode::InvalidURI, "{raw}");
         }
-        assert!(Target::parse("*", "OPTIONS").is_ok());
+        assert!(RequestTarget::parse("*", "OPTIONS").is_ok());
     }
 }
