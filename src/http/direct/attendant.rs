@@ -56,7 +56,7 @@ impl Attendant {
     ///
     /// # Errors
     /// When the system can no longer tell which sockets are ready.
-    pub(super) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    pub(super) fn poll_once(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
         let outcome = self.shared.readiness.wait(&mut events, timeout);
         for event in &events {
@@ -70,10 +70,10 @@ impl Attendant {
     pub(super) fn lend_a_hand(&mut self) {
         for _ in 0..HANDS_LENT {
             // The poller meets the same error and ends the engine.
-            if self.turn(Some(Duration::ZERO)).is_err() || self.events.is_empty() {
+            if self.poll_once(Some(Duration::ZERO)).is_err() || self.events.is_empty() {
                 return;
             }
-            // It rings for the poller.
+            // It rings for the event_loop.
             if self.events.contains(&Event::Bell) {
                 return self.shared.readiness.ring();
             }

@@ -8,7 +8,7 @@
 //! has come while others wait for it.
 //!
 //! ```text
-//!   accept -> poller: reads heads without waiting -> work queues -> worker: body, handler, response
+//!   accept -> event_loop: reads heads without waiting -> work queues -> worker: body, handler, response
 //!                ^                                                    |        |
 //!                |        lot: connections that wait                  |        +-> lingers for the next request
 //!                +----------------------------------------------------+            while other workers are free
@@ -35,6 +35,7 @@ mod acceptor;
 mod attendant;
 mod body;
 mod chunked;
+mod event_loop;
 mod exchange;
 mod fair_queue;
 pub mod fuzzing;
@@ -42,7 +43,6 @@ mod head;
 mod inbox;
 mod lot;
 mod pace;
-mod poller;
 mod readiness;
 mod session;
 mod shared;
@@ -61,8 +61,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 
 use self::acceptor::Acceptor;
+use self::event_loop::EventLoop;
 use self::lot::Lot;
-use self::poller::Poller;
 use self::readiness::Readiness;
 use self::shared::Shared;
 use self::work_queues::WorkQueues;
@@ -87,7 +87,7 @@ pub(super) struct DirectServer {
     shared: Arc<Shared>,
 }
 
-/// What ends the waiting of the poller.
+/// What ends the waiting of the event_loop.
 #[derive(Debug)]
 struct Bell {
     stopping: Arc<AtomicBool>,
@@ -143,23 +143,23 @@ impl Engine for DirectServer {
     fn run(self: Box<Self>) -> io::Result<Outcome> {
         let shared = self.shared;
         let mut crew = Crew::start(&shared)?;
-        let mut poller = Poller::new(Arc::clone(&shared));
-        let accepted = poller.serve();
-        let outcome = accepted.and_then(|accepted| stop(&shared, &mut poller, &mut crew, accepted));
+        let mut event_loop = EventLoop::new(Arc::clone(&shared));
+        let accepted = event_loop.serve();
+        let outcome = accepted.and_then(|accepted| stop(&shared, &mut event_loop, &mut crew, accepted));
         shared.lot.clear();
         outcome
     }
 }
 
 /// Waits for what runs, ends what does not, and sums up.
-fn stop(shared: &Shared, poller: &mut Poller, crew: &mut Crew, accepted: u64) -> io::Result<Outcome> {
+fn stop(shared: &Shared, event_loop: &mut EventLoop, crew: &mut Crew, accepted: u64) -> io::Result<Outcome> {
     let time = shared.config.shutdown_timeout;
     let end = shared.deadline_in(time);
-    let in_time = poller.wind_down(end - time / LAST_PART, || crew.muster() == 0)?;
+    let in_time = event_loop.drain_connections(end - time / LAST_PART, || crew.muster() == 0)?;
     let connections_cut = if in_time { 0 } else { shared.lot.kill_all() };
     // Clients get some time to read the last responses, workers to see that their connections have ended.
     let last = end.min(shared.deadline_in(FAREWELL_MAX));
-    poller.wind_down(last, || crew.muster() == 0 && shared.lot.census().draining == 0)?;
+    event_loop.drain_connections(last, || crew.muster() == 0 && shared.lot.census().draining == 0)?;
     Ok(Outcome {
         connections_accepted: Some(accepted),
         requests_answered: crew.answered,

@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) acceptor: Acceptor,
     /// The connections.
     pub(super) lot: Arc<Lot>,
-    /// What wakes the poller.
+    /// What wakes the event_loop.
     pub(super) readiness: Arc<Readiness>,
     /// Set once, by the order to stop.
     pub(super) stopping: Arc<AtomicBool>,

@@ -12,7 +12,7 @@ use super::stream::is_wait;
 use super::work_queues::{Class, Job, Permit};
 use crate::http::Config;
 
-/// Pieces in which a head may come while a worker waits for it. One that comes in more is read by the poller.
+/// Pieces in which a head may come while a worker waits for it. One that comes in more is read by the event_loop.
 const PIECES_MAX: usize = 8;
 
 /// A worker of one engine.

@@ -11,29 +11,29 @@ use crate::base::limits;
 use crate::s3::{ErrorCode, S3Error};
 
 /// The bounds of the time between two looks at the deadlines.
-const LOOK_MIN: Duration = Duration::from_millis(10);
-const LOOK_MAX: Duration = Duration::from_secs(1);
+const EXPIRY_SCAN_MIN: Duration = Duration::from_millis(10);
+const EXPIRY_SCAN_MAX: Duration = Duration::from_secs(1);
 
 /// How often the end of the last connections is looked for while the engine stops.
-const STOP_LOOK: Duration = Duration::from_millis(5);
+const STOP_POLL: Duration = Duration::from_millis(5);
 
 /// What is received into, unless a head may be larger.
 const SCRATCH_BYTES: usize = 64 * limits::KIB as usize;
 
 /// The poller of one engine.
-pub(super) struct Poller {
+pub(super) struct EventLoop {
     shared: Arc<Shared>,
     attendant: Attendant,
-    next_look: Instant,
+    next_expiry_scan: Instant,
 }
 
-impl Poller {
+impl EventLoop {
     /// A poller that has not begun.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let scratch_bytes = SCRATCH_BYTES.max(shared.config.head_max_bytes);
         let attendant = Attendant::new(Arc::clone(&shared), scratch_bytes);
-        let next_look = shared.clock.instant();
-        Self { shared, attendant, next_look }
+        let next_expiry_scan = shared.clock.instant();
+        Self { shared, attendant, next_expiry_scan }
     }
 
     /// Serves until the order to stop; then accepts nothing more, turns away whoever waits, and lets the workers end
@@ -45,7 +45,7 @@ impl Poller {
         let mut outcome = Ok(());
         while !self.shared.is_stopping() && outcome.is_ok() {
             let timeout = self.timeout();
-            outcome = self.turn(timeout);
+            outcome = self.poll_and_expire(timeout);
         }
         let accepted = self.shared.acceptor.close();
         self.shared.queues.close();
@@ -61,7 +61,7 @@ impl Poller {
     ///
     /// # Errors
     /// As `serve`.
-    pub(super) fn wind_down(
+    pub(super) fn drain_connections(
         &mut self,
         deadline: Instant,
         mut done: impl FnMut() -> bool,
@@ -70,14 +70,14 @@ impl Poller {
             if self.shared.clock.instant() >= deadline {
                 return Ok(false);
             }
-            self.turn(Some(STOP_LOOK))?;
+            self.poll_and_expire(Some(STOP_POLL))?;
         }
         Ok(true)
     }
 
-    fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.attendant.turn(timeout)?;
-        self.look_at_deadlines();
+    fn poll_and_expire(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.attendant.poll_once(timeout)?;
+        self.handle_expired();
         Ok(())
     }
 
@@ -86,19 +86,19 @@ impl Poller {
         let now = self.shared.clock.instant();
         let resume = self.shared.acceptor.resume(now);
         let census = self.shared.lot.census();
-        let look = (census.serving + census.draining > 0).then_some(self.next_look);
-        let next = resume.into_iter().chain(look).min()?;
+        let scan = (census.serving + census.draining > 0).then_some(self.next_expiry_scan);
+        let next = resume.into_iter().chain(scan).min()?;
         Some(next.saturating_duration_since(now))
     }
 
-    fn look_at_deadlines(&mut self) {
+    fn handle_expired(&mut self) {
         let Shared { config, clock, lot, .. } = &*self.shared;
         let now = clock.instant();
-        if now < self.next_look {
+        if now < self.next_expiry_scan {
             return;
         }
         let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
-        self.next_look = now + (shortest / 4).clamp(LOOK_MIN, LOOK_MAX);
+        self.next_expiry_scan = now + (shortest / 4).clamp(EXPIRY_SCAN_MIN, EXPIRY_SCAN_MAX);
         for connection in lot.expired(now) {
             if connection.outgoing.is_some() {
                 connection.stream.reset_on_close();
