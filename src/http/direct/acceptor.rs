@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::readiness::Readiness;
+use super::poller::Poller;
 
 /// How long to leave the listener alone after an error that trying again at once would only repeat.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Acceptor {
     /// It is there until `close`. Whoever accepts only reads it.
     listener: RwLock<Option<TcpListener>>,
-    readiness: Arc<Readiness>,
+    poller: Arc<Poller>,
     paused_until: Mutex<Option<Instant>>,
     accepted: AtomicU64,
 }
@@ -27,11 +27,11 @@ impl Acceptor {
     ///
     /// # Errors
     /// When the system cannot watch it.
-    pub(super) fn new(listener: TcpListener, readiness: Arc<Readiness>) -> io::Result<Self> {
-        readiness.add_listener(&listener)?;
+    pub(super) fn new(listener: TcpListener, poller: Arc<Poller>) -> io::Result<Self> {
+        poller.add_listener(&listener)?;
         Ok(Self {
             listener: RwLock::new(Some(listener)),
-            readiness,
+            poller,
             paused_until: Mutex::default(),
             accepted: AtomicU64::new(0),
         })
@@ -61,8 +61,8 @@ impl Acceptor {
         let mut paused_until = self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         if (*paused_until)? <= now {
             let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
-            let watched = self.readiness.watch_listener(listener.as_ref()?).is_ok();
-            *paused_until = (!watched).then(|| now + PAUSE);
+            let resumed = self.poller.resume_listener(listener.as_ref()?).is_ok();
+            *paused_until = (!resumed).then(|| now + PAUSE);
         }
         *paused_until
     }
@@ -75,9 +75,9 @@ impl Acceptor {
 
     fn pause(&self, listener: &TcpListener, now: Instant, error: &io::Error) {
         ::log::warn!("no connection can be accepted for the moment: {error}");
-        if self.readiness.ignore_listener(listener).is_ok() {
+        if self.poller.pause_listener(listener).is_ok() {
             *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + PAUSE);
-            self.readiness.ring();
+            self.poller.wake();
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::head::{self, Outlook};
 use super::lot::{Held, Most, NoRoom, Purpose};
-use super::readiness::{Event, Token, Watch};
+use super::poller::{ConnectionToken, Interest, PollEvent};
 use super::shared::Shared;
 use super::stream::{Stream, is_wait};
 use super::work_queues::Class;
@@ -41,7 +41,7 @@ pub(super) enum Reason {
 /// One thread's means to attend to connections. Several may be at it at once: whoever takes a connection out of the lot has it.
 pub(super) struct Attendant {
     shared: Arc<Shared>,
-    events: Vec<Event>,
+    events: Vec<PollEvent>,
     scratch: Vec<u8>,
     date: DateHeader,
 }
@@ -58,7 +58,7 @@ impl Attendant {
     /// When the system can no longer tell which sockets are ready.
     pub(super) fn poll_once(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
-        let outcome = self.shared.readiness.wait(&mut events, timeout);
+        let outcome = self.shared.poller.wait(&mut events, timeout);
         for event in &events {
             self.attend(*event);
         }
@@ -74,17 +74,17 @@ impl Attendant {
                 return;
             }
             // It rings for the event_loop.
-            if self.events.contains(&Event::Bell) {
-                return self.shared.readiness.ring();
+            if self.events.contains(&PollEvent::Wake) {
+                return self.shared.poller.wake();
             }
         }
     }
 
-    fn attend(&mut self, event: Event) {
+    fn attend(&mut self, event: PollEvent) {
         match event {
-            Event::Bell => {}
-            Event::Listener => self.accept(),
-            Event::Connection(token) => self.attend_to(token),
+            PollEvent::Wake => {}
+            PollEvent::Listener => self.accept(),
+            PollEvent::Connection(token) => self.attend_to(token),
         }
     }
 
@@ -114,12 +114,12 @@ impl Attendant {
         if excess {
             self.turn_away(connection, Reason::Overload);
         } else {
-            lot.park(connection, Watch::Readable);
+            lot.park(connection, Interest::Readable);
         }
     }
 
     /// Something has happened on a connection that waits, unless it is no longer there.
-    fn attend_to(&mut self, token: Token) {
+    fn attend_to(&mut self, token: ConnectionToken) {
         let Some(connection) = self.shared.lot.take(token) else {
             return;
         };
@@ -161,7 +161,7 @@ impl Attendant {
                     Err(NoRoom) => self.turn_away(connection, Reason::Overload),
                 }
             }
-            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
+            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Interest::Readable),
             Err(_) if connection.wanted > 0 => self.enqueue(connection, Class::Large),
             Err(_) => {}
         }
@@ -199,7 +199,7 @@ impl Attendant {
     fn await_rest(&mut self, mut connection: Held) {
         let Config { head_max_bytes, ref memory, .. } = self.shared.config;
         match connection.reserve(head_max_bytes, memory) {
-            Ok(()) => self.shared.lot.park(connection, Watch::Readable),
+            Ok(()) => self.shared.lot.park(connection, Interest::Readable),
             Err(NoRoom) => self.turn_away(connection, Reason::Overload),
         }
     }
@@ -229,7 +229,7 @@ impl Attendant {
             Err(error) if is_wait(&error) => {}
             _ => return,
         }
-        self.shared.lot.park(connection, Watch::Readable);
+        self.shared.lot.park(connection, Interest::Readable);
     }
 
     /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
@@ -268,7 +268,7 @@ impl Attendant {
         } else if is_sent {
             connection.forget();
             connection.served(clock.instant(), config.idle_deadline);
-            lot.park(connection, Watch::Readable);
+            lot.park(connection, Interest::Readable);
         }
     }
 }
@@ -324,10 +324,10 @@ mod tests {
         clients[1].read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 503");
 
-        shared.readiness.ring();
+        shared.poller.wake();
         attendant.lend_a_hand();
         let mut events = Vec::new();
-        shared.readiness.wait(&mut events, Some(Duration::ZERO)).unwrap();
-        assert_eq!(events, [Event::Bell], "it rings for the poller");
+        shared.poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        assert_eq!(events, [PollEvent::Wake], "it rings for the poller");
     }
 }

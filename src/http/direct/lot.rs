@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::exchange::Outgoing;
-use super::readiness::{Readiness, Token, Watch};
+use super::poller::{ConnectionToken, Interest, Poller};
 use super::stream::Stream;
 use crate::base::{Budget, Reservation, limits};
 use crate::http::client_origin::ClientOrigin;
@@ -52,7 +52,7 @@ pub(super) struct Connection {
     pub(super) wanted: usize,
     /// A response that is ready and waits for a worker to send it.
     pub(super) outgoing: Option<Box<Outgoing>>,
-    watched_before: bool,
+    is_registered: bool,
 }
 
 impl Connection {
@@ -125,7 +125,7 @@ pub(super) type Held = Box<Connection>;
 #[derive(Debug)]
 struct Place {
     lot: Arc<Lot>,
-    token: Token,
+    token: ConnectionToken,
 }
 
 impl Drop for Place {
@@ -137,7 +137,7 @@ impl Drop for Place {
 /// The open connections.
 #[derive(Debug)]
 pub(super) struct Lot {
-    readiness: Arc<Readiness>,
+    poller: Arc<Poller>,
     slots: Mutex<Slots>,
 }
 
@@ -184,9 +184,9 @@ pub(super) struct Census {
 }
 
 impl Lot {
-    /// An empty lot, whose connections are watched by `readiness`.
-    pub(super) fn new(readiness: Arc<Readiness>) -> Arc<Self> {
-        Arc::new(Self { readiness, slots: Mutex::default() })
+    /// An empty lot, whose connections are watched by `poller`.
+    pub(super) fn new(poller: Arc<Poller>) -> Arc<Self> {
+        Arc::new(Self { poller, slots: Mutex::default() })
     }
 
     /// Makes an accepted socket one of the open connections, to be closed after `patience` if nothing happens. Where there
@@ -218,7 +218,7 @@ impl Lot {
             searched: 0,
             wanted: 0,
             outgoing: None,
-            watched_before: false,
+            is_registered: false,
         });
         (connection, excess)
     }
@@ -226,11 +226,15 @@ impl Lot {
     /// Lets a connection wait until `watch` comes true, when `take` gets it, or until its deadline, when `expired`
     /// does. It is closed instead where the system cannot watch it, or where it waits for requests and the lot is
     /// closed for those. What the encryption has received already makes every watch come true at once.
-    pub(super) fn park(&self, mut connection: Held, watch: Watch) {
+    pub(super) fn park(&self, mut connection: Held, interest: Interest) {
         let token = connection.place.token;
         let stream = Arc::clone(&connection.stream);
-        let watch = if watch == Watch::Readable && stream.has_waiting() { Watch::Anything } else { watch };
-        let known = std::mem::replace(&mut connection.watched_before, true);
+        let interest = if interest == Interest::Readable && stream.has_waiting() {
+            Interest::ReadableOrWritable
+        } else {
+            interest
+        };
+        let known = std::mem::replace(&mut connection.is_registered, true);
         // It is put in its place before it is watched: the event may come at once. Should it be taken and closed in
         // between, the socket lives on in `stream` until it has been watched in vain.
         let turned_away = self.lock().put(connection);
@@ -238,8 +242,8 @@ impl Lot {
             return;
         }
         let watched = match known {
-            true => self.readiness.watch(&*stream, token, watch),
-            false => self.readiness.add(&*stream, token, watch),
+            true => self.poller.rearm(&*stream, token, interest),
+            false => self.poller.register(&*stream, token, interest),
         };
         if let Err(error) = watched {
             ::log::warn!("a connection is closed because the system cannot watch it: {error}");
@@ -248,7 +252,7 @@ impl Lot {
     }
 
     /// The connection that waits under `token`; `None` if that one has been taken or closed.
-    pub(super) fn take(&self, token: Token) -> Option<Held> {
+    pub(super) fn take(&self, token: ConnectionToken) -> Option<Held> {
         self.lock().slot(token)?.parked.take()
     }
 
@@ -266,7 +270,7 @@ impl Lot {
             connection.purpose = Purpose::Draining(limits::DRAIN_MAX_BYTES);
             connection.deadline = deadline;
             connection.take_pending();
-            self.park(connection, Watch::Readable);
+            self.park(connection, Interest::Readable);
         }
     }
 
@@ -296,7 +300,7 @@ impl Lot {
         self.lock().census()
     }
 
-    fn release(&self, token: Token) {
+    fn release(&self, token: ConnectionToken) {
         let mut slots = self.lock();
         slots.vacate(token);
     }
@@ -329,7 +333,7 @@ impl Slots {
     }
 
     /// Takes a free slot.
-    fn occupy(&mut self, stream: Arc<Stream>, origin: Option<ClientOrigin>) -> Token {
+    fn occupy(&mut self, stream: Arc<Stream>, origin: Option<ClientOrigin>) -> ConnectionToken {
         let at = self.free.pop().unwrap_or_else(|| {
             self.list.push(Slot::default());
             (self.list.len() - 1) as u32
@@ -353,7 +357,7 @@ impl Slots {
         }
     }
 
-    fn vacate(&mut self, token: Token) {
+    fn vacate(&mut self, token: ConnectionToken) {
         let Some(slot) = self.slot(token) else {
             return;
         };
@@ -365,7 +369,7 @@ impl Slots {
         origin.into_iter().for_each(|origin| self.discount(origin));
     }
 
-    fn start_draining(&mut self, token: Token) -> bool {
+    fn start_draining(&mut self, token: ConnectionToken) -> bool {
         let room = self.draining < limits::DRAINING_MAX;
         if let Some(slot) = self.slot(token).filter(|_| room) {
             slot.draining = true;
@@ -391,7 +395,7 @@ impl Slots {
     }
 
     /// The slot of the connection to which `token` was given, while it has it.
-    fn slot(&mut self, token: Token) -> Option<&mut Slot> {
+    fn slot(&mut self, token: ConnectionToken) -> Option<&mut Slot> {
         let slot = self.list.get_mut(token as u32 as usize)?;
         (slot.stream.is_some() && u64::from(slot.turn) == token >> 32).then_some(slot)
     }
@@ -402,7 +406,7 @@ impl Slots {
     }
 }
 
-fn token(at: u32, turn: u32) -> Token {
+fn token(at: u32, turn: u32) -> ConnectionToken {
     u64::from(turn) << 32 | u64::from(at)
 }
 
@@ -415,7 +419,7 @@ mod tests {
     const ANY: Most = Most { in_all: usize::MAX, of_origin: usize::MAX };
 
     /// A connection of `lot`, its token, and the client's end.
-    fn admit(lot: &Arc<Lot>) -> (Held, Token, TcpStream) {
+    fn admit(lot: &Arc<Lot>) -> (Held, ConnectionToken, TcpStream) {
         let (connection, client, _) = admit_from(lot, None, 0, ANY);
         let token = connection.place.token;
         (connection, token, client)
@@ -439,7 +443,7 @@ mod tests {
     }
 
     fn lot() -> Arc<Lot> {
-        Lot::new(Arc::new(Readiness::new().unwrap()))
+        Lot::new(Arc::new(Poller::new().unwrap()))
     }
 
     #[test]
@@ -449,7 +453,7 @@ mod tests {
         drop(first);
         let (second, new, _client) = admit(&lot);
         assert_eq!((old as u32, old != new), (new as u32, true));
-        lot.park(second, Watch::Readable);
+        lot.park(second, Interest::Readable);
         assert!(lot.take(old).is_none());
         assert!(lot.take(new).is_some());
         assert!(lot.take(new).is_none());
@@ -474,9 +478,9 @@ mod tests {
         let (waiting, _, _client) = admit(&lot);
         let (working, _, _client) = admit(&lot);
         let (last, _, _client) = admit(&lot);
-        lot.park(waiting, Watch::Readable);
+        lot.park(waiting, Interest::Readable);
         assert_eq!(lot.close().len(), 1);
-        lot.park(working, Watch::Readable);
+        lot.park(working, Interest::Readable);
         lot.drain(last, Instant::now());
         assert_eq!(lot.census(), Census { serving: 0, draining: 1 });
         assert_eq!(lot.expired(Instant::now()).len(), 1);
@@ -493,7 +497,7 @@ mod tests {
             let (connection, client, excess) = admit_from(&lot, origin, second, most);
             assert!(!excess);
             parked.push((connection.place.token, client));
-            lot.park(connection, Watch::Readable);
+            lot.park(connection, Interest::Readable);
         }
         // The share of one origin is used up: the other's are older than nobody's, and stay.
         let (connection, _client, excess) = admit_from(&lot, one, 4, most);
@@ -511,19 +515,19 @@ mod tests {
     #[test]
     fn a_connection_that_is_parked_with_bytes_waiting_is_reported() {
         use std::io::Write;
-        let readiness = Arc::new(Readiness::new().unwrap());
-        let lot = Lot::new(Arc::clone(&readiness));
+        let poller = Arc::new(Poller::new().unwrap());
+        let lot = Lot::new(Arc::clone(&poller));
         let (connection, token, mut client) = admit(&lot);
         client.write_all(b"early").unwrap();
-        lot.park(connection, Watch::Readable);
+        lot.park(connection, Interest::Readable);
         let mut events = Vec::new();
         for _ in 0..2 {
-            readiness.wait(&mut events, None).unwrap();
-            assert_eq!(events, [super::super::readiness::Event::Connection(token)]);
-            readiness.wait(&mut events, Some(Duration::ZERO)).unwrap();
+            poller.wait(&mut events, None).unwrap();
+            assert_eq!(events, [super::super::poller::PollEvent::Connection(token)]);
+            poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
             assert_eq!(events, [], "it is silent until it is parked again");
             let connection = lot.take(token).unwrap();
-            lot.park(connection, Watch::Readable);
+            lot.park(connection, Interest::Readable);
         }
         lot.clear();
     }

@@ -26,9 +26,9 @@
 //! | head, chunked | HTTP as bytes: no socket, no clock |
 //! | lot | the open connections |
 //! | work_queues, fair_queue | the queues between: some workers never wait for large bodies, and clients take turns |
-//! | wire, stream, session, readiness, pace, inbox | sockets, encryption, patience and buffers |
+//! | wire, stream, session, poller, pace, inbox | sockets, encryption, patience and buffers |
 //!
-//! Only `stream` touches a connected socket, only `session` what encrypts it, and only `readiness` knows epoll. A handshake is
+//! Only `stream` touches a connected socket, only `session` what encrypts it, and only `poller` knows epoll. A handshake is
 //! the work of the workers, step by step as the client comes along, so that no client keeps one waiting with it.
 
 mod acceptor;
@@ -43,7 +43,7 @@ mod head;
 mod inbox;
 mod lot;
 mod pace;
-mod readiness;
+mod poller;
 mod session;
 mod shared;
 mod stream;
@@ -63,7 +63,7 @@ use crossbeam_channel::{Receiver, bounded};
 use self::acceptor::Acceptor;
 use self::event_loop::EventLoop;
 use self::lot::Lot;
-use self::readiness::Readiness;
+use self::poller::Poller;
 use self::shared::Shared;
 use self::work_queues::WorkQueues;
 use self::worker::Worker;
@@ -89,15 +89,15 @@ pub(super) struct DirectServer {
 
 /// What ends the waiting of the event_loop.
 #[derive(Debug)]
-struct Bell {
+struct Waker {
     stopping: Arc<AtomicBool>,
-    readiness: Arc<Readiness>,
+    poller: Arc<Poller>,
 }
 
-impl StopSignal for Bell {
+impl StopSignal for Waker {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.readiness.ring();
+        self.poller.wake();
     }
 }
 
@@ -111,16 +111,16 @@ impl DirectServer {
         listener.set_nonblocking(true)?;
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
-        let readiness = Arc::new(Readiness::new()?);
-        let acceptor = Acceptor::new(listener, Arc::clone(&readiness))?;
+        let poller = Arc::new(Poller::new()?);
+        let acceptor = Acceptor::new(listener, Arc::clone(&poller))?;
         let queues = WorkQueues::new(config.workers, config.queue_len);
         let shared = Shared {
             config,
             clock,
             handler,
             acceptor,
-            lot: Lot::new(Arc::clone(&readiness)),
-            readiness,
+            lot: Lot::new(Arc::clone(&poller)),
+            poller,
             stopping: Arc::new(AtomicBool::new(false)),
             queues,
         };
@@ -135,7 +135,7 @@ impl Engine for DirectServer {
 
     fn handle(&self) -> Handle {
         let shared = &self.shared;
-        Handle::new(Bell { stopping: Arc::clone(&shared.stopping), readiness: Arc::clone(&shared.readiness) })
+        Handle::new(Waker { stopping: Arc::clone(&shared.stopping), poller: Arc::clone(&shared.poller) })
     }
 
     /// Serves in this thread and the workers. When the shutdown time is over, connections that are still open are ended,

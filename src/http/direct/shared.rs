@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::acceptor::Acceptor;
 use super::lot::Lot;
-use super::readiness::Readiness;
+use super::poller::Poller;
 use super::work_queues::WorkQueues;
 use crate::base::Clock;
 use crate::http::Config;
@@ -25,7 +25,7 @@ pub(super) struct Shared {
     /// The connections.
     pub(super) lot: Arc<Lot>,
     /// What wakes the event_loop.
-    pub(super) readiness: Arc<Readiness>,
+    pub(super) poller: Arc<Poller>,
     /// Set once, by the order to stop.
     pub(super) stopping: Arc<AtomicBool>,
     /// The requests that wait for a worker.

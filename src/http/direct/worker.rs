@@ -6,7 +6,7 @@ use super::attendant::{Attendant, Reason, class_of_rest};
 use super::exchange::{After, Exchange, Outgoing};
 use super::head::{self, Outlook};
 use super::lot::{Connection, Held, NoRoom, Purpose};
-use super::readiness::Watch;
+use super::poller::Interest;
 use super::shared::Shared;
 use super::stream::is_wait;
 use super::work_queues::{Class, Job, Permit};
@@ -27,7 +27,7 @@ enum Next {
     /// In the inbox of this worker, which may begin with it.
     Here(Option<Permit>),
     /// Not here: the connection has to wait for it, and for what.
-    Wait(Watch),
+    Wait(Interest),
     /// There will be none.
     Never,
 }
@@ -87,8 +87,8 @@ impl Worker {
                     answered += 1;
                     match self.next_request(&connection) {
                         Next::Here(right) => permit = right,
-                        Next::Wait(watch) => {
-                            self.give_back(connection, watch);
+                        Next::Wait(interest) => {
+                            self.give_back(connection, interest);
                             return answered;
                         }
                         Next::Never => return answered,
@@ -107,7 +107,7 @@ impl Worker {
         connection.deadline = self.shared.deadline_in(outgoing.patience());
         connection.outgoing = Some(outgoing);
         match self.keep_inbox(&mut connection) {
-            Ok(()) => self.shared.lot.park(connection, Watch::Writable),
+            Ok(()) => self.shared.lot.park(connection, Interest::Writable),
             Err(NoRoom) => connection.stream.reset_on_close(),
         }
     }
@@ -142,9 +142,9 @@ impl Worker {
             Ok(()) => {
                 connection.purpose = Purpose::Requests;
                 connection.deadline = self.shared.deadline_in(self.shared.config.idle_deadline);
-                self.shared.lot.park(connection, Watch::Readable);
+                self.shared.lot.park(connection, Interest::Readable);
             }
-            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Watch::Readable),
+            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Interest::Readable),
             Err(error) => ::log::debug!("no encryption with {}: {error}", connection.peer),
         }
     }
@@ -154,12 +154,12 @@ impl Worker {
     fn next_request(&mut self, connection: &Connection) -> Next {
         let others_wait = self.shared.queues.has_work();
         match self.has_request() {
-            true if others_wait => return Next::Wait(Watch::Anything),
+            true if others_wait => return Next::Wait(Interest::ReadableOrWritable),
             true => return self.begin(connection),
             false => {}
         }
         if others_wait || !self.shared.queues.has_idle_worker() || self.shared.is_stopping() {
-            return Next::Wait(Watch::Readable);
+            return Next::Wait(Interest::Readable);
         }
         self.linger(connection)
     }
@@ -176,7 +176,7 @@ impl Worker {
                 return self.begin(connection);
             }
         }
-        Next::Wait(Watch::Readable)
+        Next::Wait(Interest::Readable)
     }
 
     /// Whether the inbox holds a head, or more than a head may have.
@@ -194,7 +194,7 @@ impl Worker {
             Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
                 class_of_rest(&connection.stream, wanted - received.len())
             }
-            Outlook::Awaited(_) => return Next::Wait(Watch::Anything),
+            Outlook::Awaited(_) => return Next::Wait(Interest::ReadableOrWritable),
         };
         match class {
             Class::Small => Next::Here(None),
@@ -202,18 +202,18 @@ impl Worker {
                 .shared
                 .queues
                 .try_start(class)
-                .map_or(Next::Wait(Watch::Anything), |right| Next::Here(Some(right))),
+                .map_or(Next::Wait(Interest::ReadableOrWritable), |right| Next::Here(Some(right))),
         }
     }
 
-    fn give_back(&self, mut connection: Held, watch: Watch) {
+    fn give_back(&self, mut connection: Held, interest: Interest) {
         let config = &self.shared.config;
         let received = self.exchange.inbox.filled();
         let patience = if received.is_empty() { config.idle_deadline } else { config.head_deadline };
         connection.served(self.shared.clock.instant(), patience);
-        connection.searched = if watch == Watch::Readable { received.len() } else { 0 };
+        connection.searched = if interest == Interest::Readable { received.len() } else { 0 };
         if self.keep_inbox(&mut connection).is_ok() {
-            self.shared.lot.park(connection, watch);
+            self.shared.lot.park(connection, interest);
         }
     }
 
