@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::attendant::{Attendant, Reason};
+use super::event_handler::{EventHandler, RejectReason};
 use super::shared::Shared;
 use super::work_queues::Class;
 use crate::base::limits;
@@ -23,7 +23,7 @@ const SCRATCH_BYTES: usize = 64 * limits::KIB as usize;
 /// The poller of one engine.
 pub(super) struct EventLoop {
     shared: Arc<Shared>,
-    attendant: Attendant,
+    event_handler: EventHandler,
     next_expiry_scan: Instant,
 }
 
@@ -31,9 +31,9 @@ impl EventLoop {
     /// A poller that has not begun.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let scratch_bytes = SCRATCH_BYTES.max(shared.config.head_max_bytes);
-        let attendant = Attendant::new(Arc::clone(&shared), scratch_bytes);
+        let event_handler = EventHandler::new(Arc::clone(&shared), scratch_bytes);
         let next_expiry_scan = shared.clock.instant();
-        Self { shared, attendant, next_expiry_scan }
+        Self { shared, event_handler, next_expiry_scan }
     }
 
     /// Serves until the order to stop; then accepts nothing more, turns away whoever waits, and lets the workers end
@@ -51,7 +51,7 @@ impl EventLoop {
         self.shared.queues.close();
         for connection in self.shared.lot.close() {
             if !connection.pending.is_empty() || connection.outgoing.is_some() {
-                self.attendant.turn_away(connection, Reason::Overload);
+                self.event_handler.reject(connection, RejectReason::Overload);
             }
         }
         outcome.map(|()| accepted)
@@ -76,7 +76,7 @@ impl EventLoop {
     }
 
     fn poll_and_expire(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.attendant.poll_once(timeout)?;
+        self.event_handler.poll_once(timeout)?;
         self.handle_expired();
         Ok(())
     }
@@ -103,10 +103,10 @@ impl EventLoop {
             if connection.outgoing.is_some() {
                 connection.stream.reset_on_close();
             } else if connection.wanted > 0 {
-                self.attendant.enqueue(connection, Class::Large);
+                self.event_handler.enqueue(connection, Class::Large);
             } else if !connection.pending.is_empty() {
                 let error = S3Error::new(ErrorCode::RequestTimeout);
-                self.attendant.turn_away(connection, Reason::Error(error));
+                self.event_handler.reject(connection, RejectReason::Error(error));
             }
         }
     }

@@ -19,7 +19,7 @@
 //! | file | holds |
 //! |---|---|
 //! | poller | connections that no worker has; limits of time |
-//! | attendant, acceptor | what has to be done about them when something happens; limits of number |
+//! | event_handler, acceptor | what has to be done about them when something happens; limits of number |
 //! | worker | the life of a worker; who has precedence |
 //! | exchange | one request and its response |
 //! | body | reading what comes behind a head |
@@ -32,9 +32,9 @@
 //! the work of the workers, step by step as the client comes along, so that no client keeps one waiting with it.
 
 mod acceptor;
-mod attendant;
 mod body;
 mod chunked;
+mod event_handler;
 mod event_loop;
 mod exchange;
 mod fair_queue;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::attendant::{Attendant, Reason, class_of_rest};
+use super::event_handler::{EventHandler, RejectReason, class_of_missing_bytes};
 use super::exchange::{After, Exchange, Outgoing};
 use super::head::{self, Outlook};
 use super::lot::{Connection, Held, NoRoom, Purpose};
@@ -19,7 +19,7 @@ const PIECES_MAX: usize = 8;
 pub(super) struct Worker {
     shared: Arc<Shared>,
     exchange: Exchange,
-    attendant: Attendant,
+    event_handler: EventHandler,
 }
 
 /// Where the next request of a connection is.
@@ -36,8 +36,8 @@ impl Worker {
     /// A worker that has not begun.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let exchange = Exchange::new(Arc::clone(&shared));
-        let attendant = Attendant::new(Arc::clone(&shared), shared.config.head_max_bytes);
-        Self { shared, exchange, attendant }
+        let event_handler = EventHandler::new(Arc::clone(&shared), shared.config.head_max_bytes);
+        Self { shared, exchange, event_handler }
     }
 
     /// Works until nothing can come into the queues any more. Says how many requests it has answered.
@@ -47,7 +47,7 @@ impl Worker {
             answered += self.serve(job);
             // Whoever comes then would find the queue full, or may have to find it so: they are to be told at once.
             if self.shared.queues.has_work() && !self.shared.is_stopping() {
-                self.attendant.lend_a_hand();
+                self.event_handler.assist_event_loop();
             }
         }
         answered
@@ -131,7 +131,7 @@ impl Worker {
             Err(NoRoom) => Some(connection),
         };
         if let Some(refused) = refused {
-            self.attendant.turn_away(refused, Reason::Overload);
+            self.event_handler.reject(refused, RejectReason::Overload);
         }
     }
 
@@ -192,7 +192,7 @@ impl Worker {
             Outlook::Small => Class::Small,
             Outlook::Large => Class::Large,
             Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
-                class_of_rest(&connection.stream, wanted - received.len())
+                class_of_missing_bytes(&connection.stream, wanted - received.len())
             }
             Outlook::Awaited(_) => return Next::Wait(Interest::ReadableOrWritable),
         };

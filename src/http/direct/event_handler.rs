@@ -21,17 +21,17 @@ use crate::http::response::{DateHeader, RequestTraits, render};
 use crate::s3::{Method, S3Error};
 
 /// How long a small body may take to follow its head before it counts as large.
-const PROMPT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
+const SMALL_BODY_WAIT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
 
 /// Turns that a thread takes between two pieces of its own work: some dozens of events at the most, so that a server which
 /// refuses many times as much as it accepts keeps up with it.
-const HANDS_LENT: usize = 4;
+const ASSIST_POLLS_MAX: usize = 4;
 
 /// Connections accepted in a row before others get their turn.
-const BURST: usize = 64;
+const ACCEPT_BURST_MAX: usize = 64;
 
 /// Why a request is answered without a worker.
-pub(super) enum Reason {
+pub(super) enum RejectReason {
     /// Nobody has time for it.
     Overload,
     /// It is at fault.
@@ -39,14 +39,14 @@ pub(super) enum Reason {
 }
 
 /// One thread's means to attend to connections. Several may be at it at once: whoever takes a connection out of the lot has it.
-pub(super) struct Attendant {
+pub(super) struct EventHandler {
     shared: Arc<Shared>,
     events: Vec<PollEvent>,
     scratch: Vec<u8>,
     date: DateHeader,
 }
 
-impl Attendant {
+impl EventHandler {
     /// It receives into so many bytes, which are enough for a head.
     pub(super) fn new(shared: Arc<Shared>, scratch_bytes: usize) -> Self {
         Self { shared, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateHeader::default() }
@@ -60,15 +60,15 @@ impl Attendant {
         let mut events = std::mem::take(&mut self.events);
         let outcome = self.shared.poller.wait(&mut events, timeout);
         for event in &events {
-            self.attend(*event);
+            self.handle_event(*event);
         }
         self.events = events;
         outcome
     }
 
     /// Does some of what has become due, for whoever has other work.
-    pub(super) fn lend_a_hand(&mut self) {
-        for _ in 0..HANDS_LENT {
+    pub(super) fn assist_event_loop(&mut self) {
+        for _ in 0..ASSIST_POLLS_MAX {
             // The poller meets the same error and ends the engine.
             if self.poll_once(Some(Duration::ZERO)).is_err() || self.events.is_empty() {
                 return;
@@ -80,17 +80,17 @@ impl Attendant {
         }
     }
 
-    fn attend(&mut self, event: PollEvent) {
+    fn handle_event(&mut self, event: PollEvent) {
         match event {
             PollEvent::Wake => {}
-            PollEvent::Listener => self.accept(),
-            PollEvent::Connection(token) => self.attend_to(token),
+            PollEvent::Listener => self.accept_waiting(),
+            PollEvent::Connection(token) => self.handle_ready(token),
         }
     }
 
-    fn accept(&mut self) {
+    fn accept_waiting(&mut self) {
         let now = self.shared.clock.instant();
-        for _ in 0..BURST {
+        for _ in 0..ACCEPT_BURST_MAX {
             let Some((socket, peer)) = self.shared.acceptor.accept(now) else {
                 return;
             };
@@ -112,32 +112,32 @@ impl Attendant {
         let most = Most { in_all: config.connections_max, of_origin: config.share_of_address() };
         let (connection, excess) = lot.admit(stream, peer, origin, (now, patience), most);
         if excess {
-            self.turn_away(connection, Reason::Overload);
+            self.reject(connection, RejectReason::Overload);
         } else {
             lot.park(connection, Interest::Readable);
         }
     }
 
     /// Something has happened on a connection that waits, unless it is no longer there.
-    fn attend_to(&mut self, token: ConnectionToken) {
+    fn handle_ready(&mut self, token: ConnectionToken) {
         let Some(connection) = self.shared.lot.take(token) else {
             return;
         };
         match connection.purpose {
-            Purpose::Draining(left) => self.drain(connection, left),
+            Purpose::Draining(left) => self.discard_input(connection, left),
             // It takes a signature and more: work for a worker.
             Purpose::Handshake => self.enqueue(connection, Class::Small),
-            Purpose::Requests if connection.outgoing.is_some() => self.go_on(connection),
+            Purpose::Requests if connection.outgoing.is_some() => self.resume_response(connection),
             // A worker has given back bytes that it had no time to look at.
             Purpose::Requests if connection.wanted == 0 && connection.searched < connection.pending.len() => {
-                self.judge_head(connection);
+                self.dispatch(connection);
             }
-            Purpose::Requests => self.read_head(connection),
+            Purpose::Requests => self.receive_head(connection),
         }
     }
 
     /// A client may take more of its response.
-    fn go_on(&mut self, mut connection: Held) {
+    fn resume_response(&mut self, mut connection: Held) {
         let left = connection.deadline.saturating_duration_since(self.shared.clock.instant());
         if let Some(outgoing) = &mut connection.outgoing {
             outgoing.set_patience(left);
@@ -145,7 +145,7 @@ impl Attendant {
         self.enqueue(connection, Class::Large);
     }
 
-    fn read_head(&mut self, mut connection: Held) {
+    fn receive_head(&mut self, mut connection: Held) {
         let room = self.shared.config.head_max_bytes - connection.pending.len();
         match connection.stream.receive_now(&mut self.scratch[..room]) {
             // A worker tells the client that its body is not whole.
@@ -157,8 +157,8 @@ impl Attendant {
                 }
                 let Config { head_max_bytes, ref memory, .. } = self.shared.config;
                 match connection.keep(&self.scratch[..count], head_max_bytes, memory) {
-                    Ok(()) => self.judge_head(connection),
-                    Err(NoRoom) => self.turn_away(connection, Reason::Overload),
+                    Ok(()) => self.dispatch(connection),
+                    Err(NoRoom) => self.reject(connection, RejectReason::Overload),
                 }
             }
             Err(error) if is_wait(&error) => self.shared.lot.park(connection, Interest::Readable),
@@ -169,47 +169,47 @@ impl Attendant {
 
     /// Hands a head to the workers if it is whole, and with it a body that is small; waits for the rest, or gives it up, if it
     /// is not.
-    fn judge_head(&mut self, mut connection: Held) {
+    fn dispatch(&mut self, mut connection: Held) {
         let received = connection.pending.len();
         if connection.wanted > 0 {
-            self.await_body(connection);
+            self.wait_for_body(connection);
         } else if head::has_arrived(&connection.pending, connection.searched) {
             match head::outlook(&connection.pending) {
                 Outlook::Small => self.enqueue(connection, Class::Small),
                 Outlook::Large => self.enqueue(connection, Class::Large),
                 Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
-                    let class = class_of_rest(&connection.stream, wanted - received);
+                    let class = class_of_missing_bytes(&connection.stream, wanted - received);
                     self.enqueue(connection, class);
                 }
                 Outlook::Awaited(wanted) => {
                     connection.wanted = wanted;
-                    connection.deadline = self.shared.deadline_in(PROMPT);
-                    self.await_body(connection);
+                    connection.deadline = self.shared.deadline_in(SMALL_BODY_WAIT);
+                    self.wait_for_body(connection);
                 }
             }
         } else if received >= self.shared.config.head_max_bytes {
-            self.turn_away(connection, Reason::Error(head::too_large()));
+            self.reject(connection, RejectReason::Error(head::too_large()));
         } else {
             connection.searched = received;
-            self.await_rest(connection);
+            self.park_for_more(connection);
         }
     }
 
     /// Lets a connection wait with what has come of its request. Of such there may be as many as there are connections.
-    fn await_rest(&mut self, mut connection: Held) {
+    fn park_for_more(&mut self, mut connection: Held) {
         let Config { head_max_bytes, ref memory, .. } = self.shared.config;
         match connection.reserve(head_max_bytes, memory) {
             Ok(()) => self.shared.lot.park(connection, Interest::Readable),
-            Err(NoRoom) => self.turn_away(connection, Reason::Overload),
+            Err(NoRoom) => self.reject(connection, RejectReason::Overload),
         }
     }
 
     /// No worker waits for a body that a head's room can hold, as long as it comes promptly.
-    fn await_body(&mut self, connection: Held) {
+    fn wait_for_body(&mut self, connection: Held) {
         if connection.pending.len() >= connection.wanted {
             self.enqueue(connection, Class::Small);
         } else {
-            self.await_rest(connection);
+            self.park_for_more(connection);
         }
     }
 
@@ -217,11 +217,11 @@ impl Attendant {
     pub(super) fn enqueue(&mut self, mut connection: Held, class: Class) {
         connection.wanted = 0;
         if let Err(connection) = self.shared.queues.push(connection, class) {
-            self.turn_away(connection, Reason::Overload);
+            self.reject(connection, RejectReason::Overload);
         }
     }
 
-    fn drain(&mut self, mut connection: Held, left: u64) {
+    fn discard_input(&mut self, mut connection: Held, left: u64) {
         match connection.stream.receive_now(&mut self.scratch) {
             Ok(count) if count > 0 && (count as u64) < left => {
                 connection.purpose = Purpose::Draining(left - count as u64);
@@ -234,7 +234,7 @@ impl Attendant {
 
     /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
     /// there and only the time for it was missing: the client is to come back, and a new connection would cost both more.
-    pub(super) fn turn_away(&mut self, mut connection: Held, reason: Reason) {
+    pub(super) fn reject(&mut self, mut connection: Held, reason: RejectReason) {
         if let Some(outgoing) = connection.outgoing.take() {
             if outgoing.has_begun() {
                 return connection.stream.reset_on_close();
@@ -243,7 +243,7 @@ impl Attendant {
             connection.forget();
         }
         let whole = match reason {
-            Reason::Overload if !self.shared.is_stopping() => {
+            RejectReason::Overload if !self.shared.is_stopping() => {
                 head::of_whole_request(&connection.pending, self.shared.config.headers_max)
             }
             _ => None,
@@ -254,8 +254,8 @@ impl Attendant {
         };
         let Shared { config, clock, handler, lot, .. } = &*self.shared;
         let response = catch_panic(|| match reason {
-            Reason::Overload => handler.overloaded(),
-            Reason::Error(error) => handler.refused(error),
+            RejectReason::Overload => handler.overloaded(),
+            RejectReason::Error(error) => handler.refused(error),
         });
         let Some(response) = response else {
             return;
@@ -275,7 +275,7 @@ impl Attendant {
 
 /// What kind of work it is to read the rest of a small body, of which no more can be kept without a worker: a worker may
 /// begin with it at once where the system has all of it.
-pub(super) fn class_of_rest(stream: &Stream, missing: usize) -> Class {
+pub(super) fn class_of_missing_bytes(stream: &Stream, missing: usize) -> Class {
     if stream.available() >= missing { Class::Small } else { Class::Large }
 }
 
@@ -310,12 +310,12 @@ mod tests {
         // It is bound and does not run: there are neither poller nor workers.
         let server = DirectServer::bind(config, Arc::new(SystemClock), Arc::new(Refusing)).unwrap();
         let shared = &server.shared;
-        let mut attendant = Attendant::new(Arc::clone(shared), shared.config.head_max_bytes);
+        let mut event_handler = EventHandler::new(Arc::clone(shared), shared.config.head_max_bytes);
         let mut clients = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
         for client in &mut clients {
             client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
             for _ in 0..1000 {
-                attendant.lend_a_hand();
+                event_handler.assist_event_loop();
             }
         }
         shared.queues.close();
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(&status, b"HTTP/1.1 503");
 
         shared.poller.wake();
-        attendant.lend_a_hand();
+        event_handler.assist_event_loop();
         let mut events = Vec::new();
         shared.poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
         assert_eq!(events, [PollEvent::Wake], "it rings for the poller");
