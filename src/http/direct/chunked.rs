@@ -10,7 +10,7 @@ const CHUNK_SIZE_LIMIT: u64 = 1 << 63;
 
 /// Where in a chunked body the next byte stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TransferPosition {
     /// In the line that says how long the next chunk is.
     Size,
     /// In a chunk, with that many bytes to go (never 0).
@@ -37,7 +37,7 @@ pub(super) enum Next {
 /// Reads the framing of one chunked body.
 #[derive(Debug)]
 pub(super) struct Chunks {
-    place: Place,
+    position: TransferPosition,
     /// Bytes of extensions and trailer lines so far.
     extra: usize,
 }
@@ -45,7 +45,7 @@ pub(super) struct Chunks {
 impl Chunks {
     /// At the start of a body.
     pub(super) fn new() -> Self {
-        Self { place: Place::Size, extra: 0 }
+        Self { position: TransferPosition::Size, extra: 0 }
     }
 
     /// Reads framing from the start of `bytes`; says how many bytes it took and what follows.
@@ -55,40 +55,43 @@ impl Chunks {
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Next), S3Error> {
         let mut used = 0;
         loop {
-            match self.place {
-                Place::Data(left) => return Ok((used, Next::Data(left))),
-                Place::End => return Ok((used, Next::End)),
+            match self.position {
+                TransferPosition::Data(left) => return Ok((used, Next::Data(left))),
+                TransferPosition::End => return Ok((used, Next::End)),
                 _ => {}
             }
             let Some(line) = first_line(&bytes[used..])? else {
                 return Ok((used, Next::Unknown));
             };
             used += line.len() + 2;
-            self.place = self.after(line)?;
+            self.position = self.after(line)?;
         }
     }
 
     /// `count` bytes of data have been taken.
     pub(super) fn took(&mut self, count: u64) {
-        if let Place::Data(left) = self.place {
-            self.place = if count < left { Place::Data(left - count) } else { Place::DataEnd };
+        if let TransferPosition::Data(left) = self.position {
+            self.position =
+                if count < left { TransferPosition::Data(left - count) } else { TransferPosition::DataEnd };
         }
     }
 
-    fn after(&mut self, line: &[u8]) -> Result<Place, S3Error> {
-        match self.place {
-            Place::Size => {
+    fn after(&mut self, line: &[u8]) -> Result<TransferPosition, S3Error> {
+        match self.position {
+            TransferPosition::Size => {
                 let (size, extension_len) = chunk_size(line)?;
                 self.count_extra(extension_len)?;
-                Ok(if size == 0 { Place::Trailer } else { Place::Data(size) })
+                Ok(if size == 0 { TransferPosition::Trailer } else { TransferPosition::Data(size) })
             }
-            Place::DataEnd if line.is_empty() => Ok(Place::Size),
-            Place::DataEnd => Err(invalid_request("A chunk of the request body is longer than it says.")),
-            _ if line.is_empty() => Ok(Place::End),
+            TransferPosition::DataEnd if line.is_empty() => Ok(TransferPosition::Size),
+            TransferPosition::DataEnd => {
+                Err(invalid_request("A chunk of the request body is longer than it says."))
+            }
+            _ if line.is_empty() => Ok(TransferPosition::End),
             _ if !is_field_line(line) => Err(invalid_request("A trailer of the request body is malformed.")),
             _ => {
                 self.count_extra(line.len())?;
-                Ok(Place::Trailer)
+                Ok(TransferPosition::Trailer)
             }
         }
     }

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::connection_table::{Connection, ConnectionLimits, ConnectionPhase, NoMemory};
 use super::head::{self, Outlook};
-use super::lot::{Held, Most, NoRoom, Purpose};
 use super::poller::{ConnectionToken, Interest, PollEvent};
 use super::shared::Shared;
 use super::stream::{Stream, is_wait};
@@ -23,7 +23,7 @@ use crate::s3::{Method, S3Error};
 /// How long a small body may take to follow its head before it counts as large.
 const SMALL_BODY_WAIT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
 
-/// Turns that a thread takes between two pieces of its own work: some dozens of events at the most, so that a server which
+/// Turns that a thread takes between two pieces of its own work: some dozens of events at the limits, so that a server which
 /// refuses many times as much as it accepts keeps up with it.
 const ASSIST_POLLS_MAX: usize = 4;
 
@@ -38,7 +38,7 @@ pub(super) enum RejectReason {
     Error(S3Error),
 }
 
-/// One thread's means to attend to connections. Several may be at it at once: whoever takes a connection out of the lot has it.
+/// One thread's means to attend to connections. Several may be at it at once: whoever takes a connection out of the connections has it.
 pub(super) struct EventHandler {
     shared: Arc<Shared>,
     events: Vec<PollEvent>,
@@ -52,7 +52,7 @@ impl EventHandler {
         Self { shared, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateHeader::default() }
     }
 
-    /// Waits for events, at most for `timeout` where there is one, and does what they ask for.
+    /// Waits for events, at limits for `timeout` where there is one, and does what they ask for.
     ///
     /// # Errors
     /// When the system can no longer tell which sockets are ready.
@@ -99,7 +99,7 @@ impl EventHandler {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr, now: Instant) {
-        let Shared { config, lot, .. } = &*self.shared;
+        let Shared { config, connections, .. } = &*self.shared;
         let Ok(tls) = config.tls.as_ref().map(|tls| tls.accept()).transpose() else {
             return;
         };
@@ -109,35 +109,37 @@ impl EventHandler {
         };
         let counts = !config.trusted_proxies.contains(peer.ip());
         let origin = counts.then(|| ClientOrigin::of(peer.ip()));
-        let most = Most { in_all: config.connections_max, of_origin: config.share_of_address() };
-        let (connection, excess) = lot.admit(stream, peer, origin, (now, patience), most);
+        let max = ConnectionLimits { total: config.connections_max, of_origin: config.share_of_address() };
+        let (connection, excess) = connections.insert(stream, peer, origin, (now, patience), max);
         if excess {
             self.reject(connection, RejectReason::Overload);
         } else {
-            lot.park(connection, Interest::Readable);
+            connections.park(connection, Interest::Readable);
         }
     }
 
     /// Something has happened on a connection that waits, unless it is no longer there.
     fn handle_ready(&mut self, token: ConnectionToken) {
-        let Some(connection) = self.shared.lot.take(token) else {
+        let Some(connection) = self.shared.connections.unpark(token) else {
             return;
         };
-        match connection.purpose {
-            Purpose::Draining(left) => self.discard_input(connection, left),
+        match connection.phase {
+            ConnectionPhase::Draining(left) => self.discard_input(connection, left),
             // It takes a signature and more: work for a worker.
-            Purpose::Handshake => self.enqueue(connection, Class::Small),
-            Purpose::Requests if connection.outgoing.is_some() => self.resume_response(connection),
+            ConnectionPhase::Handshake => self.enqueue(connection, Class::Small),
+            ConnectionPhase::Requests if connection.outgoing.is_some() => self.resume_response(connection),
             // A worker has given back bytes that it had no time to look at.
-            Purpose::Requests if connection.wanted == 0 && connection.searched < connection.pending.len() => {
+            ConnectionPhase::Requests
+                if connection.awaited_len == 0 && connection.searched_len < connection.received.len() =>
+            {
                 self.dispatch(connection);
             }
-            Purpose::Requests => self.receive_head(connection),
+            ConnectionPhase::Requests => self.receive_head(connection),
         }
     }
 
     /// A client may take more of its response.
-    fn resume_response(&mut self, mut connection: Held) {
+    fn resume_response(&mut self, mut connection: Box<Connection>) {
         let left = connection.deadline.saturating_duration_since(self.shared.clock.instant());
         if let Some(outgoing) = &mut connection.outgoing {
             outgoing.set_patience(left);
@@ -145,36 +147,36 @@ impl EventHandler {
         self.enqueue(connection, Class::Large);
     }
 
-    fn receive_head(&mut self, mut connection: Held) {
-        let room = self.shared.config.head_max_bytes - connection.pending.len();
+    fn receive_head(&mut self, mut connection: Box<Connection>) {
+        let room = self.shared.config.head_max_bytes - connection.received.len();
         match connection.stream.receive_now(&mut self.scratch[..room]) {
             // A worker tells the client that its body is not whole.
-            Ok(0) if connection.wanted > 0 => self.enqueue(connection, Class::Large),
+            Ok(0) if connection.awaited_len > 0 => self.enqueue(connection, Class::Large),
             Ok(0) => {}
             Ok(count) => {
-                if connection.pending.is_empty() {
+                if connection.received.is_empty() {
                     connection.deadline = self.shared.deadline_in(self.shared.config.head_deadline);
                 }
                 let Config { head_max_bytes, ref memory, .. } = self.shared.config;
-                match connection.keep(&self.scratch[..count], head_max_bytes, memory) {
+                match connection.append_received(&self.scratch[..count], head_max_bytes, memory) {
                     Ok(()) => self.dispatch(connection),
-                    Err(NoRoom) => self.reject(connection, RejectReason::Overload),
+                    Err(NoMemory) => self.reject(connection, RejectReason::Overload),
                 }
             }
-            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Interest::Readable),
-            Err(_) if connection.wanted > 0 => self.enqueue(connection, Class::Large),
+            Err(error) if is_wait(&error) => self.shared.connections.park(connection, Interest::Readable),
+            Err(_) if connection.awaited_len > 0 => self.enqueue(connection, Class::Large),
             Err(_) => {}
         }
     }
 
     /// Hands a head to the workers if it is whole, and with it a body that is small; waits for the rest, or gives it up, if it
     /// is not.
-    fn dispatch(&mut self, mut connection: Held) {
-        let received = connection.pending.len();
-        if connection.wanted > 0 {
+    fn dispatch(&mut self, mut connection: Box<Connection>) {
+        let received = connection.received.len();
+        if connection.awaited_len > 0 {
             self.wait_for_body(connection);
-        } else if head::has_arrived(&connection.pending, connection.searched) {
-            match head::outlook(&connection.pending) {
+        } else if head::has_arrived(&connection.received, connection.searched_len) {
+            match head::outlook(&connection.received) {
                 Outlook::Small => self.enqueue(connection, Class::Small),
                 Outlook::Large => self.enqueue(connection, Class::Large),
                 Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
@@ -182,7 +184,7 @@ impl EventHandler {
                     self.enqueue(connection, class);
                 }
                 Outlook::Awaited(wanted) => {
-                    connection.wanted = wanted;
+                    connection.awaited_len = wanted;
                     connection.deadline = self.shared.deadline_in(SMALL_BODY_WAIT);
                     self.wait_for_body(connection);
                 }
@@ -190,23 +192,23 @@ impl EventHandler {
         } else if received >= self.shared.config.head_max_bytes {
             self.reject(connection, RejectReason::Error(head::too_large()));
         } else {
-            connection.searched = received;
+            connection.searched_len = received;
             self.park_for_more(connection);
         }
     }
 
     /// Lets a connection wait with what has come of its request. Of such there may be as many as there are connections.
-    fn park_for_more(&mut self, mut connection: Held) {
+    fn park_for_more(&mut self, mut connection: Box<Connection>) {
         let Config { head_max_bytes, ref memory, .. } = self.shared.config;
         match connection.reserve(head_max_bytes, memory) {
-            Ok(()) => self.shared.lot.park(connection, Interest::Readable),
-            Err(NoRoom) => self.reject(connection, RejectReason::Overload),
+            Ok(()) => self.shared.connections.park(connection, Interest::Readable),
+            Err(NoMemory) => self.reject(connection, RejectReason::Overload),
         }
     }
 
     /// No worker waits for a body that a head's room can hold, as long as it comes promptly.
-    fn wait_for_body(&mut self, connection: Held) {
-        if connection.pending.len() >= connection.wanted {
+    fn wait_for_body(&mut self, connection: Box<Connection>) {
+        if connection.received.len() >= connection.awaited_len {
             self.enqueue(connection, Class::Small);
         } else {
             self.park_for_more(connection);
@@ -214,45 +216,45 @@ impl EventHandler {
     }
 
     /// Lets a request wait for a worker.
-    pub(super) fn enqueue(&mut self, mut connection: Held, class: Class) {
-        connection.wanted = 0;
+    pub(super) fn enqueue(&mut self, mut connection: Box<Connection>, class: Class) {
+        connection.awaited_len = 0;
         if let Err(connection) = self.shared.queues.push(connection, class) {
             self.reject(connection, RejectReason::Overload);
         }
     }
 
-    fn discard_input(&mut self, mut connection: Held, left: u64) {
+    fn discard_input(&mut self, mut connection: Box<Connection>, left: u64) {
         match connection.stream.receive_now(&mut self.scratch) {
             Ok(count) if count > 0 && (count as u64) < left => {
-                connection.purpose = Purpose::Draining(left - count as u64);
+                connection.phase = ConnectionPhase::Draining(left - count as u64);
             }
             Err(error) if is_wait(&error) => {}
             _ => return,
         }
-        self.shared.lot.park(connection, Interest::Readable);
+        self.shared.connections.park(connection, Interest::Readable);
     }
 
     /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
     /// there and only the time for it was missing: the client is to come back, and a new connection would cost both more.
-    pub(super) fn reject(&mut self, mut connection: Held, reason: RejectReason) {
+    pub(super) fn reject(&mut self, mut connection: Box<Connection>, reason: RejectReason) {
         if let Some(outgoing) = connection.outgoing.take() {
             if outgoing.has_begun() {
                 return connection.stream.reset_on_close();
             }
             // Nobody had time to send its answer. What came behind is not the request that is answered here.
-            connection.forget();
+            connection.discard_received();
         }
         let whole = match reason {
             RejectReason::Overload if !self.shared.is_stopping() => {
-                head::of_whole_request(&connection.pending, self.shared.config.headers_max)
+                head::of_whole_request(&connection.received, self.shared.config.headers_max)
             }
             _ => None,
         };
         let head_only = match &whole {
             Some(head) => head.method == Method::Head,
-            None => connection.pending.starts_with(b"HEAD "),
+            None => connection.received.starts_with(b"HEAD "),
         };
-        let Shared { config, clock, handler, lot, .. } = &*self.shared;
+        let Shared { config, clock, handler, connections, .. } = &*self.shared;
         let response = catch_panic(|| match reason {
             RejectReason::Overload => handler.overloaded(),
             RejectReason::Error(error) => handler.refused(error),
@@ -264,11 +266,11 @@ impl EventHandler {
         let bytes = render(&response, traits, close, self.date.at(clock.now()));
         let is_sent = matches!(connection.stream.send_now(&bytes), Ok(sent) if sent == bytes.len());
         if is_sent && close {
-            lot.drain(connection, self.shared.deadline_in(config.drain_deadline));
+            connections.start_draining(connection, self.shared.deadline_in(config.drain_deadline));
         } else if is_sent {
-            connection.forget();
-            connection.served(clock.instant(), config.idle_deadline);
-            lot.park(connection, Interest::Readable);
+            connection.discard_received();
+            connection.wait_for_request(clock.instant(), config.idle_deadline);
+            connections.park(connection, Interest::Readable);
         }
     }
 }

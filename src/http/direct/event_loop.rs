@@ -49,8 +49,8 @@ impl EventLoop {
         }
         let accepted = self.shared.acceptor.close();
         self.shared.queues.close();
-        for connection in self.shared.lot.close() {
-            if !connection.pending.is_empty() || connection.outgoing.is_some() {
+        for connection in self.shared.connections.close_to_requests() {
+            if !connection.received.is_empty() || connection.outgoing.is_some() {
                 self.event_handler.reject(connection, RejectReason::Overload);
             }
         }
@@ -85,26 +85,26 @@ impl EventLoop {
     fn timeout(&self) -> Option<Duration> {
         let now = self.shared.clock.instant();
         let resume = self.shared.acceptor.resume(now);
-        let census = self.shared.lot.census();
-        let scan = (census.serving + census.draining > 0).then_some(self.next_expiry_scan);
+        let counts = self.shared.connections.counts();
+        let scan = (counts.serving + counts.draining > 0).then_some(self.next_expiry_scan);
         let next = resume.into_iter().chain(scan).min()?;
         Some(next.saturating_duration_since(now))
     }
 
     fn handle_expired(&mut self) {
-        let Shared { config, clock, lot, .. } = &*self.shared;
+        let Shared { config, clock, connections, .. } = &*self.shared;
         let now = clock.instant();
         if now < self.next_expiry_scan {
             return;
         }
         let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
         self.next_expiry_scan = now + (shortest / 4).clamp(EXPIRY_SCAN_MIN, EXPIRY_SCAN_MAX);
-        for connection in lot.expired(now) {
+        for connection in connections.take_expired(now) {
             if connection.outgoing.is_some() {
                 connection.stream.reset_on_close();
-            } else if connection.wanted > 0 {
+            } else if connection.awaited_len > 0 {
                 self.event_handler.enqueue(connection, Class::Large);
-            } else if !connection.pending.is_empty() {
+            } else if !connection.received.is_empty() {
                 let error = S3Error::new(ErrorCode::RequestTimeout);
                 self.event_handler.reject(connection, RejectReason::Error(error));
             }

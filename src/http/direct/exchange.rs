@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::body::RequestBody;
+use super::connection_table::Connection;
 use super::head;
 use super::inbox::Inbox;
-use super::lot::Connection;
 use super::pace::Pace;
 use super::shared::Shared;
 use super::stream::Stream;

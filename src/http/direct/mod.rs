@@ -10,7 +10,7 @@
 //! ```text
 //!   accept -> event_loop: reads heads without waiting -> work queues -> worker: body, handler, response
 //!                ^                                                    |        |
-//!                |        lot: connections that wait                  |        +-> lingers for the next request
+//!                |        connections: connections that wait                  |        +-> lingers for the next request
 //!                +----------------------------------------------------+            while other workers are free
 //! ```
 //!
@@ -24,7 +24,7 @@
 //! | exchange | one request and its response |
 //! | body | reading what comes behind a head |
 //! | head, chunked | HTTP as bytes: no socket, no clock |
-//! | lot | the open connections |
+//! | connections | the open connections |
 //! | work_queues, fair_queue | the queues between: some workers never wait for large bodies, and clients take turns |
 //! | wire, stream, session, poller, pace, inbox | sockets, encryption, patience and buffers |
 //!
@@ -34,6 +34,7 @@
 mod acceptor;
 mod body;
 mod chunked;
+mod connection_table;
 mod event_handler;
 mod event_loop;
 mod exchange;
@@ -41,7 +42,6 @@ mod fair_queue;
 pub mod fuzzing;
 mod head;
 mod inbox;
-mod lot;
 mod pace;
 mod poller;
 mod session;
@@ -61,8 +61,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 
 use self::acceptor::Acceptor;
+use self::connection_table::ConnectionTable;
 use self::event_loop::EventLoop;
-use self::lot::Lot;
 use self::poller::Poller;
 use self::shared::Shared;
 use self::work_queues::WorkQueues;
@@ -119,7 +119,7 @@ impl DirectServer {
             clock,
             handler,
             acceptor,
-            lot: Lot::new(Arc::clone(&poller)),
+            connections: ConnectionTable::new(Arc::clone(&poller)),
             poller,
             stopping: Arc::new(AtomicBool::new(false)),
             queues,
@@ -146,7 +146,7 @@ impl Engine for DirectServer {
         let mut event_loop = EventLoop::new(Arc::clone(&shared));
         let accepted = event_loop.serve();
         let outcome = accepted.and_then(|accepted| stop(&shared, &mut event_loop, &mut crew, accepted));
-        shared.lot.clear();
+        shared.connections.close_parked();
         outcome
     }
 }
@@ -156,10 +156,10 @@ fn stop(shared: &Shared, event_loop: &mut EventLoop, crew: &mut Crew, accepted: 
     let time = shared.config.shutdown_timeout;
     let end = shared.deadline_in(time);
     let in_time = event_loop.drain_connections(end - time / LAST_PART, || crew.muster() == 0)?;
-    let connections_cut = if in_time { 0 } else { shared.lot.kill_all() };
+    let connections_cut = if in_time { 0 } else { shared.connections.abort_all() };
     // Clients get some time to read the last responses, workers to see that their connections have ended.
     let last = end.min(shared.deadline_in(FAREWELL_MAX));
-    event_loop.drain_connections(last, || crew.muster() == 0 && shared.lot.census().draining == 0)?;
+    event_loop.drain_connections(last, || crew.muster() == 0 && shared.connections.counts().draining == 0)?;
     Ok(Outcome {
         connections_accepted: Some(accepted),
         requests_answered: crew.answered,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::acceptor::Acceptor;
-use super::lot::Lot;
+use super::connection_table::ConnectionTable;
 use super::poller::Poller;
 use super::work_queues::WorkQueues;
 use crate::base::Clock;
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     /// What lets connections in.
     pub(super) acceptor: Acceptor,
     /// The connections.
-    pub(super) lot: Arc<Lot>,
+    pub(super) connections: Arc<ConnectionTable>,
     /// What wakes the event_loop.
     pub(super) poller: Arc<Poller>,
     /// Set once, by the order to stop.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
+use super::connection_table::Connection;
 use super::fair_queue::FairQueue;
-use super::lot::Held;
 
 /// How long a request may keep its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,9 +67,9 @@ struct Outline {
 
 #[derive(Debug)]
 struct State {
-    small: VecDeque<Held>,
-    large: FairQueue<Held>,
-    heavy: FairQueue<Held>,
+    small: VecDeque<Box<Connection>>,
+    large: FairQueue<Box<Connection>>,
+    heavy: FairQueue<Box<Connection>>,
     /// Workers that do large work, heavy included.
     running_large: usize,
     running_heavy: usize,
@@ -82,7 +82,7 @@ struct State {
 /// What a worker is to do next, with the right to do it where that is limited.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) connection: Held,
+    pub(super) connection: Box<Connection>,
     pub(super) permit: Option<Permit>,
 }
 
@@ -133,7 +133,7 @@ impl WorkQueues {
     ///
     /// # Errors
     /// Gives back a connection for which there is no room, be it this one or another; this one where the queues are closed.
-    pub(super) fn push(&self, connection: Held, class: Class) -> Result<(), Held> {
+    pub(super) fn push(&self, connection: Box<Connection>, class: Class) -> Result<(), Box<Connection>> {
         let mut state = self.lock();
         if state.closed {
             return Err(connection);
@@ -268,7 +268,7 @@ impl State {
         self.running_heavy += usize::from(class == Class::Heavy);
     }
 
-    fn pop(&mut self, caps: Caps) -> Option<(Held, Class)> {
+    fn pop(&mut self, caps: Caps) -> Option<(Box<Connection>, Class)> {
         if let Some(connection) = self.small.pop_front() {
             return Some((connection, Class::Small));
         }
@@ -280,7 +280,7 @@ impl State {
         Some((connection, class))
     }
 
-    fn pop_if_room(&mut self, class: Class, caps: Caps) -> Option<(Held, Class)> {
+    fn pop_if_room(&mut self, class: Class, caps: Caps) -> Option<(Box<Connection>, Class)> {
         if !self.has_room(class, caps) {
             return None;
         }

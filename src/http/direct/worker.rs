@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::connection_table::{Connection, ConnectionPhase, NoMemory};
 use super::event_handler::{EventHandler, RejectReason, class_of_missing_bytes};
 use super::exchange::{After, Exchange, Outgoing};
 use super::head::{self, Outlook};
-use super::lot::{Connection, Held, NoRoom, Purpose};
 use super::poller::Interest;
 use super::shared::Shared;
 use super::stream::is_wait;
@@ -55,11 +55,11 @@ impl Worker {
 
     /// Answers the request that has come on a connection, and those that follow while nobody else needs the worker.
     fn serve(&mut self, Job { mut connection, mut permit }: Job) -> u64 {
-        if connection.purpose == Purpose::Handshake {
+        if connection.phase == ConnectionPhase::Handshake {
             self.agree(connection);
             return 0;
         }
-        self.exchange.inbox.load(&connection.take_pending().0);
+        self.exchange.inbox.load(&connection.take_received().0);
         let mut answered = 0;
         loop {
             let class = permit.as_ref().map_or(Class::Small, Permit::class);
@@ -103,21 +103,21 @@ impl Worker {
     }
 
     /// Lets a response wait until its client takes more of it.
-    fn set_aside(&self, mut connection: Held, outgoing: Box<Outgoing>) {
+    fn set_aside(&self, mut connection: Box<Connection>, outgoing: Box<Outgoing>) {
         connection.deadline = self.shared.deadline_in(outgoing.patience());
         connection.outgoing = Some(outgoing);
         match self.keep_inbox(&mut connection) {
-            Ok(()) => self.shared.lot.park(connection, Interest::Writable),
-            Err(NoRoom) => connection.stream.reset_on_close(),
+            Ok(()) => self.shared.connections.park(connection, Interest::Writable),
+            Err(NoMemory) => connection.stream.reset_on_close(),
         }
     }
 
     /// Ends a connection after its last response.
-    fn end(&self, connection: Held, after: &After) {
+    fn end(&self, connection: Box<Connection>, after: &After) {
         match after {
             After::Drain => {
                 let deadline = self.shared.deadline_in(self.shared.config.drain_deadline);
-                self.shared.lot.drain(connection, deadline);
+                self.shared.connections.start_draining(connection, deadline);
             }
             After::Cut => connection.stream.reset_on_close(),
             After::Close | After::KeepOpen | After::Defer(_) | After::Stall(_) => {}
@@ -125,10 +125,10 @@ impl Worker {
     }
 
     /// Lets a response wait until a worker may send it, or one for which there is less room than for others be refused.
-    fn hand_on(&mut self, mut connection: Held, class: Class) {
+    fn hand_on(&mut self, mut connection: Box<Connection>, class: Class) {
         let refused = match self.keep_inbox(&mut connection) {
             Ok(()) => self.shared.queues.push(connection, class).err(),
-            Err(NoRoom) => Some(connection),
+            Err(NoMemory) => Some(connection),
         };
         if let Some(refused) = refused {
             self.event_handler.reject(refused, RejectReason::Overload);
@@ -137,14 +137,14 @@ impl Worker {
 
     /// Goes on with a handshake as far as the client has come, and lets the connection wait for the rest. The deadline is
     /// that of the whole handshake.
-    fn agree(&self, mut connection: Held) {
+    fn agree(&self, mut connection: Box<Connection>) {
         match connection.stream.agree() {
             Ok(()) => {
-                connection.purpose = Purpose::Requests;
+                connection.phase = ConnectionPhase::Requests;
                 connection.deadline = self.shared.deadline_in(self.shared.config.idle_deadline);
-                self.shared.lot.park(connection, Interest::Readable);
+                self.shared.connections.park(connection, Interest::Readable);
             }
-            Err(error) if is_wait(&error) => self.shared.lot.park(connection, Interest::Readable),
+            Err(error) if is_wait(&error) => self.shared.connections.park(connection, Interest::Readable),
             Err(error) => ::log::debug!("no encryption with {}: {error}", connection.peer),
         }
     }
@@ -206,21 +206,21 @@ impl Worker {
         }
     }
 
-    fn give_back(&self, mut connection: Held, interest: Interest) {
+    fn give_back(&self, mut connection: Box<Connection>, interest: Interest) {
         let config = &self.shared.config;
         let received = self.exchange.inbox.filled();
         let patience = if received.is_empty() { config.idle_deadline } else { config.head_deadline };
-        connection.served(self.shared.clock.instant(), patience);
-        connection.searched = if interest == Interest::Readable { received.len() } else { 0 };
+        connection.wait_for_request(self.shared.clock.instant(), patience);
+        connection.searched_len = if interest == Interest::Readable { received.len() } else { 0 };
         if self.keep_inbox(&mut connection).is_ok() {
-            self.shared.lot.park(connection, interest);
+            self.shared.connections.park(connection, interest);
         }
     }
 
     /// Leaves with a connection what it has received. Where there is no memory for it the connection is to be closed: what
     /// was answered has been sent, and what was not has not been begun.
-    fn keep_inbox(&self, connection: &mut Connection) -> Result<(), NoRoom> {
+    fn keep_inbox(&self, connection: &mut Connection) -> Result<(), NoMemory> {
         let Config { head_max_bytes, ref memory, .. } = self.shared.config;
-        connection.keep(self.exchange.inbox.filled(), head_max_bytes, memory)
+        connection.append_received(self.exchange.inbox.filled(), head_max_bytes, memory)
     }
 }
