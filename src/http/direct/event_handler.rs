@@ -12,7 +12,7 @@ use super::head::{self, Outlook};
 use super::poller::{ConnectionToken, Interest, PollEvent};
 use super::shared::Shared;
 use super::stream::{Stream, is_wait};
-use super::work_queues::Class;
+use super::work_queues::WorkerClass;
 use crate::base::limits;
 use crate::http::Config;
 use crate::http::catch_panic::catch_panic;
@@ -126,7 +126,7 @@ impl EventHandler {
         match connection.phase {
             ConnectionPhase::Draining(left) => self.discard_input(connection, left),
             // It takes a signature and more: work for a worker.
-            ConnectionPhase::Handshake => self.enqueue(connection, Class::Small),
+            ConnectionPhase::Handshake => self.enqueue(connection, WorkerClass::Small),
             ConnectionPhase::Requests if connection.outgoing.is_some() => self.resume_response(connection),
             // A worker has given back bytes that it had no time to look at.
             ConnectionPhase::Requests
@@ -144,14 +144,14 @@ impl EventHandler {
         if let Some(outgoing) = &mut connection.outgoing {
             outgoing.set_patience(left);
         }
-        self.enqueue(connection, Class::Large);
+        self.enqueue(connection, WorkerClass::Large);
     }
 
     fn receive_head(&mut self, mut connection: Box<Connection>) {
         let room = self.shared.config.head_max_bytes - connection.received.len();
         match connection.stream.receive_now(&mut self.scratch[..room]) {
             // A worker tells the client that its body is not whole.
-            Ok(0) if connection.awaited_len > 0 => self.enqueue(connection, Class::Large),
+            Ok(0) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
             Ok(0) => {}
             Ok(count) => {
                 if connection.received.is_empty() {
@@ -164,7 +164,7 @@ impl EventHandler {
                 }
             }
             Err(error) if is_wait(&error) => self.shared.connections.park(connection, Interest::Readable),
-            Err(_) if connection.awaited_len > 0 => self.enqueue(connection, Class::Large),
+            Err(_) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
             Err(_) => {}
         }
     }
@@ -177,8 +177,8 @@ impl EventHandler {
             self.wait_for_body(connection);
         } else if head::has_arrived(&connection.received, connection.searched_len) {
             match head::outlook(&connection.received) {
-                Outlook::Small => self.enqueue(connection, Class::Small),
-                Outlook::Large => self.enqueue(connection, Class::Large),
+                Outlook::Small => self.enqueue(connection, WorkerClass::Small),
+                Outlook::Large => self.enqueue(connection, WorkerClass::Large),
                 Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
                     let class = class_of_missing_bytes(&connection.stream, wanted - received);
                     self.enqueue(connection, class);
@@ -209,14 +209,14 @@ impl EventHandler {
     /// No worker waits for a body that a head's room can hold, as long as it comes promptly.
     fn wait_for_body(&mut self, connection: Box<Connection>) {
         if connection.received.len() >= connection.awaited_len {
-            self.enqueue(connection, Class::Small);
+            self.enqueue(connection, WorkerClass::Small);
         } else {
             self.park_for_more(connection);
         }
     }
 
     /// Lets a request wait for a worker.
-    pub(super) fn enqueue(&mut self, mut connection: Box<Connection>, class: Class) {
+    pub(super) fn enqueue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
         connection.awaited_len = 0;
         if let Err(connection) = self.shared.queues.push(connection, class) {
             self.reject(connection, RejectReason::Overload);
@@ -277,8 +277,8 @@ impl EventHandler {
 
 /// What kind of work it is to read the rest of a small body, of which no more can be kept without a worker: a worker may
 /// begin with it at once where the system has all of it.
-pub(super) fn class_of_missing_bytes(stream: &Stream, missing: usize) -> Class {
-    if stream.available() >= missing { Class::Small } else { Class::Large }
+pub(super) fn class_of_missing_bytes(stream: &Stream, missing: usize) -> WorkerClass {
+    if stream.available() >= missing { WorkerClass::Small } else { WorkerClass::Large }
 }
 
 #[cfg(test)]
@@ -321,7 +321,7 @@ mod tests {
             }
         }
         shared.queues.close();
-        assert!(shared.queues.next().is_some() && shared.queues.next().is_none());
+        assert!(shared.queues.pop().is_some() && shared.queues.pop().is_none());
         let mut status = [0; 12];
         clients[1].read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 503");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::event_handler::{EventHandler, RejectReason};
 use super::shared::Shared;
-use super::work_queues::Class;
+use super::work_queues::WorkerClass;
 use crate::base::limits;
 use crate::s3::{ErrorCode, S3Error};
 
@@ -103,7 +103,7 @@ impl EventLoop {
             if connection.outgoing.is_some() {
                 connection.stream.reset_on_close();
             } else if connection.awaited_len > 0 {
-                self.event_handler.enqueue(connection, Class::Large);
+                self.event_handler.enqueue(connection, WorkerClass::Large);
             } else if !connection.received.is_empty() {
                 let error = S3Error::new(ErrorCode::RequestTimeout);
                 self.event_handler.reject(connection, RejectReason::Error(error));

@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::shared::Shared;
 use super::stream::Stream;
 use super::wire::{Sent, transmit};
-use super::work_queues::Class;
+use super::work_queues::WorkerClass;
 use crate::base::limits::{self, QUICK_BODY_MAX_BYTES};
 use crate::base::{Budget, Reservation};
 use crate::http::catch_panic::catch_panic;
@@ -81,15 +81,15 @@ impl std::fmt::Debug for Outgoing {
 
 impl Outgoing {
     /// What kind of work it is to send it.
-    pub(super) fn class(&self) -> Class {
-        let What::Response(response) = &self.what else { return Class::Large };
+    pub(super) fn class(&self) -> WorkerClass {
+        let What::Response(response) = &self.what else { return WorkerClass::Large };
         match &response.body {
-            ResponseBody::Deferred(_) => Class::Heavy,
+            ResponseBody::Deferred(_) => WorkerClass::Heavy,
             ResponseBody::Stream { length, .. } if !self.traits.head_only => match length {
-                Some(..=QUICK_BODY_MAX_BYTES) => Class::Small,
-                _ => Class::Large,
+                Some(..=QUICK_BODY_MAX_BYTES) => WorkerClass::Small,
+                _ => WorkerClass::Large,
             },
-            _ => Class::Small,
+            _ => WorkerClass::Small,
         }
     }
 
@@ -124,7 +124,7 @@ pub(super) struct Exchange {
     begun: bool,
     traits: RequestTraits,
     /// What the worker has the right to do.
-    class: Class,
+    class: WorkerClass,
 }
 
 /// The client that a response goes to.
@@ -187,13 +187,13 @@ impl Exchange {
     /// Empty buffers.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let inbox = Inbox::new(shared.config.head_max_bytes);
-        let (traits, class) = (RequestTraits::default(), Class::Small);
+        let (traits, class) = (RequestTraits::default(), WorkerClass::Small);
         Self { shared, inbox, response_writer: ResponseWriter::default(), begun: false, traits, class }
     }
 
     /// Answers the request whose head is in the inbox, for a worker that may do work of that class. Whatever panics on the
     /// way answers 500 if the response has not begun, and cuts the connection if it has.
-    pub(super) fn run(&mut self, connection: &Connection, class: Class) -> After {
+    pub(super) fn run(&mut self, connection: &Connection, class: WorkerClass) -> After {
         self.class = class;
         self.begun = false;
         self.traits = RequestTraits::default();
@@ -202,7 +202,12 @@ impl Exchange {
     }
 
     /// Sends a response that was deferred, for a worker that may do work of that class.
-    pub(super) fn resume(&mut self, connection: &Connection, outgoing: Outgoing, class: Class) -> After {
+    pub(super) fn resume(
+        &mut self,
+        connection: &Connection,
+        outgoing: Outgoing,
+        class: WorkerClass,
+    ) -> After {
         self.class = class;
         self.begun = outgoing.has_begun();
         self.traits = outgoing.traits;
@@ -264,7 +269,7 @@ impl Exchange {
     /// The response, and whether the request has been read to its end.
     fn call_handler(&mut self, connection: &Connection, head: RequestHead) -> (Response, bool) {
         let Self { shared, inbox, class, .. } = self;
-        let pressed = || shared.queues.is_waited_for(*class);
+        let pressed = || shared.queues.is_under_load(*class);
         let (patience, rate) = (shared.config.read_patience, shared.config.rate_min_bytes_per_sec);
         let pace = Pace::new(&*shared.clock, patience, rate, &pressed);
         let mut unread = RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, pace);
@@ -351,9 +356,9 @@ impl Exchange {
         send: impl FnOnce(&mut ResponseWriter, &mut Peer<'_>) -> Result<(), SendFailure>,
     ) -> Result<After, Box<Unfinished>> {
         let Self { shared, response_writer, begun, class, .. } = self;
-        let pressed = || shared.queues.is_waited_for(*class);
+        let pressed = || shared.queues.is_under_load(*class);
         // A small request has a worker because it takes no time: it does not become large by a client that takes nothing.
-        let yields = || may_yield && !shared.is_stopping() && (*class == Class::Small || pressed());
+        let yields = || may_yield && !shared.is_stopping() && (*class == WorkerClass::Small || pressed());
         let config = &shared.config;
         let pace = Pace::new(&*shared.clock, config.write_patience, config.rate_min_bytes_per_sec, &pressed);
         let (pace, memory) = (pace.with_left(patience), &config.memory);

@@ -19,7 +19,7 @@ use super::fair_queue::FairQueue;
 
 /// How long a request may keep its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub(super) enum WorkerClass {
     /// It is done quickly.
     Small,
     /// It takes as long as its client and its size want.
@@ -30,12 +30,12 @@ pub(super) enum Class {
 
 /// How many workers may do what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Caps {
+struct ClassLimits {
     large: usize,
     heavy: usize,
 }
 
-impl Caps {
+impl ClassLimits {
     /// A quarter is left for small requests, one worker at least where there are two.
     fn of(workers: usize, processors: usize) -> Self {
         let reserved = if workers < 2 { 0 } else { (workers / 4).max(1) };
@@ -48,15 +48,15 @@ impl Caps {
 #[derive(Debug)]
 pub(super) struct WorkQueues {
     len_max: usize,
-    caps: Caps,
-    state: Mutex<State>,
+    limits: ClassLimits,
+    queues: Mutex<ClassQueues>,
     arrivals: Condvar,
-    /// What `state` comes to, to look at without it.
-    outline: Outline,
+    /// What `queues` comes to, to look at without it.
+    snapshot: LoadSnapshot,
 }
 
 #[derive(Debug, Default)]
-struct Outline {
+struct LoadSnapshot {
     /// Whether a free worker would have something to do.
     has_work: AtomicBool,
     /// Requests that wait.
@@ -66,7 +66,7 @@ struct Outline {
 }
 
 #[derive(Debug)]
-struct State {
+struct ClassQueues {
     small: VecDeque<Box<Connection>>,
     large: FairQueue<Box<Connection>>,
     heavy: FairQueue<Box<Connection>>,
@@ -81,7 +81,7 @@ struct State {
 
 /// What a worker is to do next, with the right to do it where that is limited.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct Assignment {
     pub(super) connection: Box<Connection>,
     pub(super) permit: Option<Permit>,
 }
@@ -90,19 +90,19 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Permit {
     queues: Arc<WorkQueues>,
-    class: Class,
+    class: WorkerClass,
 }
 
 impl Permit {
     /// The class of work that it is for.
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> WorkerClass {
         self.class
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.queues.ended(self.class);
+        self.queues.finish(self.class);
     }
 }
 
@@ -110,7 +110,7 @@ impl WorkQueues {
     /// Empty queues before that many workers. Each holds `len_max` connections.
     pub(super) fn new(workers: usize, len_max: usize) -> Arc<Self> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let state = State {
+        let queues = ClassQueues {
             small: VecDeque::new(),
             large: FairQueue::new(len_max),
             heavy: FairQueue::new(len_max),
@@ -122,10 +122,10 @@ impl WorkQueues {
         };
         Arc::new(Self {
             len_max,
-            caps: Caps::of(workers, processors),
-            state: Mutex::new(state),
+            limits: ClassLimits::of(workers, processors),
+            queues: Mutex::new(queues),
             arrivals: Condvar::new(),
-            outline: Outline::default(),
+            snapshot: LoadSnapshot::default(),
         })
     }
 
@@ -133,37 +133,41 @@ impl WorkQueues {
     ///
     /// # Errors
     /// Gives back a connection for which there is no room, be it this one or another; this one where the queues are closed.
-    pub(super) fn push(&self, connection: Box<Connection>, class: Class) -> Result<(), Box<Connection>> {
-        let mut state = self.lock();
-        if state.closed {
+    pub(super) fn push(
+        &self,
+        connection: Box<Connection>,
+        class: WorkerClass,
+    ) -> Result<(), Box<Connection>> {
+        let mut queues = self.lock();
+        if queues.closed {
             return Err(connection);
         }
         let origin = connection.origin();
         let outcome = match class {
-            Class::Small if state.small.len() >= self.len_max => return Err(connection),
-            Class::Small => {
-                state.small.push_back(connection);
+            WorkerClass::Small if queues.small.len() >= self.len_max => return Err(connection),
+            WorkerClass::Small => {
+                queues.small.push_back(connection);
                 Ok(())
             }
-            Class::Large => state.large.push(origin, connection),
-            Class::Heavy => state.heavy.push(origin, connection),
+            WorkerClass::Large => queues.large.push(origin, connection),
+            WorkerClass::Heavy => queues.heavy.push(origin, connection),
         };
-        self.changed(state);
+        self.notify_change(queues);
         outcome
     }
 
     /// The right to begin with work that is at hand; `None` where others come first.
-    pub(super) fn try_start(self: &Arc<Self>, class: Class) -> Option<Permit> {
-        let mut state = self.lock();
+    pub(super) fn try_start(self: &Arc<Self>, class: WorkerClass) -> Option<Permit> {
+        let mut queues = self.lock();
         let others_wait = match class {
-            Class::Heavy => !state.heavy.is_empty(),
-            Class::Small | Class::Large => !state.large.is_empty(),
+            WorkerClass::Heavy => !queues.heavy.is_empty(),
+            WorkerClass::Small | WorkerClass::Large => !queues.large.is_empty(),
         };
-        if others_wait || !state.has_room(class, self.caps) {
+        if others_wait || !queues.has_room(class, self.limits) {
             return None;
         }
-        state.start(class);
-        self.outline(&state);
+        queues.start(class);
+        self.refresh_snapshot(&queues);
         Some(self.permit(class))
     }
 
@@ -175,116 +179,121 @@ impl WorkQueues {
 
     /// Whether a request waits that a worker may begin with.
     pub(super) fn has_work(&self) -> bool {
-        self.outline.has_work.load(Ordering::Relaxed)
+        self.snapshot.has_work.load(Ordering::Relaxed)
     }
 
     /// Whether a request waits for a worker that does work of that class.
-    pub(super) fn is_waited_for(&self, class: Class) -> bool {
+    pub(super) fn is_under_load(&self, class: WorkerClass) -> bool {
         match class {
-            Class::Small => self.has_work(),
-            Class::Large | Class::Heavy => self.outline.waiting.load(Ordering::Relaxed) > 0,
+            WorkerClass::Small => self.has_work(),
+            WorkerClass::Large | WorkerClass::Heavy => self.snapshot.waiting.load(Ordering::Relaxed) > 0,
         }
     }
 
     /// Whether a worker waits for requests.
     pub(super) fn has_idle_worker(&self) -> bool {
-        self.outline.idle.load(Ordering::Relaxed) > 0
+        self.snapshot.idle.load(Ordering::Relaxed) > 0
     }
 
     /// The next job, as soon as there is one; `None` once the queues are closed and hold none that may begin. What may not
     /// begin then is left to the workers whose work is in its way.
-    pub(super) fn next(self: &Arc<Self>) -> Option<Job> {
-        let mut state = self.lock();
+    pub(super) fn pop(self: &Arc<Self>) -> Option<Assignment> {
+        let mut queues = self.lock();
         loop {
-            if let Some((connection, class)) = state.pop(self.caps) {
-                self.outline(&state);
-                drop(state);
-                let permit = (class > Class::Small).then(|| self.permit(class));
-                return Some(Job { connection, permit });
+            if let Some((connection, class)) = queues.pop(self.limits) {
+                self.refresh_snapshot(&queues);
+                drop(queues);
+                let permit = (class > WorkerClass::Small).then(|| self.permit(class));
+                return Some(Assignment { connection, permit });
             }
-            if state.closed {
+            if queues.closed {
                 return None;
             }
-            state.idle += 1;
-            self.outline(&state);
-            state = self.arrivals.wait(state).expect("no code panics while it holds the queues");
-            state.idle -= 1;
+            queues.idle += 1;
+            self.refresh_snapshot(&queues);
+            queues = self.arrivals.wait(queues).expect("no code panics while it holds the queues");
+            queues.idle -= 1;
         }
     }
 
-    fn permit(self: &Arc<Self>, class: Class) -> Permit {
+    fn permit(self: &Arc<Self>, class: WorkerClass) -> Permit {
         Permit { queues: Arc::clone(self), class }
     }
 
-    fn ended(&self, class: Class) {
-        let mut state = self.lock();
-        state.running_large -= 1;
-        state.running_heavy -= usize::from(class == Class::Heavy);
-        self.changed(state);
+    fn finish(&self, class: WorkerClass) {
+        let mut queues = self.lock();
+        queues.running_large -= 1;
+        queues.running_heavy -= usize::from(class == WorkerClass::Heavy);
+        self.notify_change(queues);
     }
 
     /// Has an idle worker look, where there is something for it now.
-    fn changed(&self, state: MutexGuard<'_, State>) {
-        self.outline(&state);
-        let wakes = state.idle > 0 && state.has_work(self.caps);
-        drop(state);
+    fn notify_change(&self, queues: MutexGuard<'_, ClassQueues>) {
+        self.refresh_snapshot(&queues);
+        let wakes = queues.idle > 0 && queues.has_work(self.limits);
+        drop(queues);
         if wakes {
             self.arrivals.notify_one();
         }
     }
 
-    fn outline(&self, state: &State) {
-        self.outline.has_work.store(state.has_work(self.caps), Ordering::Relaxed);
-        self.outline.waiting.store(state.waiting(), Ordering::Relaxed);
-        self.outline.idle.store(state.idle, Ordering::Relaxed);
+    fn refresh_snapshot(&self, queues: &ClassQueues) {
+        self.snapshot.has_work.store(queues.has_work(self.limits), Ordering::Relaxed);
+        self.snapshot.waiting.store(queues.waiting(), Ordering::Relaxed);
+        self.snapshot.idle.store(queues.idle, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no code panics while it holds the queues")
+    fn lock(&self) -> MutexGuard<'_, ClassQueues> {
+        self.queues.lock().expect("no code panics while it holds the queues")
     }
 }
 
-impl State {
+impl ClassQueues {
     fn waiting(&self) -> usize {
         self.small.len() + self.large.len() + self.heavy.len()
     }
 
-    fn has_room(&self, class: Class, caps: Caps) -> bool {
+    fn has_room(&self, class: WorkerClass, limits: ClassLimits) -> bool {
         match class {
-            Class::Small => true,
-            Class::Large => self.running_large < caps.large,
-            Class::Heavy => self.running_large < caps.large && self.running_heavy < caps.heavy,
+            WorkerClass::Small => true,
+            WorkerClass::Large => self.running_large < limits.large,
+            WorkerClass::Heavy => self.running_large < limits.large && self.running_heavy < limits.heavy,
         }
     }
 
-    fn has_work(&self, caps: Caps) -> bool {
+    fn has_work(&self, limits: ClassLimits) -> bool {
         !self.small.is_empty()
-            || (!self.large.is_empty() && self.has_room(Class::Large, caps))
-            || (!self.heavy.is_empty() && self.has_room(Class::Heavy, caps))
+            || (!self.large.is_empty() && self.has_room(WorkerClass::Large, limits))
+            || (!self.heavy.is_empty() && self.has_room(WorkerClass::Heavy, limits))
     }
 
-    fn start(&mut self, class: Class) {
-        self.running_large += usize::from(class > Class::Small);
-        self.running_heavy += usize::from(class == Class::Heavy);
+    fn start(&mut self, class: WorkerClass) {
+        self.running_large += usize::from(class > WorkerClass::Small);
+        self.running_heavy += usize::from(class == WorkerClass::Heavy);
     }
 
-    fn pop(&mut self, caps: Caps) -> Option<(Box<Connection>, Class)> {
+    fn pop(&mut self, limits: ClassLimits) -> Option<(Box<Connection>, WorkerClass)> {
         if let Some(connection) = self.small.pop_front() {
-            return Some((connection, Class::Small));
+            return Some((connection, WorkerClass::Small));
         }
-        let first = if self.heavy_first { Class::Heavy } else { Class::Large };
-        let second = if self.heavy_first { Class::Large } else { Class::Heavy };
-        let (connection, class) = self.pop_if_room(first, caps).or_else(|| self.pop_if_room(second, caps))?;
-        self.heavy_first = class == Class::Large;
+        let first = if self.heavy_first { WorkerClass::Heavy } else { WorkerClass::Large };
+        let second = if self.heavy_first { WorkerClass::Large } else { WorkerClass::Heavy };
+        let (connection, class) =
+            self.pop_if_room(first, limits).or_else(|| self.pop_if_room(second, limits))?;
+        self.heavy_first = class == WorkerClass::Large;
         self.start(class);
         Some((connection, class))
     }
 
-    fn pop_if_room(&mut self, class: Class, caps: Caps) -> Option<(Box<Connection>, Class)> {
-        if !self.has_room(class, caps) {
+    fn pop_if_room(
+        &mut self,
+        class: WorkerClass,
+        limits: ClassLimits,
+    ) -> Option<(Box<Connection>, WorkerClass)> {
+        if !self.has_room(class, limits) {
             return None;
         }
-        let queue = if class == Class::Heavy { &mut self.heavy } else { &mut self.large };
+        let queue = if class == WorkerClass::Heavy { &mut self.heavy } else { &mut self.large };
         queue.pop().map(|connection| (connection, class))
     }
 }
@@ -295,12 +304,12 @@ mod tests {
 
     #[test]
     fn a_quarter_is_left_for_small_requests_and_heavy_ones_never_have_all_of_the_rest() {
-        let caps = |workers| {
-            let Caps { large, heavy } = Caps::of(workers, 4);
+        let limits = |workers| {
+            let ClassLimits { large, heavy } = ClassLimits::of(workers, 4);
             (large, heavy)
         };
         assert_eq!(
-            [1, 2, 3, 4, 8, 12, 96].map(caps),
+            [1, 2, 3, 4, 8, 12, 96].map(limits),
             [(1, 1), (1, 1), (2, 1), (3, 1), (6, 1), (9, 2), (72, 4)]
         );
     }

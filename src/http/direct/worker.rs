@@ -9,7 +9,7 @@ use super::head::{self, Outlook};
 use super::poller::Interest;
 use super::shared::Shared;
 use super::stream::is_wait;
-use super::work_queues::{Class, Job, Permit};
+use super::work_queues::{Assignment, Permit, WorkerClass};
 use crate::http::Config;
 
 /// Pieces in which a head may come while a worker waits for it. One that comes in more is read by the event_loop.
@@ -43,7 +43,7 @@ impl Worker {
     /// Works until nothing can come into the queues any more. Says how many requests it has answered.
     pub(super) fn work(mut self) -> u64 {
         let mut answered = 0;
-        while let Some(job) = self.shared.queues.next() {
+        while let Some(job) = self.shared.queues.pop() {
             answered += self.serve(job);
             // Whoever comes then would find the queue full, or may have to find it so: they are to be told at once.
             if self.shared.queues.has_work() && !self.shared.is_stopping() {
@@ -54,7 +54,7 @@ impl Worker {
     }
 
     /// Answers the request that has come on a connection, and those that follow while nobody else needs the worker.
-    fn serve(&mut self, Job { mut connection, mut permit }: Job) -> u64 {
+    fn serve(&mut self, Assignment { mut connection, mut permit }: Assignment) -> u64 {
         if connection.phase == ConnectionPhase::Handshake {
             self.agree(connection);
             return 0;
@@ -62,7 +62,7 @@ impl Worker {
         self.exchange.inbox.load(&connection.take_received().0);
         let mut answered = 0;
         loop {
-            let class = permit.as_ref().map_or(Class::Small, Permit::class);
+            let class = permit.as_ref().map_or(WorkerClass::Small, Permit::class);
             let after = match connection.outgoing.take() {
                 Some(outgoing) => self.exchange.resume(&connection, *outgoing, class),
                 None => self.exchange.run(&connection, class),
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     /// Lets a response wait until a worker may send it, or one for which there is less room than for others be refused.
-    fn hand_on(&mut self, mut connection: Box<Connection>, class: Class) {
+    fn hand_on(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
         let refused = match self.keep_inbox(&mut connection) {
             Ok(()) => self.shared.queues.push(connection, class).err(),
             Err(NoMemory) => Some(connection),
@@ -189,15 +189,15 @@ impl Worker {
     fn begin(&self, connection: &Connection) -> Next {
         let received = self.exchange.inbox.filled();
         let class = match head::outlook(received) {
-            Outlook::Small => Class::Small,
-            Outlook::Large => Class::Large,
+            Outlook::Small => WorkerClass::Small,
+            Outlook::Large => WorkerClass::Large,
             Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
                 class_of_missing_bytes(&connection.stream, wanted - received.len())
             }
             Outlook::Awaited(_) => return Next::Wait(Interest::ReadableOrWritable),
         };
         match class {
-            Class::Small => Next::Here(None),
+            WorkerClass::Small => Next::Here(None),
             class => self
                 .shared
                 .queues
