@@ -52,9 +52,9 @@ pub struct Config {
     pub rate_min_bytes_per_sec: u64,
     /// How long a client may keep a worker waiting for the bytes of a body, beyond what its rate has earned. It is
     /// also the longest pause.
-    pub read_patience: Duration,
+    pub read_stall_budget: Duration,
     /// The same for a client that is slow to take the response.
-    pub write_patience: Duration,
+    pub write_stall_budget: Duration,
     /// How long a worker waits for the next request of a connection while another worker is idle.
     pub linger: Duration,
     /// How long a client may go on sending after its last response before the connection is cut.
@@ -82,8 +82,8 @@ impl Config {
             head_deadline: Duration::from_secs(limits::HEAD_DEADLINE_DEFAULT_SECS),
             idle_deadline: Duration::from_secs(limits::IDLE_DEADLINE_DEFAULT_SECS),
             rate_min_bytes_per_sec: limits::RATE_MIN_DEFAULT_BYTES_PER_SEC,
-            read_patience: Duration::from_secs(limits::READ_PATIENCE_DEFAULT_SECS),
-            write_patience: Duration::from_secs(limits::WRITE_PATIENCE_DEFAULT_SECS),
+            read_stall_budget: Duration::from_secs(limits::READ_PATIENCE_DEFAULT_SECS),
+            write_stall_budget: Duration::from_secs(limits::WRITE_PATIENCE_DEFAULT_SECS),
             linger: Duration::from_millis(limits::LINGER_DEFAULT_MILLIS),
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_DEFAULT_SECS),
             shutdown_timeout: Duration::from_secs(limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
@@ -119,8 +119,8 @@ impl Config {
             ("head_deadline", is_time(self.head_deadline)),
             ("idle_deadline", is_time(self.idle_deadline)),
             ("rate_min_bytes_per_sec", self.rate_min_bytes_per_sec >= 1),
-            ("read_patience", is_time(self.read_patience)),
-            ("write_patience", is_time(self.write_patience)),
+            ("read_stall_budget", is_time(self.read_stall_budget)),
+            ("write_stall_budget", is_time(self.write_stall_budget)),
             ("linger", is_time(self.linger) && self.linger <= linger_max),
             ("drain_deadline", is_time(self.drain_deadline)),
             ("shutdown_timeout", is_time(self.shutdown_timeout)),
@@ -147,7 +147,10 @@ mod tests {
         assert!(named(Config { headers_max: 101, ..config.clone() }).contains("headers_max"));
         assert!(named(Config { head_max_bytes: 1024, ..config.clone() }).contains("head_max_bytes"));
         assert!(named(Config { linger: Duration::from_secs(2), ..config.clone() }).contains("linger"));
-        assert!(named(Config { read_patience: Duration::ZERO, ..config.clone() }).contains("read_patience"));
+        assert!(
+            named(Config { read_stall_budget: Duration::ZERO, ..config.clone() })
+                .contains("read_stall_budget")
+        );
         assert!(named(Config { idle_deadline: Duration::MAX, ..config.clone() }).contains("idle_deadline"));
         assert!(named(Config { queue_len: usize::MAX, ..config }).contains("queue_len"));
     }

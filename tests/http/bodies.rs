@@ -136,7 +136,7 @@ fn a_length_beyond_all_memory_costs_nothing() {
 
 #[test]
 fn a_body_that_stops_coming_is_given_up() {
-    let config = Config { read_patience: Duration::from_millis(200), ..settings() };
+    let config = Config { read_stall_budget: Duration::from_millis(200), ..settings() };
     let server = start_with(config, measure);
     let mut client = server.client();
     let answer = client.send(put(10)).send("abc").answer();
@@ -147,7 +147,7 @@ fn a_body_that_stops_coming_is_given_up() {
 #[test]
 fn a_body_below_the_minimum_rate_is_given_up() {
     let config =
-        Config { read_patience: Duration::from_millis(300), rate_min_bytes_per_sec: 1_000_000, ..settings() };
+        Config { read_stall_budget: Duration::from_millis(300), rate_min_bytes_per_sec: 1_000_000, ..settings() };
     let server = start_with(config, measure);
     let mut client = server.client();
     client.send(put(1_000_000));
@@ -297,7 +297,7 @@ fn after_an_error_a_body_gives_nothing_more() {
     let (failed, failures) = channel();
     let (go_on, gone_on) = channel::<()>();
     let ends = (Mutex::new(failed), Mutex::new(gone_on));
-    let config = Config { read_patience: Duration::from_millis(50), ..settings() };
+    let config = Config { read_stall_budget: Duration::from_millis(50), ..settings() };
     let server = start_with(config, move |mut request| {
         let first = read_all(&mut request).unwrap_err();
         ends.0.lock().unwrap().send(()).unwrap();

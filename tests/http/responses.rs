@@ -252,7 +252,7 @@ fn a_panic_answers_500_and_costs_no_worker() {
 
 #[test]
 fn a_client_that_takes_nothing_is_cut_and_its_worker_is_free_again() {
-    let config = Config { workers: 1, write_patience: Duration::from_millis(200), ..settings() };
+    let config = Config { workers: 1, write_stall_budget: Duration::from_millis(200), ..settings() };
     let server = start_with(config, |request| match request.path.as_str() {
         "/large" => stream(Some(64 << 20), &[&[0; 64 << 20]], well),
         _ => text(200, "served"),

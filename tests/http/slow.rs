@@ -86,7 +86,7 @@ fn slow_clients_give_way_sooner_while_others_wait_for_the_worker() {
     // The patience of the settings would be fifty seconds for the two; what is waited for here comes sixteen times sooner.
     let begun = Instant::now();
     assert_eq!(waiting.join().unwrap(), 200);
-    assert!(begun.elapsed() < (settings().read_patience + settings().write_patience) / 2);
+    assert!(begun.elapsed() < (settings().read_stall_budget + settings().write_stall_budget) / 2);
     assert_eq!(writer.answer().text(), "RequestTimeout");
     drop(reader);
 }
@@ -149,7 +149,7 @@ fn serve_large(config: Config) -> Running {
 
 #[test]
 fn clients_that_take_nothing_hold_no_worker_and_find_their_responses_whole() {
-    let config = Config { workers: 4, write_patience: Duration::from_secs(3600), ..settings() };
+    let config = Config { workers: 4, write_stall_budget: Duration::from_secs(3600), ..settings() };
     let server = serve_large(config);
     let mut stalled: Vec<Client> = (0..48).map(|_| server.client()).collect();
     for (number, client) in stalled.iter_mut().enumerate() {
@@ -169,7 +169,7 @@ fn clients_that_take_nothing_hold_no_worker_and_find_their_responses_whole() {
 
 #[test]
 fn a_client_that_takes_nothing_is_given_up_also_while_no_worker_waits_for_it() {
-    let server = serve_large(Config { write_patience: Duration::from_millis(300), ..settings() });
+    let server = serve_large(Config { write_stall_budget: Duration::from_millis(300), ..settings() });
     let mut client = server.client();
     client.get("/page");
     eventually("the connection is cut", || {
@@ -181,7 +181,7 @@ fn a_client_that_takes_nothing_is_given_up_also_while_no_worker_waits_for_it() {
 #[test]
 fn one_address_delays_the_uploads_of_others_by_no_more_than_one_of_its_own() {
     let patience = Duration::from_secs(16);
-    let server = serve(Config { workers: 4, read_patience: patience, ..settings() });
+    let server = serve(Config { workers: 4, read_stall_budget: patience, ..settings() });
     let head = "PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n";
     let mut stalled: Vec<Client> = (0..64).map(|_| Client::connect_from(2, server.address)).collect();
     for client in &mut stalled {
@@ -205,7 +205,7 @@ fn bodies_that_never_come_hold_no_worker_that_small_requests_need() {
     ] {
         let patience = Duration::from_secs(3600);
         let shutdown_timeout = Duration::from_millis(100);
-        let server = serve(Config { workers: 4, read_patience: patience, shutdown_timeout, ..settings() });
+        let server = serve(Config { workers: 4, read_stall_budget: patience, shutdown_timeout, ..settings() });
         let mut silent: Vec<Client> = (0..64).map(|_| server.client()).collect();
         for client in &mut silent {
             client.send(format!("PUT /upload HTTP/1.1\r\nHost: a\r\n{promised}\r\n"));

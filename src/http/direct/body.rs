@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::chunked::{Chunks, Next};
 use super::inbox::Inbox;
-use super::pace::Pace;
+use super::stall_budget::StallBudget;
 use super::stream::Stream;
 use super::wire::{receive, transmit};
 use crate::base::limits;
@@ -30,7 +30,7 @@ pub(super) struct RequestBody<'w> {
     /// Whether the client waits to be traits.
     unasked: bool,
     failure: Option<S3Error>,
-    pace: Pace<'w>,
+    budget: StallBudget<'w>,
 }
 
 impl<'w> RequestBody<'w> {
@@ -40,7 +40,7 @@ impl<'w> RequestBody<'w> {
         inbox: &'w mut Inbox,
         framing: BodyFraming,
         unasked: bool,
-        pace: Pace<'w>,
+        budget: StallBudget<'w>,
     ) -> Self {
         let unread = match framing {
             BodyFraming::Absent => Unread::Length(0),
@@ -51,7 +51,7 @@ impl<'w> RequestBody<'w> {
         // botocore does, and takes a response without the interim one for the next request's, too, unless the
         // connection ends.
         let unasked = unasked && inbox.is_empty() && framing != BodyFraming::Absent;
-        Self { stream, inbox, unread, unasked, failure: None, pace }
+        Self { stream, inbox, unread, unasked, failure: None, budget }
     }
 
     /// Reads what the handler left of a small body that is arriving anyway; whether that was all, so that the next
@@ -63,7 +63,7 @@ impl<'w> RequestBody<'w> {
             Unread::Length(left) if left > limits::UNREAD_BODY_MAX_BYTES => return false,
             _ => {}
         }
-        self.pace.limit(Duration::from_millis(limits::UNREAD_BODY_PATIENCE_MILLIS));
+        self.budget.replace_with_hard_limit(Duration::from_millis(limits::UNREAD_BODY_PATIENCE_MILLIS));
         let (mut scrap, mut total) = ([0; 8 * limits::KIB as usize], 0);
         while total <= limits::UNREAD_BODY_MAX_BYTES {
             match self.read(&mut scrap) {
@@ -91,7 +91,7 @@ impl<'w> RequestBody<'w> {
         if !std::mem::take(&mut self.unasked) {
             return Ok(());
         }
-        transmit(self.stream, [CONTINUE], 0, &mut self.pace, &|| false)
+        transmit(self.stream, [CONTINUE], 0, &mut self.budget, &|| false)
             .map(drop)
             .map_err(|_| S3Error::new(ErrorCode::IncompleteBody))
     }
@@ -133,7 +133,7 @@ impl<'w> RequestBody<'w> {
     fn take(&mut self, buf: &mut [u8], left: u64) -> Result<usize, S3Error> {
         let want = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         match self.inbox.take(&mut buf[..want]) {
-            0 if want > 0 => receive(self.stream, &mut buf[..want], &mut self.pace),
+            0 if want > 0 => receive(self.stream, &mut buf[..want], &mut self.budget),
             count => Ok(count),
         }
     }
@@ -143,7 +143,7 @@ impl<'w> RequestBody<'w> {
         if self.inbox.is_full() {
             return Err(invalid_request("A framing line of the request body is too long."));
         }
-        let count = receive(self.stream, self.inbox.room(), &mut self.pace)?;
+        let count = receive(self.stream, self.inbox.room(), &mut self.budget)?;
         self.inbox.received(count);
         Ok(())
     }

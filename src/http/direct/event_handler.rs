@@ -104,7 +104,7 @@ impl EventHandler {
             return;
         };
         let patience = if tls.is_some() { config.head_deadline } else { config.idle_deadline };
-        let Ok(stream) = Stream::new(socket, tls, config.linger, config.write_patience) else {
+        let Ok(stream) = Stream::new(socket, tls, config.linger, config.write_stall_budget) else {
             return;
         };
         let counts = !config.trusted_proxies.contains(peer.ip());

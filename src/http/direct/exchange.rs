@@ -8,8 +8,8 @@ use super::body::RequestBody;
 use super::connection_table::Connection;
 use super::head;
 use super::inbox::Inbox;
-use super::pace::Pace;
 use super::shared::Shared;
+use super::stall_budget::StallBudget;
 use super::stream::Stream;
 use super::wire::{Sent, transmit};
 use super::work_queues::WorkerClass;
@@ -131,7 +131,7 @@ pub(super) struct Exchange {
 struct Peer<'w> {
     stream: &'w Stream,
     /// How long it may keep us waiting.
-    pace: Pace<'w>,
+    budget: StallBudget<'w>,
     /// Set before the first byte goes out.
     begun: &'w mut bool,
     /// Whether somebody else needs the worker more than a client that takes nothing.
@@ -144,7 +144,7 @@ impl Peer<'_> {
     /// Sends what the client did not take before; whether it took all of that.
     fn put_unsent(&mut self) -> io::Result<bool> {
         let Unsent { bytes, sent, .. } = &mut self.unsent;
-        match transmit(self.stream, [bytes], *sent, &mut self.pace, self.yields)? {
+        match transmit(self.stream, [bytes], *sent, &mut self.budget, self.yields)? {
             Sent::Part(part) => {
                 *sent = part;
                 Ok(false)
@@ -161,12 +161,12 @@ impl ResponseSink for Peer<'_> {
     /// What is not taken is kept back where there is memory for it; else the client is waited for.
     fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
         *self.begun = true;
-        let Sent::Part(sent) = transmit(self.stream, parts, 0, &mut self.pace, self.yields)? else {
+        let Sent::Part(sent) = transmit(self.stream, parts, 0, &mut self.budget, self.yields)? else {
             return Ok(());
         };
         let len = parts.iter().map(|part| part.len()).sum::<usize>() - sent;
         let Some(room) = self.memory.reserve(len as u64) else {
-            return transmit(self.stream, parts, sent, &mut self.pace, &|| false).map(drop);
+            return transmit(self.stream, parts, sent, &mut self.budget, &|| false).map(drop);
         };
         let (mut bytes, mut skipped) = (Vec::with_capacity(len), sent);
         for part in parts {
@@ -269,10 +269,11 @@ impl Exchange {
     /// The response, and whether the request has been read to its end.
     fn call_handler(&mut self, connection: &Connection, head: RequestHead) -> (Response, bool) {
         let Self { shared, inbox, class, .. } = self;
-        let pressed = || shared.queues.is_under_load(*class);
-        let (patience, rate) = (shared.config.read_patience, shared.config.rate_min_bytes_per_sec);
-        let pace = Pace::new(&*shared.clock, patience, rate, &pressed);
-        let mut unread = RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, pace);
+        let under_load = || shared.queues.is_under_load(*class);
+        let (patience, rate) = (shared.config.read_stall_budget, shared.config.rate_min_bytes_per_sec);
+        let budget = StallBudget::new(&*shared.clock, patience, rate, &under_load);
+        let mut unread =
+            RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, budget);
         let body = match head.body {
             BodyFraming::Absent => Body::none(),
             BodyFraming::Length(length) => {
@@ -316,7 +317,7 @@ impl Exchange {
             close: close || framing == ResponseFraming::UntilClose,
         };
         let held = std::mem::take(&mut response.held);
-        let patience = self.shared.config.write_patience;
+        let patience = self.shared.config.write_stall_budget;
         // Only where its end is known can a body be set aside between two pieces.
         let may_yield = matches!(framing, ResponseFraming::Length(_));
         let now = self.shared.clock.now();
@@ -356,19 +357,24 @@ impl Exchange {
         send: impl FnOnce(&mut ResponseWriter, &mut Peer<'_>) -> Result<(), SendFailure>,
     ) -> Result<After, Box<Unfinished>> {
         let Self { shared, response_writer, begun, class, .. } = self;
-        let pressed = || shared.queues.is_under_load(*class);
+        let under_load = || shared.queues.is_under_load(*class);
         // A small request has a worker because it takes no time: it does not become large by a client that takes nothing.
-        let yields = || may_yield && !shared.is_stopping() && (*class == WorkerClass::Small || pressed());
+        let yields = || may_yield && !shared.is_stopping() && (*class == WorkerClass::Small || under_load());
         let config = &shared.config;
-        let pace = Pace::new(&*shared.clock, config.write_patience, config.rate_min_bytes_per_sec, &pressed);
-        let (pace, memory) = (pace.with_left(patience), &config.memory);
-        let mut to = Peer { stream: &connection.stream, pace, begun, yields: &yields, memory, unsent };
+        let budget = StallBudget::new(
+            &*shared.clock,
+            config.write_stall_budget,
+            config.rate_min_bytes_per_sec,
+            &under_load,
+        );
+        let (budget, memory) = (budget.with_remaining(patience), &config.memory);
+        let mut to = Peer { stream: &connection.stream, budget, begun, yields: &yields, memory, unsent };
         match send(response_writer, &mut to) {
             Ok(()) if close => Ok(After::Drain),
             Ok(()) => Ok(After::KeepOpen),
             Err(SendFailure::ClientGone) => Ok(After::Cut),
             Err(SendFailure::Stalled(rest)) => {
-                let (unsent, patience) = (to.unsent, to.pace.left());
+                let (unsent, patience) = (to.unsent, to.budget.remaining());
                 Err(Box::new(Unfinished { unsent, rest, held, patience }))
             }
             Err(SendFailure::BrokenSource(error)) => {

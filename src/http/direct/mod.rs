@@ -26,7 +26,7 @@
 //! | head, chunked | HTTP as bytes: no socket, no clock |
 //! | connections | the open connections |
 //! | work_queues, fair_queue | the queues between: some workers never wait for large bodies, and clients take turns |
-//! | wire, stream, session, poller, pace, inbox | sockets, encryption, patience and buffers |
+//! | wire, stream, session, poller, budget, inbox | sockets, encryption, patience and buffers |
 //!
 //! Only `stream` touches a connected socket, only `session` what encrypts it, and only `poller` knows epoll. A handshake is
 //! the work of the workers, step by step as the client comes along, so that no client keeps one waiting with it.
@@ -42,10 +42,10 @@ mod fair_queue;
 pub mod fuzzing;
 mod head;
 mod inbox;
-mod pace;
 mod poller;
 mod session;
 mod shared;
+mod stall_budget;
 mod stream;
 mod wire;
 mod work_queues;

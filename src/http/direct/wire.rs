@@ -1,9 +1,9 @@
-//! Bytes to and from a peer, for as long as its pace allows.
+//! Bytes to and from a peer, for as long as its budget allows.
 
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
-use super::pace::Pace;
+use super::stall_budget::StallBudget;
 use super::stream::{Stream, is_wait};
 use crate::base::limits;
 use crate::s3::{ErrorCode, S3Error};
@@ -15,19 +15,23 @@ const MOMENT: Duration = Duration::from_millis(limits::YIELD_AFTER_MILLIS);
 ///
 /// # Errors
 /// `IncompleteBody` when the connection has ended, `RequestTimeout` when the peer has used up the patience.
-pub(super) fn receive(stream: &Stream, buf: &mut [u8], pace: &mut Pace<'_>) -> Result<usize, S3Error> {
+pub(super) fn receive(
+    stream: &Stream,
+    buf: &mut [u8],
+    budget: &mut StallBudget<'_>,
+) -> Result<usize, S3Error> {
     loop {
-        match pace.waiting(|| stream.receive(buf)) {
+        match budget.charge(|| stream.receive(buf)) {
             Ok(0) => return Err(S3Error::new(ErrorCode::IncompleteBody)),
             Ok(count) => {
-                pace.moved(count);
+                budget.earn(count);
                 return Ok(count);
             }
             Err(error) if !is_wait(&error) => return Err(S3Error::new(ErrorCode::IncompleteBody)),
-            Err(_) if pace.left().is_zero() => return Err(S3Error::new(ErrorCode::RequestTimeout)),
+            Err(_) if budget.remaining().is_zero() => return Err(S3Error::new(ErrorCode::RequestTimeout)),
             Err(_) => {
-                let slice = pace.slice();
-                pace.waiting(|| stream.wait_readable(slice));
+                let slice = budget.wait_slice();
+                budget.charge(|| stream.wait_readable(slice));
             }
         }
     }
@@ -51,7 +55,7 @@ pub(super) fn transmit<const N: usize>(
     stream: &Stream,
     parts: [&[u8]; N],
     skipped: usize,
-    pace: &mut Pace<'_>,
+    budget: &mut StallBudget<'_>,
     yields: &dyn Fn() -> bool,
 ) -> io::Result<Sent> {
     let mut slices = parts.map(IoSlice::new);
@@ -60,34 +64,34 @@ pub(super) fn transmit<const N: usize>(
     let (mut sent, mut has_waited) = (skipped, false);
     while !rest.is_empty() {
         let at_once = yields();
-        match if at_once { stream.send_at_once(rest) } else { pace.waiting(|| stream.send(rest)) } {
+        match if at_once { stream.send_at_once(rest) } else { budget.charge(|| stream.send(rest)) } {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
-                pace.moved(count);
+                budget.earn(count);
                 IoSlice::advance_slices(&mut rest, count);
                 (sent, has_waited) = (sent + count, false);
             }
             Err(error) if !is_wait(&error) => return Err(error),
             Err(_) if at_once && has_waited => return Ok(Sent::Part(sent)),
             Err(_) if at_once => {
-                pace.waiting(|| stream.wait_writable(MOMENT));
+                budget.charge(|| stream.wait_writable(MOMENT));
                 has_waited = true;
             }
             Err(_) => {}
         }
-        if pace.left().is_zero() && !rest.is_empty() {
+        if budget.remaining().is_zero() && !rest.is_empty() {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
-    flush(stream, pace, yields).map(|flushed| if flushed { Sent::All } else { Sent::Part(sent) })
+    flush(stream, budget, yields).map(|flushed| if flushed { Sent::All } else { Sent::Part(sent) })
 }
 
 /// Sends what the encryption has kept back; whether that was all of it.
-fn flush(stream: &Stream, pace: &mut Pace<'_>, yields: &dyn Fn() -> bool) -> io::Result<bool> {
+fn flush(stream: &Stream, budget: &mut StallBudget<'_>, yields: &dyn Fn() -> bool) -> io::Result<bool> {
     loop {
-        match pace.waiting(|| stream.flush()) {
+        match budget.charge(|| stream.flush()) {
             Err(error) if is_wait(&error) && yields() => return Ok(false),
-            Err(error) if is_wait(&error) && !pace.left().is_zero() => {}
+            Err(error) if is_wait(&error) && !budget.remaining().is_zero() => {}
             outcome => return outcome.map(|()| true),
         }
     }
