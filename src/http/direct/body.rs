@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::chunked::{Chunks, Next};
 use super::inbox::Inbox;
 use super::stall_budget::StallBudget;
-use super::stream::Stream;
-use super::wire::{receive, transmit};
+use super::stream::ClientStream;
+use super::timed_io::{receive, send_all};
 use crate::base::limits;
 use crate::http::fields::{BodyFraming, invalid_request};
 use crate::s3::{BodyRead, ErrorCode, S3Error};
@@ -24,7 +24,7 @@ enum Unread {
 
 /// The body of the request that a worker handles.
 pub(super) struct RequestBody<'w> {
-    stream: &'w Stream,
+    stream: &'w ClientStream,
     inbox: &'w mut Inbox,
     unread: Unread,
     /// Whether the client waits to be traits.
@@ -36,7 +36,7 @@ pub(super) struct RequestBody<'w> {
 impl<'w> RequestBody<'w> {
     /// The body that begins with what `inbox` holds. `unasked`: the client waits for the interim response.
     pub(super) fn new(
-        stream: &'w Stream,
+        stream: &'w ClientStream,
         inbox: &'w mut Inbox,
         framing: BodyFraming,
         unasked: bool,
@@ -91,7 +91,7 @@ impl<'w> RequestBody<'w> {
         if !std::mem::take(&mut self.unasked) {
             return Ok(());
         }
-        transmit(self.stream, [CONTINUE], 0, &mut self.budget, &|| false)
+        send_all(self.stream, [CONTINUE], 0, &mut self.budget, &|| false)
             .map(drop)
             .map_err(|_| S3Error::new(ErrorCode::IncompleteBody))
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::exchange::Outgoing;
 use super::poller::{ConnectionToken, Interest, Poller};
-use super::stream::Stream;
+use super::stream::ClientStream;
 use crate::base::{Budget, Reservation, limits};
 use crate::http::client_origin::ClientOrigin;
 
@@ -33,7 +33,7 @@ pub(super) enum ConnectionPhase {
 pub(super) struct Connection {
     slot: SlotGuard,
     /// The socket.
-    pub(super) stream: Arc<Stream>,
+    pub(super) stream: Arc<ClientStream>,
     /// The client's address.
     pub(super) peer: SocketAddr,
     /// What it is open for.
@@ -158,7 +158,7 @@ struct ConnectionSlots {
 struct ConnectionSlot {
     /// Counts the connections that had this slot, so that a late event of one is not taken for one of the next.
     generation: u32,
-    stream: Option<Arc<Stream>>,
+    stream: Option<Arc<ClientStream>>,
     /// Whom it counts for, where that matters.
     origin: Option<ClientOrigin>,
     draining: bool,
@@ -195,7 +195,7 @@ impl ConnectionTable {
     /// are too many, in all or of its `origin`, it displaces the longest idle one of them. Says whether there is none.
     pub(super) fn insert(
         self: &Arc<Self>,
-        stream: Stream,
+        stream: ClientStream,
         peer: SocketAddr,
         origin: Option<ClientOrigin>,
         (now, patience): (Instant, Duration),
@@ -232,7 +232,7 @@ impl ConnectionTable {
     pub(super) fn park(&self, mut connection: Box<Connection>, interest: Interest) {
         let token = connection.slot.token;
         let stream = Arc::clone(&connection.stream);
-        let interest = if interest == Interest::Readable && stream.has_waiting() {
+        let interest = if interest == Interest::Readable && stream.has_plaintext() {
             Interest::ReadableOrWritable
         } else {
             interest
@@ -268,7 +268,7 @@ impl ConnectionTable {
     /// Ends the sending half of a connection, whose last response is out, and lets it wait for the end of the other
     /// half, at most until `deadline`. Where too many do so already it is closed at once.
     pub(super) fn start_draining(&self, mut connection: Box<Connection>, deadline: Instant) {
-        connection.stream.finish();
+        connection.stream.shut_down_sending();
         if self.lock().mark_draining(connection.slot.token) {
             connection.phase = ConnectionPhase::Draining(limits::DRAIN_MAX_BYTES);
             connection.deadline = deadline;
@@ -288,7 +288,7 @@ impl ConnectionTable {
     /// Ends every connection under whoever has it, and says how many of them were open for requests.
     pub(super) fn abort_all(&self) -> usize {
         let slots = self.lock();
-        slots.list.iter().filter_map(|slot| slot.stream.as_ref()).for_each(|stream| stream.kill());
+        slots.list.iter().filter_map(|slot| slot.stream.as_ref()).for_each(|stream| stream.abort());
         slots.counts().serving
     }
 
@@ -343,7 +343,7 @@ impl ConnectionSlots {
     }
 
     /// Takes a free slot.
-    fn insert(&mut self, stream: Arc<Stream>, origin: Option<ClientOrigin>) -> ConnectionToken {
+    fn insert(&mut self, stream: Arc<ClientStream>, origin: Option<ClientOrigin>) -> ConnectionToken {
         let at = self.free.pop().unwrap_or_else(|| {
             self.list.push(ConnectionSlot::default());
             (self.list.len() - 1) as u32
@@ -446,7 +446,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, peer) = listener.accept().unwrap();
         let time = Duration::from_millis(10);
-        let stream = Stream::new(socket, None, time, time).unwrap();
+        let stream = ClientStream::new(socket, None, time, time).unwrap();
         let now = Instant::now() + Duration::from_secs(second);
         let (connection, excess) = table.insert(stream, peer, origin, (now, Duration::ZERO), max);
         (connection, client, excess)

@@ -11,7 +11,7 @@ use super::connection_table::{Connection, ConnectionLimits, ConnectionPhase, NoM
 use super::head::{self, Outlook};
 use super::poller::{ConnectionToken, Interest, PollEvent};
 use super::shared::Shared;
-use super::stream::{Stream, is_wait};
+use super::stream::{ClientStream, is_would_block};
 use super::work_queues::WorkerClass;
 use crate::base::limits;
 use crate::http::Config;
@@ -104,7 +104,7 @@ impl EventHandler {
             return;
         };
         let patience = if tls.is_some() { config.head_deadline } else { config.idle_deadline };
-        let Ok(stream) = Stream::new(socket, tls, config.linger, config.write_stall_budget) else {
+        let Ok(stream) = ClientStream::new(socket, tls, config.linger, config.write_stall_budget) else {
             return;
         };
         let counts = !config.trusted_proxies.contains(peer.ip());
@@ -149,7 +149,7 @@ impl EventHandler {
 
     fn receive_head(&mut self, mut connection: Box<Connection>) {
         let room = self.shared.config.head_max_bytes - connection.received.len();
-        match connection.stream.receive_now(&mut self.scratch[..room]) {
+        match connection.stream.try_receive(&mut self.scratch[..room]) {
             // A worker tells the client that its body is not whole.
             Ok(0) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
             Ok(0) => {}
@@ -163,7 +163,9 @@ impl EventHandler {
                     Err(NoMemory) => self.reject(connection, RejectReason::Overload),
                 }
             }
-            Err(error) if is_wait(&error) => self.shared.connections.park(connection, Interest::Readable),
+            Err(error) if is_would_block(&error) => {
+                self.shared.connections.park(connection, Interest::Readable)
+            }
             Err(_) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
             Err(_) => {}
         }
@@ -224,11 +226,11 @@ impl EventHandler {
     }
 
     fn discard_input(&mut self, mut connection: Box<Connection>, left: u64) {
-        match connection.stream.receive_now(&mut self.scratch) {
+        match connection.stream.try_receive(&mut self.scratch) {
             Ok(count) if count > 0 && (count as u64) < left => {
                 connection.phase = ConnectionPhase::Draining(left - count as u64);
             }
-            Err(error) if is_wait(&error) => {}
+            Err(error) if is_would_block(&error) => {}
             _ => return,
         }
         self.shared.connections.park(connection, Interest::Readable);
@@ -264,7 +266,7 @@ impl EventHandler {
         };
         let (traits, close) = (RequestTraits { head_only, http10: false }, whole.is_none());
         let bytes = render(&response, traits, close, self.date.at(clock.now()));
-        let is_sent = matches!(connection.stream.send_now(&bytes), Ok(sent) if sent == bytes.len());
+        let is_sent = matches!(connection.stream.try_send_all(&bytes), Ok(sent) if sent == bytes.len());
         if is_sent && close {
             connections.start_draining(connection, self.shared.deadline_in(config.drain_deadline));
         } else if is_sent {
@@ -277,7 +279,7 @@ impl EventHandler {
 
 /// What kind of work it is to read the rest of a small body, of which no more can be kept without a worker: a worker may
 /// begin with it at once where the system has all of it.
-pub(super) fn class_of_missing_bytes(stream: &Stream, missing: usize) -> WorkerClass {
+pub(super) fn class_of_missing_bytes(stream: &ClientStream, missing: usize) -> WorkerClass {
     if stream.available() >= missing { WorkerClass::Small } else { WorkerClass::Large }
 }
 

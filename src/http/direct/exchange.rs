@@ -10,8 +10,8 @@ use super::head;
 use super::inbox::Inbox;
 use super::shared::Shared;
 use super::stall_budget::StallBudget;
-use super::stream::Stream;
-use super::wire::{Sent, transmit};
+use super::stream::ClientStream;
+use super::timed_io::{SendProgress, send_all};
 use super::work_queues::WorkerClass;
 use crate::base::limits::{self, QUICK_BODY_MAX_BYTES};
 use crate::base::{Budget, Reservation};
@@ -129,7 +129,7 @@ pub(super) struct Exchange {
 
 /// The client that a response goes to.
 struct Peer<'w> {
-    stream: &'w Stream,
+    stream: &'w ClientStream,
     /// How long it may keep us waiting.
     budget: StallBudget<'w>,
     /// Set before the first byte goes out.
@@ -144,12 +144,12 @@ impl Peer<'_> {
     /// Sends what the client did not take before; whether it took all of that.
     fn put_unsent(&mut self) -> io::Result<bool> {
         let Unsent { bytes, sent, .. } = &mut self.unsent;
-        match transmit(self.stream, [bytes], *sent, &mut self.budget, self.yields)? {
-            Sent::Part(part) => {
+        match send_all(self.stream, [bytes], *sent, &mut self.budget, self.yields)? {
+            SendProgress::Partial(part) => {
                 *sent = part;
                 Ok(false)
             }
-            Sent::All => {
+            SendProgress::Complete => {
                 self.unsent = Unsent::default();
                 Ok(true)
             }
@@ -161,12 +161,13 @@ impl ResponseSink for Peer<'_> {
     /// What is not taken is kept back where there is memory for it; else the client is waited for.
     fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
         *self.begun = true;
-        let Sent::Part(sent) = transmit(self.stream, parts, 0, &mut self.budget, self.yields)? else {
+        let SendProgress::Partial(sent) = send_all(self.stream, parts, 0, &mut self.budget, self.yields)?
+        else {
             return Ok(());
         };
         let len = parts.iter().map(|part| part.len()).sum::<usize>() - sent;
         let Some(room) = self.memory.reserve(len as u64) else {
-            return transmit(self.stream, parts, sent, &mut self.budget, &|| false).map(drop);
+            return send_all(self.stream, parts, sent, &mut self.budget, &|| false).map(drop);
         };
         let (mut bytes, mut skipped) = (Vec::with_capacity(len), sent);
         for part in parts {

@@ -43,11 +43,11 @@ pub mod fuzzing;
 mod head;
 mod inbox;
 mod poller;
-mod session;
 mod shared;
 mod stall_budget;
 mod stream;
-mod wire;
+mod timed_io;
+mod tls;
 mod work_queues;
 mod worker;
 

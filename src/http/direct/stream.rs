@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::ServerConnection;
 
-use super::session::Session;
+use super::tls::TlsSession;
 use crate::s3::Client;
 
 /// The longest wait for room to write, after which the sender looks at its patience.
@@ -20,15 +20,15 @@ const SEND_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// A connected socket, encrypted or not.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct ClientStream {
     socket: TcpStream,
     /// Never contended: whoever has the connection is the only one that reads or writes.
-    session: Option<Mutex<Session>>,
+    session: Option<Mutex<TlsSession>>,
     /// The client is not to take the end for an orderly one.
     is_cut: AtomicBool,
 }
 
-impl Stream {
+impl ClientStream {
     /// Takes over a connected, blocking socket. `receive` waits for `receive_wait` at most.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Stream {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(receive_wait))?;
         socket.set_write_timeout(Some(SEND_WAIT_MAX.min(patience)))?;
-        let session = tls.map(|tls| Mutex::new(Session::new(tls)));
+        let session = tls.map(|tls| Mutex::new(TlsSession::new(tls)));
         Ok(Self { socket, session, is_cut: AtomicBool::new(false) })
     }
 
@@ -55,23 +55,23 @@ impl Stream {
     ///
     /// # Errors
     /// `WouldBlock` while the client has to say more; anything else ends the connection.
-    pub(super) fn agree(&self) -> io::Result<()> {
-        self.session().map_or(Ok(()), |mut session| session.agree(AtOnce(&self.socket)))
+    pub(super) fn handshake(&self) -> io::Result<()> {
+        self.session().map_or(Ok(()), |mut session| session.handshake(NonBlocking(&self.socket)))
     }
 
     /// Whether bytes have been received that the system knows nothing of.
-    pub(super) fn has_waiting(&self) -> bool {
-        self.session().is_some_and(|session| session.has_waiting())
+    pub(super) fn has_plaintext(&self) -> bool {
+        self.session().is_some_and(|session| session.has_plaintext())
     }
 
     /// Receives what has arrived, without waiting; 0 is the end.
     ///
     /// # Errors
     /// `WouldBlock` when nothing has arrived.
-    pub(super) fn receive_now(&self, buf: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn try_receive(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self.session() {
-            Some(mut session) => session.read(AtOnce(&self.socket), buf),
-            None => AtOnce(&self.socket).read(buf),
+            Some(mut session) => session.read(NonBlocking(&self.socket), buf),
+            None => NonBlocking(&self.socket).read(buf),
         }
     }
 
@@ -81,8 +81,8 @@ impl Stream {
     /// `WouldBlock` when nothing came in that time.
     pub(super) fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self.session() {
-            Some(mut session) => session.read(InTime(&self.socket), buf),
-            None => InTime(&self.socket).read(buf),
+            Some(mut session) => session.read(Blocking(&self.socket), buf),
+            None => Blocking(&self.socket).read(buf),
         }
     }
 
@@ -97,7 +97,7 @@ impl Stream {
 
     /// Waits until there is something to receive or the connection has ended, for `at_most` that long.
     pub(super) fn wait_readable(&self, at_most: Duration) {
-        if !self.has_waiting() {
+        if !self.has_plaintext() {
             let timeout = Timespec::try_from(at_most).ok();
             // An error means the same as a wake-up for nothing: the caller receives and sees.
             let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref());
@@ -111,8 +111,8 @@ impl Stream {
     /// `WouldBlock` when no byte could be sent in that time.
     pub(super) fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.session() {
-            Some(mut session) => session.write(InTime(&self.socket), slices),
-            None => InTime(&self.socket).write_vectored(slices),
+            Some(mut session) => session.write(Blocking(&self.socket), slices),
+            None => Blocking(&self.socket).write_vectored(slices),
         }
     }
 
@@ -120,10 +120,10 @@ impl Stream {
     ///
     /// # Errors
     /// `WouldBlock` when there is no room at all.
-    pub(super) fn send_at_once(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(super) fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.session() {
-            Some(mut session) => session.write(AtOnce(&self.socket), slices),
-            None => AtOnce(&self.socket).write_vectored(slices),
+            Some(mut session) => session.write(NonBlocking(&self.socket), slices),
+            None => NonBlocking(&self.socket).write_vectored(slices),
         }
     }
 
@@ -139,35 +139,35 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when not all of it could be sent in that time.
     pub(super) fn flush(&self) -> io::Result<()> {
-        self.session().map_or(Ok(()), |mut session| session.flush(InTime(&self.socket)))
+        self.session().map_or(Ok(()), |mut session| session.flush(Blocking(&self.socket)))
     }
 
     /// Sends the first bytes of `bytes`, without waiting, and says how many.
     ///
     /// # Errors
     /// `WouldBlock` when there is no room at all.
-    pub(super) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn try_send_all(&self, bytes: &[u8]) -> io::Result<usize> {
         match self.session() {
-            Some(session) if !session.is_agreed() => Err(io::ErrorKind::NotConnected.into()),
+            Some(session) if !session.is_established() => Err(io::ErrorKind::NotConnected.into()),
             Some(mut session) => {
-                let count = session.write(AtOnce(&self.socket), &[IoSlice::new(bytes)])?;
-                session.flush(AtOnce(&self.socket)).map(|()| count)
+                let count = session.write(NonBlocking(&self.socket), &[IoSlice::new(bytes)])?;
+                session.flush(NonBlocking(&self.socket)).map(|()| count)
             }
-            None => AtOnce(&self.socket).write(bytes),
+            None => NonBlocking(&self.socket).write(bytes),
         }
     }
 
     /// Tells the peer that nothing more will be sent.
-    pub(super) fn finish(&self) {
+    pub(super) fn shut_down_sending(&self) {
         if let Some(mut session) = self.session() {
-            session.finish(AtOnce(&self.socket));
+            session.finish(NonBlocking(&self.socket));
         }
         // It fails only where the connection has gone already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
     /// Ends the connection under whoever uses it, from any thread.
-    pub(super) fn kill(&self) {
+    pub(super) fn abort(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -179,13 +179,13 @@ impl Stream {
         let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }
 
-    fn session(&self) -> Option<MutexGuard<'_, Session>> {
+    fn session(&self) -> Option<MutexGuard<'_, TlsSession>> {
         // What a panic has left half done shows as an error of the encryption.
         self.session.as_ref().map(|session| session.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Client for Stream {
+impl Client for ClientStream {
     fn has_left(&self) -> bool {
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         let mut socket = [PollFd::new(&self.socket, PollFlags::RDHUP)];
@@ -194,32 +194,32 @@ impl Client for Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for ClientStream {
     fn drop(&mut self) {
         if let Some(session) = &mut self.session
             && !self.is_cut.load(Ordering::Relaxed)
         {
-            session.get_mut().unwrap_or_else(PoisonError::into_inner).finish(AtOnce(&self.socket));
+            session.get_mut().unwrap_or_else(PoisonError::into_inner).finish(NonBlocking(&self.socket));
         }
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for ClientStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 /// A socket that waits for as long as its time-outs say.
-struct InTime<'s>(&'s TcpStream);
+struct Blocking<'s>(&'s TcpStream);
 
-impl Read for InTime<'_> {
+impl Read for Blocking<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         retry(|| self.0.read(buf))
     }
 }
 
-impl Write for InTime<'_> {
+impl Write for Blocking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         retry(|| self.0.write(bytes))
     }
@@ -234,16 +234,16 @@ impl Write for InTime<'_> {
 }
 
 /// A socket that waits for nothing.
-struct AtOnce<'s>(&'s TcpStream);
+struct NonBlocking<'s>(&'s TcpStream);
 
-impl Read for AtOnce<'_> {
+impl Read for NonBlocking<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let received = retry(|| Ok(rustix::net::recv(self.0, &mut *buf, RecvFlags::DONTWAIT)?))?;
         Ok(received.0)
     }
 }
 
-impl Write for AtOnce<'_> {
+impl Write for NonBlocking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -259,7 +259,7 @@ impl Write for AtOnce<'_> {
 }
 
 /// Whether the error says only that a wait has ended.
-pub(super) fn is_wait(error: &io::Error) -> bool {
+pub(super) fn is_would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 

@@ -8,7 +8,7 @@ use super::exchange::{After, Exchange, Outgoing};
 use super::head::{self, Outlook};
 use super::poller::Interest;
 use super::shared::Shared;
-use super::stream::is_wait;
+use super::stream::is_would_block;
 use super::work_queues::{Assignment, Permit, WorkerClass};
 use crate::http::Config;
 
@@ -56,7 +56,7 @@ impl Worker {
     /// Answers the request that has come on a connection, and those that follow while nobody else needs the worker.
     fn serve(&mut self, Assignment { mut connection, mut permit }: Assignment) -> u64 {
         if connection.phase == ConnectionPhase::Handshake {
-            self.agree(connection);
+            self.continue_handshake(connection);
             return 0;
         }
         self.exchange.inbox.load(&connection.take_received().0);
@@ -137,14 +137,16 @@ impl Worker {
 
     /// Goes on with a handshake as far as the client has come, and lets the connection wait for the rest. The deadline is
     /// that of the whole handshake.
-    fn agree(&self, mut connection: Box<Connection>) {
-        match connection.stream.agree() {
+    fn continue_handshake(&self, mut connection: Box<Connection>) {
+        match connection.stream.handshake() {
             Ok(()) => {
                 connection.phase = ConnectionPhase::Requests;
                 connection.deadline = self.shared.deadline_in(self.shared.config.idle_deadline);
                 self.shared.connections.park(connection, Interest::Readable);
             }
-            Err(error) if is_wait(&error) => self.shared.connections.park(connection, Interest::Readable),
+            Err(error) if is_would_block(&error) => {
+                self.shared.connections.park(connection, Interest::Readable)
+            }
             Err(error) => ::log::debug!("no encryption with {}: {error}", connection.peer),
         }
     }
@@ -169,7 +171,7 @@ impl Worker {
             match connection.stream.receive(self.exchange.inbox.room()) {
                 Ok(0) => return Next::Never,
                 Ok(count) => self.exchange.inbox.received(count),
-                Err(error) if is_wait(&error) => break,
+                Err(error) if is_would_block(&error) => break,
                 Err(_) => return Next::Never,
             }
             if self.has_request() {

@@ -5,43 +5,43 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
 use rustls::ServerConnection;
 
-use super::stream::is_wait;
+use super::stream::is_would_block;
 
 /// The server's side of one encrypted connection.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct TlsSession {
     tls: ServerConnection,
     /// Decrypted bytes that nobody has taken.
-    waiting: usize,
+    plaintext_len: usize,
 }
 
-impl Session {
+impl TlsSession {
     /// Nothing has been said yet.
     pub(super) fn new(tls: ServerConnection) -> Self {
-        Self { tls, waiting: 0 }
+        Self { tls, plaintext_len: 0 }
     }
 
     /// Whether both sides have agreed, so that requests can come.
-    pub(super) fn is_agreed(&self) -> bool {
+    pub(super) fn is_established(&self) -> bool {
         !self.tls.is_handshaking()
     }
 
     /// Whether decrypted bytes wait, of which no socket tells.
-    pub(super) fn has_waiting(&self) -> bool {
-        self.waiting > 0
+    pub(super) fn has_plaintext(&self) -> bool {
+        self.plaintext_len > 0
     }
 
     /// Goes on with the handshake as far as what has come allows.
     ///
     /// # Errors
     /// `WouldBlock` when the client has to say more or to take what was said; anything else ends the connection.
-    pub(super) fn agree(&mut self, mut line: impl Read + Write) -> io::Result<()> {
+    pub(super) fn handshake(&mut self, mut transport: impl Read + Write) -> io::Result<()> {
         loop {
-            self.flush(&mut line)?;
-            if self.is_agreed() {
+            self.flush(&mut transport)?;
+            if self.is_established() {
                 return Ok(());
             }
-            self.take_in(&mut line)?;
+            self.receive_records(&mut transport)?;
         }
     }
 
@@ -49,12 +49,12 @@ impl Session {
     ///
     /// # Errors
     /// `WouldBlock` when nothing comes, `UnexpectedEof` for an end that the client has not told of.
-    pub(super) fn read(&mut self, mut line: impl Read + Write, buf: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read(&mut self, mut transport: impl Read + Write, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.tls.reader().read(buf) {
-                Err(error) if is_wait(&error) => self.take_in(&mut line)?,
+                Err(error) if is_would_block(&error) => self.receive_records(&mut transport)?,
                 Ok(count) => {
-                    self.waiting = self.waiting.saturating_sub(count);
+                    self.plaintext_len = self.plaintext_len.saturating_sub(count);
                     return Ok(count);
                 }
                 Err(error) => return Err(error),
@@ -66,11 +66,11 @@ impl Session {
     ///
     /// # Errors
     /// `WouldBlock` when what was encrypted before finds no room.
-    pub(super) fn write(&mut self, mut line: impl Write, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.flush(&mut line)?;
+    pub(super) fn write(&mut self, mut transport: impl Write, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.flush(&mut transport)?;
         let count = self.tls.writer().write_vectored(slices)?;
-        match self.flush(&mut line) {
-            Err(error) if !is_wait(&error) => Err(error),
+        match self.flush(&mut transport) {
+            Err(error) if !is_would_block(&error) => Err(error),
             _ => Ok(count),
         }
     }
@@ -79,9 +79,9 @@ impl Session {
     ///
     /// # Errors
     /// `WouldBlock` when not all of it finds room.
-    pub(super) fn flush(&mut self, mut line: impl Write) -> io::Result<()> {
+    pub(super) fn flush(&mut self, mut transport: impl Write) -> io::Result<()> {
         while self.tls.wants_write() {
-            if self.tls.write_tls(&mut line)? == 0 {
+            if self.tls.write_tls(&mut transport)? == 0 {
                 return Err(ErrorKind::WriteZero.into());
             }
         }
@@ -89,24 +89,24 @@ impl Session {
     }
 
     /// Tells the client that nothing more comes, so that it can tell the end from a cut.
-    pub(super) fn finish(&mut self, line: impl Write) {
-        if self.is_agreed() {
+    pub(super) fn finish(&mut self, transport: impl Write) {
+        if self.is_established() {
             self.tls.send_close_notify();
             // Whoever takes nothing is not told.
-            let _ = self.flush(line);
+            let _ = self.flush(transport);
         }
     }
 
     /// Receives and decrypts; answers what the encryption itself has to answer, as far as there is room.
-    fn take_in(&mut self, line: &mut (impl Read + Write)) -> io::Result<()> {
-        let ended = self.tls.read_tls(line)? == 0;
+    fn receive_records(&mut self, transport: &mut (impl Read + Write)) -> io::Result<()> {
+        let ended = self.tls.read_tls(transport)? == 0;
         let state = self.tls.process_new_packets();
-        let answered = self.flush(&mut *line);
-        self.waiting =
+        let answered = self.flush(&mut *transport);
+        self.plaintext_len =
             state.map_err(|e| io::Error::new(ErrorKind::InvalidData, e))?.plaintext_bytes_to_read();
         match answered {
-            Err(error) if !is_wait(&error) => Err(error),
-            _ if ended && !self.is_agreed() => Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if !is_would_block(&error) => Err(error),
+            _ if ended && !self.is_established() => Err(ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
     }
