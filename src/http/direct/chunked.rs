@@ -25,24 +25,24 @@ enum TransferPosition {
 
 /// What comes next in a chunked body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum TransferStep {
     /// That many bytes of data (never 0), to be reported by `took`.
     Data(u64),
     /// What stands there is no whole line: more bytes are needed.
-    Unknown,
+    MoreInput,
     /// Nothing: the body is complete.
     End,
 }
 
 /// Reads the framing of one chunked body.
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(super) struct TransferDecoder {
     position: TransferPosition,
     /// Bytes of extensions and trailer lines so far.
     extra: usize,
 }
 
-impl Chunks {
+impl TransferDecoder {
     /// At the start of a body.
     pub(super) fn new() -> Self {
         Self { position: TransferPosition::Size, extra: 0 }
@@ -52,16 +52,16 @@ impl Chunks {
     ///
     /// # Errors
     /// `InvalidRequest` for malformed framing and for too much of it.
-    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Next), S3Error> {
+    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, TransferStep), S3Error> {
         let mut used = 0;
         loop {
             match self.position {
-                TransferPosition::Data(left) => return Ok((used, Next::Data(left))),
-                TransferPosition::End => return Ok((used, Next::End)),
+                TransferPosition::Data(left) => return Ok((used, TransferStep::Data(left))),
+                TransferPosition::End => return Ok((used, TransferStep::End)),
                 _ => {}
             }
             let Some(line) = first_line(&bytes[used..])? else {
-                return Ok((used, Next::Unknown));
+                return Ok((used, TransferStep::MoreInput));
             };
             used += line.len() + 2;
             self.position = self.after(line)?;
@@ -144,23 +144,23 @@ mod tests {
 
     /// Decodes a body that arrives in pieces; the data, and what is left behind the body.
     fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, Vec<u8>), S3Error> {
-        let (mut chunks, mut inbox, mut data) = (Chunks::new(), Vec::new(), Vec::new());
+        let (mut chunks, mut read_buffer, mut data) = (TransferDecoder::new(), Vec::new(), Vec::new());
         for piece in pieces {
-            inbox.extend_from_slice(piece);
+            read_buffer.extend_from_slice(piece);
             loop {
-                let (used, next) = chunks.advance(&inbox)?;
-                inbox.drain(..used);
-                let Next::Data(left) = next else { break };
-                let count = inbox.len().min(left as usize);
+                let (used, next) = chunks.advance(&read_buffer)?;
+                read_buffer.drain(..used);
+                let TransferStep::Data(left) = next else { break };
+                let count = read_buffer.len().min(left as usize);
                 if count == 0 {
                     break;
                 }
-                data.extend(inbox.drain(..count));
+                data.extend(read_buffer.drain(..count));
                 chunks.took(count as u64);
             }
         }
-        assert_eq!(chunks.advance(&[]).unwrap().1, Next::End, "the body is incomplete");
-        Ok((data, inbox))
+        assert_eq!(chunks.advance(&[]).unwrap().1, TransferStep::End, "the body is incomplete");
+        Ok((data, read_buffer))
     }
 
     const BODY: &[u8] = b"5\r\nhello\r\n00a ; name=\"v\"\r\n, my world\r\n0\r\nTrailer: x\r\n\r\nNEXT";

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::body::RequestBody;
 use super::connection_table::Connection;
 use super::head;
-use super::inbox::Inbox;
+use super::read_buffer::ReadBuffer;
+use super::request_body::RequestBody;
 use super::shared::Shared;
 use super::stall_budget::StallBudget;
 use super::stream::ClientStream;
@@ -118,7 +118,7 @@ impl Outgoing {
 pub(super) struct Exchange {
     shared: Arc<Shared>,
     /// What has been received and not been read. A request begins where it does.
-    pub(super) inbox: Inbox,
+    pub(super) read_buffer: ReadBuffer,
     response_writer: ResponseWriter,
     /// Whether the response to the current request has begun to go out.
     begun: bool,
@@ -187,12 +187,12 @@ impl ResponseSink for Peer<'_> {
 impl Exchange {
     /// Empty buffers.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let inbox = Inbox::new(shared.config.head_max_bytes);
+        let read_buffer = ReadBuffer::new(shared.config.head_max_bytes);
         let (traits, class) = (RequestTraits::default(), WorkerClass::Small);
-        Self { shared, inbox, response_writer: ResponseWriter::default(), begun: false, traits, class }
+        Self { shared, read_buffer, response_writer: ResponseWriter::default(), begun: false, traits, class }
     }
 
-    /// Answers the request whose head is in the inbox, for a worker that may do work of that class. Whatever panics on the
+    /// Answers the request whose head is in the read_buffer, for a worker that may do work of that class. Whatever panics on the
     /// way answers 500 if the response has not begun, and cuts the connection if it has.
     pub(super) fn run(&mut self, connection: &Connection, class: WorkerClass) -> After {
         self.class = class;
@@ -226,9 +226,9 @@ impl Exchange {
 
     fn answer(&mut self, connection: &Connection) -> After {
         let limit = self.shared.config.headers_max;
-        let error = match head::parse(self.inbox.filled(), limit) {
+        let error = match head::parse(self.read_buffer.filled(), limit) {
             Ok(Some(head)) => return self.handle(connection, head),
-            Ok(None) if self.inbox.is_full() => head::too_large(),
+            Ok(None) if self.read_buffer.is_full() => head::too_large(),
             Ok(None) => invalid_request("The request head is incomplete."),
             Err(error) => error,
         };
@@ -236,12 +236,12 @@ impl Exchange {
     }
 
     fn handle(&mut self, connection: &Connection, head: RequestHead) -> After {
-        self.inbox.consume(head.len);
+        self.read_buffer.consume(head.len);
         self.traits = RequestTraits { head_only: head.method == Method::Head, http10: head.http10 };
         let keep_alive = head.keep_alive;
         let (response, is_read) = self.call_handler(connection, head);
         let close = response.close || !keep_alive || !is_read || self.shared.is_stopping();
-        let is_said = is_read && !keep_alive && self.inbox.is_empty();
+        let is_said = is_read && !keep_alive && self.read_buffer.is_empty();
         let outgoing = Outgoing { what: What::Response(response), traits: self.traits, close, is_said };
         match outgoing.class() > self.class {
             true => After::Defer(Box::new(outgoing)),
@@ -269,12 +269,12 @@ impl Exchange {
 
     /// The response, and whether the request has been read to its end.
     fn call_handler(&mut self, connection: &Connection, head: RequestHead) -> (Response, bool) {
-        let Self { shared, inbox, class, .. } = self;
+        let Self { shared, read_buffer, class, .. } = self;
         let under_load = || shared.queues.is_under_load(*class);
         let (patience, rate) = (shared.config.read_stall_budget, shared.config.rate_min_bytes_per_sec);
         let budget = StallBudget::new(&*shared.clock, patience, rate, &under_load);
         let mut unread =
-            RequestBody::new(&connection.stream, inbox, head.body, head.expects_continue, budget);
+            RequestBody::new(&connection.stream, read_buffer, head.body, head.expects_continue, budget);
         let body = match head.body {
             BodyFraming::Absent => Body::none(),
             BodyFraming::Length(length) => {
@@ -294,7 +294,7 @@ impl Exchange {
             peer: Some(connection.peer),
             client: Some(connection.stream.clone()),
         });
-        let is_read = unread.settle();
+        let is_read = unread.skip_rest();
         (response, is_read)
     }
 

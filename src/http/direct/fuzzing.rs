@@ -1,7 +1,7 @@
 //! The engine's readers of bytes, opened to the fuzzers (`tests/fuzz`) and the benchmarks (`tests/benches`). No part of what this
 //! crate promises.
 
-use super::chunked::{Chunks, Next};
+use super::chunked::{TransferDecoder, TransferStep};
 use super::head;
 use crate::base::limits::HEADERS_MAX;
 use crate::http::fields::BodyFraming;
@@ -58,14 +58,15 @@ pub fn head_has_arrived(bytes: &[u8], searched: usize) -> bool {
 pub fn read_chunked<'p>(
     pieces: impl IntoIterator<Item = &'p [u8]>,
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>, S3Error> {
-    let (mut chunks, mut waiting, mut data, mut ended) = (Chunks::new(), Vec::new(), Vec::new(), false);
+    let (mut chunks, mut waiting, mut data, mut ended) =
+        (TransferDecoder::new(), Vec::new(), Vec::new(), false);
     for piece in pieces {
         waiting.extend_from_slice(piece);
         while !ended {
             let (used, next) = chunks.advance(&waiting)?;
             waiting.drain(..used);
-            let Next::Data(left) = next else {
-                ended = next == Next::End;
+            let TransferStep::Data(left) = next else {
+                ended = next == TransferStep::End;
                 break;
             };
             let count = waiting.len().min(usize::try_from(left).unwrap_or(usize::MAX));

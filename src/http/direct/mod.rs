@@ -26,13 +26,12 @@
 //! | head, chunked | HTTP as bytes: no socket, no clock |
 //! | connections | the open connections |
 //! | work_queues, fair_queue | the queues between: some workers never wait for large bodies, and clients take turns |
-//! | wire, stream, session, poller, budget, inbox | sockets, encryption, patience and buffers |
+//! | wire, stream, session, poller, budget, read_buffer | sockets, encryption, patience and buffers |
 //!
 //! Only `stream` touches a connected socket, only `session` what encrypts it, and only `poller` knows epoll. A handshake is
 //! the work of the workers, step by step as the client comes along, so that no client keeps one waiting with it.
 
 mod acceptor;
-mod body;
 mod chunked;
 mod connection_table;
 mod event_handler;
@@ -41,8 +40,9 @@ mod exchange;
 mod fair_queue;
 pub mod fuzzing;
 mod head;
-mod inbox;
 mod poller;
+mod read_buffer;
+mod request_body;
 mod shared;
 mod stall_budget;
 mod stream;

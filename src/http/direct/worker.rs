@@ -24,7 +24,7 @@ pub(super) struct Worker {
 
 /// Where the next request of a connection is.
 enum Next {
-    /// In the inbox of this worker, which may begin with it.
+    /// In the read_buffer of this worker, which may begin with it.
     Here(Option<Permit>),
     /// Not here: the connection has to wait for it, and for what.
     Wait(Interest),
@@ -59,7 +59,7 @@ impl Worker {
             self.continue_handshake(connection);
             return 0;
         }
-        self.exchange.inbox.load(&connection.take_received().0);
+        self.exchange.read_buffer.load(&connection.take_received().0);
         let mut answered = 0;
         loop {
             let class = permit.as_ref().map_or(WorkerClass::Small, Permit::class);
@@ -168,9 +168,9 @@ impl Worker {
 
     fn linger(&mut self, connection: &Connection) -> Next {
         for _ in 0..PIECES_MAX {
-            match connection.stream.receive(self.exchange.inbox.room()) {
+            match connection.stream.receive(self.exchange.read_buffer.spare()) {
                 Ok(0) => return Next::Never,
-                Ok(count) => self.exchange.inbox.received(count),
+                Ok(count) => self.exchange.read_buffer.extend_filled(count),
                 Err(error) if is_would_block(&error) => break,
                 Err(_) => return Next::Never,
             }
@@ -181,15 +181,15 @@ impl Worker {
         Next::Wait(Interest::Readable)
     }
 
-    /// Whether the inbox holds a head, or more than a head may have.
+    /// Whether the read_buffer holds a head, or more than a head may have.
     fn has_request(&self) -> bool {
-        let inbox = &self.exchange.inbox;
-        inbox.is_full() || head::has_arrived(inbox.filled(), 0)
+        let read_buffer = &self.exchange.read_buffer;
+        read_buffer.is_full() || head::has_arrived(read_buffer.filled(), 0)
     }
 
-    /// Takes on the request in the inbox, if a worker may begin with it and needs no more of the client before.
+    /// Takes on the request in the read_buffer, if a worker may begin with it and needs no more of the client before.
     fn begin(&self, connection: &Connection) -> Next {
-        let received = self.exchange.inbox.filled();
+        let received = self.exchange.read_buffer.filled();
         let class = match head::outlook(received) {
             Outlook::Small => WorkerClass::Small,
             Outlook::Large => WorkerClass::Large,
@@ -210,7 +210,7 @@ impl Worker {
 
     fn give_back(&self, mut connection: Box<Connection>, interest: Interest) {
         let config = &self.shared.config;
-        let received = self.exchange.inbox.filled();
+        let received = self.exchange.read_buffer.filled();
         let patience = if received.is_empty() { config.idle_deadline } else { config.head_deadline };
         connection.wait_for_request(self.shared.clock.instant(), patience);
         connection.searched_len = if interest == Interest::Readable { received.len() } else { 0 };
@@ -223,6 +223,6 @@ impl Worker {
     /// was answered has been sent, and what was not has not been begun.
     fn keep_inbox(&self, connection: &mut Connection) -> Result<(), NoMemory> {
         let Config { head_max_bytes, ref memory, .. } = self.shared.config;
-        connection.append_received(self.exchange.inbox.filled(), head_max_bytes, memory)
+        connection.append_received(self.exchange.read_buffer.filled(), head_max_bytes, memory)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::chunked::{Chunks, Next};
-use super::inbox::Inbox;
+use super::chunked::{TransferDecoder, TransferStep};
+use super::read_buffer::ReadBuffer;
 use super::stall_budget::StallBudget;
 use super::stream::ClientStream;
 use super::timed_io::{receive, send_all};
@@ -18,47 +18,47 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 enum Unread {
     /// That many bytes.
     Length(u64),
-    /// Chunks.
-    Chunks(Chunks),
+    /// TransferDecoder.
+    Chunked(TransferDecoder),
 }
 
 /// The body of the request that a worker handles.
 pub(super) struct RequestBody<'w> {
     stream: &'w ClientStream,
-    inbox: &'w mut Inbox,
+    read_buffer: &'w mut ReadBuffer,
     unread: Unread,
     /// Whether the client waits to be traits.
-    unasked: bool,
+    awaits_continue: bool,
     failure: Option<S3Error>,
     budget: StallBudget<'w>,
 }
 
 impl<'w> RequestBody<'w> {
-    /// The body that begins with what `inbox` holds. `unasked`: the client waits for the interim response.
+    /// The body that begins with what `read_buffer` holds. `awaits_continue`: the client waits for the interim response.
     pub(super) fn new(
         stream: &'w ClientStream,
-        inbox: &'w mut Inbox,
+        read_buffer: &'w mut ReadBuffer,
         framing: BodyFraming,
-        unasked: bool,
+        awaits_continue: bool,
         budget: StallBudget<'w>,
     ) -> Self {
         let unread = match framing {
             BodyFraming::Absent => Unread::Length(0),
             BodyFraming::Length(length) => Unread::Length(length),
-            BodyFraming::Chunked => Unread::Chunks(Chunks::new()),
+            BodyFraming::Chunked => Unread::Chunked(TransferDecoder::new()),
         };
         // A client that has begun to send does not wait, whatever it said. One that announces no bytes may well wait:
         // botocore does, and takes a response without the interim one for the next request's, too, unless the
         // connection ends.
-        let unasked = unasked && inbox.is_empty() && framing != BodyFraming::Absent;
-        Self { stream, inbox, unread, unasked, failure: None, budget }
+        let awaits_continue = awaits_continue && read_buffer.is_empty() && framing != BodyFraming::Absent;
+        Self { stream, read_buffer, unread, awaits_continue, failure: None, budget }
     }
 
     /// Reads what the handler left of a small body that is arriving anyway; whether that was all, so that the next
-    /// request begins where the inbox does.
-    pub(super) fn settle(&mut self) -> bool {
+    /// request begins where the read_buffer does.
+    pub(super) fn skip_rest(&mut self) -> bool {
         match self.unread {
-            _ if self.unasked || self.failure.is_some() => return false,
+            _ if self.awaits_continue || self.failure.is_some() => return false,
             Unread::Length(0) => return true,
             Unread::Length(left) if left > limits::UNREAD_BODY_MAX_BYTES => return false,
             _ => {}
@@ -79,7 +79,7 @@ impl<'w> RequestBody<'w> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let outcome = self.ask().and_then(|()| self.read_framed(buf));
+        let outcome = self.send_continue().and_then(|()| self.read_framed(buf));
         if let Err(error) = &outcome {
             self.failure = Some(error.clone());
         }
@@ -87,8 +87,8 @@ impl<'w> RequestBody<'w> {
     }
 
     /// Asks for the body, once, where the client waits for that.
-    fn ask(&mut self) -> Result<(), S3Error> {
-        if !std::mem::take(&mut self.unasked) {
+    fn send_continue(&mut self) -> Result<(), S3Error> {
+        if !std::mem::take(&mut self.awaits_continue) {
             return Ok(());
         }
         send_all(self.stream, [CONTINUE], 0, &mut self.budget, &|| false)
@@ -107,20 +107,20 @@ impl<'w> RequestBody<'w> {
 
     fn read_chunk(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         loop {
-            let Unread::Chunks(chunks) = &mut self.unread else {
+            let Unread::Chunked(chunks) = &mut self.unread else {
                 return Ok(0);
             };
-            let (used, next) = chunks.advance(self.inbox.filled())?;
-            self.inbox.consume(used);
+            let (used, next) = chunks.advance(self.read_buffer.filled())?;
+            self.read_buffer.consume(used);
             match next {
-                Next::End => {
+                TransferStep::End => {
                     self.unread = Unread::Length(0);
                     return Ok(0);
                 }
-                Next::Unknown => self.refill()?,
-                Next::Data(left) => {
+                TransferStep::MoreInput => self.refill()?,
+                TransferStep::Data(left) => {
                     let count = self.take(buf, left)?;
-                    if let Unread::Chunks(chunks) = &mut self.unread {
+                    if let Unread::Chunked(chunks) = &mut self.unread {
                         chunks.took(count as u64);
                     }
                     return Ok(count);
@@ -132,19 +132,19 @@ impl<'w> RequestBody<'w> {
     /// Takes at most `left` bytes of data; 0 only where that is 0.
     fn take(&mut self, buf: &mut [u8], left: u64) -> Result<usize, S3Error> {
         let want = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        match self.inbox.take(&mut buf[..want]) {
+        match self.read_buffer.read_into(&mut buf[..want]) {
             0 if want > 0 => receive(self.stream, &mut buf[..want], &mut self.budget),
             count => Ok(count),
         }
     }
 
-    /// Receives more framing. The longest line fits the inbox, so there is room.
+    /// Receives more framing. The longest line fits the read_buffer, so there is room.
     fn refill(&mut self) -> Result<(), S3Error> {
-        if self.inbox.is_full() {
+        if self.read_buffer.is_full() {
             return Err(invalid_request("A framing line of the request body is too long."));
         }
-        let count = receive(self.stream, self.inbox.room(), &mut self.budget)?;
-        self.inbox.received(count);
+        let count = receive(self.stream, self.read_buffer.spare(), &mut self.budget)?;
+        self.read_buffer.extend_filled(count);
         Ok(())
     }
 }

@@ -3,13 +3,13 @@
 /// A buffer of fixed size that is filled at its end and emptied at its start. Each worker has one; a connection that
 /// no worker has keeps only the bytes themselves.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(super) struct ReadBuffer {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-impl Inbox {
+impl ReadBuffer {
     /// An empty buffer for `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Self {
         Self { bytes: vec![0; capacity].into(), start: 0, end: 0 }
@@ -48,7 +48,7 @@ impl Inbox {
     }
 
     /// Takes as many bytes off as there are and fit `out`, and says how many.
-    pub(super) fn take(&mut self, out: &mut [u8]) -> usize {
+    pub(super) fn read_into(&mut self, out: &mut [u8]) -> usize {
         let count = self.filled().len().min(out.len());
         out[..count].copy_from_slice(&self.filled()[..count]);
         self.consume(count);
@@ -56,7 +56,7 @@ impl Inbox {
     }
 
     /// Room for bytes to come; empty only when the buffer is full. What is written there counts after `received`.
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    pub(super) fn spare(&mut self) -> &mut [u8] {
         if self.end == self.bytes.len() {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -66,7 +66,7 @@ impl Inbox {
     }
 
     /// The first `count` bytes of the room hold received bytes now.
-    pub(super) fn received(&mut self, count: usize) {
+    pub(super) fn extend_filled(&mut self, count: usize) {
         self.end += count;
         debug_assert!(self.end <= self.bytes.len());
     }
@@ -76,26 +76,26 @@ impl Inbox {
 mod tests {
     use super::*;
 
-    fn receive(inbox: &mut Inbox, bytes: &[u8]) {
-        inbox.room()[..bytes.len()].copy_from_slice(bytes);
-        inbox.received(bytes.len());
+    fn receive(read_buffer: &mut ReadBuffer, bytes: &[u8]) {
+        read_buffer.spare()[..bytes.len()].copy_from_slice(bytes);
+        read_buffer.extend_filled(bytes.len());
     }
 
     #[test]
     fn bytes_come_out_in_the_order_they_came_in_and_the_room_comes_back() {
-        let mut inbox = Inbox::new(8);
-        receive(&mut inbox, b"abcdef");
-        inbox.consume(4);
-        receive(&mut inbox, b"gh");
-        assert_eq!(inbox.filled(), b"efgh");
-        assert!(!inbox.is_full());
-        receive(&mut inbox, b"ijkl");
-        assert!(inbox.is_full() && inbox.room().is_empty());
+        let mut read_buffer = ReadBuffer::new(8);
+        receive(&mut read_buffer, b"abcdef");
+        read_buffer.consume(4);
+        receive(&mut read_buffer, b"gh");
+        assert_eq!(read_buffer.filled(), b"efgh");
+        assert!(!read_buffer.is_full());
+        receive(&mut read_buffer, b"ijkl");
+        assert!(read_buffer.is_full() && read_buffer.spare().is_empty());
         let mut out = [0; 6];
-        assert_eq!(inbox.take(&mut out), 6);
+        assert_eq!(read_buffer.read_into(&mut out), 6);
         assert_eq!(&out, b"efghij");
-        assert_eq!(inbox.take(&mut out), 2);
-        assert!(inbox.is_empty());
-        assert_eq!(inbox.room().len(), 8);
+        assert_eq!(read_buffer.read_into(&mut out), 2);
+        assert!(read_buffer.is_empty());
+        assert_eq!(read_buffer.spare().len(), 8);
     }
 }
