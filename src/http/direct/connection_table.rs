@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::exchange::Outgoing;
+use super::exchange::PendingResponse;
 use super::poller::{ConnectionToken, Interest, Poller};
 use super::stream::ClientStream;
 use crate::base::{Budget, Reservation, limits};
@@ -51,7 +51,7 @@ pub(super) struct Connection {
     /// How many there must be before a worker is needed, where the head says so; else 0.
     pub(super) awaited_len: usize,
     /// A response that is ready and waits for a worker to send it.
-    pub(super) outgoing: Option<Box<Outgoing>>,
+    pub(super) pending_response: Option<Box<PendingResponse>>,
     is_registered: bool,
 }
 
@@ -97,7 +97,7 @@ impl Connection {
 
     /// Since when it waits, where another may have its slot: nothing has been answered in part, and no worker is needed.
     fn evictable_since(&self) -> Option<Instant> {
-        let waits = !self.is_draining() && self.outgoing.is_none() && self.awaited_len == 0;
+        let waits = !self.is_draining() && self.pending_response.is_none() && self.awaited_len == 0;
         waits.then_some(self.idle_since)
     }
 
@@ -111,7 +111,7 @@ impl Connection {
         (std::mem::take(&mut self.received), std::mem::take(&mut self.reservation))
     }
 
-    /// Drops what waits here: the next request has not begun.
+    /// Drops what waits here: the next request has not response_started.
     pub(super) fn discard_received(&mut self) {
         self.take_received();
         self.searched_len = 0;
@@ -220,7 +220,7 @@ impl ConnectionTable {
             reservation: Reservation::default(),
             searched_len: 0,
             awaited_len: 0,
-            outgoing: None,
+            pending_response: None,
             is_registered: false,
         });
         (connection, excess)

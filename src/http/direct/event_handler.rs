@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection_table::{Connection, ConnectionLimits, ConnectionPhase, NoMemory};
+use super::engine::DirectEngine;
 use super::head::{self, Outlook};
 use super::poller::{ConnectionToken, Interest, PollEvent};
-use super::shared::Shared;
 use super::stream::{ClientStream, is_would_block};
 use super::work_queues::WorkerClass;
 use crate::base::limits;
@@ -40,7 +40,7 @@ pub(super) enum RejectReason {
 
 /// One thread's means to attend to connections. Several may be at it at once: whoever takes a connection out of the connections has it.
 pub(super) struct EventHandler {
-    shared: Arc<Shared>,
+    engine: Arc<DirectEngine>,
     events: Vec<PollEvent>,
     scratch: Vec<u8>,
     date: DateHeader,
@@ -48,8 +48,8 @@ pub(super) struct EventHandler {
 
 impl EventHandler {
     /// It receives into so many bytes, which are enough for a head.
-    pub(super) fn new(shared: Arc<Shared>, scratch_bytes: usize) -> Self {
-        Self { shared, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateHeader::default() }
+    pub(super) fn new(engine: Arc<DirectEngine>, scratch_bytes: usize) -> Self {
+        Self { engine, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateHeader::default() }
     }
 
     /// Waits for events, at limits for `timeout` where there is one, and does what they ask for.
@@ -58,7 +58,7 @@ impl EventHandler {
     /// When the system can no longer tell which sockets are ready.
     pub(super) fn poll_once(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
-        let outcome = self.shared.poller.wait(&mut events, timeout);
+        let outcome = self.engine.poller.wait(&mut events, timeout);
         for event in &events {
             self.handle_event(*event);
         }
@@ -75,7 +75,7 @@ impl EventHandler {
             }
             // It rings for the event_loop.
             if self.events.contains(&PollEvent::Wake) {
-                return self.shared.poller.wake();
+                return self.engine.poller.wake();
             }
         }
     }
@@ -89,9 +89,9 @@ impl EventHandler {
     }
 
     fn accept_waiting(&mut self) {
-        let now = self.shared.clock.instant();
+        let now = self.engine.clock.instant();
         for _ in 0..ACCEPT_BURST_MAX {
-            let Some((socket, peer)) = self.shared.acceptor.accept(now) else {
+            let Some((socket, peer)) = self.engine.acceptor.accept(now) else {
                 return;
             };
             self.admit(socket, peer, now);
@@ -99,7 +99,7 @@ impl EventHandler {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr, now: Instant) {
-        let Shared { config, connections, .. } = &*self.shared;
+        let DirectEngine { config, connections, .. } = &*self.engine;
         let Ok(tls) = config.tls.as_ref().map(|tls| tls.accept()).transpose() else {
             return;
         };
@@ -120,14 +120,16 @@ impl EventHandler {
 
     /// Something has happened on a connection that waits, unless it is no longer there.
     fn handle_ready(&mut self, token: ConnectionToken) {
-        let Some(connection) = self.shared.connections.unpark(token) else {
+        let Some(connection) = self.engine.connections.unpark(token) else {
             return;
         };
         match connection.phase {
             ConnectionPhase::Draining(left) => self.discard_input(connection, left),
             // It takes a signature and more: work for a worker.
             ConnectionPhase::Handshake => self.enqueue(connection, WorkerClass::Small),
-            ConnectionPhase::Requests if connection.outgoing.is_some() => self.resume_response(connection),
+            ConnectionPhase::Requests if connection.pending_response.is_some() => {
+                self.resume_response(connection)
+            }
             // A worker has given back bytes that it had no time to look at.
             ConnectionPhase::Requests
                 if connection.awaited_len == 0 && connection.searched_len < connection.received.len() =>
@@ -140,31 +142,31 @@ impl EventHandler {
 
     /// A client may take more of its response.
     fn resume_response(&mut self, mut connection: Box<Connection>) {
-        let left = connection.deadline.saturating_duration_since(self.shared.clock.instant());
-        if let Some(outgoing) = &mut connection.outgoing {
-            outgoing.set_patience(left);
+        let left = connection.deadline.saturating_duration_since(self.engine.clock.instant());
+        if let Some(pending) = &mut connection.pending_response {
+            pending.set_patience(left);
         }
         self.enqueue(connection, WorkerClass::Large);
     }
 
     fn receive_head(&mut self, mut connection: Box<Connection>) {
-        let room = self.shared.config.head_max_bytes - connection.received.len();
+        let room = self.engine.config.head_max_bytes - connection.received.len();
         match connection.stream.try_receive(&mut self.scratch[..room]) {
             // A worker tells the client that its body is not whole.
             Ok(0) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
             Ok(0) => {}
             Ok(count) => {
                 if connection.received.is_empty() {
-                    connection.deadline = self.shared.deadline_in(self.shared.config.head_deadline);
+                    connection.deadline = self.engine.deadline_in(self.engine.config.head_deadline);
                 }
-                let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+                let Config { head_max_bytes, ref memory, .. } = self.engine.config;
                 match connection.append_received(&self.scratch[..count], head_max_bytes, memory) {
                     Ok(()) => self.dispatch(connection),
                     Err(NoMemory) => self.reject(connection, RejectReason::Overload),
                 }
             }
             Err(error) if is_would_block(&error) => {
-                self.shared.connections.park(connection, Interest::Readable)
+                self.engine.connections.park(connection, Interest::Readable)
             }
             Err(_) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
             Err(_) => {}
@@ -181,17 +183,17 @@ impl EventHandler {
             match head::outlook(&connection.received) {
                 Outlook::Small => self.enqueue(connection, WorkerClass::Small),
                 Outlook::Large => self.enqueue(connection, WorkerClass::Large),
-                Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
+                Outlook::Awaited(wanted) if wanted > self.engine.config.head_max_bytes => {
                     let class = class_of_missing_bytes(&connection.stream, wanted - received);
                     self.enqueue(connection, class);
                 }
                 Outlook::Awaited(wanted) => {
                     connection.awaited_len = wanted;
-                    connection.deadline = self.shared.deadline_in(SMALL_BODY_WAIT);
+                    connection.deadline = self.engine.deadline_in(SMALL_BODY_WAIT);
                     self.wait_for_body(connection);
                 }
             }
-        } else if received >= self.shared.config.head_max_bytes {
+        } else if received >= self.engine.config.head_max_bytes {
             self.reject(connection, RejectReason::Error(head::too_large()));
         } else {
             connection.searched_len = received;
@@ -201,9 +203,9 @@ impl EventHandler {
 
     /// Lets a connection wait with what has come of its request. Of such there may be as many as there are connections.
     fn park_for_more(&mut self, mut connection: Box<Connection>) {
-        let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+        let Config { head_max_bytes, ref memory, .. } = self.engine.config;
         match connection.reserve(head_max_bytes, memory) {
-            Ok(()) => self.shared.connections.park(connection, Interest::Readable),
+            Ok(()) => self.engine.connections.park(connection, Interest::Readable),
             Err(NoMemory) => self.reject(connection, RejectReason::Overload),
         }
     }
@@ -220,7 +222,7 @@ impl EventHandler {
     /// Lets a request wait for a worker.
     pub(super) fn enqueue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
         connection.awaited_len = 0;
-        if let Err(connection) = self.shared.queues.push(connection, class) {
+        if let Err(connection) = self.engine.queues.push(connection, class) {
             self.reject(connection, RejectReason::Overload);
         }
     }
@@ -233,22 +235,22 @@ impl EventHandler {
             Err(error) if is_would_block(&error) => {}
             _ => return,
         }
-        self.shared.connections.park(connection, Interest::Readable);
+        self.engine.connections.park(connection, Interest::Readable);
     }
 
     /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
     /// there and only the time for it was missing: the client is to come back, and a new connection would cost both more.
     pub(super) fn reject(&mut self, mut connection: Box<Connection>, reason: RejectReason) {
-        if let Some(outgoing) = connection.outgoing.take() {
-            if outgoing.has_begun() {
+        if let Some(pending) = connection.pending_response.take() {
+            if pending.response_started() {
                 return connection.stream.reset_on_close();
             }
             // Nobody had time to send its answer. What came behind is not the request that is answered here.
             connection.discard_received();
         }
         let whole = match reason {
-            RejectReason::Overload if !self.shared.is_stopping() => {
-                head::of_whole_request(&connection.received, self.shared.config.headers_max)
+            RejectReason::Overload if !self.engine.is_stopping() => {
+                head::of_whole_request(&connection.received, self.engine.config.headers_max)
             }
             _ => None,
         };
@@ -256,7 +258,7 @@ impl EventHandler {
             Some(head) => head.method == Method::Head,
             None => connection.received.starts_with(b"HEAD "),
         };
-        let Shared { config, clock, handler, connections, .. } = &*self.shared;
+        let DirectEngine { config, clock, handler, connections, .. } = &*self.engine;
         let response = catch_panic(|| match reason {
             RejectReason::Overload => handler.overloaded(),
             RejectReason::Error(error) => handler.refused(error),
@@ -268,7 +270,7 @@ impl EventHandler {
         let bytes = render(&response, traits, close, self.date.at(clock.now()));
         let is_sent = matches!(connection.stream.try_send_all(&bytes), Ok(sent) if sent == bytes.len());
         if is_sent && close {
-            connections.start_draining(connection, self.shared.deadline_in(config.drain_deadline));
+            connections.start_draining(connection, self.engine.deadline_in(config.drain_deadline));
         } else if is_sent {
             connection.discard_received();
             connection.wait_for_request(clock.instant(), config.idle_deadline);
@@ -313,8 +315,8 @@ mod tests {
         let config = Config { queue_len: 1, ..Config::new(([127, 0, 0, 1], 0).into()) };
         // It is bound and does not run: there are neither poller nor workers.
         let server = DirectServer::bind(config, Arc::new(SystemClock), Arc::new(Refusing)).unwrap();
-        let shared = &server.shared;
-        let mut event_handler = EventHandler::new(Arc::clone(shared), shared.config.head_max_bytes);
+        let engine = &server.engine;
+        let mut event_handler = EventHandler::new(Arc::clone(engine), engine.config.head_max_bytes);
         let mut clients = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
         for client in &mut clients {
             client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -322,16 +324,16 @@ mod tests {
                 event_handler.assist_event_loop();
             }
         }
-        shared.queues.close();
-        assert!(shared.queues.pop().is_some() && shared.queues.pop().is_none());
+        engine.queues.close();
+        assert!(engine.queues.pop().is_some() && engine.queues.pop().is_none());
         let mut status = [0; 12];
         clients[1].read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 503");
 
-        shared.poller.wake();
+        engine.poller.wake();
         event_handler.assist_event_loop();
         let mut events = Vec::new();
-        shared.poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        engine.poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
         assert_eq!(events, [PollEvent::Wake], "it rings for the poller");
     }
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::engine::DirectEngine;
 use super::event_handler::{EventHandler, RejectReason};
-use super::shared::Shared;
 use super::work_queues::WorkerClass;
 use crate::base::limits;
 use crate::s3::{ErrorCode, S3Error};
@@ -22,18 +22,18 @@ const SCRATCH_BYTES: usize = 64 * limits::KIB as usize;
 
 /// The poller of one engine.
 pub(super) struct EventLoop {
-    shared: Arc<Shared>,
+    engine: Arc<DirectEngine>,
     event_handler: EventHandler,
     next_expiry_scan: Instant,
 }
 
 impl EventLoop {
-    /// A poller that has not begun.
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let scratch_bytes = SCRATCH_BYTES.max(shared.config.head_max_bytes);
-        let event_handler = EventHandler::new(Arc::clone(&shared), scratch_bytes);
-        let next_expiry_scan = shared.clock.instant();
-        Self { shared, event_handler, next_expiry_scan }
+    /// A poller that has not response_started.
+    pub(super) fn new(engine: Arc<DirectEngine>) -> Self {
+        let scratch_bytes = SCRATCH_BYTES.max(engine.config.head_max_bytes);
+        let event_handler = EventHandler::new(Arc::clone(&engine), scratch_bytes);
+        let next_expiry_scan = engine.clock.instant();
+        Self { engine, event_handler, next_expiry_scan }
     }
 
     /// Serves until the order to stop; then accepts nothing more, turns away whoever waits, and lets the workers end
@@ -43,14 +43,14 @@ impl EventLoop {
     /// When the system can no longer tell which sockets are ready.
     pub(super) fn serve(&mut self) -> io::Result<u64> {
         let mut outcome = Ok(());
-        while !self.shared.is_stopping() && outcome.is_ok() {
+        while !self.engine.is_stopping() && outcome.is_ok() {
             let timeout = self.timeout();
             outcome = self.poll_and_expire(timeout);
         }
-        let accepted = self.shared.acceptor.close();
-        self.shared.queues.close();
-        for connection in self.shared.connections.close_to_requests() {
-            if !connection.received.is_empty() || connection.outgoing.is_some() {
+        let accepted = self.engine.acceptor.close();
+        self.engine.queues.close();
+        for connection in self.engine.connections.close_to_requests() {
+            if !connection.received.is_empty() || connection.pending_response.is_some() {
                 self.event_handler.reject(connection, RejectReason::Overload);
             }
         }
@@ -67,7 +67,7 @@ impl EventLoop {
         mut done: impl FnMut() -> bool,
     ) -> io::Result<bool> {
         while !done() {
-            if self.shared.clock.instant() >= deadline {
+            if self.engine.clock.instant() >= deadline {
                 return Ok(false);
             }
             self.poll_and_expire(Some(STOP_POLL))?;
@@ -83,16 +83,16 @@ impl EventLoop {
 
     /// How long nothing has to be done if nothing happens.
     fn timeout(&self) -> Option<Duration> {
-        let now = self.shared.clock.instant();
-        let resume = self.shared.acceptor.resume(now);
-        let counts = self.shared.connections.counts();
+        let now = self.engine.clock.instant();
+        let resume = self.engine.acceptor.resume(now);
+        let counts = self.engine.connections.counts();
         let scan = (counts.serving + counts.draining > 0).then_some(self.next_expiry_scan);
         let next = resume.into_iter().chain(scan).min()?;
         Some(next.saturating_duration_since(now))
     }
 
     fn handle_expired(&mut self) {
-        let Shared { config, clock, connections, .. } = &*self.shared;
+        let DirectEngine { config, clock, connections, .. } = &*self.engine;
         let now = clock.instant();
         if now < self.next_expiry_scan {
             return;
@@ -100,7 +100,7 @@ impl EventLoop {
         let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
         self.next_expiry_scan = now + (shortest / 4).clamp(EXPIRY_SCAN_MIN, EXPIRY_SCAN_MAX);
         for connection in connections.take_expired(now) {
-            if connection.outgoing.is_some() {
+            if connection.pending_response.is_some() {
                 connection.stream.reset_on_close();
             } else if connection.awaited_len > 0 {
                 self.event_handler.enqueue(connection, WorkerClass::Large);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connection_table::Connection;
+use super::engine::DirectEngine;
 use super::head;
 use super::read_buffer::ReadBuffer;
 use super::request_body::RequestBody;
-use super::shared::Shared;
 use super::stall_budget::StallBudget;
 use super::stream::ClientStream;
 use super::timed_io::{SendProgress, send_all};
@@ -24,7 +24,7 @@ use crate::s3::{Body, ErrorCode, Method, Request, Response, ResponseBody, S3Erro
 
 /// What becomes of a connection after an exchange.
 #[derive(Debug)]
-pub(super) enum After {
+pub(super) enum NextAction {
     /// It waits for the next request.
     KeepOpen,
     /// Both sides have said all.
@@ -32,31 +32,31 @@ pub(super) enum After {
     /// The client may still be sending: it must come to read its response.
     Drain,
     /// The client must see that its response is not whole.
-    Cut,
+    Abort,
     /// Its response takes more than the worker has the right to.
-    Defer(Box<Outgoing>),
+    Defer(Box<PendingResponse>),
     /// Its client takes no more of its response for now, and others wait for the worker.
-    Stall(Box<Outgoing>),
+    Stall(Box<PendingResponse>),
 }
 
 /// A response that is ready to be sent, or what has not been sent of it.
-pub(super) struct Outgoing {
-    what: What,
+pub(super) struct PendingResponse {
+    content: Unsent,
     traits: RequestTraits,
     /// It is the last of its connection.
     close: bool,
     /// The client has sent all that it will send.
-    is_said: bool,
+    request_complete: bool,
 }
 
-enum What {
+enum Unsent {
     Response(Response),
-    Rest(Box<Unfinished>),
+    Rest(Box<ResponseTail>),
 }
 
 /// A response that has been sent in part.
-struct Unfinished {
-    unsent: Unsent,
+struct ResponseTail {
+    unsent: UnsentBytes,
     rest: RemainingBody,
     /// What the response holds of the memory.
     held: Reservation,
@@ -66,23 +66,25 @@ struct Unfinished {
 
 /// What a client did not take.
 #[derive(Default)]
-struct Unsent {
+struct UnsentBytes {
     bytes: Vec<u8>,
     /// How many of them it has taken since.
     sent: usize,
     _room: Reservation,
 }
 
-impl std::fmt::Debug for Outgoing {
+impl std::fmt::Debug for PendingResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outgoing").field("has_begun", &self.has_begun()).finish_non_exhaustive()
+        f.debug_struct("PendingResponse")
+            .field("response_started", &self.response_started())
+            .finish_non_exhaustive()
     }
 }
 
-impl Outgoing {
+impl PendingResponse {
     /// What kind of work it is to send it.
     pub(super) fn class(&self) -> WorkerClass {
-        let What::Response(response) = &self.what else { return WorkerClass::Large };
+        let Unsent::Response(response) = &self.content else { return WorkerClass::Large };
         match &response.body {
             ResponseBody::Deferred(_) => WorkerClass::Heavy,
             ResponseBody::Stream { length, .. } if !self.traits.head_only => match length {
@@ -94,74 +96,74 @@ impl Outgoing {
     }
 
     /// Whether the client has a part of it.
-    pub(super) fn has_begun(&self) -> bool {
-        matches!(self.what, What::Rest(_))
+    pub(super) fn response_started(&self) -> bool {
+        matches!(self.content, Unsent::Rest(_))
     }
 
     /// How long its client may go on taking nothing.
     pub(super) fn patience(&self) -> Duration {
-        match &self.what {
-            What::Rest(unfinished) => unfinished.patience,
-            What::Response(_) => Duration::ZERO,
+        match &self.content {
+            Unsent::Rest(tail) => tail.patience,
+            Unsent::Response(_) => Duration::ZERO,
         }
     }
 
     /// Its client has taken nothing for a time, and so much is left of the patience with it.
     pub(super) fn set_patience(&mut self, left: Duration) {
-        if let What::Rest(unfinished) = &mut self.what {
-            unfinished.patience = left;
+        if let Unsent::Rest(tail) = &mut self.content {
+            tail.patience = left;
         }
     }
 }
 
 /// What a worker needs to turn requests into responses, used again for each.
 pub(super) struct Exchange {
-    shared: Arc<Shared>,
+    engine: Arc<DirectEngine>,
     /// What has been received and not been read. A request begins where it does.
     pub(super) read_buffer: ReadBuffer,
     response_writer: ResponseWriter,
-    /// Whether the response to the current request has begun to go out.
-    begun: bool,
+    /// Whether the response to the current request has response_started to go out.
+    response_started: bool,
     traits: RequestTraits,
     /// What the worker has the right to do.
     class: WorkerClass,
 }
 
 /// The client that a response goes to.
-struct Peer<'w> {
+struct ClientSink<'w> {
     stream: &'w ClientStream,
     /// How long it may keep us waiting.
     budget: StallBudget<'w>,
     /// Set before the first byte goes out.
-    begun: &'w mut bool,
+    response_started: &'w mut bool,
     /// Whether somebody else needs the worker more than a client that takes nothing.
-    yields: &'w (dyn Fn() -> bool + 'w),
+    may_yield: &'w (dyn Fn() -> bool + 'w),
     memory: &'w Arc<Budget>,
-    unsent: Unsent,
+    unsent: UnsentBytes,
 }
 
-impl Peer<'_> {
+impl ClientSink<'_> {
     /// Sends what the client did not take before; whether it took all of that.
     fn put_unsent(&mut self) -> io::Result<bool> {
-        let Unsent { bytes, sent, .. } = &mut self.unsent;
-        match send_all(self.stream, [bytes], *sent, &mut self.budget, self.yields)? {
+        let UnsentBytes { bytes, sent, .. } = &mut self.unsent;
+        match send_all(self.stream, [bytes], *sent, &mut self.budget, self.may_yield)? {
             SendProgress::Partial(part) => {
                 *sent = part;
                 Ok(false)
             }
             SendProgress::Complete => {
-                self.unsent = Unsent::default();
+                self.unsent = UnsentBytes::default();
                 Ok(true)
             }
         }
     }
 }
 
-impl ResponseSink for Peer<'_> {
+impl ResponseSink for ClientSink<'_> {
     /// What is not taken is kept back where there is memory for it; else the client is waited for.
     fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
-        *self.begun = true;
-        let SendProgress::Partial(sent) = send_all(self.stream, parts, 0, &mut self.budget, self.yields)?
+        *self.response_started = true;
+        let SendProgress::Partial(sent) = send_all(self.stream, parts, 0, &mut self.budget, self.may_yield)?
         else {
             return Ok(());
         };
@@ -175,28 +177,35 @@ impl ResponseSink for Peer<'_> {
             bytes.extend_from_slice(&part[of_part..]);
             skipped -= of_part;
         }
-        self.unsent = Unsent { bytes, sent: 0, _room: room };
+        self.unsent = UnsentBytes { bytes, sent: 0, _room: room };
         Err(io::ErrorKind::WouldBlock.into())
     }
 
     fn piece_len_max(&self) -> usize {
-        if (self.yields)() { limits::BLOCK_BYTES as usize } else { limits::RESPONSE_BUFFER_BYTES }
+        if (self.may_yield)() { limits::BLOCK_BYTES as usize } else { limits::RESPONSE_BUFFER_BYTES }
     }
 }
 
 impl Exchange {
     /// Empty buffers.
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let read_buffer = ReadBuffer::new(shared.config.head_max_bytes);
+    pub(super) fn new(engine: Arc<DirectEngine>) -> Self {
+        let read_buffer = ReadBuffer::new(engine.config.head_max_bytes);
         let (traits, class) = (RequestTraits::default(), WorkerClass::Small);
-        Self { shared, read_buffer, response_writer: ResponseWriter::default(), begun: false, traits, class }
+        Self {
+            engine,
+            read_buffer,
+            response_writer: ResponseWriter::default(),
+            response_started: false,
+            traits,
+            class,
+        }
     }
 
     /// Answers the request whose head is in the read_buffer, for a worker that may do work of that class. Whatever panics on the
-    /// way answers 500 if the response has not begun, and cuts the connection if it has.
-    pub(super) fn run(&mut self, connection: &Connection, class: WorkerClass) -> After {
+    /// way answers 500 if the response has not response_started, and cuts the connection if it has.
+    pub(super) fn run(&mut self, connection: &Connection, class: WorkerClass) -> NextAction {
         self.class = class;
-        self.begun = false;
+        self.response_started = false;
         self.traits = RequestTraits::default();
         let after = catch_panic(|| self.answer(connection));
         after.unwrap_or_else(|| self.after_panic(connection))
@@ -206,26 +215,26 @@ impl Exchange {
     pub(super) fn resume(
         &mut self,
         connection: &Connection,
-        outgoing: Outgoing,
+        pending: PendingResponse,
         class: WorkerClass,
-    ) -> After {
+    ) -> NextAction {
         self.class = class;
-        self.begun = outgoing.has_begun();
-        self.traits = outgoing.traits;
-        let after = catch_panic(|| self.deliver(connection, outgoing));
+        self.response_started = pending.response_started();
+        self.traits = pending.traits;
+        let after = catch_panic(|| self.deliver(connection, pending));
         after.unwrap_or_else(|| self.after_panic(connection))
     }
 
-    fn after_panic(&mut self, connection: &Connection) -> After {
-        if self.begun {
-            return After::Cut;
+    fn after_panic(&mut self, connection: &Connection) -> NextAction {
+        if self.response_started {
+            return NextAction::Abort;
         }
         let error = S3Error::new(ErrorCode::InternalError);
-        catch_panic(|| self.refuse(connection, error)).unwrap_or(After::Cut)
+        catch_panic(|| self.refuse(connection, error)).unwrap_or(NextAction::Abort)
     }
 
-    fn answer(&mut self, connection: &Connection) -> After {
-        let limit = self.shared.config.headers_max;
+    fn answer(&mut self, connection: &Connection) -> NextAction {
+        let limit = self.engine.config.headers_max;
         let error = match head::parse(self.read_buffer.filled(), limit) {
             Ok(Some(head)) => return self.handle(connection, head),
             Ok(None) if self.read_buffer.is_full() => head::too_large(),
@@ -235,44 +244,54 @@ impl Exchange {
         self.refuse(connection, error)
     }
 
-    fn handle(&mut self, connection: &Connection, head: RequestHead) -> After {
+    fn handle(&mut self, connection: &Connection, head: RequestHead) -> NextAction {
         self.read_buffer.consume(head.len);
         self.traits = RequestTraits { head_only: head.method == Method::Head, http10: head.http10 };
         let keep_alive = head.keep_alive;
         let (response, is_read) = self.call_handler(connection, head);
-        let close = response.close || !keep_alive || !is_read || self.shared.is_stopping();
-        let is_said = is_read && !keep_alive && self.read_buffer.is_empty();
-        let outgoing = Outgoing { what: What::Response(response), traits: self.traits, close, is_said };
-        match outgoing.class() > self.class {
-            true => After::Defer(Box::new(outgoing)),
-            false => self.deliver(connection, outgoing),
+        let close = response.close || !keep_alive || !is_read || self.engine.is_stopping();
+        let request_complete = is_read && !keep_alive && self.read_buffer.is_empty();
+        let pending = PendingResponse {
+            content: Unsent::Response(response),
+            traits: self.traits,
+            close,
+            request_complete,
+        };
+        match pending.class() > self.class {
+            true => NextAction::Defer(Box::new(pending)),
+            false => self.deliver(connection, pending),
         }
     }
 
-    fn deliver(&mut self, connection: &Connection, outgoing: Outgoing) -> After {
-        let Outgoing { what, traits, close, is_said } = outgoing;
-        let sent = match what {
-            What::Response(response) => {
+    fn deliver(&mut self, connection: &Connection, pending: PendingResponse) -> NextAction {
+        let PendingResponse { content, traits, close, request_complete } = pending;
+        let sent = match content {
+            Unsent::Response(response) => {
                 let response = response.settled();
-                let response = response.unwrap_or_else(|error| self.shared.handler.refused(error));
+                let response = response.unwrap_or_else(|error| self.engine.handler.refused(error));
                 self.send(connection, response, close)
             }
-            What::Rest(unfinished) => self.send_rest(connection, *unfinished, close),
+            Unsent::Rest(tail) => self.send_rest(connection, *tail, close),
         };
         match sent {
             // A client that wanted the connection closed sends nothing more.
-            Ok(After::Drain) if is_said => After::Close,
+            Ok(NextAction::Drain) if request_complete => NextAction::Close,
             Ok(after) => after,
-            Err(rest) => After::Stall(Box::new(Outgoing { what: What::Rest(rest), traits, close, is_said })),
+            Err(rest) => NextAction::Stall(Box::new(PendingResponse {
+                content: Unsent::Rest(rest),
+                traits,
+                close,
+                request_complete,
+            })),
         }
     }
 
     /// The response, and whether the request has been read to its end.
     fn call_handler(&mut self, connection: &Connection, head: RequestHead) -> (Response, bool) {
-        let Self { shared, read_buffer, class, .. } = self;
-        let under_load = || shared.queues.is_under_load(*class);
-        let (patience, rate) = (shared.config.read_stall_budget, shared.config.rate_min_bytes_per_sec);
-        let budget = StallBudget::new(&*shared.clock, patience, rate, &under_load);
+        let Self { engine, read_buffer, class, .. } = self;
+        let under_load = || engine.queues.is_under_load(*class);
+        let (patience, rate) = (engine.config.read_stall_budget, engine.config.rate_min_bytes_per_sec);
+        let budget = StallBudget::new(&*engine.clock, patience, rate, &under_load);
         let mut unread =
             RequestBody::new(&connection.stream, read_buffer, head.body, head.expects_continue, budget);
         let body = match head.body {
@@ -284,7 +303,7 @@ impl Exchange {
                 Body { content_length: None, chunked: true, reader: Box::new(&mut unread) }
             }
         };
-        let response = shared.handler.handle(Request {
+        let response = engine.handler.handle(Request {
             method: head.method,
             path: head.path,
             query: head.query,
@@ -299,9 +318,9 @@ impl Exchange {
     }
 
     /// Answers with an error as the last thing on this connection.
-    fn refuse(&mut self, connection: &Connection, error: S3Error) -> After {
-        let (traits, what) = (self.traits, What::Response(self.shared.handler.refused(error)));
-        self.deliver(connection, Outgoing { what, traits, close: true, is_said: false })
+    fn refuse(&mut self, connection: &Connection, error: S3Error) -> NextAction {
+        let (traits, content) = (self.traits, Unsent::Response(self.engine.handler.refused(error)));
+        self.deliver(connection, PendingResponse { content, traits, close: true, request_complete: false })
     }
 
     /// Sends a response. What a client did not take is handed back where nobody is to wait for it.
@@ -310,7 +329,7 @@ impl Exchange {
         connection: &Connection,
         mut response: Response,
         close: bool,
-    ) -> Result<After, Box<Unfinished>> {
+    ) -> Result<NextAction, Box<ResponseTail>> {
         let framing = ResponseFraming::of(&response, self.traits);
         let options = SendOptions {
             traits: self.traits,
@@ -318,11 +337,11 @@ impl Exchange {
             close: close || framing == ResponseFraming::UntilClose,
         };
         let held = std::mem::take(&mut response.held);
-        let patience = self.shared.config.write_stall_budget;
+        let patience = self.engine.config.write_stall_budget;
         // Only where its end is known can a body be set aside between two pieces.
         let may_yield = matches!(framing, ResponseFraming::Length(_));
-        let now = self.shared.clock.now();
-        let unsent = Unsent::default();
+        let now = self.engine.clock.now();
+        let unsent = UnsentBytes::default();
         self.transfer(
             connection,
             options.close,
@@ -336,10 +355,10 @@ impl Exchange {
     fn send_rest(
         &mut self,
         connection: &Connection,
-        unfinished: Unfinished,
+        tail: ResponseTail,
         close: bool,
-    ) -> Result<After, Box<Unfinished>> {
-        let Unfinished { unsent, rest, held, patience } = unfinished;
+    ) -> Result<NextAction, Box<ResponseTail>> {
+        let ResponseTail { unsent, rest, held, patience } = tail;
         self.transfer(connection, close, (true, patience, held), unsent, |response_writer, to| {
             match to.put_unsent() {
                 Ok(true) => response_writer.resume(to, rest),
@@ -354,29 +373,37 @@ impl Exchange {
         connection: &Connection,
         close: bool,
         (may_yield, patience, held): (bool, Duration, Reservation),
-        unsent: Unsent,
-        send: impl FnOnce(&mut ResponseWriter, &mut Peer<'_>) -> Result<(), SendFailure>,
-    ) -> Result<After, Box<Unfinished>> {
-        let Self { shared, response_writer, begun, class, .. } = self;
-        let under_load = || shared.queues.is_under_load(*class);
+        unsent: UnsentBytes,
+        send: impl FnOnce(&mut ResponseWriter, &mut ClientSink<'_>) -> Result<(), SendFailure>,
+    ) -> Result<NextAction, Box<ResponseTail>> {
+        let Self { engine, response_writer, response_started, class, .. } = self;
+        let under_load = || engine.queues.is_under_load(*class);
         // A small request has a worker because it takes no time: it does not become large by a client that takes nothing.
-        let yields = || may_yield && !shared.is_stopping() && (*class == WorkerClass::Small || under_load());
-        let config = &shared.config;
+        let may_yield =
+            || may_yield && !engine.is_stopping() && (*class == WorkerClass::Small || under_load());
+        let config = &engine.config;
         let budget = StallBudget::new(
-            &*shared.clock,
+            &*engine.clock,
             config.write_stall_budget,
             config.rate_min_bytes_per_sec,
             &under_load,
         );
         let (budget, memory) = (budget.with_remaining(patience), &config.memory);
-        let mut to = Peer { stream: &connection.stream, budget, begun, yields: &yields, memory, unsent };
+        let mut to = ClientSink {
+            stream: &connection.stream,
+            budget,
+            response_started,
+            may_yield: &may_yield,
+            memory,
+            unsent,
+        };
         match send(response_writer, &mut to) {
-            Ok(()) if close => Ok(After::Drain),
-            Ok(()) => Ok(After::KeepOpen),
-            Err(SendFailure::ClientGone) => Ok(After::Cut),
+            Ok(()) if close => Ok(NextAction::Drain),
+            Ok(()) => Ok(NextAction::KeepOpen),
+            Err(SendFailure::ClientGone) => Ok(NextAction::Abort),
             Err(SendFailure::Stalled(rest)) => {
                 let (unsent, patience) = (to.unsent, to.budget.remaining());
-                Err(Box::new(Unfinished { unsent, rest, held, patience }))
+                Err(Box::new(ResponseTail { unsent, rest, held, patience }))
             }
             Err(SendFailure::BrokenSource(error)) => {
                 ::log::error!("a response cannot be sent whole: {error}");
@@ -386,9 +413,9 @@ impl Exchange {
     }
 
     /// A source that fails at once leaves room for a proper answer.
-    fn after_broken_source(&mut self, connection: &Connection) -> After {
-        if self.begun {
-            return After::Cut;
+    fn after_broken_source(&mut self, connection: &Connection) -> NextAction {
+        if self.response_started {
+            return NextAction::Abort;
         }
         self.refuse(connection, S3Error::new(ErrorCode::InternalError))
     }

@@ -17,7 +17,7 @@ pub(super) fn has_arrived(bytes: &[u8], searched: usize) -> bool {
     if !is_token_byte(bytes[start]) || bytes.ends_with(b"\r\n\r\n") {
         return true;
     }
-    // The end may have begun in what was searched before.
+    // The end may have response_started in what was searched before.
     let unsure = &bytes[start.max(searched.saturating_sub(2))..];
     memchr::memchr_iter(b'\n', unsure).any(|at| matches!(&unsure[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }

@@ -34,6 +34,7 @@
 mod acceptor;
 mod chunked;
 mod connection_table;
+mod engine;
 mod event_handler;
 mod event_loop;
 mod exchange;
@@ -43,7 +44,6 @@ mod head;
 mod poller;
 mod read_buffer;
 mod request_body;
-mod shared;
 mod stall_budget;
 mod stream;
 mod timed_io;
@@ -62,9 +62,9 @@ use crossbeam_channel::{Receiver, bounded};
 
 use self::acceptor::Acceptor;
 use self::connection_table::ConnectionTable;
+use self::engine::DirectEngine;
 use self::event_loop::EventLoop;
 use self::poller::Poller;
-use self::shared::Shared;
 use self::work_queues::WorkQueues;
 use self::worker::Worker;
 use super::catch_panic::catch_panic;
@@ -84,7 +84,7 @@ const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// An engine that is bound to its address.
 pub(super) struct DirectServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    engine: Arc<DirectEngine>,
 }
 
 /// What ends the waiting of the event_loop.
@@ -114,7 +114,7 @@ impl DirectServer {
         let poller = Arc::new(Poller::new()?);
         let acceptor = Acceptor::new(listener, Arc::clone(&poller))?;
         let queues = WorkQueues::new(config.workers, config.queue_len);
-        let shared = Shared {
+        let engine = DirectEngine {
             config,
             clock,
             handler,
@@ -124,7 +124,7 @@ impl DirectServer {
             stopping: Arc::new(AtomicBool::new(false)),
             queues,
         };
-        Ok(Self { address, shared: Arc::new(shared) })
+        Ok(Self { address, engine: Arc::new(engine) })
     }
 }
 
@@ -134,64 +134,69 @@ impl Engine for DirectServer {
     }
 
     fn handle(&self) -> Handle {
-        let shared = &self.shared;
-        Handle::new(Waker { stopping: Arc::clone(&shared.stopping), poller: Arc::clone(&shared.poller) })
+        let engine = &self.engine;
+        Handle::new(Waker { stopping: Arc::clone(&engine.stopping), poller: Arc::clone(&engine.poller) })
     }
 
     /// Serves in this thread and the workers. When the shutdown time is over, connections that are still open are ended,
     /// and a worker that does not come back even so is left behind.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
-        let shared = self.shared;
-        let mut crew = Crew::start(&shared)?;
-        let mut event_loop = EventLoop::new(Arc::clone(&shared));
+        let engine = self.engine;
+        let mut pool = WorkerPool::start(&engine)?;
+        let mut event_loop = EventLoop::new(Arc::clone(&engine));
         let accepted = event_loop.serve();
-        let outcome = accepted.and_then(|accepted| stop(&shared, &mut event_loop, &mut crew, accepted));
-        shared.connections.close_parked();
+        let outcome = accepted.and_then(|accepted| stop(&engine, &mut event_loop, &mut pool, accepted));
+        engine.connections.close_parked();
         outcome
     }
 }
 
 /// Waits for what runs, ends what does not, and sums up.
-fn stop(shared: &Shared, event_loop: &mut EventLoop, crew: &mut Crew, accepted: u64) -> io::Result<Outcome> {
-    let time = shared.config.shutdown_timeout;
-    let end = shared.deadline_in(time);
-    let in_time = event_loop.drain_connections(end - time / LAST_PART, || crew.muster() == 0)?;
-    let connections_cut = if in_time { 0 } else { shared.connections.abort_all() };
+fn stop(
+    engine: &DirectEngine,
+    event_loop: &mut EventLoop,
+    pool: &mut WorkerPool,
+    accepted: u64,
+) -> io::Result<Outcome> {
+    let time = engine.config.shutdown_timeout;
+    let end = engine.deadline_in(time);
+    let in_time = event_loop.drain_connections(end - time / LAST_PART, || pool.reap() == 0)?;
+    let connections_cut = if in_time { 0 } else { engine.connections.abort_all() };
     // Clients get some time to read the last responses, workers to see that their connections have ended.
-    let last = end.min(shared.deadline_in(FAREWELL_MAX));
-    event_loop.drain_connections(last, || crew.muster() == 0 && shared.connections.counts().draining == 0)?;
+    let last = end.min(engine.deadline_in(FAREWELL_MAX));
+    event_loop.drain_connections(last, || pool.reap() == 0 && engine.connections.counts().draining == 0)?;
     Ok(Outcome {
         connections_accepted: Some(accepted),
-        requests_answered: crew.answered,
+        requests_answered: pool.answered,
         connections_cut,
-        workers_left: crew.at_work,
+        workers_left: pool.at_work,
     })
 }
 
 /// The workers that have been started.
-struct Crew {
+struct WorkerPool {
     done: Receiver<u64>,
     at_work: usize,
     answered: u64,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts the workers. They end when nothing can come into the queues any more.
-    fn start(shared: &Arc<Shared>) -> io::Result<Self> {
-        let (done, news) = bounded(shared.config.workers);
-        for number in 0..shared.config.workers {
-            let worker = Worker::new(Arc::clone(shared));
+    fn start(engine: &Arc<DirectEngine>) -> io::Result<Self> {
+        let (done, news) = bounded(engine.config.workers);
+        for number in 0..engine.config.workers {
+            let worker = Worker::new(Arc::clone(engine));
             let done = done.clone();
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
                 // There is room for the news of every worker; without a server nobody waits for it.
                 let _ = done.send(catch_panic(|| worker.work()).unwrap_or(0));
             })?;
         }
-        Ok(Self { done: news, at_work: shared.config.workers, answered: 0 })
+        Ok(Self { done: news, at_work: engine.config.workers, answered: 0 })
     }
 
     /// How many workers have not ended yet.
-    fn muster(&mut self) -> usize {
+    fn reap(&mut self) -> usize {
         for answered in self.done.try_iter() {
             self.at_work -= 1;
             self.answered += answered;

@@ -47,7 +47,7 @@ impl<'w> RequestBody<'w> {
             BodyFraming::Length(length) => Unread::Length(length),
             BodyFraming::Chunked => Unread::Chunked(TransferDecoder::new()),
         };
-        // A client that has begun to send does not wait, whatever it said. One that announces no bytes may well wait:
+        // A client that has response_started to send does not wait, whatever it said. One that announces no bytes may well wait:
         // botocore does, and takes a response without the interim one for the next request's, too, unless the
         // connection ends.
         let awaits_continue = awaits_continue && read_buffer.is_empty() && framing != BodyFraming::Absent;

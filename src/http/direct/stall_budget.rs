@@ -19,7 +19,7 @@ pub(super) struct StallBudget<'w> {
 /// A wait too short to look who else waits.
 const LOAD_CHECK_MIN: Duration = Duration::from_millis(1);
 
-/// After that long a waiting worker looks whether others wait for it.
+/// NextAction that long a waiting worker looks whether others wait for it.
 const WAIT_SLICE_MAX: Duration = Duration::from_millis(250);
 
 impl<'w> StallBudget<'w> {

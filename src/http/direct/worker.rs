@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::connection_table::{Connection, ConnectionPhase, NoMemory};
+use super::engine::DirectEngine;
 use super::event_handler::{EventHandler, RejectReason, class_of_missing_bytes};
-use super::exchange::{After, Exchange, Outgoing};
+use super::exchange::{Exchange, NextAction, PendingResponse};
 use super::head::{self, Outlook};
 use super::poller::Interest;
-use super::shared::Shared;
 use super::stream::is_would_block;
 use super::work_queues::{Assignment, Permit, WorkerClass};
 use crate::http::Config;
@@ -17,13 +17,13 @@ const PIECES_MAX: usize = 8;
 
 /// A worker of one engine.
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    engine: Arc<DirectEngine>,
     exchange: Exchange,
     event_handler: EventHandler,
 }
 
 /// Where the next request of a connection is.
-enum Next {
+enum NextRequest {
     /// In the read_buffer of this worker, which may begin with it.
     Here(Option<Permit>),
     /// Not here: the connection has to wait for it, and for what.
@@ -33,20 +33,20 @@ enum Next {
 }
 
 impl Worker {
-    /// A worker that has not begun.
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let exchange = Exchange::new(Arc::clone(&shared));
-        let event_handler = EventHandler::new(Arc::clone(&shared), shared.config.head_max_bytes);
-        Self { shared, exchange, event_handler }
+    /// A worker that has not response_started.
+    pub(super) fn new(engine: Arc<DirectEngine>) -> Self {
+        let exchange = Exchange::new(Arc::clone(&engine));
+        let event_handler = EventHandler::new(Arc::clone(&engine), engine.config.head_max_bytes);
+        Self { engine, exchange, event_handler }
     }
 
     /// Works until nothing can come into the queues any more. Says how many requests it has answered.
     pub(super) fn work(mut self) -> u64 {
         let mut answered = 0;
-        while let Some(job) = self.shared.queues.pop() {
+        while let Some(job) = self.engine.queues.pop() {
             answered += self.serve(job);
             // Whoever comes then would find the queue full, or may have to find it so: they are to be told at once.
-            if self.shared.queues.has_work() && !self.shared.is_stopping() {
+            if self.engine.queues.has_work() && !self.engine.is_stopping() {
                 self.event_handler.assist_event_loop();
             }
         }
@@ -63,39 +63,39 @@ impl Worker {
         let mut answered = 0;
         loop {
             let class = permit.as_ref().map_or(WorkerClass::Small, Permit::class);
-            let after = match connection.outgoing.take() {
-                Some(outgoing) => self.exchange.resume(&connection, *outgoing, class),
+            let after = match connection.pending_response.take() {
+                Some(pending) => self.exchange.resume(&connection, *pending, class),
                 None => self.exchange.run(&connection, class),
             };
             // Whatever comes next takes a right of its own.
             drop(permit.take());
             match after {
-                After::Defer(outgoing) => {
-                    let class = outgoing.class();
-                    connection.outgoing = Some(outgoing);
-                    permit = self.shared.queues.try_start(class);
+                NextAction::Defer(pending) => {
+                    let class = pending.class();
+                    connection.pending_response = Some(pending);
+                    permit = self.engine.queues.try_start(class);
                     if permit.is_none() {
-                        self.hand_on(connection, class);
+                        self.requeue(connection, class);
                         return answered;
                     }
                 }
-                After::Stall(outgoing) => {
-                    self.set_aside(connection, outgoing);
+                NextAction::Stall(pending) => {
+                    self.park_response(connection, pending);
                     return answered;
                 }
-                After::KeepOpen => {
+                NextAction::KeepOpen => {
                     answered += 1;
                     match self.next_request(&connection) {
-                        Next::Here(right) => permit = right,
-                        Next::Wait(interest) => {
-                            self.give_back(connection, interest);
+                        NextRequest::Here(right) => permit = right,
+                        NextRequest::Wait(interest) => {
+                            self.park_idle(connection, interest);
                             return answered;
                         }
-                        Next::Never => return answered,
+                        NextRequest::Never => return answered,
                     }
                 }
                 last => {
-                    self.end(connection, &last);
+                    self.close_after(connection, &last);
                     return answered + 1;
                 }
             }
@@ -103,31 +103,31 @@ impl Worker {
     }
 
     /// Lets a response wait until its client takes more of it.
-    fn set_aside(&self, mut connection: Box<Connection>, outgoing: Box<Outgoing>) {
-        connection.deadline = self.shared.deadline_in(outgoing.patience());
-        connection.outgoing = Some(outgoing);
-        match self.keep_inbox(&mut connection) {
-            Ok(()) => self.shared.connections.park(connection, Interest::Writable),
+    fn park_response(&self, mut connection: Box<Connection>, pending: Box<PendingResponse>) {
+        connection.deadline = self.engine.deadline_in(pending.patience());
+        connection.pending_response = Some(pending);
+        match self.save_read_buffer(&mut connection) {
+            Ok(()) => self.engine.connections.park(connection, Interest::Writable),
             Err(NoMemory) => connection.stream.reset_on_close(),
         }
     }
 
     /// Ends a connection after its last response.
-    fn end(&self, connection: Box<Connection>, after: &After) {
+    fn close_after(&self, connection: Box<Connection>, after: &NextAction) {
         match after {
-            After::Drain => {
-                let deadline = self.shared.deadline_in(self.shared.config.drain_deadline);
-                self.shared.connections.start_draining(connection, deadline);
+            NextAction::Drain => {
+                let deadline = self.engine.deadline_in(self.engine.config.drain_deadline);
+                self.engine.connections.start_draining(connection, deadline);
             }
-            After::Cut => connection.stream.reset_on_close(),
-            After::Close | After::KeepOpen | After::Defer(_) | After::Stall(_) => {}
+            NextAction::Abort => connection.stream.reset_on_close(),
+            NextAction::Close | NextAction::KeepOpen | NextAction::Defer(_) | NextAction::Stall(_) => {}
         }
     }
 
     /// Lets a response wait until a worker may send it, or one for which there is less room than for others be refused.
-    fn hand_on(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
-        let refused = match self.keep_inbox(&mut connection) {
-            Ok(()) => self.shared.queues.push(connection, class).err(),
+    fn requeue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
+        let refused = match self.save_read_buffer(&mut connection) {
+            Ok(()) => self.engine.queues.push(connection, class).err(),
             Err(NoMemory) => Some(connection),
         };
         if let Some(refused) = refused {
@@ -141,11 +141,11 @@ impl Worker {
         match connection.stream.handshake() {
             Ok(()) => {
                 connection.phase = ConnectionPhase::Requests;
-                connection.deadline = self.shared.deadline_in(self.shared.config.idle_deadline);
-                self.shared.connections.park(connection, Interest::Readable);
+                connection.deadline = self.engine.deadline_in(self.engine.config.idle_deadline);
+                self.engine.connections.park(connection, Interest::Readable);
             }
             Err(error) if is_would_block(&error) => {
-                self.shared.connections.park(connection, Interest::Readable)
+                self.engine.connections.park(connection, Interest::Readable)
             }
             Err(error) => ::log::debug!("no encryption with {}: {error}", connection.peer),
         }
@@ -153,32 +153,32 @@ impl Worker {
 
     /// Looks for the next request of a connection. Others have precedence: with requests in the queue, or with no
     /// other worker free for those to come, it does not wait.
-    fn next_request(&mut self, connection: &Connection) -> Next {
-        let others_wait = self.shared.queues.has_work();
+    fn next_request(&mut self, connection: &Connection) -> NextRequest {
+        let others_wait = self.engine.queues.has_work();
         match self.has_request() {
-            true if others_wait => return Next::Wait(Interest::ReadableOrWritable),
+            true if others_wait => return NextRequest::Wait(Interest::ReadableOrWritable),
             true => return self.begin(connection),
             false => {}
         }
-        if others_wait || !self.shared.queues.has_idle_worker() || self.shared.is_stopping() {
-            return Next::Wait(Interest::Readable);
+        if others_wait || !self.engine.queues.has_idle_worker() || self.engine.is_stopping() {
+            return NextRequest::Wait(Interest::Readable);
         }
         self.linger(connection)
     }
 
-    fn linger(&mut self, connection: &Connection) -> Next {
+    fn linger(&mut self, connection: &Connection) -> NextRequest {
         for _ in 0..PIECES_MAX {
             match connection.stream.receive(self.exchange.read_buffer.spare()) {
-                Ok(0) => return Next::Never,
+                Ok(0) => return NextRequest::Never,
                 Ok(count) => self.exchange.read_buffer.extend_filled(count),
                 Err(error) if is_would_block(&error) => break,
-                Err(_) => return Next::Never,
+                Err(_) => return NextRequest::Never,
             }
             if self.has_request() {
                 return self.begin(connection);
             }
         }
-        Next::Wait(Interest::Readable)
+        NextRequest::Wait(Interest::Readable)
     }
 
     /// Whether the read_buffer holds a head, or more than a head may have.
@@ -188,41 +188,43 @@ impl Worker {
     }
 
     /// Takes on the request in the read_buffer, if a worker may begin with it and needs no more of the client before.
-    fn begin(&self, connection: &Connection) -> Next {
+    fn begin(&self, connection: &Connection) -> NextRequest {
         let received = self.exchange.read_buffer.filled();
         let class = match head::outlook(received) {
             Outlook::Small => WorkerClass::Small,
             Outlook::Large => WorkerClass::Large,
-            Outlook::Awaited(wanted) if wanted > self.shared.config.head_max_bytes => {
+            Outlook::Awaited(wanted) if wanted > self.engine.config.head_max_bytes => {
                 class_of_missing_bytes(&connection.stream, wanted - received.len())
             }
-            Outlook::Awaited(_) => return Next::Wait(Interest::ReadableOrWritable),
+            Outlook::Awaited(_) => return NextRequest::Wait(Interest::ReadableOrWritable),
         };
         match class {
-            WorkerClass::Small => Next::Here(None),
+            WorkerClass::Small => NextRequest::Here(None),
             class => self
-                .shared
+                .engine
                 .queues
                 .try_start(class)
-                .map_or(Next::Wait(Interest::ReadableOrWritable), |right| Next::Here(Some(right))),
+                .map_or(NextRequest::Wait(Interest::ReadableOrWritable), |right| {
+                    NextRequest::Here(Some(right))
+                }),
         }
     }
 
-    fn give_back(&self, mut connection: Box<Connection>, interest: Interest) {
-        let config = &self.shared.config;
+    fn park_idle(&self, mut connection: Box<Connection>, interest: Interest) {
+        let config = &self.engine.config;
         let received = self.exchange.read_buffer.filled();
         let patience = if received.is_empty() { config.idle_deadline } else { config.head_deadline };
-        connection.wait_for_request(self.shared.clock.instant(), patience);
+        connection.wait_for_request(self.engine.clock.instant(), patience);
         connection.searched_len = if interest == Interest::Readable { received.len() } else { 0 };
-        if self.keep_inbox(&mut connection).is_ok() {
-            self.shared.connections.park(connection, interest);
+        if self.save_read_buffer(&mut connection).is_ok() {
+            self.engine.connections.park(connection, interest);
         }
     }
 
     /// Leaves with a connection what it has received. Where there is no memory for it the connection is to be closed: what
-    /// was answered has been sent, and what was not has not been begun.
-    fn keep_inbox(&self, connection: &mut Connection) -> Result<(), NoMemory> {
-        let Config { head_max_bytes, ref memory, .. } = self.shared.config;
+    /// was answered has been sent, and what was not has not been response_started.
+    fn save_read_buffer(&self, connection: &mut Connection) -> Result<(), NoMemory> {
+        let Config { head_max_bytes, ref memory, .. } = self.engine.config;
         connection.append_received(self.exchange.read_buffer.filled(), head_max_bytes, memory)
     }
 }

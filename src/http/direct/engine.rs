@@ -13,7 +13,7 @@ use crate::http::Config;
 use crate::s3::Handler;
 
 /// The parts of an engine that all its threads use.
-pub(super) struct Shared {
+pub(super) struct DirectEngine {
     /// The settings.
     pub(super) config: Config,
     /// The time.
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) queues: Arc<WorkQueues>,
 }
 
-impl Shared {
+impl DirectEngine {
     /// Whether the order to stop has come.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
