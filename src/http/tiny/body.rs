@@ -4,30 +4,30 @@ use std::io::ErrorKind;
 
 use tiny_http::Request;
 
-use super::line::Line;
+use super::raw_socket::RawSocket;
 use crate::http::fields::BodyFraming;
 use crate::s3::{BodyRead, ErrorCode, S3Error};
 
 /// The body of the request that a worker handles.
-pub(super) struct RequestBody<'w> {
+pub(super) struct TinyRequestBody<'w> {
     request: &'w mut Request,
     /// What is known to come; `None` where the chunks tell.
     left: Option<u64>,
     /// Where the end of chunks is seen from: the crate takes a connection that ends among them for their end.
-    line: Option<&'w Line>,
+    socket: Option<&'w RawSocket>,
     /// Whether all of it has been read, or why that failed.
     end: Option<Result<(), S3Error>>,
 }
 
-impl<'w> RequestBody<'w> {
+impl<'w> TinyRequestBody<'w> {
     /// The body of `request`. The line is needed where it is framed by chunks.
-    pub(super) fn new(request: &'w mut Request, framing: BodyFraming, line: Option<&'w Line>) -> Self {
+    pub(super) fn new(request: &'w mut Request, framing: BodyFraming, socket: Option<&'w RawSocket>) -> Self {
         let left = match framing {
             BodyFraming::Absent => Some(0),
             BodyFraming::Length(length) => Some(length),
             BodyFraming::Chunked => None,
         };
-        Self { request, left, line, end: (left == Some(0)).then_some(Ok(())) }
+        Self { request, left, socket, end: (left == Some(0)).then_some(Ok(())) }
     }
 
     /// Reads what the handler left, however much that is and however long it takes; whether that was all.
@@ -69,13 +69,13 @@ impl<'w> RequestBody<'w> {
     fn judge_end(&self) -> Result<(), S3Error> {
         let whole = match self.left {
             Some(left) => left == 0,
-            None => self.line.is_some_and(|line| !line.has_ended()),
+            None => self.socket.is_some_and(|socket| !socket.has_ended()),
         };
         if whole { Ok(()) } else { Err(S3Error::new(ErrorCode::IncompleteBody)) }
     }
 }
 
-impl BodyRead for &mut RequestBody<'_> {
+impl BodyRead for &mut TinyRequestBody<'_> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         self.read_on(buf)
     }

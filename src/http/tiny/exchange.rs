@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tiny_http::Request;
 
-use super::Shared;
-use super::body::RequestBody;
-use super::gate;
-use super::line::Line;
+use super::TinyEngine;
+use super::body::TinyRequestBody;
+use super::raw_socket::RawSocket;
+use super::validate;
 use crate::base::limits;
 use crate::http::catch_panic::catch_panic;
 use crate::http::fields::BodyFraming;
@@ -22,8 +22,8 @@ use crate::s3::{Body, ErrorCode, Handler, Method, Response, S3Error};
 const JOINED_MAX_BYTES: usize = limits::RESPONSE_BUFFER_BYTES + limits::HEAD_MAX_BYTES;
 
 /// What a worker needs to turn requests into responses, used again for each.
-pub(super) struct Exchange {
-    shared: Arc<Shared>,
+pub(super) struct TinyExchange {
+    engine: Arc<TinyEngine>,
     response_writer: ResponseWriter,
     /// What is read only to be thrown away, and what goes out in one piece.
     scrap: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Exchange {
 }
 
 /// What is to be sent, and what becomes of the connection behind it.
-struct Verdict {
+struct PreparedResponse {
     response: Response,
     traits: RequestTraits,
     /// It is the last response of its connection, as the client wants it.
@@ -42,58 +42,63 @@ struct Verdict {
     unread: u64,
 }
 
-impl Exchange {
+impl TinyExchange {
     /// Empty buffers.
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(engine: Arc<TinyEngine>) -> Self {
         let scrap = vec![0; limits::RESPONSE_BUFFER_BYTES];
-        Self { shared, response_writer: ResponseWriter::default(), scrap, joined: Vec::new() }
+        Self { engine, response_writer: ResponseWriter::default(), scrap, joined: Vec::new() }
     }
 
-    /// Answers a request. Whatever panics on the way answers 500 if the response has not begun, and ends the connection if
+    /// Answers a request. Whatever panics on the way answers 500 if the response has not response_started, and ends the connection if
     /// it has.
     pub(super) fn run(&mut self, mut request: Request) {
         let peer = request.remote_addr().copied();
-        let verdict = match gate::judge(&request, &self.shared.config) {
+        let prepared = match validate::validate(&request, &self.engine.config) {
             Ok(head) => self.handle(&mut request, head, peer),
             Err(error) => self.refuse(&request, &error, peer),
         };
-        let cut = verdict.cut;
-        let sent = if is_safe_to_drop(verdict.unread) {
-            self.send(request.into_writer(), verdict)
+        let cut = prepared.cut;
+        let sent = if is_safe_to_drop(prepared.unread) {
+            self.send(request.into_writer(), prepared)
         } else {
             // The connection ends, but its thread waits for ever: better than no server.
-            ::log::warn!("a connection with {} bytes to come is given up", verdict.unread);
+            ::log::warn!("a connection with {} bytes to come is given up", prepared.unread);
             std::mem::forget(request);
             false
         };
         if cut || !sent {
-            peer.and_then(Line::find).iter().for_each(Line::end);
+            peer.and_then(RawSocket::find).iter().for_each(RawSocket::end);
         }
     }
 
-    fn handle(&mut self, request: &mut Request, head: RequestHead, peer: Option<SocketAddr>) -> Verdict {
+    fn handle(
+        &mut self,
+        request: &mut Request,
+        head: RequestHead,
+        peer: Option<SocketAddr>,
+    ) -> PreparedResponse {
         let traits = RequestTraits { head_only: head.method == Method::Head, http10: head.http10 };
-        let line = match head.body {
-            BodyFraming::Chunked => peer.and_then(Line::find),
+        let socket = match head.body {
+            BodyFraming::Chunked => peer.and_then(RawSocket::find),
             _ => None,
         };
-        if head.body == BodyFraming::Chunked && line.is_none() {
+        if head.body == BodyFraming::Chunked && socket.is_none() {
             return self.refuse(request, &S3Error::new(ErrorCode::MissingContentLength), peer);
         }
         let (framing, keep_alive) = (head.body, head.keep_alive);
-        let mut body = RequestBody::new(request, framing, line.as_ref());
+        let mut body = TinyRequestBody::new(request, framing, socket.as_ref());
         let response = catch_panic(|| self.call_handler(&mut body, head, peer));
         let internal = S3Error::new(ErrorCode::InternalError);
-        let response = response.unwrap_or_else(|| refusal(&*self.shared.handler, &internal));
+        let response = response.unwrap_or_else(|| refusal(&*self.engine.handler, &internal));
         let whole = body.consume(&mut self.scrap);
         let unread = body.left();
-        let cut = response.close || !whole || self.shared.is_stopping();
-        Verdict { response, traits, last: !keep_alive, cut, unread }
+        let cut = response.close || !whole || self.engine.is_stopping();
+        PreparedResponse { response, traits, last: !keep_alive, cut, unread }
     }
 
     fn call_handler(
         &self,
-        body: &mut RequestBody<'_>,
+        body: &mut TinyRequestBody<'_>,
         head: RequestHead,
         peer: Option<SocketAddr>,
     ) -> Response {
@@ -106,7 +111,7 @@ impl Exchange {
             BodyFraming::Absent => Body::none(),
             _ => Body { content_length, chunked, reader: Box::new(body) },
         };
-        let response = self.shared.handler.handle(crate::s3::Request {
+        let response = self.engine.handler.handle(crate::s3::Request {
             method: head.method,
             path: head.path,
             query: head.query,
@@ -117,28 +122,28 @@ impl Exchange {
             // The crate keeps the connection to itself.
             client: None,
         });
-        response.settled().unwrap_or_else(|error| refusal(&*self.shared.handler, &error))
+        response.settled().unwrap_or_else(|error| refusal(&*self.engine.handler, &error))
     }
 
     /// Answers a request whose framing is in doubt as the last one of its connection. Of its body nothing is waited for.
-    fn refuse(&self, request: &Request, error: &S3Error, peer: Option<SocketAddr>) -> Verdict {
-        peer.and_then(Line::find).iter().for_each(Line::stop_receiving);
+    fn refuse(&self, request: &Request, error: &S3Error, peer: Option<SocketAddr>) -> PreparedResponse {
+        peer.and_then(RawSocket::find).iter().for_each(RawSocket::stop_receiving);
         let traits = RequestTraits {
             head_only: *request.method() == tiny_http::Method::Head,
             http10: *request.http_version() < (1, 1),
         };
-        let response = refusal(&*self.shared.handler, error);
+        let response = refusal(&*self.engine.handler, error);
         let unread = request.body_length().map_or(0, |length| length as u64);
-        Verdict { response, traits, last: true, cut: true, unread }
+        PreparedResponse { response, traits, last: true, cut: true, unread }
     }
 
     /// Whether the response got out whole, or another in its place.
-    fn send(&mut self, writer: Box<dyn Write + Send>, verdict: Verdict) -> bool {
-        let Verdict { response, traits, last, cut, .. } = verdict;
+    fn send(&mut self, writer: Box<dyn Write + Send>, prepared: PreparedResponse) -> bool {
+        let PreparedResponse { response, traits, last, cut, .. } = prepared;
         let framing = ResponseFraming::of(&response, traits);
         let close = last || cut || framing == ResponseFraming::UntilClose;
-        let now = self.shared.clock.now();
-        let mut to = Peer { writer, joined: &mut self.joined, begun: false };
+        let now = self.engine.clock.now();
+        let mut to = TinySink { writer, joined: &mut self.joined, response_started: false };
         let sent = catch_panic(|| {
             self.response_writer.send(&mut to, response, SendOptions { traits, framing, close }, now)
         });
@@ -148,10 +153,10 @@ impl Exchange {
         match sent {
             Some(Ok(())) => framing != ResponseFraming::UntilClose,
             Some(Err(SendFailure::ClientGone | SendFailure::Stalled(_))) => false,
-            _ if to.begun => false,
+            _ if to.response_started => false,
             // What fails at once leaves room for a proper answer.
             _ => {
-                let response = refusal(&*self.shared.handler, &S3Error::new(ErrorCode::InternalError));
+                let response = refusal(&*self.engine.handler, &S3Error::new(ErrorCode::InternalError));
                 let options = SendOptions { traits, framing: ResponseFraming::of(&response, traits), close };
                 matches!(
                     catch_panic(|| self.response_writer.send(&mut to, response, options, now)),
@@ -174,16 +179,16 @@ fn is_safe_to_drop(unread: u64) -> bool {
 }
 
 /// The client that a response goes to.
-struct Peer<'w> {
+struct TinySink<'w> {
     writer: Box<dyn Write + Send>,
     joined: &'w mut Vec<u8>,
     /// Set before the first byte goes out.
-    begun: bool,
+    response_started: bool,
 }
 
-impl ResponseSink for Peer<'_> {
+impl ResponseSink for TinySink<'_> {
     fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
-        self.begun = true;
+        self.response_started = true;
         if parts.iter().map(|part| part.len()).sum::<usize>() <= JOINED_MAX_BYTES {
             self.joined.clear();
             parts.iter().for_each(|part| self.joined.extend_from_slice(part));

@@ -4,13 +4,13 @@
 //! cannot do is done around it here, as far as that goes: every request is judged before any work (gate); a body is read to
 //! its end before the answer begins, since the crate would else read it on drop into one buffer of its full length (body);
 //! a connection whose framing is lost is ended through a second descriptor of its socket (line); and an acceptor that has
-//! died is replaced (generations). What remains is in README.md, "The engine tiny_http".
+//! died is replaced (acceptors). What remains is in README.md, "The engine tiny_http".
 
+mod acceptors;
 mod body;
 mod exchange;
-mod gate;
-mod generations;
-mod line;
+mod raw_socket;
+mod validate;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use self::exchange::Exchange;
-use self::generations::Generations;
+use self::acceptors::Acceptors;
+use self::exchange::TinyExchange;
 use super::catch_panic::catch_panic;
 use super::{Config, Engine, Handle, Outcome, StopSignal};
 use crate::base::Clock;
@@ -33,43 +33,43 @@ use crate::s3::Handler;
 const BACKLOG: i32 = 4096;
 
 /// How often there is a look whether connections are still accepted.
-const LOOK: Duration = Duration::from_millis(100);
+const RESTART_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An engine that is bound to its address.
 pub(super) struct TinyServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    engine: Arc<TinyEngine>,
 }
 
 /// The parts of the engine that all its threads use.
-struct Shared {
+struct TinyEngine {
     config: Config,
     clock: Arc<dyn Clock>,
     handler: Arc<dyn Handler>,
     stopping: AtomicBool,
     /// The order to stop, as `run` waits for it.
     order: (Sender<()>, Receiver<()>),
-    generations: Generations,
+    acceptors: Acceptors,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for TinyEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("TinyEngine").finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl TinyEngine {
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 }
 
-impl StopSignal for Shared {
+impl StopSignal for TinyEngine {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         // Where it is full the order has been given before.
         let _ = self.order.0.try_send(());
-        self.generations.wake(self.config.workers);
+        self.acceptors.wake(self.config.workers);
     }
 }
 
@@ -81,11 +81,11 @@ impl TinyServer {
     pub(super) fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = listen(config.listen)?;
         let address = listener.local_addr()?.as_socket().expect("it is a socket of the internet");
-        let generations = Generations::new(listener.into())?;
+        let acceptors = Acceptors::new(listener.into())?;
         let stopping = AtomicBool::new(false);
         let order = bounded(1);
-        let shared = Arc::new(Shared { config, clock, handler, stopping, order, generations });
-        Ok(Self { address, shared })
+        let engine = Arc::new(TinyEngine { config, clock, handler, stopping, order, acceptors });
+        Ok(Self { address, engine })
     }
 }
 
@@ -106,63 +106,63 @@ impl Engine for TinyServer {
     }
 
     fn handle(&self) -> Handle {
-        Handle { engine: self.shared.clone() }
+        Handle { engine: self.engine.clone() }
     }
 
     /// Serves in the workers. When the shutdown time is over, workers that are still busy are left behind, with their
     /// connections: the crate has no hold on those.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
-        let shared = self.shared;
-        let (done, news) = bounded(shared.config.workers);
-        for number in 0..shared.config.workers {
-            let (shared, done) = (Arc::clone(&shared), done.clone());
+        let engine = self.engine;
+        let (done, news) = bounded(engine.config.workers);
+        for number in 0..engine.config.workers {
+            let (engine, done) = (Arc::clone(&engine), done.clone());
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
                 // There is room for the news of every worker; without a server nobody waits for it.
-                let _ = done.send(work(&shared));
+                let _ = done.send(work(&engine));
             })?;
         }
-        let outcome = muster(&shared, &news);
-        shared.generations.end();
+        let outcome = wait_for_end(&engine, &news);
+        engine.acceptors.end();
         Ok(outcome)
     }
 }
 
 /// Answers requests until the order to stop, and then those that wait already. Says how many.
-fn work(shared: &Arc<Shared>) -> u64 {
-    let mut exchange = Exchange::new(Arc::clone(shared));
+fn work(engine: &Arc<TinyEngine>) -> u64 {
+    let mut exchange = TinyExchange::new(Arc::clone(engine));
     let mut answered = 0;
-    while let Some(request) = next(shared) {
+    while let Some(request) = next(engine) {
         if catch_panic(|| exchange.run(request)).is_none() {
-            exchange = Exchange::new(Arc::clone(shared));
+            exchange = TinyExchange::new(Arc::clone(engine));
         }
         answered += 1;
     }
     // Whoever looks for the last requests takes wake-ups that were meant for others.
-    shared.generations.wake(shared.config.workers);
+    engine.acceptors.wake(engine.config.workers);
     answered
 }
 
-fn next(shared: &Shared) -> Option<tiny_http::Request> {
-    while !shared.is_stopping() {
-        if let Some(request) = shared.generations.receive() {
+fn next(engine: &TinyEngine) -> Option<tiny_http::Request> {
+    while !engine.is_stopping() {
+        if let Some(request) = engine.acceptors.receive() {
             return Some(request);
         }
     }
-    shared.generations.receive_now()
+    engine.acceptors.receive_now()
 }
 
 /// Waits for the order to stop, then for the workers as long as they may take, and sums up.
-fn muster(shared: &Shared, news: &Receiver<u64>) -> Outcome {
-    while shared.order.1.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        shared.generations.mend(shared.config.workers);
+fn wait_for_end(engine: &TinyEngine, news: &Receiver<u64>) -> Outcome {
+    while engine.order.1.recv_timeout(RESTART_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        engine.acceptors.restart_ended(engine.config.workers);
     }
-    let deadline = shared.clock.instant() + shared.config.shutdown_timeout;
-    let ended = std::iter::from_fn(|| news.recv_deadline(deadline).ok()).take(shared.config.workers);
+    let deadline = engine.clock.instant() + engine.config.shutdown_timeout;
+    let ended = std::iter::from_fn(|| news.recv_deadline(deadline).ok()).take(engine.config.workers);
     let answered: Vec<u64> = ended.collect();
     Outcome {
         connections_accepted: None,
         requests_answered: answered.iter().sum(),
         connections_cut: 0,
-        workers_left: shared.config.workers - answered.len(),
+        workers_left: engine.config.workers - answered.len(),
     }
 }

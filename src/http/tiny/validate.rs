@@ -11,7 +11,7 @@ use crate::s3::{ErrorCode, S3Error};
 ///
 /// # Errors
 /// Whatever is wrong with it. How its body is framed is in doubt then.
-pub(super) fn judge(request: &tiny_http::Request, config: &Config) -> Result<RequestHead, S3Error> {
+pub(super) fn validate(request: &tiny_http::Request, config: &Config) -> Result<RequestHead, S3Error> {
     let lines = request.headers().iter().map(|line| (line.field.as_str().as_str(), line.value.as_bytes()));
     let len =
         request.url().len() + lines.clone().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();

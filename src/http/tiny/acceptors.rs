@@ -14,39 +14,39 @@ use std::time::Duration;
 use tiny_http::{Request, Server};
 
 /// How long a worker waits for a request of the newest generation before it looks at the older ones, while there are any.
-const TURN: Duration = Duration::from_millis(20);
+const NEWEST_WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// Older generations that are kept; connections of still older ones are answered no more.
+/// Older acceptors that are kept; connections of still older ones are answered no more.
 const OLDER_MAX: usize = 16;
 
 /// Descriptors that one connection takes, and one to find it by.
 const DESCRIPTORS_PER_CONNECTION: usize = 3;
 
 /// The newest acceptor and those before it, whose connections may still be open.
-pub(super) struct Generations {
+pub(super) struct Acceptors {
     listener: TcpListener,
-    list: RwLock<List>,
+    list: RwLock<AcceptorList>,
 }
 
-struct List {
-    newest: Option<Generation>,
+struct AcceptorList {
+    newest: Option<RunningAcceptor>,
     older: Vec<Arc<Server>>,
 }
 
-struct Generation {
+struct RunningAcceptor {
     server: Arc<Server>,
     /// Its duplicate of the listener. The crate closes it where its acceptor ends, and tells nobody.
     descriptor: RawFd,
 }
 
-impl Generations {
+impl Acceptors {
     /// The first generation.
     ///
     /// # Errors
     /// When the system has no descriptor to spare.
     pub(super) fn new(listener: TcpListener) -> io::Result<Self> {
-        let newest = Some(Generation::new(&listener)?);
-        Ok(Self { listener, list: RwLock::new(List { newest, older: Vec::new() }) })
+        let newest = Some(RunningAcceptor::new(&listener)?);
+        Ok(Self { listener, list: RwLock::new(AcceptorList { newest, older: Vec::new() }) })
     }
 
     /// The next request; `None` for a wake-up without one.
@@ -57,7 +57,7 @@ impl Generations {
             return newest.recv().ok();
         }
         let waiting = older.iter().find_map(|server| server.try_recv().ok().flatten());
-        waiting.or_else(|| newest.recv_timeout(TURN).ok().flatten())
+        waiting.or_else(|| newest.recv_timeout(NEWEST_WAIT_MAX).ok().flatten())
     }
 
     /// A request that waits already.
@@ -70,13 +70,15 @@ impl Generations {
 
     /// Puts a new acceptor in the place of one that has ended, once there are descriptors for a connection again. Called from
     /// time to time: of the `workers` that wait for requests of an old one alone, one may lose its wake-up to another.
-    pub(super) fn mend(&self, workers: usize) {
+    pub(super) fn restart_ended(&self, workers: usize) {
         let mut list = self.list.write().expect("nobody panics who holds the list");
         list.older.iter().for_each(|server| (0..workers).for_each(|_| server.unblock()));
         if list.newest.as_ref().is_none_or(|newest| newest.is_accepting(&self.listener)) {
             return;
         }
-        let Ok(next) = spare_descriptors().and_then(|()| Generation::new(&self.listener)) else { return };
+        let Ok(next) = spare_descriptors().and_then(|()| RunningAcceptor::new(&self.listener)) else {
+            return;
+        };
         ::log::warn!("the acceptor of the engine had ended, most likely for want of descriptors; it is back");
         let Some(old) = list.newest.replace(next) else { return };
         list.older.insert(0, old.server);
@@ -102,7 +104,7 @@ impl Generations {
     }
 }
 
-impl Generation {
+impl RunningAcceptor {
     fn new(listener: &TcpListener) -> io::Result<Self> {
         let duplicate = listener.try_clone()?;
         let descriptor = duplicate.as_raw_fd();

@@ -10,11 +10,11 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 
 /// A second descriptor of the socket of a connection.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct RawSocket {
     socket: OwnedFd,
 }
 
-impl Line {
+impl RawSocket {
     /// The connection to `peer`; `None` where there is none any more, or the system lets no process look at its own
     /// descriptors so (Linux before 5.6, some sandboxes).
     pub(super) fn find(peer: SocketAddr) -> Option<Self> {
