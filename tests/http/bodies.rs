@@ -146,8 +146,11 @@ fn a_body_that_stops_coming_is_given_up() {
 
 #[test]
 fn a_body_below_the_minimum_rate_is_given_up() {
-    let config =
-        Config { read_stall_budget: Duration::from_millis(300), rate_min_bytes_per_sec: 1_000_000, ..settings() };
+    let config = Config {
+        read_stall_budget: Duration::from_millis(300),
+        rate_min_bytes_per_sec: 1_000_000,
+        ..settings()
+    };
     let server = start_with(config, measure);
     let mut client = server.client();
     client.send(put(1_000_000));

@@ -205,7 +205,8 @@ fn bodies_that_never_come_hold_no_worker_that_small_requests_need() {
     ] {
         let patience = Duration::from_secs(3600);
         let shutdown_timeout = Duration::from_millis(100);
-        let server = serve(Config { workers: 4, read_stall_budget: patience, shutdown_timeout, ..settings() });
+        let server =
+            serve(Config { workers: 4, read_stall_budget: patience, shutdown_timeout, ..settings() });
         let mut silent: Vec<Client> = (0..64).map(|_| server.client()).collect();
         for client in &mut silent {
             client.send(format!("PUT /upload HTTP/1.1\r\nHost: a\r\n{promised}\r\n"));
