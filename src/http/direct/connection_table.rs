@@ -260,9 +260,8 @@ impl ConnectionTable {
     }
 
     /// Takes the connections whose deadline has passed.
-    pub(super) fn take_expired(&self, now: Instant) -> Vec<Box<Connection>> {
-        let mut slots = self.lock();
-        slots.list.iter_mut().filter_map(|slot| slot.parked.take_if(|c| c.deadline <= now)).collect()
+    pub(super) fn take_expired(&self, now: Instant) -> impl Iterator<Item = Box<Connection>> + use<> {
+        self.lock().take_parked(&|connection| connection.deadline <= now)
     }
 
     /// Ends the sending half of a connection, whose last response is out, and lets it wait for the end of the other
@@ -278,11 +277,10 @@ impl ConnectionTable {
     }
 
     /// Lets no connection wait for requests any more and takes those that do.
-    pub(super) fn close_to_requests(&self) -> Vec<Box<Connection>> {
+    pub(super) fn close_to_requests(&self) -> impl Iterator<Item = Box<Connection>> + use<> {
         let mut slots = self.lock();
         slots.closed = true;
-        let waits = |c: &mut Box<Connection>| !c.is_draining();
-        slots.list.iter_mut().filter_map(|slot| slot.parked.take_if(waits)).collect()
+        slots.take_parked(&|connection| !connection.is_draining())
     }
 
     /// Ends every connection under whoever has it, and says how many of them were open for requests.
@@ -294,7 +292,7 @@ impl ConnectionTable {
 
     /// Closes every connection that waits, whatever for.
     pub(super) fn close_parked(&self) {
-        let parked: Vec<_> = self.lock().list.iter_mut().filter_map(|slot| slot.parked.take()).collect();
+        let parked = self.lock().take_parked(&|_| true);
         drop(parked);
     }
 
@@ -314,6 +312,16 @@ impl ConnectionTable {
 }
 
 impl ConnectionSlots {
+    /// Takes the parked connections that `is_meant` chooses. The caller may release the lock before it uses them.
+    fn take_parked(
+        &mut self,
+        is_meant: &dyn Fn(&Connection) -> bool,
+    ) -> impl Iterator<Item = Box<Connection>> + use<> {
+        let slots = self.list.iter_mut();
+        let parked: Vec<_> = slots.filter_map(|slot| slot.parked.take_if(|c| is_meant(c))).collect();
+        parked.into_iter()
+    }
+
     /// Takes the longest idle connection where one more would be too many, in all or of its origin. Says whether that is so
     /// and none is idle.
     fn evict_if_full(
@@ -489,11 +497,11 @@ mod tests {
         let (working, _, _client) = admit(&table);
         let (last, _, _client) = admit(&table);
         table.park(waiting, Interest::Readable);
-        assert_eq!(table.close_to_requests().len(), 1);
+        assert_eq!(table.close_to_requests().count(), 1);
         table.park(working, Interest::Readable);
         table.start_draining(last, Instant::now());
         assert_eq!(table.counts(), ConnectionCounts { serving: 0, draining: 1 });
-        assert_eq!(table.take_expired(Instant::now()).len(), 1);
+        assert_eq!(table.take_expired(Instant::now()).count(), 1);
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl EventHandler {
             // It takes a signature and more: work for a worker.
             ConnectionPhase::Handshake => self.enqueue(connection, WorkerClass::Small),
             ConnectionPhase::Requests if connection.pending_response.is_some() => {
-                self.resume_response(connection)
+                self.resume_response(connection);
             }
             // A worker has given back bytes that it had no time to look at.
             ConnectionPhase::Requests
@@ -166,7 +166,7 @@ impl EventHandler {
                 }
             }
             Err(error) if is_would_block(&error) => {
-                self.engine.connections.park(connection, Interest::Readable)
+                self.engine.connections.park(connection, Interest::Readable);
             }
             Err(_) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
             Err(_) => {}

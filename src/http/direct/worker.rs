@@ -145,7 +145,7 @@ impl Worker {
                 self.engine.connections.park(connection, Interest::Readable);
             }
             Err(error) if is_would_block(&error) => {
-                self.engine.connections.park(connection, Interest::Readable)
+                self.engine.connections.park(connection, Interest::Readable);
             }
             Err(error) => ::log::debug!("no encryption with {}: {error}", connection.peer),
         }
