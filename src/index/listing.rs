@@ -92,7 +92,7 @@ pub(super) fn list(keys: &Keys, query: &Query) -> Page {
     };
     let mut page = Page::with_room(query.limit.min(ITEMS_RESERVED));
     let mut rest = scan_from(keys, start.as_ref());
-    while rest.next_shown() && query.admits(rest.key()) {
+    while rest.next_visible() && query.admits(rest.key()) {
         if page.len() >= query.limit {
             page.truncated = query.limit > 0;
             break;
@@ -114,7 +114,7 @@ pub(super) fn scan_from<'k>(keys: &'k Keys, from: Bound<&Vec<u8>>) -> KeyScan<'k
     let mut scan = keys.scan();
     match from {
         Bound::Included(key) => scan.seek_key(key),
-        Bound::Excluded(key) => scan.seek_behind(key),
+        Bound::Excluded(key) => scan.seek_past(key),
         Bound::Unbounded => scan.seek_key(&[]),
     }
     scan

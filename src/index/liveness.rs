@@ -11,8 +11,8 @@ use crate::index::memory::map_entry_bytes;
 /// several of them share counts once. A clone is a snapshot and costs nothing.
 ///
 /// A record that says *shared* may be the only one left that refers to the extent: a copy whose source was deleted says so
-/// for good, since the extent names another key. So what is shared in truth is counted here, and what is not takes nothing.
-/// Where the second reference comes, the first one must have been counted: an amendment of the record announces it
+/// for good, since the extent names another key. So what is shared in truth is batch here, and what is not takes nothing.
+/// Where the second reference comes, the first one must have been batch: an amendment of the record announces it
 /// (`amend`). A second one without that makes both count for themselves until one of them goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
@@ -20,25 +20,25 @@ pub struct Liveness {
     /// Of all segments.
     total: u64,
     /// The extents with several references, or with one that others are about to follow.
-    shared: RedBlackTreeMapSync<Place, Shared>,
+    shared: RedBlackTreeMapSync<ExtentStart, SharedExtent>,
     /// While a store is read, the references that say *shared*, as they come and go.
-    gathered: Option<Vec<Reference>>,
+    deferred: Option<Vec<SharedReference>>,
 }
 
 /// A segment and an offset in it.
-type Place = (u64, u64);
+type ExtentStart = (u64, u64);
 
 /// A shared extent. Its size is that of the first reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shared {
+struct SharedExtent {
     references: u64,
     size: u64,
 }
 
 /// A reference that has come or gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Reference {
-    place: Place,
+struct SharedReference {
+    start: ExtentStart,
     /// The size of the extent; negative where the reference has gone.
     size: i64,
 }
@@ -46,14 +46,14 @@ struct Reference {
 impl Liveness {
     /// The live bytes of every segment that has any.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
-        debug_assert!(self.gathered.is_none(), "what has been gathered is not counted yet");
+        debug_assert!(self.deferred.is_none(), "what has been deferred is not batch yet");
         self.bytes.iter().map(|(segment, bytes)| (*segment, *bytes))
     }
 
     /// The memory that it takes up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes.size() as u64 * map_entry_bytes::<u64, u64>()
-            + self.shared.size() as u64 * map_entry_bytes::<Place, Shared>()
+            + self.shared.size() as u64 * map_entry_bytes::<ExtentStart, SharedExtent>()
     }
 
     /// The live bytes of all segments.
@@ -71,39 +71,39 @@ impl Liveness {
         self.shared.contains_key(&(segment, offset))
     }
 
-    /// From here on references that say *shared* are gathered, until [`Liveness::settle`]: in a checkpoint nothing announces the
+    /// From here on references that say *shared* are deferred, until [`Liveness::count_deferred`]: in a checkpoint nothing announces the
     /// second one, and no log needs to.
-    pub(super) fn gather(&mut self) {
-        self.gathered = Some(Vec::new());
+    pub(super) fn defer_shared(&mut self) {
+        self.deferred = Some(Vec::new());
     }
 
-    /// Counts what has been gathered.
-    pub(super) fn settle(&mut self) {
-        let mut all = self.gathered.take().unwrap_or_default();
+    /// Counts what has been deferred.
+    pub(super) fn count_deferred(&mut self) {
+        let mut all = self.deferred.take().unwrap_or_default();
         all.sort_unstable();
-        for of_one in all.chunk_by(|one, next| one.place == next.place) {
+        for of_one in all.chunk_by(|one, next| one.start == next.start) {
             let references: i64 = of_one.iter().map(|reference| reference.size.signum()).sum();
             let size = of_one.iter().map(|reference| reference.size.unsigned_abs()).max().unwrap_or(0);
             if references > 0 {
-                self.grow(of_one[0].place.0, size);
+                self.grow(of_one[0].start.0, size);
             }
             if references > 1 {
-                self.shared.insert_mut(of_one[0].place, Shared { references: references as u64, size });
+                self.shared.insert_mut(of_one[0].start, SharedExtent { references: references as u64, size });
             }
         }
     }
 
     pub(super) fn add(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
-            if let Some(size) = self.take(extent) {
+            if let Some(size) = self.add_reference(extent) {
                 self.grow(extent.segment, size);
             }
         }
     }
 
-    /// Adds what has been counted apart.
-    pub(super) fn add_counted(&mut self, counted: Counted) {
-        let Counted { bytes, last: (segment, size) } = counted;
+    /// Adds what has been batch apart.
+    pub(super) fn add_batch(&mut self, batch: LiveBytesBatch) {
+        let LiveBytesBatch { bytes, last: (segment, size) } = batch;
         let all = bytes.into_iter().chain([(segment, size)]);
         all.filter(|(_, size)| *size > 0).for_each(|(segment, size)| self.grow(segment, size));
     }
@@ -118,7 +118,7 @@ impl Liveness {
 
     pub(super) fn remove(&mut self, extents: &[ExtentRef]) {
         for extent in extents {
-            if let Some(size) = self.release(extent) {
+            if let Some(size) = self.remove_reference(extent) {
                 self.shrink(extent.segment, size);
             }
         }
@@ -149,34 +149,34 @@ impl Liveness {
     }
 
     fn replace(&mut self, old: &ExtentRef, new: &ExtentRef, announced: bool) {
-        let stays = place_of(old) == place_of(new);
-        let counted = |extent: &ExtentRef| extent.shared && self.shared.contains_key(&place_of(extent));
-        if stays && old.shared == new.shared && (!new.shared || counted(new) || !announced) {
+        let stays = start_of(old) == start_of(new);
+        let is_counted = |extent: &ExtentRef| extent.shared && self.shared.contains_key(&start_of(extent));
+        if stays && old.shared == new.shared && (!new.shared || is_counted(new) || !announced) {
             return;
         }
         // An extent without payload holds the record of one version or part, and is never shared.
-        let may_be_followed = new.shared && new.payload_len > 0 && !counted(new);
-        if !may_be_followed || !stays && !counted(old) || self.gathered.is_some() {
+        let may_be_followed = new.shared && new.payload_len > 0 && !is_counted(new);
+        if !may_be_followed || !stays && !is_counted(old) || self.deferred.is_some() {
             self.add(std::slice::from_ref(new));
             return self.remove(std::slice::from_ref(old));
         }
         self.remove(std::slice::from_ref(old));
         let size = size_of(new);
         self.grow(new.segment, size);
-        self.shared.insert_mut(place_of(new), Shared { references: 1, size });
+        self.shared.insert_mut(start_of(new), SharedExtent { references: 1, size });
     }
 
     /// Counts a reference, and gives the bytes that become live by it.
-    fn take(&mut self, extent: &ExtentRef) -> Option<u64> {
+    fn add_reference(&mut self, extent: &ExtentRef) -> Option<u64> {
         if !extent.shared {
             return Some(size_of(extent));
         }
-        let (place, size) = (place_of(extent), size_of(extent));
-        if let Some(gathered) = &mut self.gathered {
-            gathered.push(Reference { place, size: size as i64 });
+        let (start, size) = (start_of(extent), size_of(extent));
+        if let Some(deferred) = &mut self.deferred {
+            deferred.push(SharedReference { start, size: size as i64 });
             return None;
         }
-        match self.shared.get_mut(&place) {
+        match self.shared.get_mut(&start) {
             Some(shared) => shared.references += 1,
             None => return Some(size),
         }
@@ -184,22 +184,22 @@ impl Liveness {
     }
 
     /// Takes a reference back, and gives the bytes that were live by it alone.
-    fn release(&mut self, extent: &ExtentRef) -> Option<u64> {
+    fn remove_reference(&mut self, extent: &ExtentRef) -> Option<u64> {
         if !extent.shared {
             return Some(size_of(extent));
         }
-        let (place, size) = (place_of(extent), size_of(extent));
-        if let Some(gathered) = &mut self.gathered {
-            gathered.push(Reference { place, size: -(size as i64) });
+        let (start, size) = (start_of(extent), size_of(extent));
+        if let Some(deferred) = &mut self.deferred {
+            deferred.push(SharedReference { start, size: -(size as i64) });
             return None;
         }
-        let Some(shared) = self.shared.get_mut(&place) else {
+        let Some(shared) = self.shared.get_mut(&start) else {
             return Some(size);
         };
         shared.references -= 1;
-        let Shared { references, size } = *shared;
+        let SharedExtent { references, size } = *shared;
         if references <= 1 {
-            self.shared.remove_mut(&place);
+            self.shared.remove_mut(&start);
         }
         (references == 0).then_some(size)
     }
@@ -208,13 +208,13 @@ impl Liveness {
 /// Bytes of many extents that nobody shares, by segment, on their way into a [`Liveness`]: no snapshot is made of them
 /// meanwhile, which makes counting cheaper.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct LiveBytesBatch {
     bytes: BTreeMap<u64, u64>,
     /// The segment of the last extent, and what is not among the others yet: neighbours often lie in one.
     last: (u64, u64),
 }
 
-impl Counted {
+impl LiveBytesBatch {
     /// Counts an extent, which is not shared.
     pub(super) fn add(&mut self, extent: &ExtentRef) {
         if extent.segment != self.last.0 {
@@ -225,7 +225,7 @@ impl Counted {
     }
 }
 
-fn place_of(extent: &ExtentRef) -> Place {
+fn start_of(extent: &ExtentRef) -> ExtentStart {
     (extent.segment, extent.offset)
 }
 

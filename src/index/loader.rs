@@ -4,8 +4,8 @@
 use thiserror::Error;
 
 use crate::format::{DecodeError, RawEntry, RawVersionPut};
-use crate::index::keys::{KeysBuilder, Source};
-use crate::index::liveness::Counted;
+use crate::index::keys::{EncodedVersion, KeysBuilder};
+use crate::index::liveness::LiveBytesBatch;
 use crate::index::{ApplyError, Index};
 
 /// Why an entry of a checkpoint cannot be true.
@@ -26,12 +26,12 @@ pub struct Loader {
     /// The bucket whose keys are being taken.
     filling: Option<(u64, KeysBuilder)>,
     /// What of these keys the liveness of the index does not know yet.
-    counted: Counted,
+    batch: LiveBytesBatch,
 }
 
 impl Default for Loader {
     fn default() -> Self {
-        Self { index: Index::gathering(), filling: None, counted: Counted::default() }
+        Self { index: Index::bulk_loading(), filling: None, batch: LiveBytesBatch::default() }
     }
 }
 
@@ -40,9 +40,9 @@ impl Loader {
     ///
     /// # Errors
     /// When it is malformed, or cannot be true.
-    pub fn take(&mut self, entry: &RawEntry<'_>) -> Result<(), LoadError> {
+    pub fn add(&mut self, entry: &RawEntry<'_>) -> Result<(), LoadError> {
         if let Some(put) = entry.version_put()? {
-            return self.take_version(&put);
+            return self.add_version(&put);
         }
         self.close();
         match entry.decode()? {
@@ -54,20 +54,20 @@ impl Loader {
     /// The index of all that has been taken.
     pub fn finish(self) -> Index {
         let mut index = self.finish_before_log();
-        index.settle();
+        index.finish_loading();
         index
     }
 
-    /// The same, for a log that is still to be applied: it has not [settled](Index::settle).
+    /// The same, for a log that is still to be applied: it has not [settled](Index::finish_loading).
     pub fn finish_before_log(mut self) -> Index {
         self.close();
         self.index
     }
 
-    fn take_version(&mut self, put: &RawVersionPut<'_>) -> Result<(), LoadError> {
-        let version = Source::read(put.record)?;
+    fn add_version(&mut self, put: &RawVersionPut<'_>) -> Result<(), LoadError> {
+        let version = EncodedVersion::read(put.record)?;
         let summary = &version.summary;
-        if !self.is_open(put.bucket)? {
+        if !self.open(put.bucket)? {
             return self.apply(put);
         }
         let len: u64 = version.extents().map(|extent| u64::from(extent.take)).sum();
@@ -81,7 +81,7 @@ impl Loader {
         for extent in version.extents() {
             match extent.shared {
                 true => self.index.liveness.add(std::slice::from_ref(extent)),
-                false => self.counted.add(extent),
+                false => self.batch.add(extent),
             }
         }
         self.index.versions += 1;
@@ -90,7 +90,7 @@ impl Loader {
     }
 
     /// Opens a bucket for filling; `false` when there is something in it already.
-    fn is_open(&mut self, bucket: u64) -> Result<bool, ApplyError> {
+    fn open(&mut self, bucket: u64) -> Result<bool, ApplyError> {
         if self.filling.as_ref().is_some_and(|(open, _)| *open == bucket) {
             return Ok(true);
         }
@@ -107,7 +107,7 @@ impl Loader {
     }
 
     fn close(&mut self) {
-        self.index.liveness.add_counted(std::mem::take(&mut self.counted));
+        self.index.liveness.add_batch(std::mem::take(&mut self.batch));
         if let Some((bucket, keys)) = self.filling.take() {
             let filled = self.index.change(bucket, |bucket| bucket.keys = keys.finish());
             filled.expect("no bucket goes while it is filled");

@@ -28,7 +28,7 @@ use crate::format::{
     BucketRecord, DecodeError, Entry, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
     VersionSummary,
 };
-use keys::{Keys, NoRank, Version};
+use keys::{Keys, Version, VersionOrderExhausted};
 use uploads::Uploads;
 
 /// Why an entry cannot be true.
@@ -53,7 +53,7 @@ pub enum ApplyError {
 
 /// A bucket and what is in it. A clone is a snapshot and costs nothing.
 #[derive(Clone)]
-struct Bucket {
+struct BucketIndex {
     record: Arc<BucketRecord>,
     keys: Keys,
     uploads: Uploads,
@@ -66,7 +66,7 @@ pub const BUCKET_BYTES: u64 = 768;
 /// shows in it. What both hold, they share.
 #[derive(Clone, Default)]
 pub struct Index {
-    buckets: RedBlackTreeMapSync<u64, Bucket>,
+    buckets: RedBlackTreeMapSync<u64, BucketIndex>,
     ids: Arc<BTreeMap<String, u64>>,
     liveness: Liveness,
     versions: u64,
@@ -75,7 +75,7 @@ pub struct Index {
     bucket_bytes: u64,
 }
 
-impl Bucket {
+impl BucketIndex {
     fn memory_bytes(&self) -> u64 {
         BUCKET_BYTES + self.keys.memory_bytes() + self.uploads.memory_bytes()
     }
@@ -88,17 +88,17 @@ impl Index {
     }
 
     /// An empty index for the entries of a whole store, in whatever order: what several records share is counted when it has
-    /// [settled](Self::settle), and not before.
-    pub fn gathering() -> Self {
+    /// [settled](Self::finish_loading), and not before.
+    pub fn bulk_loading() -> Self {
         let mut index = Self::default();
-        index.liveness.gather();
+        index.liveness.defer_shared();
         index
     }
 
     /// Counts what is shared. From here on a record that is copied is to be amended before its copy is put, as
     /// [`Liveness`] says.
-    pub fn settle(&mut self) {
-        self.liveness.settle();
+    pub fn finish_loading(&mut self) {
+        self.liveness.count_deferred();
     }
 
     /// Makes the change that `entry` says. Making it again changes nothing.
@@ -221,7 +221,7 @@ impl Index {
         query: &Query,
         after_version: Option<AfterVersion>,
     ) -> VersionPage {
-        let list = |bucket: &Bucket| version_listing::list(&bucket.keys, query, after_version);
+        let list = |bucket: &BucketIndex| version_listing::list(&bucket.keys, query, after_version);
         self.buckets.get(&bucket).map_or_else(VersionPage::default, list)
     }
 
@@ -301,7 +301,7 @@ impl Index {
         let known = self.buckets.get(&record.id).cloned();
         self.bucket_bytes += if known.is_none() { BUCKET_BYTES } else { 0 };
         let (keys, uploads) = known.map(|bucket| (bucket.keys, bucket.uploads)).unwrap_or_default();
-        self.buckets.insert_mut(record.id, Bucket { record: Arc::new(record.clone()), keys, uploads });
+        self.buckets.insert_mut(record.id, BucketIndex { record: Arc::new(record.clone()), keys, uploads });
         Arc::make_mut(&mut self.ids).insert(record.name.clone(), record.id);
     }
 
@@ -327,7 +327,7 @@ impl Index {
             return Err(ApplyError::Incomplete(record.id));
         }
         let replaced = self.change(bucket, |bucket| bucket.keys.put(key, record))?;
-        let replaced = replaced.map_err(|NoRank| ApplyError::LastStamp(record.id))?;
+        let replaced = replaced.map_err(|VersionOrderExhausted| ApplyError::LastStamp(record.id))?;
         self.liveness.add(&record.extents);
         replaced.iter().for_each(|old| self.liveness.remove(&old.extents));
         self.versions += 1;
@@ -381,7 +381,7 @@ impl Index {
     }
 
     /// Changes what is in a bucket, and counts the memory that this takes up from now on.
-    fn change<T>(&mut self, id: u64, change: impl FnOnce(&mut Bucket) -> T) -> Result<T, ApplyError> {
+    fn change<T>(&mut self, id: u64, change: impl FnOnce(&mut BucketIndex) -> T) -> Result<T, ApplyError> {
         let bucket = self.buckets.get_mut(&id).ok_or(ApplyError::UnknownBucket(id))?;
         let before = bucket.memory_bytes();
         let done = change(bucket);

@@ -115,7 +115,7 @@ mod tests {
             let new = part(1 + step * 37 % 101, u64::from(step));
             assert_eq!(parts.put(&new), model.insert(new.number, new.clone()), "step {step}");
             assert!(parts.iter().eq(model.values().cloned()), "step {step}");
-            assert_eq!(parts.bytes, parts.rows.values().map(|row| row_bytes(row.len())).sum());
+            assert_eq!(parts.bytes, parts.rows.values().map(|row| row_bytes(row.len())).sum::<u64>());
         }
         for number in 0..=ROW_NUMBERS * 8 {
             assert!(parts.behind(number).eq(model.range(number + 1..).map(|(_, part)| part.clone())));

@@ -49,7 +49,9 @@ pub(super) fn list(keys: &Keys, query: &Query, after_version: Option<AfterVersio
     if let Some((key, after)) = rest_of_key {
         let mut rest = behind(keys, key, after);
         match query.common_prefix(key) {
-            None if !push_rest(&mut page, query.limit, &mut rest, key, keys.newest_rank(key)) => return page,
+            None if !push_rest(&mut page, query.limit, &mut rest, key, keys.newest_order(key)) => {
+                return page;
+            }
             Some(prefix) if prefix != key && rest.next() && rest.key() == key => {
                 start = Some(Bound::Included(key.clone()));
             }
@@ -87,7 +89,7 @@ fn push_rest(
     newest: Option<u64>,
 ) -> bool {
     while rest.next() && rest.key() == key {
-        if !push(page, limit, item(rest, newest == Some(rest.rank()))) {
+        if !push(page, limit, item(rest, newest == Some(rest.order()))) {
             return false;
         }
     }
@@ -102,12 +104,12 @@ fn item(scan: &KeyScan<'_>, latest: bool) -> VersionItem {
 fn behind<'k>(keys: &'k Keys, key: &[u8], after: AfterVersion) -> KeyScan<'k> {
     let mut scan = keys.scan();
     let rank = match after {
-        AfterVersion::Null => keys.rank_of_null(key),
-        AfterVersion::Id(id) => Some(keys.rank_of(key, id).unwrap_or(id.0)),
+        AfterVersion::Null => keys.order_of_null(key),
+        AfterVersion::Id(id) => Some(keys.order_of(key, id).unwrap_or(id.0)),
     };
     match rank.and_then(|rank| rank.checked_sub(1)) {
         Some(below) => scan.seek_version(key, below),
-        None => scan.seek_behind(key),
+        None => scan.seek_past(key),
     }
     scan
 }

@@ -7,7 +7,7 @@ use crate::base::limits::KIB;
 use crate::format::{BucketRecord, Entry, PartRecord, RawVersionPut, UploadId};
 use crate::index::keys::Version;
 use crate::index::uploads::record_bytes;
-use crate::index::{Bucket, Index};
+use crate::index::{BucketIndex, Index};
 
 /// Where a walk over the whole index has got to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Index {
 /// A step within a bucket. Each gives where the next one goes on.
 struct BucketStep<'i> {
     id: u64,
-    bucket: &'i Bucket,
+    bucket: &'i BucketIndex,
     limits: &'i StepLimits,
 }
 
@@ -130,7 +130,7 @@ impl BucketStep<'_> {
     fn keys(&self, after: Option<&[u8]>, out: &mut impl EntrySink) -> Cursor {
         let mut scan = self.bucket.keys.scan();
         match after {
-            Some(key) => scan.seek_behind(key),
+            Some(key) => scan.seek_past(key),
             None => scan.seek_key(&[]),
         }
         let (mut taken, mut of_key) = (StepSize::default(), KeyVersions::default());
@@ -165,7 +165,7 @@ impl BucketStep<'_> {
                     return Cursor::Versions(self.id, key, above);
                 }
                 taken.count(version.byte_len());
-                above = Some(version.rank());
+                above = Some(version.order());
                 out.put_version(self.id, &key, version);
             }
         }

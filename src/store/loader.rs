@@ -71,7 +71,7 @@ impl<'a> StoreLoader<'a> {
     /// A store of which nothing has been read.
     pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
         let (start, written) = (ReplayStart::default(), WrittenBytes::default());
-        Self { fs, segments: fs, store, index: Index::gathering(), start, checkpoint_len: 0, written }
+        Self { fs, segments: fs, store, index: Index::bulk_loading(), start, checkpoint_len: 0, written }
     }
 
     /// Reads the checkpoint that covers the groups up to `covered`. Which bytes live is known when the log was replayed.
@@ -80,7 +80,7 @@ impl<'a> StoreLoader<'a> {
         let mut written = WrittenBytes::default();
         let mut visit = |entry: &RawEntry<'_>| {
             written = entry.written_bytes().map_err(|error| error.to_string())?.unwrap_or(written);
-            loader.take(entry).map_err(|error| error.to_string())
+            loader.add(entry).map_err(|error| error.to_string())
         };
         let end = read_checkpoint(fs, store, covered, &mut visit)?;
         let mut index = loader.finish_before_log();
@@ -104,7 +104,7 @@ impl<'a> StoreLoader<'a> {
             Err(error) => Err(error),
         };
         // What was read before an error is looked at by verify.
-        self.index.settle();
+        self.index.finish_loading();
         let mut tail = read?;
         if !self.index.is_consistent() {
             let what = "at its end two buckets have one name";

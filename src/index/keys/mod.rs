@@ -1,25 +1,25 @@
 //! The keys of a bucket and their versions, newest first: entries of a tree, one for each version.
 //!
-//! Under a key, entries descend by *rank*. A version that is put gets its id for a rank, or, where the newest one has that
-//! rank or a higher one, the next above. So no rank is below the id: a version need not be looked for behind the rank that
+//! Under a key, entries descend by *order*. A version that is put gets its id for a order, or, where the newest one has that
+//! order or a higher one, the next above. So no order is below the id: a version need not be looked for behind the order that
 //! is its id.
 
-mod filler;
+mod background_builder;
+mod dictionary;
 mod leaf;
 mod record;
 mod tree;
-mod vocabulary;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::format::{VersionId, VersionRecord, VersionSummary};
-use filler::TreeFiller;
-use leaf::At;
-use record::Head;
-pub(super) use record::Source;
-use tree::{Change, Scan, Tree};
-use vocabulary::Vocabulary;
+use background_builder::BackgroundBuilder;
+use dictionary::AttributeDictionary;
+use leaf::EntryPos;
+pub(super) use record::EncodedVersion;
+use record::RecordHeader;
+use tree::{LeafChange, Tree, TreeScan};
 
 /// Who passes over the versions of a key searches for the next one when there are more.
 const VERSIONS_PASSED_MAX: usize = 64;
@@ -28,11 +28,11 @@ const VERSIONS_PASSED_MAX: usize = 64;
 #[derive(Clone, Default)]
 pub(super) struct Keys {
     tree: Tree,
-    words: Arc<Vocabulary>,
+    dictionary: Arc<AttributeDictionary>,
 }
 
-/// There is no rank above the newest one of the key.
-pub(super) struct NoRank;
+/// There is no order above the newest one of the key.
+pub(super) struct VersionOrderExhausted;
 
 impl Keys {
     /// How many versions there are.
@@ -42,7 +42,7 @@ impl Keys {
 
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.tree.memory_bytes() + self.words.memory_bytes()
+        self.tree.memory_bytes() + self.dictionary.memory_bytes()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -51,59 +51,63 @@ impl Keys {
 
     /// Makes a version the newest of its key. Gives back what gives way to it: the version with its id and, if it is a null
     /// version, the one that was.
-    pub(super) fn put(&mut self, key: &[u8], record: &VersionRecord) -> Result<Vec<VersionRecord>, NoRank> {
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        record: &VersionRecord,
+    ) -> Result<Vec<VersionRecord>, VersionOrderExhausted> {
         let (id, null) = (record.id, record.null);
         let mut newest = None;
         let mut out = Vec::new();
         for version in self.versions(key) {
-            newest.get_or_insert(version.rank);
+            newest.get_or_insert(version.order);
             let head = version.head();
             if head.id == id || null && head.null() {
-                out.push((version.rank, version.record()));
+                out.push((version.order, version.record()));
             }
             let null_found = out.iter().any(|(_, record)| record.null);
-            if version.rank <= id.0 && (!null || null_found) {
+            if version.order <= id.0 && (!null || null_found) {
                 break;
             }
         }
-        let rank = match newest {
-            Some(newest) => id.0.max(newest.checked_add(1).ok_or(NoRank)?),
+        let order = match newest {
+            Some(newest) => id.0.max(newest.checked_add(1).ok_or(VersionOrderExhausted)?),
             None => id.0,
         };
-        let gone = self.write(key, rank, record, out.first().map(|(rank, _)| *rank));
-        out.iter().skip(usize::from(gone)).for_each(|(rank, _)| self.take_out(key, *rank));
+        let gone = self.write(key, order, record, out.first().map(|(order, _)| *order));
+        out.iter().skip(usize::from(gone)).for_each(|(order, _)| self.delete_entry(key, *order));
         Ok(out.into_iter().map(|(_, record)| record).collect())
     }
 
     /// Takes a version out, if it is there, and gives it back.
     pub(super) fn remove(&mut self, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        let (rank, record) = self.locate(key, id)?;
-        self.take_out(key, rank);
+        let (order, record) = self.locate(key, id)?;
+        self.delete_entry(key, order);
         Some(record)
     }
 
     /// Replaces the version that has the same id, if it is there, and gives it back.
     pub(super) fn amend(&mut self, key: &[u8], record: &VersionRecord) -> Option<VersionRecord> {
-        let (rank, old) = self.locate(key, record.id)?;
-        self.write(key, rank, record, None);
+        let (order, old) = self.locate(key, record.id)?;
+        self.write(key, order, record, None);
         Some(old)
     }
 
-    /// Writes an entry. Whether the one that goes went with it; where not, it is still to be taken out.
-    fn write(&mut self, key: &[u8], rank: u64, record: &VersionRecord, goes: Option<u64>) -> bool {
+    /// Writes an entry. Whether the one that remove went with it; where not, it is still to be taken out.
+    fn write(&mut self, key: &[u8], order: u64, record: &VersionRecord, remove: Option<u64>) -> bool {
         let (mut on_disk, mut value) = (Vec::with_capacity(128), Vec::with_capacity(64));
         record.encode(&mut on_disk);
-        Source::of(record, &on_disk).encode(rank, &mut self.words, &mut value);
-        self.tree.change(&Change { key, goes, comes: Some((rank, &value)) })
+        EncodedVersion::of(record, &on_disk).encode(order, &mut self.dictionary, &mut value);
+        self.tree.change(&LeafChange { key, remove, insert: Some((order, &value)) })
     }
 
-    fn take_out(&mut self, key: &[u8], rank: u64) {
-        self.tree.change(&Change { key, goes: Some(rank), comes: None });
+    fn delete_entry(&mut self, key: &[u8], order: u64) {
+        self.tree.change(&LeafChange { key, remove: Some(order), insert: None });
     }
 
     /// A version of a key, wherever it stands.
     pub(super) fn locate(&self, key: &[u8], id: VersionId) -> Option<(u64, VersionRecord)> {
-        self.version_of(key, id).map(|version| (version.rank, version.record()))
+        self.version_of(key, id).map(|version| (version.order, version.record()))
     }
 
     /// The same without its extents and parts.
@@ -113,71 +117,75 @@ impl Keys {
 
     fn version_of<'k>(&'k self, key: &'k [u8], id: VersionId) -> Option<Version<'k>> {
         let is_it = |version: &Version<'_>| version.head().id == id;
-        let there = self.versions_from(At { key, rank: id.0 }).next().filter(is_it);
-        there.or_else(|| self.versions(key).take_while(|version| version.rank > id.0).find(is_it))
+        let there = self.versions_from(EntryPos { key, order: id.0 }).next().filter(is_it);
+        there.or_else(|| self.versions(key).take_while(|version| version.order > id.0).find(is_it))
     }
 
-    /// The rank of the newest version of a key.
-    pub(super) fn newest_rank(&self, key: &[u8]) -> Option<u64> {
-        self.versions(key).next().map(|version| version.rank)
+    /// The order of the newest version of a key.
+    pub(super) fn newest_order(&self, key: &[u8]) -> Option<u64> {
+        self.versions(key).next().map(|version| version.order)
     }
 
-    /// The rank of the version that has this id and is no null version.
-    pub(super) fn rank_of(&self, key: &[u8], id: VersionId) -> Option<u64> {
-        self.version_of(key, id).filter(|version| !version.head().null()).map(|version| version.rank)
+    /// The order of the version that has this id and is no null version.
+    pub(super) fn order_of(&self, key: &[u8], id: VersionId) -> Option<u64> {
+        self.version_of(key, id).filter(|version| !version.head().null()).map(|version| version.order)
     }
 
-    /// The rank of the null version of a key.
-    pub(super) fn rank_of_null(&self, key: &[u8]) -> Option<u64> {
-        self.versions(key).find(|version| version.head().null()).map(|version| version.rank)
+    /// The order of the null version of a key.
+    pub(super) fn order_of_null(&self, key: &[u8]) -> Option<u64> {
+        self.versions(key).find(|version| version.head().null()).map(|version| version.order)
     }
 
     /// The versions of a key, newest first.
     pub(super) fn versions<'k>(&'k self, key: &'k [u8]) -> Versions<'k> {
-        self.versions_from(At::first_of(key))
+        self.versions_from(EntryPos::first_of(key))
     }
 
-    /// Some versions of a key above a rank, or of all, the oldest first: as many as stand in one leaf. None where there are no more.
-    pub(super) fn oldest_above<'k>(&'k self, key: &[u8], rank: Option<u64>) -> Vec<Version<'k>> {
+    /// Some versions of a key above a order, or of all, the oldest first: as many as stand in one leaf. None where there are no more.
+    pub(super) fn oldest_above<'k>(&'k self, key: &[u8], order: Option<u64>) -> Vec<Version<'k>> {
         let behind_key = [key, &[0]].concat();
-        let at = rank.map_or(At::first_of(&behind_key), |rank| At { key, rank });
+        let at = order.map_or(EntryPos::first_of(&behind_key), |order| EntryPos { key, order });
         let mut found = Vec::new();
         let Some(leaf) = self.tree.leaf_before(at) else {
             return found;
         };
-        let mut scan = leaf.scan(0..leaf.runs());
+        let mut scan = leaf.scan(0..leaf.blocks());
         while scan.next() && scan.at() < at {
             if scan.at().key == key {
-                found.push(Version { rank: scan.at().rank, value: scan.value(), words: &self.words });
+                found.push(Version {
+                    order: scan.at().order,
+                    value: scan.value(),
+                    dictionary: &self.dictionary,
+                });
             }
         }
         found.reverse();
         found
     }
 
-    fn versions_from<'k>(&'k self, at: At<'k>) -> Versions<'k> {
+    fn versions_from<'k>(&'k self, at: EntryPos<'k>) -> Versions<'k> {
         let mut scan = self.scan();
-        scan.seek_version(at.key, at.rank);
+        scan.seek_version(at.key, at.order);
         Versions { scan, key: at.key }
     }
 
     /// A scan that stands nowhere yet.
     pub(super) fn scan(&self) -> KeyScan<'_> {
-        KeyScan { scan: self.tree.scan(), words: &self.words }
+        KeyScan { scan: self.tree.scan(), dictionary: &self.dictionary }
     }
 }
 
 /// A version where it stands.
 #[derive(Clone, Copy)]
 pub(super) struct Version<'k> {
-    rank: u64,
+    order: u64,
     value: &'k [u8],
-    words: &'k Vocabulary,
+    dictionary: &'k AttributeDictionary,
 }
 
 impl Version<'_> {
-    pub(super) fn rank(&self) -> u64 {
-        self.rank
+    pub(super) fn order(&self) -> u64 {
+        self.order
     }
 
     /// Bytes of the version in memory.
@@ -185,27 +193,27 @@ impl Version<'_> {
         self.value.len()
     }
 
-    fn head(&self) -> Head {
-        Head::of(self.value, self.rank)
+    fn head(&self) -> RecordHeader {
+        RecordHeader::of(self.value, self.order)
     }
 
     #[inline]
     pub(super) fn summary(&self) -> VersionSummary {
-        record::summary(self.value, self.rank)
+        record::summary(self.value, self.order)
     }
 
     pub(super) fn record(&self) -> VersionRecord {
-        record::decode(self.value, self.rank, self.words)
+        record::decode(self.value, self.order, self.dictionary)
     }
 
     /// The record without its extents and parts.
     pub(super) fn outline(&self) -> VersionRecord {
-        record::decode_outline(self.value, self.rank, self.words)
+        record::decode_outline(self.value, self.order, self.dictionary)
     }
 
     /// Appends the record as it stands on disk. `scratch` is room that may be used.
     pub(super) fn encode_for_disk(&self, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
-        record::encode_for_disk(self.value, self.rank, self.words, scratch, out);
+        record::encode_for_disk(self.value, self.order, self.dictionary, scratch, out);
     }
 }
 
@@ -226,26 +234,26 @@ impl<'k> Iterator for Versions<'k> {
 
 /// Goes through all versions of all keys.
 pub(super) struct KeyScan<'k> {
-    scan: Scan<'k>,
-    words: &'k Vocabulary,
+    scan: TreeScan<'k>,
+    dictionary: &'k AttributeDictionary,
 }
 
 impl<'k> KeyScan<'k> {
     /// Goes before the newest version of the first key that is not before `key`.
     pub(super) fn seek_key(&mut self, key: &[u8]) {
-        self.scan.seek(At::first_of(key));
+        self.scan.seek(EntryPos::first_of(key));
     }
 
     /// Goes behind all versions of `key`.
-    pub(super) fn seek_behind(&mut self, key: &[u8]) {
+    pub(super) fn seek_past(&mut self, key: &[u8]) {
         let mut next = key.to_vec();
         next.push(0);
         self.seek_key(&next);
     }
 
-    /// Goes before the newest version of `key` whose rank is `rank` or below.
-    pub(super) fn seek_version(&mut self, key: &[u8], rank: u64) {
-        self.scan.seek(At { key, rank });
+    /// Goes before the newest version of `key` whose order is `order` or below.
+    pub(super) fn seek_version(&mut self, key: &[u8], order: u64) {
+        self.scan.seek(EntryPos { key, order });
     }
 
     /// Goes to the next version; `false` when there is none.
@@ -254,17 +262,17 @@ impl<'k> KeyScan<'k> {
     }
 
     /// Goes to the newest version of the next key that no delete marker hides; `false` when there is none.
-    pub(super) fn next_shown(&mut self) -> bool {
+    pub(super) fn next_visible(&mut self) -> bool {
         let mut passed = 0;
-        while self.scan.next_where_some_show() {
-            match (self.is_same_key(), record::hides(self.scan.value())) {
+        while self.scan.next_in_visible_leaves() {
+            match (self.is_same_key(), record::is_hidden(self.scan.value())) {
                 (false, false) => return true,
                 (false, true) => passed = 0,
                 (true, _) => passed += 1,
             }
             if passed == VERSIONS_PASSED_MAX {
                 let key = self.key().to_vec();
-                self.seek_behind(&key);
+                self.seek_past(&key);
             }
         }
         false
@@ -275,8 +283,8 @@ impl<'k> KeyScan<'k> {
         self.scan.is_same_key()
     }
 
-    pub(super) fn rank(&self) -> u64 {
-        self.scan.at().rank
+    pub(super) fn order(&self) -> u64 {
+        self.scan.at().order
     }
 
     pub(super) fn key(&self) -> &[u8] {
@@ -284,20 +292,20 @@ impl<'k> KeyScan<'k> {
     }
 
     pub(super) fn version(&self) -> Version<'k> {
-        Version { rank: self.rank(), value: self.scan.value(), words: self.words }
+        Version { order: self.order(), value: self.scan.value(), dictionary: self.dictionary }
     }
 }
 
 /// Takes the versions of keys in order, the oldest of a key first, as a checkpoint lists them.
 #[derive(Default)]
 pub(super) struct KeysBuilder {
-    tree: TreeFiller,
-    words: Arc<Vocabulary>,
+    tree: BackgroundBuilder,
+    dictionary: Arc<AttributeDictionary>,
     /// The key whose versions are being taken.
     key: Vec<u8>,
     /// Their values, one behind the other.
     values: Vec<u8>,
-    /// The rank of each, and where its value ends.
+    /// The order of each, and where its value ends.
     versions: Vec<(u64, usize)>,
     /// Whether a null version is among them.
     null: bool,
@@ -306,7 +314,7 @@ pub(super) struct KeysBuilder {
 impl KeysBuilder {
     /// Takes a version. `false` where it does not come in order or would take the place of another: it has not been taken,
     /// and is for [`Keys::put`].
-    pub(super) fn push(&mut self, key: &[u8], version: &Source<'_>) -> bool {
+    pub(super) fn push(&mut self, key: &[u8], version: &EncodedVersion<'_>) -> bool {
         match key.cmp(&self.key) {
             Ordering::Less => return false,
             Ordering::Equal => {}
@@ -316,17 +324,17 @@ impl KeysBuilder {
                 self.key.extend_from_slice(key);
             }
         }
-        let Some(rank) = self.next_rank(&version.summary) else {
+        let Some(order) = self.next_order(&version.summary) else {
             return false;
         };
-        version.encode(rank, &mut self.words, &mut self.values);
-        self.versions.push((rank, self.values.len()));
+        version.encode(order, &mut self.dictionary, &mut self.values);
+        self.versions.push((order, self.values.len()));
         self.null |= version.summary.null;
         true
     }
 
-    /// The rank of the next version of the key; `None` where another would give way to it.
-    fn next_rank(&self, version: &VersionSummary) -> Option<u64> {
+    /// The order of the next version of the key; `None` where another would give way to it.
+    fn next_order(&self, version: &VersionSummary) -> Option<u64> {
         let id = version.id.0;
         let Some((newest, _)) = self.versions.last() else {
             return Some(id);
@@ -339,7 +347,7 @@ impl KeysBuilder {
 
     /// Whether a version of the key has this id.
     fn holds(&self, id: VersionId) -> bool {
-        (0..self.versions.len()).any(|nth| Head::of(self.value(nth), self.versions[nth].0).id == id)
+        (0..self.versions.len()).any(|nth| RecordHeader::of(self.value(nth), self.versions[nth].0).id == id)
     }
 
     fn value(&self, nth: usize) -> &[u8] {
@@ -350,8 +358,8 @@ impl KeysBuilder {
     fn flush(&mut self) {
         for nth in (0..self.versions.len()).rev() {
             let start = nth.checked_sub(1).map_or(0, |before| self.versions[before].1);
-            let (rank, end) = self.versions[nth];
-            self.tree.push(At { key: &self.key, rank }, &self.values[start..end]);
+            let (order, end) = self.versions[nth];
+            self.tree.push(EntryPos { key: &self.key, order }, &self.values[start..end]);
         }
         self.null = false;
         self.versions.clear();
@@ -360,6 +368,6 @@ impl KeysBuilder {
 
     pub(super) fn finish(mut self) -> Keys {
         self.flush();
-        Keys { tree: self.tree.finish(), words: self.words }
+        Keys { tree: self.tree.finish(), dictionary: self.dictionary }
     }
 }

@@ -1,7 +1,7 @@
 //! Versions as leaves hold them. Nothing of this reaches the disk.
 //!
-//! A varint with flags; the id, unless it is the rank; then, of a plain version: the distance from its id to the time of
-//! modification, size, ETag, extent, extent that holds the record, attributes (their number, then the code of each in the vocabulary, or 0 and the
+//! A varint with flags; the id, unless it is the order; then, of a plain version: the distance from its id to the time of
+//! modification, size, ETag, extent, extent that holds the record, attributes (their number, then the code of each in the dictionary, or 0 and the
 //! attribute) and checksum; of any other its record as it stands on disk.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use crate::format::{
     Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, ETag, Encode, EncodedPairs,
     ExtentRef, PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
 };
-use crate::index::keys::vocabulary::Vocabulary;
+use crate::index::keys::dictionary::AttributeDictionary;
 use crate::index::trusted;
 
 const NULL: u64 = 1;
@@ -22,7 +22,7 @@ const EXTENT: u64 = 1 << 2;
 const ATTRIBUTES: u64 = 1 << 3;
 const CHECKSUM: u64 = 1 << 4;
 const ETAG_SHIFT: u32 = 5;
-/// The id is not the rank, and follows. From here on flags take a second byte.
+/// The id is not the order, and follows. From here on flags take a second byte.
 const OTHER_ID: u64 = 1 << 7;
 /// The record follows as it stands on disk.
 const AS_ON_DISK: u64 = 1 << 8;
@@ -34,21 +34,21 @@ const USUAL: u8 = 0x80;
 
 /// The flags and the id of a version: enough to tell it from others.
 #[derive(Clone, Copy)]
-pub(super) struct Head {
+pub(super) struct RecordHeader {
     flags: u64,
     pub(super) id: VersionId,
 }
 
-impl Head {
+impl RecordHeader {
     #[inline]
-    fn read(from: &mut ByteDecoder<'_>, rank: u64) -> Decoded<Self> {
+    fn read(from: &mut ByteDecoder<'_>, order: u64) -> Decoded<Self> {
         let flags = from.varint()?;
-        let id = if flags & OTHER_ID != 0 { from.u64()? } else { rank };
+        let id = if flags & OTHER_ID != 0 { from.u64()? } else { order };
         Ok(Self { flags, id: VersionId(id) })
     }
 
-    pub(super) fn of(value: &[u8], rank: u64) -> Self {
-        trusted(Self::read(&mut ByteDecoder::new(value), rank))
+    pub(super) fn of(value: &[u8], order: u64) -> Self {
+        trusted(Self::read(&mut ByteDecoder::new(value), order))
     }
 
     pub(super) fn null(self) -> bool {
@@ -60,23 +60,23 @@ impl Head {
     }
 }
 
-/// Whether a version hides its key from listings of objects, being a delete marker; the first byte tells.
-pub(super) fn hides(value: &[u8]) -> bool {
+/// Whether a version is_hidden its key from listings of objects, being a delete marker; the first byte tells.
+pub(super) fn is_hidden(value: &[u8]) -> bool {
     u64::from(value[0]) & DELETE_MARKER != 0
 }
 
 /// A version record on its way into a leaf, checked.
-pub(in crate::index) struct Source<'a> {
+pub(in crate::index) struct EncodedVersion<'a> {
     pub(in crate::index) summary: VersionSummary,
-    form: Form<'a>,
+    form: RecordForm<'a>,
 }
 
-enum Form<'a> {
+enum RecordForm<'a> {
     Plain(PlainVersion<'a>),
     AsOnDisk(&'a [u8], Cow<'a, [ExtentRef]>),
 }
 
-impl<'a> Source<'a> {
+impl<'a> EncodedVersion<'a> {
     /// Reads a record as it stands on disk.
     ///
     /// # Errors
@@ -84,41 +84,41 @@ impl<'a> Source<'a> {
     #[inline]
     pub(in crate::index) fn read(on_disk: &'a [u8]) -> Decoded<Self> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
-            return Ok(Self { summary: plain.summary, form: Form::Plain(plain) });
+            return Ok(Self { summary: plain.summary, form: RecordForm::Plain(plain) });
         }
         let mut from = ByteDecoder::new(on_disk);
         let record = VersionRecord::decode(&mut from)?;
         from.finish()?;
-        Ok(Self { summary: record.summary(), form: Form::AsOnDisk(on_disk, record.extents.into()) })
+        Ok(Self { summary: record.summary(), form: RecordForm::AsOnDisk(on_disk, record.extents.into()) })
     }
 
     /// A record, beside its own encoding: to read that again would take long where it has thousands of extents.
     pub(super) fn of(record: &'a VersionRecord, on_disk: &'a [u8]) -> Self {
         let form = match trusted(PlainVersion::decode(on_disk)).filter(is_plain) {
-            Some(plain) => Form::Plain(plain),
-            None => Form::AsOnDisk(on_disk, Cow::Borrowed(&record.extents)),
+            Some(plain) => RecordForm::Plain(plain),
+            None => RecordForm::AsOnDisk(on_disk, Cow::Borrowed(&record.extents)),
         };
         Self { summary: record.summary(), form }
     }
 
     pub(in crate::index) fn extents(&self) -> impl Iterator<Item = &ExtentRef> {
         let (plain, all) = match &self.form {
-            Form::Plain(plain) => (Some(plain), &[][..]),
-            Form::AsOnDisk(_, extents) => (None, &extents[..]),
+            RecordForm::Plain(plain) => (Some(plain), &[][..]),
+            RecordForm::AsOnDisk(_, extents) => (None, &extents[..]),
         };
         plain.into_iter().flat_map(PlainVersion::extents).chain(all)
     }
 
-    /// Appends the encoding for the place that `rank` gives it.
-    pub(super) fn encode(&self, rank: u64, words: &mut Arc<Vocabulary>, out: &mut Vec<u8>) {
-        let other_id = self.summary.id.0 != rank;
+    /// Appends the encoding for the place that `order` gives it.
+    pub(super) fn encode(&self, order: u64, dictionary: &mut Arc<AttributeDictionary>, out: &mut Vec<u8>) {
+        let other_id = self.summary.id.0 != order;
         out.put_varint(self.flags() | if other_id { OTHER_ID } else { 0 });
         if other_id {
             out.put_u64(self.summary.id.0);
         }
         match &self.form {
-            Form::Plain(plain) => encode_plain(plain, words, out),
-            Form::AsOnDisk(on_disk, _) => out.extend_from_slice(on_disk),
+            RecordForm::Plain(plain) => encode_plain(plain, dictionary, out),
+            RecordForm::AsOnDisk(on_disk, _) => out.extend_from_slice(on_disk),
         }
     }
 
@@ -126,14 +126,14 @@ impl<'a> Source<'a> {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let summary = &self.summary;
         let form = match &self.form {
-            Form::Plain(plain) => {
+            RecordForm::Plain(plain) => {
                 flag(plain.extent.is_some(), EXTENT)
                     | flag(plain.record.is_some(), RECORD_EXTENT)
                     | flag(!plain.attributes.is_empty(), ATTRIBUTES)
                     | flag(plain.checksum.is_some(), CHECKSUM)
                     | etag_kind(&summary.etag) << ETAG_SHIFT
             }
-            Form::AsOnDisk(..) => AS_ON_DISK,
+            RecordForm::AsOnDisk(..) => AS_ON_DISK,
         };
         flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER) | form
     }
@@ -150,7 +150,7 @@ fn is_plain(version: &PlainVersion<'_>) -> bool {
     }
 }
 
-fn encode_plain(version: &PlainVersion<'_>, words: &mut Arc<Vocabulary>, out: &mut Vec<u8>) {
+fn encode_plain(version: &PlainVersion<'_>, dictionary: &mut Arc<AttributeDictionary>, out: &mut Vec<u8>) {
     let summary = &version.summary;
     let later = summary.modified.as_millis().wrapping_sub(summary.id.0 / 1000) as i64;
     out.put_varint((later << 1 ^ later >> 63) as u64);
@@ -174,7 +174,7 @@ fn encode_plain(version: &PlainVersion<'_>, words: &mut Arc<Vocabulary>, out: &m
     if !version.attributes.is_empty() {
         out.put_varint(version.attributes.len() as u64);
         for (pair, name) in version.attributes.iter() {
-            let code = Vocabulary::code(words, pair, name);
+            let code = AttributeDictionary::code(dictionary, pair, name);
             out.put_u8(code);
             if code == 0 {
                 out.extend_from_slice(pair);
@@ -223,48 +223,48 @@ fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
 
 /// What listings need of a version.
 #[inline(always)]
-pub(super) fn summary(value: &[u8], rank: u64) -> VersionSummary {
+pub(super) fn summary(value: &[u8], order: u64) -> VersionSummary {
     let mut from = ByteDecoder::new(value);
-    trusted(Head::read(&mut from, rank).and_then(|head| decode_summary(head, &mut from)))
+    trusted(RecordHeader::read(&mut from, order).and_then(|head| decode_summary(head, &mut from)))
 }
 
 /// The whole version.
-pub(super) fn decode(value: &[u8], rank: u64, words: &Vocabulary) -> VersionRecord {
-    trusted(decode_record(&mut ByteDecoder::new(value), rank, words))
+pub(super) fn decode(value: &[u8], order: u64, dictionary: &AttributeDictionary) -> VersionRecord {
+    trusted(decode_record(&mut ByteDecoder::new(value), order, dictionary))
 }
 
 /// The version without its extents and parts, as [`VersionRecord::decode_outline`] gives it.
-pub(super) fn decode_outline(value: &[u8], rank: u64, words: &Vocabulary) -> VersionRecord {
+pub(super) fn decode_outline(value: &[u8], order: u64, dictionary: &AttributeDictionary) -> VersionRecord {
     let mut from = ByteDecoder::new(value);
-    let head = trusted(Head::read(&mut from, rank));
+    let head = trusted(RecordHeader::read(&mut from, order));
     if head.flags & AS_ON_DISK != 0 {
         return trusted(VersionRecord::decode_outline(&mut from));
     }
-    VersionRecord { extents: Vec::new(), ..decode(value, rank, words) }
+    VersionRecord { extents: Vec::new(), ..decode(value, order, dictionary) }
 }
 
 /// Appends the record as it stands on disk. `scratch` is room that may be used.
 pub(super) fn encode_for_disk(
     value: &[u8],
-    rank: u64,
-    words: &Vocabulary,
+    order: u64,
+    dictionary: &AttributeDictionary,
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) {
     let mut from = ByteDecoder::new(value);
-    let head = trusted(Head::read(&mut from, rank));
+    let head = trusted(RecordHeader::read(&mut from, order));
     if head.flags & AS_ON_DISK != 0 {
         out.extend_from_slice(from.rest());
     } else {
-        trusted(read_plain(head, &mut from, words, scratch)).encode(out);
+        trusted(read_plain(head, &mut from, dictionary, scratch)).encode(out);
     }
 }
 
 /// The version, with what is written otherwise on disk put together in `scratch`.
 fn read_plain<'a, 's>(
-    head: Head,
+    head: RecordHeader,
     from: &mut ByteDecoder<'a>,
-    words: &'a Vocabulary,
+    dictionary: &'a AttributeDictionary,
     scratch: &'s mut Vec<u8>,
 ) -> Decoded<PlainVersion<'s>> {
     scratch.clear();
@@ -275,7 +275,7 @@ fn read_plain<'a, 's>(
     if head.flags & ATTRIBUTES != 0 {
         pairs = from.varint()? as usize;
         (0..pairs).try_for_each(|_| {
-            scratch.extend_from_slice(read_pair(from, words)?);
+            scratch.extend_from_slice(read_pair(from, dictionary)?);
             Ok(())
         })?;
     }
@@ -289,7 +289,7 @@ fn read_plain<'a, 's>(
 }
 
 /// The encoding of the next attribute.
-fn read_pair<'a>(from: &mut ByteDecoder<'a>, words: &'a Vocabulary) -> Decoded<&'a [u8]> {
+fn read_pair<'a>(from: &mut ByteDecoder<'a>, dictionary: &'a AttributeDictionary) -> Decoded<&'a [u8]> {
     match from.u8()? {
         0 => {
             let start = from.rest();
@@ -297,7 +297,7 @@ fn read_pair<'a>(from: &mut ByteDecoder<'a>, words: &'a Vocabulary) -> Decoded<&
             from.bytes()?;
             Ok(&start[..start.len() - from.rest().len()])
         }
-        code => Ok(words.word(code)),
+        code => Ok(dictionary.attribute(code)),
     }
 }
 
@@ -313,7 +313,7 @@ fn checksum_for_disk(from: &mut ByteDecoder<'_>, out: &mut Vec<u8>) -> Decoded<(
 }
 
 #[inline(always)]
-fn decode_summary(head: Head, from: &mut ByteDecoder<'_>) -> Decoded<VersionSummary> {
+fn decode_summary(head: RecordHeader, from: &mut ByteDecoder<'_>) -> Decoded<VersionSummary> {
     if head.flags & AS_ON_DISK != 0 {
         return VersionSummary::decode(from.rest());
     }
@@ -334,8 +334,12 @@ fn decode_summary(head: Head, from: &mut ByteDecoder<'_>) -> Decoded<VersionSumm
     })
 }
 
-fn decode_record<'a>(from: &mut ByteDecoder<'a>, rank: u64, words: &'a Vocabulary) -> Decoded<VersionRecord> {
-    let head = Head::read(from, rank)?;
+fn decode_record<'a>(
+    from: &mut ByteDecoder<'a>,
+    order: u64,
+    dictionary: &'a AttributeDictionary,
+) -> Decoded<VersionRecord> {
+    let head = RecordHeader::read(from, order)?;
     if head.flags & AS_ON_DISK != 0 {
         return VersionRecord::decode(from);
     }
@@ -349,7 +353,7 @@ fn decode_record<'a>(from: &mut ByteDecoder<'a>, rank: u64, words: &'a Vocabular
         etag: summary.etag,
         extents: decode_extents(head, from, summary.size)?,
         attributes: if head.flags & ATTRIBUTES != 0 {
-            decode_attributes(from, words)?
+            decode_attributes(from, dictionary)?
         } else {
             Attributes::new()
         },
@@ -359,7 +363,7 @@ fn decode_record<'a>(from: &mut ByteDecoder<'a>, rank: u64, words: &'a Vocabular
     })
 }
 
-fn decode_extents(head: Head, from: &mut ByteDecoder<'_>, size: u64) -> Decoded<Vec<ExtentRef>> {
+fn decode_extents(head: RecordHeader, from: &mut ByteDecoder<'_>, size: u64) -> Decoded<Vec<ExtentRef>> {
     let mut extents = Vec::with_capacity((head.flags & (EXTENT | RECORD_EXTENT)).count_ones() as usize);
     if head.flags & EXTENT != 0 {
         extents.push(decode_extent(from, size)?);
@@ -382,10 +386,13 @@ fn decode_record_extent(from: &mut ByteDecoder<'_>) -> Decoded<ExtentRef> {
     Ok(ExtentRef::of_record(segment >> 1, from.varint()? * UNIT_BYTES, segment & 1 != 0))
 }
 
-fn decode_attributes<'a>(from: &mut ByteDecoder<'a>, words: &'a Vocabulary) -> Decoded<Attributes> {
+fn decode_attributes<'a>(
+    from: &mut ByteDecoder<'a>,
+    dictionary: &'a AttributeDictionary,
+) -> Decoded<Attributes> {
     let mut attributes = Attributes::new();
     for _ in 0..from.varint()? {
-        let mut pair = ByteDecoder::new(read_pair(from, words)?);
+        let mut pair = ByteDecoder::new(read_pair(from, dictionary)?);
         attributes.push(pair.string()?, pair.string()?);
     }
     Ok(attributes)

@@ -68,11 +68,11 @@ fn index_of_keys(keys: &[&str]) -> Index {
 }
 
 fn copy_by_walk(index: &Index, count_max: usize) -> Index {
-    let (mut copy, mut cursor) = (Index::gathering(), Cursor::Start);
+    let (mut copy, mut cursor) = (Index::bulk_loading(), Cursor::Start);
     loop {
         let entries = index.walk(&mut cursor, count_max);
         if entries.is_empty() {
-            copy.settle();
+            copy.finish_loading();
             return copy;
         }
         entries.iter().for_each(|entry| copy.apply(entry).unwrap());

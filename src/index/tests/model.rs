@@ -294,7 +294,7 @@ fn loaded(entries: &[Entry]) -> Index {
     let bytes = encoded(entries);
     let (mut loader, mut from) = (Loader::default(), ByteDecoder::new(&bytes));
     while !from.is_done() {
-        loader.take(&RawEntry::read(&mut from).unwrap()).unwrap();
+        loader.add(&RawEntry::read(&mut from).unwrap()).unwrap();
     }
     loader.finish()
 }

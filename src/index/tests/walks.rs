@@ -51,7 +51,7 @@ fn what_is_walked_in_small_steps_loads_to_the_same_index() {
     while index.walk_encoded(&mut cursor, 3, &mut bytes) {
         let mut from = ByteDecoder::new(&bytes);
         while !from.is_done() {
-            loader.take(&RawEntry::read(&mut from).unwrap()).unwrap();
+            loader.add(&RawEntry::read(&mut from).unwrap()).unwrap();
         }
     }
     let copy = loader.finish();

@@ -70,7 +70,7 @@ impl<'a> Assembler<'a> {
             survey,
             buckets: BTreeMap::new(),
             segments: HashMap::new(),
-            index: Index::gathering(),
+            index: Index::bulk_loading(),
             rebuilt: Rebuilt { damage: survey.damage.clone(), ..Rebuilt::default() },
             applied: 0,
             incomplete: Vec::new(),
@@ -132,7 +132,7 @@ impl<'a> Assembler<'a> {
     /// The index, and what there is to tell.
     pub(super) fn finish(mut self) -> (Index, Rebuilt) {
         self.index.raise_last_stamp(self.survey.last_stamp);
-        self.index.settle();
+        self.index.finish_loading();
         self.report_incomplete();
         self.report_uploads();
         let restored = &mut self.rebuilt.restored;

@@ -291,7 +291,7 @@ fn all_agree<T>(
 /// been made from them.
 fn entries_of(store: &Store) -> Vec<Entry> {
     let index = store.shared.index();
-    let (mut all, mut cursor, mut made) = (Vec::new(), Cursor::Start, Index::gathering());
+    let (mut all, mut cursor, mut made) = (Vec::new(), Cursor::Start, Index::bulk_loading());
     loop {
         let entries = index.walk(&mut cursor, 3);
         if entries.is_empty() {
@@ -300,7 +300,7 @@ fn entries_of(store: &Store) -> Vec<Entry> {
         all.extend(entries);
     }
     all.iter().for_each(|entry| made.apply(entry).unwrap());
-    made.settle();
+    made.finish_loading();
     assert!(made.liveness().iter().eq(index.liveness().iter()));
     all
 }

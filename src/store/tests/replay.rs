@@ -26,16 +26,16 @@ fn groups_of(fs: &SimFs) -> Vec<Group> {
 }
 
 fn applied_in_turn(groups: &[Group]) -> Index {
-    let mut index = Index::gathering();
+    let mut index = Index::bulk_loading();
     for entry in groups.iter().flat_map(|group| &group.entries) {
         index.apply(entry).unwrap();
     }
-    index.settle();
+    index.finish_loading();
     index
 }
 
 fn applied_in_bulk(groups: &[Group]) -> Index {
-    let mut index = Index::gathering();
+    let mut index = Index::bulk_loading();
     let (mut sender, receiver) = bulk_apply::channel();
     std::thread::scope(|scope| {
         let applier = scope.spawn(|| receiver.apply_to(&mut index));
@@ -43,7 +43,7 @@ fn applied_in_bulk(groups: &[Group]) -> Index {
         sender.finish();
         applier.join().unwrap().unwrap();
     });
-    index.settle();
+    index.finish_loading();
     index
 }
 

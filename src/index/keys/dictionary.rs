@@ -12,20 +12,20 @@ const COMMON: [&[u8]; 4] = [b"content-type", b"cache-control", b"content-encodin
 /// The code 0 stands for an attribute that is not here.
 const CODES_MAX: usize = u8::MAX as usize;
 /// Words that are compared one by one before one is looked up.
-const EARLY: usize = 4;
+const LINEAR_SEARCH_MAX: usize = 4;
 /// Longer ones are not taken in.
 const LEN_MAX: usize = 128;
 
 /// Encoded names and values, by code. It only grows, so that what was encoded with it stays readable.
 #[derive(Clone, Default)]
-pub(super) struct Vocabulary {
-    words: Vec<Arc<[u8]>>,
+pub(super) struct AttributeDictionary {
+    entries: Vec<Arc<[u8]>>,
     codes: HashMap<Arc<[u8]>, u8>,
-    /// The memory of the words themselves.
-    word_bytes: u64,
+    /// The memory of the entries themselves.
+    entry_bytes: u64,
 }
 
-impl Vocabulary {
+impl AttributeDictionary {
     /// The code of an attribute, which is taken in if it may be; 0 for one that is not here.
     pub(super) fn code(this: &mut Arc<Self>, pair: &[u8], name: &[u8]) -> u8 {
         if let Some(code) = this.early_code(pair) {
@@ -36,7 +36,7 @@ impl Vocabulary {
         }
         match this.codes.get(pair) {
             Some(code) => *code,
-            None if this.words.len() < CODES_MAX => Arc::make_mut(this).add(pair),
+            None if this.entries.len() < CODES_MAX => Arc::make_mut(this).add(pair),
             None => 0,
         }
     }
@@ -44,28 +44,28 @@ impl Vocabulary {
     /// The code, if it is one of the first: most attributes of a store are the same few, and they are compared faster than
     /// looked up.
     fn early_code(&self, pair: &[u8]) -> Option<u8> {
-        let at = self.words.iter().take(EARLY).position(|word| **word == *pair)?;
+        let at = self.entries.iter().take(LINEAR_SEARCH_MAX).position(|entry| **entry == *pair)?;
         Some(at as u8 + 1)
     }
 
     /// The memory that it takes up, in bytes. Both tables have room for twice as many at the most.
     pub(super) fn memory_bytes(&self) -> u64 {
         let in_tables = size_of::<Arc<[u8]>>() + size_of::<(Arc<[u8]>, u8)>() + 1;
-        self.word_bytes + (2 * self.words.len() * in_tables) as u64
+        self.entry_bytes + (2 * self.entries.len() * in_tables) as u64
     }
 
     fn add(&mut self, pair: &[u8]) -> u8 {
-        let word: Arc<[u8]> = pair.into();
-        self.word_bytes += shared_bytes(pair.len());
-        self.words.push(word.clone());
-        let code = u8::try_from(self.words.len()).expect("there are no more codes than fit a byte");
-        self.codes.insert(word, code);
+        let entry: Arc<[u8]> = pair.into();
+        self.entry_bytes += shared_bytes(pair.len());
+        self.entries.push(entry.clone());
+        let code = u8::try_from(self.entries.len()).expect("there are no more codes than fit a byte");
+        self.codes.insert(entry, code);
         code
     }
 
     /// The attribute of that code, which is not 0.
-    pub(super) fn word(&self, code: u8) -> &[u8] {
-        &self.words[usize::from(code) - 1]
+    pub(super) fn attribute(&self, code: u8) -> &[u8] {
+        &self.entries[usize::from(code) - 1]
     }
 }
 
@@ -75,22 +75,23 @@ mod tests {
 
     #[test]
     fn common_attributes_get_a_code_and_keep_it() {
-        let mut words = Arc::new(Vocabulary::default());
-        let before = words.clone();
-        let code = Vocabulary::code(&mut words, b"a", b"content-type");
-        assert_eq!((code, words.word(code)), (1, &b"a"[..]));
-        assert_eq!(Vocabulary::code(&mut words, b"b", b"cache-control"), 2);
-        assert_eq!(Vocabulary::code(&mut words, b"a", b"content-type"), 1);
-        assert!(before.words.is_empty(), "a snapshot does not change");
+        let mut entries = Arc::new(AttributeDictionary::default());
+        let before = entries.clone();
+        let code = AttributeDictionary::code(&mut entries, b"a", b"content-type");
+        assert_eq!((code, entries.attribute(code)), (1, &b"a"[..]));
+        assert_eq!(AttributeDictionary::code(&mut entries, b"b", b"cache-control"), 2);
+        assert_eq!(AttributeDictionary::code(&mut entries, b"a", b"content-type"), 1);
+        assert!(before.entries.is_empty(), "a snapshot does not change");
     }
 
     #[test]
     fn there_is_an_end_to_what_is_taken_in() {
-        let mut words = Arc::new(Vocabulary::default());
-        assert_eq!(Vocabulary::code(&mut words, b"a", b"meta-mtime"), 0);
-        assert_eq!(Vocabulary::code(&mut words, &[b'a'; LEN_MAX + 1], b"content-type"), 0);
-        let codes: Vec<_> =
-            (0..300u32).map(|at| Vocabulary::code(&mut words, &at.to_le_bytes(), b"content-type")).collect();
+        let mut entries = Arc::new(AttributeDictionary::default());
+        assert_eq!(AttributeDictionary::code(&mut entries, b"a", b"meta-mtime"), 0);
+        assert_eq!(AttributeDictionary::code(&mut entries, &[b'a'; LEN_MAX + 1], b"content-type"), 0);
+        let codes: Vec<_> = (0..300u32)
+            .map(|at| AttributeDictionary::code(&mut entries, &at.to_le_bytes(), b"content-type"))
+            .collect();
         assert_eq!((codes[0], codes[254], codes[255]), (1, 255, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Building a tree beside whoever reads its entries: leaves are written on a thread of their own, once there are enough
+//! Building a tree thread whoever reads its entries: leaves are written on a thread of their own, once there are enough
 //! of them.
 
 use std::panic::resume_unwind;
@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::index::keys::leaf::At;
+use crate::index::keys::leaf::EntryPos;
 use crate::index::keys::tree::{Tree, TreeBuilder};
 
 /// Entries go over together when their keys and values have reached this size. A tree of fewer needs no other thread.
@@ -16,49 +16,49 @@ const AHEAD: usize = 4;
 
 /// Takes entries in order.
 #[derive(Default)]
-pub(super) struct TreeFiller {
-    batch: Batch,
-    beside: Option<Beside>,
+pub(super) struct BackgroundBuilder {
+    batch: EntryBatch,
+    thread: Option<BuilderThread>,
 }
 
 /// The thread that builds. It ends when the batches do.
-struct Beside {
-    outbox: Sender<Batch>,
+struct BuilderThread {
+    sender: Sender<EntryBatch>,
     thread: JoinHandle<Tree>,
 }
 
 /// Entries, their keys and values one behind the other.
 #[derive(Default)]
-struct Batch {
+struct EntryBatch {
     bytes: Vec<u8>,
-    /// The rank of each, and how long its key and its value are.
+    /// The order of each, and how long its key and its value are.
     entries: Vec<(u64, usize, usize)>,
 }
 
-impl TreeFiller {
-    pub(super) fn push(&mut self, at: At<'_>, value: &[u8]) {
+impl BackgroundBuilder {
+    pub(super) fn push(&mut self, at: EntryPos<'_>, value: &[u8]) {
         self.batch.bytes.extend_from_slice(at.key);
         self.batch.bytes.extend_from_slice(value);
-        self.batch.entries.push((at.rank, at.key.len(), value.len()));
+        self.batch.entries.push((at.order, at.key.len(), value.len()));
         if self.batch.bytes.len() >= BATCH_BYTES {
             self.send();
         }
     }
 
     fn send(&mut self) {
-        let next = Batch::with_room(self.batch.entries.len());
+        let next = EntryBatch::with_room(self.batch.entries.len());
         let batch = std::mem::replace(&mut self.batch, next);
-        let beside = self.beside.get_or_insert_with(Beside::begin);
+        let thread = self.thread.get_or_insert_with(BuilderThread::begin);
         // A thread that takes nothing more has panicked, which shows when it is waited for.
-        let _ = beside.outbox.send(batch);
+        let _ = thread.sender.send(batch);
     }
 
     pub(super) fn finish(mut self) -> Tree {
-        if self.beside.is_some() {
+        if self.thread.is_some() {
             self.send();
         }
-        match self.beside.take() {
-            Some(beside) => beside.end().unwrap_or_else(|panic| resume_unwind(panic)),
+        match self.thread.take() {
+            Some(thread) => thread.end().unwrap_or_else(|panic| resume_unwind(panic)),
             None => {
                 let mut builder = TreeBuilder::default();
                 self.batch.push_to(&mut builder);
@@ -69,33 +69,33 @@ impl TreeFiller {
 }
 
 /// What has been built of a file that turns out to be damaged is gone before anything else is read.
-impl Drop for TreeFiller {
+impl Drop for BackgroundBuilder {
     fn drop(&mut self) {
-        if let Some(beside) = self.beside.take() {
-            let _ = beside.end();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.end();
         }
     }
 }
 
-impl Beside {
+impl BuilderThread {
     fn begin() -> Self {
-        let (outbox, inbox) = bounded(AHEAD);
-        Self { outbox, thread: thread::spawn(move || build(&inbox)) }
+        let (sender, receiver) = bounded(AHEAD);
+        Self { sender, thread: thread::spawn(move || build(&receiver)) }
     }
 
     fn end(self) -> thread::Result<Tree> {
-        drop(self.outbox);
+        drop(self.sender);
         self.thread.join()
     }
 }
 
-fn build(inbox: &Receiver<Batch>) -> Tree {
+fn build(receiver: &Receiver<EntryBatch>) -> Tree {
     let mut builder = TreeBuilder::default();
-    inbox.iter().for_each(|batch| batch.push_to(&mut builder));
+    receiver.iter().for_each(|batch| batch.push_to(&mut builder));
     builder.finish()
 }
 
-impl Batch {
+impl EntryBatch {
     /// Room for one like the last.
     fn with_room(entries: usize) -> Self {
         Self {
@@ -106,11 +106,11 @@ impl Batch {
 
     fn push_to(&self, builder: &mut TreeBuilder) {
         let mut rest = &self.bytes[..];
-        for (rank, key_len, value_len) in &self.entries {
+        for (order, key_len, value_len) in &self.entries {
             let (key, value);
             (key, rest) = rest.split_at(*key_len);
             (value, rest) = rest.split_at(*value_len);
-            builder.push(At { key, rank: *rank }, value);
+            builder.push(EntryPos { key, order: *order }, value);
         }
     }
 }
@@ -119,26 +119,26 @@ impl Batch {
 mod tests {
     use super::*;
 
-    fn filled(count: u64) -> TreeFiller {
-        let mut filler = TreeFiller::default();
+    fn filled(count: u64) -> BackgroundBuilder {
+        let mut background_builder = BackgroundBuilder::default();
         for nth in 0..count {
             let key = format!("{:06}", nth / 3);
-            filler.push(At { key: key.as_bytes(), rank: 9 - nth % 3 }, &nth.to_le_bytes());
+            background_builder.push(EntryPos { key: key.as_bytes(), order: 9 - nth % 3 }, &nth.to_le_bytes());
         }
-        filler
+        background_builder
     }
 
     #[test]
     fn a_tree_holds_all_that_was_put_in_be_it_built_here_or_beside() {
-        for (count, beside) in [(0, false), (3, false), (30_000, true)] {
-            let filler = filled(count);
-            assert_eq!(filler.beside.is_some(), beside);
-            let tree = filler.finish();
+        for (count, thread) in [(0, false), (3, false), (30_000, true)] {
+            let background_builder = filled(count);
+            assert_eq!(background_builder.thread.is_some(), thread);
+            let tree = background_builder.finish();
             let mut scan = tree.scan();
-            scan.seek(At::first_of(&[]));
+            scan.seek(EntryPos::first_of(&[]));
             for nth in 0..count {
                 assert!(scan.next());
-                assert_eq!((scan.at().rank, scan.value()), (9 - nth % 3, &nth.to_le_bytes()[..]));
+                assert_eq!((scan.at().order, scan.value()), (9 - nth % 3, &nth.to_le_bytes()[..]));
                 assert_eq!(scan.key(), format!("{:06}", nth / 3).as_bytes());
             }
             assert!(!scan.next());

@@ -1,0 +1,24 @@
+//! The change of a tree's memory by an edit.
+
+use super::node::Child;
+
+/// How much more memory a change takes up, and how much less.
+#[derive(Default)]
+pub(super) struct MemoryDelta {
+    more: u64,
+    less: u64,
+}
+
+impl MemoryDelta {
+    pub(super) fn by<'c>(&mut self, made: impl IntoIterator<Item = &'c Child>) {
+        self.more += made.into_iter().map(Child::own_bytes).sum::<u64>();
+    }
+
+    pub(super) fn without<'c>(&mut self, dropped: impl IntoIterator<Item = &'c Child>) {
+        self.less += dropped.into_iter().map(Child::own_bytes).sum::<u64>();
+    }
+
+    pub(super) fn change(&self, bytes: &mut u64) {
+        *bytes = *bytes + self.more - self.less;
+    }
+}

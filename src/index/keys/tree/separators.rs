@@ -1,0 +1,143 @@
+//! The separators between the children of a node.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+
+use super::CHILDREN_MAX;
+use crate::index::keys::leaf::{EntryPos, shared_len};
+use crate::index::memory::shared_bytes;
+
+/// The longest common prefix that is stored apart.
+const START_MAX: usize = 64;
+
+/// Places in order, which do not change: copies of a node share what they need not have in themselves.
+#[derive(Clone, Default)]
+pub(super) struct Separators {
+    /// What all keys begin with, or as much of it as there is room for.
+    start: ArrayVec<u8, START_MAX>,
+    /// Of each key, the bytes behind that, as far as they go.
+    heads: ArrayVec<u128, CHILDREN_MAX>,
+    /// All keys, one behind the other.
+    keys: Arc<[u8]>,
+    /// The order of each, and where its key ends.
+    entries: Arc<[(u64, u32)]>,
+}
+
+/// A entry that owns its key.
+#[derive(Clone)]
+pub(super) struct Separator {
+    key: Vec<u8>,
+    order: u64,
+}
+
+impl Separator {
+    /// The shortest entry behind `left` and not behind `right`.
+    pub(super) fn between(left: EntryPos<'_>, right: EntryPos<'_>) -> Self {
+        if left.key == right.key {
+            return Self { key: right.key.to_vec(), order: right.order };
+        }
+        let key = right.key[..=shared_len(left.key, right.key)].to_vec();
+        Self { key, order: u64::MAX }
+    }
+
+    pub(super) fn at(&self) -> EntryPos<'_> {
+        EntryPos { key: &self.key, order: self.order }
+    }
+}
+
+impl From<EntryPos<'_>> for Separator {
+    fn from(EntryPos { key, order }: EntryPos<'_>) -> Self {
+        Self { key: key.to_vec(), order }
+    }
+}
+
+impl<'k> FromIterator<EntryPos<'k>> for Separators {
+    fn from_iter<I: IntoIterator<Item = EntryPos<'k>>>(entries: I) -> Self {
+        let (mut keys, mut ends) = (Vec::new(), Vec::with_capacity(CHILDREN_MAX));
+        for EntryPos { key, order } in entries {
+            keys.extend_from_slice(key);
+            ends.push((order, u32::try_from(keys.len()).expect("a few keys have less than 4 GiB")));
+        }
+        Self { keys: keys.into(), entries: ends.into(), ..Self::default() }.with_heads()
+    }
+}
+
+impl Separators {
+    fn with_heads(mut self) -> Self {
+        if let Some(last) = self.len().checked_sub(1) {
+            let (first, last) = (self.get(0).key, self.get(last).key);
+            self.start = first[..shared_len(first, last).min(START_MAX)].iter().copied().collect();
+            self.heads = self.iter().map(|entry| head(&entry.key[self.start.len()..])).collect();
+        }
+        self
+    }
+
+    /// The memory of the shared parts, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        shared_bytes(self.keys.len()) + shared_bytes(size_of_val(&self.entries[..]))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn get(&self, nth: usize) -> EntryPos<'_> {
+        let start = nth.checked_sub(1).map_or(0, |before| self.entries[before].1 as usize);
+        let (order, end) = self.entries[nth];
+        EntryPos { key: &self.keys[start..end as usize], order }
+    }
+
+    /// What stands before a child, unless that is the first.
+    pub(super) fn before(&self, child: usize) -> Option<EntryPos<'_>> {
+        child.checked_sub(1).map(|nth| self.get(nth))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = EntryPos<'_>> {
+        (0..self.len()).map(|nth| self.get(nth))
+    }
+
+    pub(super) fn without(&self, nth: usize) -> Self {
+        self.iter().take(nth).chain(self.iter().skip(nth + 1)).collect()
+    }
+
+    /// How many stand at `at` or before it: the child that `at` belongs to.
+    pub(super) fn count_up_to(&self, at: EntryPos<'_>) -> usize {
+        let (start, rest) = at.key.split_at(self.start.len().min(at.key.len()));
+        match start.cmp(&self.start[..]) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return self.len(),
+            Ordering::Equal => {}
+        }
+        let wanted = head(rest);
+        // Looking at each does not wait for one to be fetched before it asks for the next, as halving would.
+        let count = |is: fn(&u128, &u128) -> bool| self.heads.iter().filter(|head| is(head, &wanted)).count();
+        let (before, up_to) = (count(u128::lt), count(u128::le));
+        before + count_while(up_to - before, |nth| self.get(before + nth) <= at)
+    }
+}
+
+/// The first sixteen bytes, or fewer and zeros: keys are in the order of these, or have the same.
+fn head(key: &[u8]) -> u128 {
+    let short = || {
+        let mut bytes = [0; 16];
+        bytes[..key.len()].copy_from_slice(key);
+        bytes
+    };
+    u128::from_be_bytes(key.first_chunk().copied().unwrap_or_else(short))
+}
+
+/// How many of the first `len` numbers `is` is true of: of the first ones, and of none behind these.
+fn count_while(len: usize, is: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
