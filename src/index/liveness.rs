@@ -1,4 +1,4 @@
-//! How many bytes of each segment are still wanted.
+//! The live bytes of each segment.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,40 @@ use rpds::RedBlackTreeMapSync;
 use crate::format::{ExtentHeader, ExtentRef};
 use crate::index::memory::map_entry_bytes;
 
-/// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment. An extent that
-/// several of them share counts once. A clone is a snapshot and costs nothing.
+/// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment. A shared extent
+/// counts once. A clone is a snapshot and costs O(1).
 ///
-/// A record that says *shared* may be the only one left that refers to the extent: a copy whose source was deleted says so
-/// for good, since the extent names another key. So what is shared in truth is batch here, and what is not takes nothing.
-/// Where the second reference comes, the first one must have been batch: an amendment of the record announces it
-/// (`amend`). A second one without that makes both count for themselves until one of them goes.
+/// A record that says *shared* may be the only one left that refers to the extent. A copy whose source was deleted
+/// stays so for good, since the extent names another key. So this type counts the references of extents that are
+/// actually shared; other extents take no memory here. When a second reference is added, the first one must have been
+/// counted. An amendment of its record announces this (`amend`). Without the announcement both count as live bytes
+/// until one of them is removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
     bytes: RedBlackTreeMapSync<u64, u64>,
-    /// Of all segments.
+    /// The sum over all segments.
     total: u64,
     /// The extents with several references, or with one that others are about to follow.
     shared: RedBlackTreeMapSync<ExtentStart, SharedExtent>,
-    /// While a store is read, the references that say *shared*, as they come and go.
+    /// While a store is loaded, the references that say *shared*.
     deferred: Option<Vec<SharedReference>>,
 }
 
-/// A segment and an offset in it.
+/// A segment, and the offset of an extent in it.
 type ExtentStart = (u64, u64);
 
-/// A shared extent. Its size is that of the first reference.
+/// The references of a shared extent, and the size that the first one stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SharedExtent {
     references: u64,
     size: u64,
 }
 
-/// A reference that has come or gone.
+/// A reference that was added or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SharedReference {
     start: ExtentStart,
-    /// The size of the extent; negative where the reference has gone.
+    /// The size of the extent; negative for a removed reference.
     size: i64,
 }
 
@@ -66,18 +67,19 @@ impl Liveness {
         self.bytes.get(&segment).copied().unwrap_or(0)
     }
 
-    /// Whether the extent at `offset` of a segment has several references, or has had one moved to it that others may follow.
+    /// Whether the extent at `offset` of a segment has several references, or one that others may follow after a
+    /// relocation.
     pub fn is_shared(&self, segment: u64, offset: u64) -> bool {
         self.shared.contains_key(&(segment, offset))
     }
 
-    /// From here on references that say *shared* are deferred, until [`Liveness::count_deferred`]: in a checkpoint nothing announces the
-    /// second one, and no log needs to.
+    /// Defers references that say *shared* until [`Liveness::count_deferred`]. Nothing announces second references in
+    /// a checkpoint, and no log has to.
     pub(super) fn defer_shared(&mut self) {
         self.deferred = Some(Vec::new());
     }
 
-    /// Counts what has been deferred.
+    /// Counts the deferred references.
     pub(super) fn count_deferred(&mut self) {
         let mut all = self.deferred.take().unwrap_or_default();
         all.sort_unstable();
@@ -101,7 +103,7 @@ impl Liveness {
         }
     }
 
-    /// Adds what has been batch apart.
+    /// Adds a batch.
     pub(super) fn add_batch(&mut self, batch: LiveBytesBatch) {
         let LiveBytesBatch { bytes, last: (segment, size) } = batch;
         let all = bytes.into_iter().chain([(segment, size)]);
@@ -124,8 +126,7 @@ impl Liveness {
         }
     }
 
-    /// Nothing is left where references disagree about the size of an extent, which they do only in a log that somebody has
-    /// tampered with.
+    /// Stops at zero. References disagree about the size of an extent only in a log that was tampered with.
     fn shrink(&mut self, segment: u64, size: u64) {
         let live = self.of(segment);
         let gone = live.min(size);
@@ -136,9 +137,9 @@ impl Liveness {
         }
     }
 
-    /// Replaces the extents of a record that is otherwise the same. Where it refers to what it did before, and `announced` is
-    /// set or it has begun to say *shared*, other references are about to follow. They are, too, where it has been moved away
-    /// from others that may come after it.
+    /// Replaces the extents of a record that is otherwise the same. Other references are about to follow in two
+    /// cases: the extents are the same, and `announced` is set or the record has become *shared*; or the record was
+    /// relocated away from references that may follow it.
     pub(super) fn amend(&mut self, old: &[ExtentRef], new: &[ExtentRef], announced: bool) {
         let pairs = old.len().min(new.len());
         for (old, new) in old.iter().zip(new) {
@@ -166,7 +167,7 @@ impl Liveness {
         self.shared.insert_mut(start_of(new), SharedExtent { references: 1, size });
     }
 
-    /// Counts a reference, and gives the bytes that become live by it.
+    /// Adds a reference, and returns the bytes that become live.
     fn add_reference(&mut self, extent: &ExtentRef) -> Option<u64> {
         if !extent.shared {
             return Some(size_of(extent));
@@ -183,7 +184,7 @@ impl Liveness {
         None
     }
 
-    /// Takes a reference back, and gives the bytes that were live by it alone.
+    /// Removes a reference, and returns the bytes that are no longer live.
     fn remove_reference(&mut self, extent: &ExtentRef) -> Option<u64> {
         if !extent.shared {
             return Some(size_of(extent));
@@ -205,17 +206,18 @@ impl Liveness {
     }
 }
 
-/// Bytes of many extents that nobody shares, by segment, on their way into a [`Liveness`]: no snapshot is made of them
-/// meanwhile, which makes counting cheaper.
+/// A batch of bytes of unshared extents, by segment, to be added to a [`Liveness`]. Batches have no snapshots, so
+/// counting is cheaper.
 #[derive(Default)]
 pub(super) struct LiveBytesBatch {
     bytes: BTreeMap<u64, u64>,
-    /// The segment of the last extent, and what is not among the others yet: neighbours often lie in one.
+    /// The segment of the last extent, with its bytes that are not in `bytes` yet: neighbours are often in the same
+    /// segment.
     last: (u64, u64),
 }
 
 impl LiveBytesBatch {
-    /// Counts an extent, which is not shared.
+    /// Counts an unshared extent.
     pub(super) fn add(&mut self, extent: &ExtentRef) {
         if extent.segment != self.last.0 {
             let (segment, size) = std::mem::replace(&mut self.last, (extent.segment, 0));

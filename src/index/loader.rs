@@ -1,5 +1,5 @@
-//! Building an index of a checkpoint, which lists keys in order: leaves are filled one behind the other, and records are
-//! taken over without being built.
+//! Building an index from a checkpoint, whose keys are in order. Leaves are filled one after another, and encoded
+//! records are copied without being decoded.
 
 use thiserror::Error;
 
@@ -8,24 +8,24 @@ use crate::index::keys::{EncodedVersion, KeysBuilder};
 use crate::index::liveness::LiveBytesBatch;
 use crate::index::{ApplyError, Index};
 
-/// Why an entry of a checkpoint cannot be true.
+/// The reason why an entry of a checkpoint is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// What it says.
+    /// The entry cannot be applied.
     #[error("{0}")]
     Apply(#[from] ApplyError),
-    /// Its bytes.
+    /// The entry cannot be decoded.
     #[error("{0}")]
     Decode(#[from] DecodeError),
 }
 
-/// Takes the entries of a checkpoint, one behind the other. The index is the same that [`Index::apply`] would make of them,
-/// in whatever order they come.
+/// Builds an index from the entries of a checkpoint. The result equals that of [`Index::apply`], whatever the order
+/// of the entries.
 pub struct Loader {
     index: Index,
-    /// The bucket whose keys are being taken.
+    /// The bucket whose keys are being added.
     filling: Option<(u64, KeysBuilder)>,
-    /// What of these keys the liveness of the index does not know yet.
+    /// The bytes of these keys that are not in the index's liveness yet.
     batch: LiveBytesBatch,
 }
 
@@ -36,10 +36,10 @@ impl Default for Loader {
 }
 
 impl Loader {
-    /// Takes an entry.
+    /// Adds an entry.
     ///
     /// # Errors
-    /// When it is malformed, or cannot be true.
+    /// When it is malformed or invalid.
     pub fn add(&mut self, entry: &RawEntry<'_>) -> Result<(), LoadError> {
         if let Some(put) = entry.version_put()? {
             return self.add_version(&put);
@@ -51,14 +51,14 @@ impl Loader {
         }
     }
 
-    /// The index of all that has been taken.
+    /// The index of all added entries.
     pub fn finish(self) -> Index {
         let mut index = self.finish_before_log();
         index.finish_loading();
         index
     }
 
-    /// The same, for a log that is still to be applied: it has not [settled](Index::finish_loading).
+    /// The same, for a log that is still to be applied: [`Index::finish_loading`] has not been called.
     pub fn finish_before_log(mut self) -> Index {
         self.close();
         self.index
@@ -89,7 +89,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Opens a bucket for filling; `false` when there is something in it already.
+    /// Opens a bucket for filling; `false` when it is not empty.
     fn open(&mut self, bucket: u64) -> Result<bool, ApplyError> {
         if self.filling.as_ref().is_some_and(|(open, _)| *open == bucket) {
             return Ok(true);
@@ -100,7 +100,7 @@ impl Loader {
         Ok(empty)
     }
 
-    /// The way of an entry that does not come in order.
+    /// Applies an entry that is out of order.
     fn apply(&mut self, put: &RawVersionPut<'_>) -> Result<(), LoadError> {
         self.close();
         Ok(self.index.apply(&put.decode()?)?)

@@ -1,5 +1,6 @@
-//! Floor 2: what the entries add up to, in memory: buckets, their keys in order, and the versions of each key, newest first.
-//! Changed only by [`Index::apply`], so that the server, a checkpoint and a tool that reads the same entries agree.
+//! Floor 2: the metadata of a store in memory: buckets, their keys in order, and the versions of each key, newest
+//! first. Only [`Index::apply`] changes it, so the server, checkpoints and tools get the same index from the same
+//! entries.
 
 mod keys;
 mod listing;
@@ -31,7 +32,7 @@ use crate::format::{
 use keys::{Keys, Version, VersionOrderExhausted};
 use uploads::Uploads;
 
-/// Why an entry cannot be true.
+/// The reason why an entry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApplyError {
     /// It names a bucket that does not exist.
@@ -43,15 +44,15 @@ pub enum ApplyError {
     /// The sizes of its extents do not add up to its own.
     #[error("the extents of the version or part {:016x} do not add up to its size", .0.0)]
     Incomplete(VersionId),
-    /// The versions of its key leave none above them.
+    /// The version order of its key is exhausted.
     #[error("the version {:016x} follows one that nothing can follow", .0.0)]
     LastStamp(VersionId),
-    /// It has no place in a log.
+    /// An entry of this kind does not belong in a log.
     #[error("an entry stands where it does not belong")]
     Misplaced,
 }
 
-/// A bucket and what is in it. A clone is a snapshot and costs nothing.
+/// The index of one bucket. A clone is a snapshot and costs O(1).
 #[derive(Clone)]
 struct BucketIndex {
     record: Arc<BucketRecord>,
@@ -59,11 +60,10 @@ struct BucketIndex {
     uploads: Uploads,
 }
 
-/// What a bucket takes up beside what is in it, in bytes: its record, its names and its places in the maps.
+/// The memory of a bucket without keys and uploads, in bytes: its record, its names and its map entries.
 pub const BUCKET_BYTES: u64 = 768;
 
-/// The index. A clone is a snapshot: it costs nothing, whatever the index holds, and nothing that is applied to the other one
-/// shows in it. What both hold, they share.
+/// The index. A clone is a snapshot: it costs O(1), shares memory with the original, and does not see later changes.
 #[derive(Clone, Default)]
 pub struct Index {
     buckets: RedBlackTreeMapSync<u64, BucketIndex>,
@@ -71,7 +71,7 @@ pub struct Index {
     liveness: Liveness,
     versions: u64,
     last_stamp: u64,
-    /// The memory of all buckets with what is in them, in bytes.
+    /// The memory of all buckets with their content, in bytes.
     bucket_bytes: u64,
 }
 
@@ -87,24 +87,24 @@ impl Index {
         Self::default()
     }
 
-    /// An empty index for the entries of a whole store, in whatever order: what several records share is counted when it has
-    /// [settled](Self::finish_loading), and not before.
+    /// An empty index for the entries of a whole store, in any order. Shared extents are counted only by
+    /// [`finish_loading`](Self::finish_loading).
     pub fn bulk_loading() -> Self {
         let mut index = Self::default();
         index.liveness.defer_shared();
         index
     }
 
-    /// Counts what is shared. From here on a record that is copied is to be amended before its copy is put, as
-    /// [`Liveness`] says.
+    /// Counts the shared extents. From this call on, a record must be amended before its copy is put; see
+    /// [`Liveness`].
     pub fn finish_loading(&mut self) {
         self.liveness.count_deferred();
     }
 
-    /// Makes the change that `entry` says. Making it again changes nothing.
+    /// Applies an entry. Applying it again changes nothing.
     ///
     /// # Errors
-    /// When the entry cannot be true; nothing has been changed then.
+    /// When the entry is invalid; nothing has been changed then.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), ApplyError> {
         match entry {
             Entry::BucketPut(record) => {
@@ -129,12 +129,12 @@ impl Index {
         }
     }
 
-    /// No version or bucket id seen is higher.
+    /// The highest stamp of a version, upload, part or bucket so far, or a higher number.
     pub fn last_stamp(&self) -> u64 {
         self.last_stamp
     }
 
-    /// Stamps up to `stamp` have been given, also to what is gone.
+    /// Records that stamps up to `stamp` have been given, also to deleted versions and buckets.
     pub fn raise_last_stamp(&mut self, stamp: u64) {
         self.last_stamp = self.last_stamp.max(stamp);
     }
@@ -149,17 +149,17 @@ impl Index {
         self.ids.values().filter_map(|id| self.buckets.get(id)).map(|bucket| bucket.record.as_ref())
     }
 
-    /// Whether every bucket can be found by its name, as must be once a log has been read to its end.
+    /// Whether every bucket can be found by its name. This must hold after the whole log has been read.
     pub fn is_consistent(&self) -> bool {
         self.ids.len() == self.buckets.size()
     }
 
-    /// Whether a bucket holds no version at all; one that does not exist holds none.
+    /// Whether a bucket holds no versions, or does not exist.
     pub fn is_empty(&self, bucket: u64) -> bool {
         self.buckets.get(&bucket).is_none_or(|bucket| bucket.keys.is_empty())
     }
 
-    /// The summaries of all versions of a key, newest first; each is looked at when it is asked for.
+    /// The summaries of all versions of a key, newest first. They are decoded lazily.
     pub fn summaries<'a>(
         &'a self,
         bucket: u64,
@@ -168,7 +168,7 @@ impl Index {
         self.versions(bucket, key).map(|version| version.summary())
     }
 
-    /// The version of a key that `wanted` accepts first, newest first.
+    /// The newest version of a key that `wanted` accepts.
     pub fn find(
         &self,
         bucket: u64,
@@ -178,13 +178,13 @@ impl Index {
         self.versions(bucket, key).find(|version| wanted(&version.summary())).map(|version| version.record())
     }
 
-    /// The version of a key that has this id, null or not: at the cost of the index, not of what versions the key has.
+    /// The version of a key that has this id, null or not, in O(log n), whatever the number of versions.
     pub fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
         self.buckets.get(&bucket)?.keys.locate(key, id).map(|(_, record)| record)
     }
 
-    /// What [`Index::find`] finds, without its extents and parts: at a cost that does not grow with their number, but for passing
-    /// over the extents.
+    /// As [`Index::find`], without extents and parts. The cost does not depend on the number of parts; extents are
+    /// skipped.
     pub fn find_outline(
         &self,
         bucket: u64,
@@ -194,12 +194,12 @@ impl Index {
         self.versions(bucket, key).find(|version| wanted(&version.summary())).map(|version| version.outline())
     }
 
-    /// What [`Index::version`] gives, without its extents and parts.
+    /// As [`Index::version`], without extents and parts.
     pub fn version_outline(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
         self.buckets.get(&bucket)?.keys.locate_outline(key, id)
     }
 
-    /// All versions of a key, newest first; each is looked at when it is asked for.
+    /// All versions of a key, newest first. They are decoded lazily.
     pub fn records<'a>(
         &'a self,
         bucket: u64,
@@ -208,12 +208,12 @@ impl Index {
         self.versions(bucket, key).map(|version| version.record())
     }
 
-    /// A page of the current versions in a bucket: O(log n) for each item at the most, whatever it passes over.
+    /// A page of the current versions in a bucket. Each item costs at most O(log n), whatever is skipped.
     pub fn list(&self, bucket: u64, query: &Query) -> Page {
         self.buckets.get(&bucket).map_or_else(Page::default, |bucket| listing::list(&bucket.keys, query))
     }
 
-    /// A page of all versions in a bucket; those of the key that `query` is after follow, too, if they stand behind
+    /// A page of all versions in a bucket. Versions of the key `query.after` are included if they come after
     /// `after_version`.
     pub fn list_versions(
         &self,
@@ -225,7 +225,7 @@ impl Index {
         self.buckets.get(&bucket).map_or_else(VersionPage::default, list)
     }
 
-    /// Whether there is such an upload.
+    /// Whether the upload exists.
     pub fn has_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> bool {
         self.buckets.get(&bucket).is_some_and(|bucket| bucket.uploads.contains(key, upload))
     }
@@ -245,7 +245,7 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.part(key, upload, number)
     }
 
-    /// The parts of an upload behind a number, by number; each is looked at when it is asked for.
+    /// The parts of an upload with higher numbers than `behind`, in order. They are decoded lazily.
     pub fn parts(
         &self,
         bucket: u64,
@@ -256,7 +256,7 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.parts(key, upload).map(|parts| parts.behind(behind))
     }
 
-    /// A page of the uploads in a bucket; those of the key that `query` is after follow, too, if their id is greater than
+    /// A page of the uploads in a bucket. Uploads of the key `query.after` are included if their ids are greater than
     /// `after_id`.
     pub fn list_uploads(&self, bucket: u64, query: &Query, after_id: Option<UploadId>) -> UploadPage {
         self.buckets
@@ -264,28 +264,28 @@ impl Index {
             .map_or_else(UploadPage::default, |bucket| bucket.uploads.list(query, after_id))
     }
 
-    /// How many uploads are in progress.
+    /// The number of uploads in progress.
     pub fn upload_count(&self) -> u64 {
         self.buckets.values().map(|bucket| bucket.uploads.len()).sum()
     }
 
-    /// How many bytes of each segment belong to versions and parts.
+    /// The live bytes of each segment.
     pub fn liveness(&self) -> &Liveness {
         &self.liveness
     }
 
-    /// The memory that it takes up, in bytes, but for what older snapshots alone still hold. It is counted as the index
-    /// changes, so asking costs nothing.
+    /// The memory of the index in bytes, without memory that only older snapshots use. The number is maintained, so
+    /// the call is cheap.
     pub fn memory_bytes(&self) -> u64 {
         self.bucket_bytes + self.liveness.memory_bytes()
     }
 
-    /// How many buckets there are.
+    /// The number of buckets.
     pub fn bucket_count(&self) -> u64 {
         self.buckets.size() as u64
     }
 
-    /// How many versions there are, delete markers included.
+    /// The number of versions, delete markers included.
     pub fn version_count(&self) -> u64 {
         self.versions
     }
@@ -294,8 +294,8 @@ impl Index {
         self.buckets.get(&bucket).into_iter().flat_map(|bucket| bucket.keys.versions(key))
     }
 
-    /// A name that another bucket has goes over to this one: a checkpoint made while one bucket gave way to another may
-    /// hold both, and the log behind it then deletes the old one.
+    /// Takes the name over from another bucket that has it. A checkpoint that was made while one bucket replaced
+    /// another may hold both; the log after it then deletes the old one.
     fn put_bucket(&mut self, record: &BucketRecord) {
         self.raise_last_stamp(record.id);
         let known = self.buckets.get(&record.id).cloned();
@@ -341,7 +341,7 @@ impl Index {
             return Err(ApplyError::Incomplete(record.id));
         }
         if let Some(old) = self.change(bucket, |bucket| bucket.keys.amend(key, record))? {
-            // Nothing but that the extents are shared: they are about to be shared again.
+            // Only the extents became shared: another reference is about to follow.
             let announced = old.tags == record.tags && record.extents.iter().all(|extent| extent.shared);
             self.liveness.amend(&old.extents, &record.extents, announced);
         }
@@ -362,7 +362,7 @@ impl Index {
         let replaced = replaced.ok_or(ApplyError::UnknownUpload(upload))?;
         self.raise_last_stamp(record.id);
         match replaced {
-            // The same part, moved.
+            // The same part, relocated.
             Some(old) if old.id == record.id => self.liveness.amend(&old.extents, &record.extents, false),
             replaced => {
                 self.liveness.add(&record.extents);
@@ -380,7 +380,7 @@ impl Index {
         Ok(())
     }
 
-    /// Changes what is in a bucket, and counts the memory that this takes up from now on.
+    /// Changes a bucket and updates its memory.
     fn change<T>(&mut self, id: u64, change: impl FnOnce(&mut BucketIndex) -> T) -> Result<T, ApplyError> {
         let bucket = self.buckets.get_mut(&id).ok_or(ApplyError::UnknownBucket(id))?;
         let before = bucket.memory_bytes();
@@ -390,7 +390,7 @@ impl Index {
     }
 }
 
-/// Encoded records in the index were encoded by it.
+/// Unwraps records that the index has encoded itself.
 fn trusted<T>(decoded: Result<T, DecodeError>) -> T {
     decoded.expect("the index decodes only what it has encoded itself")
 }

@@ -1,5 +1,4 @@
-//! Building a tree thread whoever reads its entries: leaves are written on a thread of their own, once there are enough
-//! of them.
+//! Building a tree in the background: once there are enough entries, a second thread writes the leaves.
 
 use std::panic::resume_unwind;
 use std::thread::{self, JoinHandle};
@@ -9,29 +8,29 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::index::keys::leaf::EntryPos;
 use crate::index::keys::tree::{Tree, TreeBuilder};
 
-/// Entries go over together when their keys and values have reached this size. A tree of fewer needs no other thread.
+/// The size of keys and values at which a batch is sent. A smaller tree needs no thread.
 const BATCH_BYTES: usize = 32 * 1024;
-/// Batches on their way: what is read never runs far ahead of what is built.
+/// The number of batches in the channel. It bounds how far reading runs ahead of building.
 const AHEAD: usize = 4;
 
-/// Takes entries in order.
+/// Builds a tree from entries in order.
 #[derive(Default)]
 pub(super) struct BackgroundBuilder {
     batch: EntryBatch,
     thread: Option<BuilderThread>,
 }
 
-/// The thread that builds. It ends when the batches do.
+/// The building thread. It ends when the channel closes.
 struct BuilderThread {
     sender: Sender<EntryBatch>,
     thread: JoinHandle<Tree>,
 }
 
-/// Entries, their keys and values one behind the other.
+/// Entries: their keys and values, without gaps.
 #[derive(Default)]
 struct EntryBatch {
     bytes: Vec<u8>,
-    /// The order of each, and how long its key and its value are.
+    /// The order of each entry, and the lengths of its key and value.
     entries: Vec<(u64, usize, usize)>,
 }
 
@@ -49,7 +48,7 @@ impl BackgroundBuilder {
         let next = EntryBatch::with_room(self.batch.entries.len());
         let batch = std::mem::replace(&mut self.batch, next);
         let thread = self.thread.get_or_insert_with(BuilderThread::begin);
-        // A thread that takes nothing more has panicked, which shows when it is waited for.
+        // A failed send means that the thread panicked; joining it reports that.
         let _ = thread.sender.send(batch);
     }
 
@@ -68,7 +67,7 @@ impl BackgroundBuilder {
     }
 }
 
-/// What has been built of a file that turns out to be damaged is gone before anything else is read.
+/// Ends the thread, so that the memory of a partial tree is free before anything else is read.
 impl Drop for BackgroundBuilder {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
@@ -96,7 +95,7 @@ fn build(receiver: &Receiver<EntryBatch>) -> Tree {
 }
 
 impl EntryBatch {
-    /// Room for one like the last.
+    /// An empty batch with the capacity of the last one.
     fn with_room(entries: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8),

@@ -1,32 +1,32 @@
-//! Attributes that many versions have in common, such as a content type: each stands here once and costs a version a
-//! byte.
+//! A dictionary of attributes that many versions share, such as a content type. It stores each once; a version stores
+//! a code of one byte.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::index::memory::shared_bytes;
 
-/// Attributes that say little about a single object. Others, the names and times of files among them, would fill the
-/// table with what is used once.
+/// The names of attributes with few distinct values. Others, such as file names and times, would fill the dictionary
+/// with values that are used once.
 const COMMON: [&[u8]; 4] = [b"content-type", b"cache-control", b"content-encoding", b"content-language"];
-/// The code 0 stands for an attribute that is not here.
+/// The number of codes; code 0 means an attribute that is not in the dictionary.
 const CODES_MAX: usize = u8::MAX as usize;
-/// Words that are compared one by one before one is looked up.
+/// The entries that are compared one by one before the lookup in the map.
 const LINEAR_SEARCH_MAX: usize = 4;
-/// Longer ones are not taken in.
+/// Longer attributes are not added.
 const LEN_MAX: usize = 128;
 
-/// Encoded names and values, by code. It only grows, so that what was encoded with it stays readable.
+/// Encoded names and values, by code. The dictionary only grows, so encoded versions stay readable.
 #[derive(Clone, Default)]
 pub(super) struct AttributeDictionary {
     entries: Vec<Arc<[u8]>>,
     codes: HashMap<Arc<[u8]>, u8>,
-    /// The memory of the entries themselves.
+    /// The memory of the attributes themselves.
     entry_bytes: u64,
 }
 
 impl AttributeDictionary {
-    /// The code of an attribute, which is taken in if it may be; 0 for one that is not here.
+    /// The code of an attribute, which is added if possible; 0 if it is not in the dictionary.
     pub(super) fn code(this: &mut Arc<Self>, pair: &[u8], name: &[u8]) -> u8 {
         if let Some(code) = this.early_code(pair) {
             return code;
@@ -41,14 +41,14 @@ impl AttributeDictionary {
         }
     }
 
-    /// The code, if it is one of the first: most attributes of a store are the same few, and they are compared faster than
-    /// looked up.
+    /// The code of one of the first entries. Most attributes of a store are the same few, for which comparing is
+    /// faster than a lookup.
     fn early_code(&self, pair: &[u8]) -> Option<u8> {
         let at = self.entries.iter().take(LINEAR_SEARCH_MAX).position(|entry| **entry == *pair)?;
         Some(at as u8 + 1)
     }
 
-    /// The memory that it takes up, in bytes. Both tables have room for twice as many at the most.
+    /// Memory in bytes, at most. Both tables may have twice the capacity that they need.
     pub(super) fn memory_bytes(&self) -> u64 {
         let in_tables = size_of::<Arc<[u8]>>() + size_of::<(Arc<[u8]>, u8)>() + 1;
         self.entry_bytes + (2 * self.entries.len() * in_tables) as u64
@@ -63,7 +63,7 @@ impl AttributeDictionary {
         code
     }
 
-    /// The attribute of that code, which is not 0.
+    /// The attribute with a code, which is not 0.
     pub(super) fn attribute(&self, code: u8) -> &[u8] {
         &self.entries[usize::from(code) - 1]
     }

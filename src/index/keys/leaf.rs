@@ -1,12 +1,15 @@
-//! Leaves: some tens of neighbours in one immutable piece of memory, each written as what sets its key apart from the one
-//! before it.
+//! Leaves: some tens of neighbouring entries in one immutable allocation, with keys compressed by their common
+//! prefixes.
 //!
-//! A leaf is blocks of entries, each of which can be read without the others: its first entry has all of its key. A change
-//! writes one block anew and takes the others over as they are.
+//! A leaf consists of restart blocks. The first entry of a block has its whole key, so each block can be decoded
+//! alone. A change rewrites one block and copies the others.
 //!
-//! In front stand the number of blocks and the number of entries (u16 each) and, of each block, where in the entries it starts
-//! (u32) and how many it has (a byte). An entry is three varints (bytes shared with the key before, bytes of the rest of the
-//! key, bytes of the value), the order (u64), the rest of the key, and the value.
+//! A leaf starts with the number of blocks and the number of entries (u16 each). Then, for each block, follow its
+//! offset among the entries (u32) and its number of entries (a byte). An entry is:
+//!
+//! - three varints: bytes shared with the previous key, bytes of the rest of the key, bytes of the value;
+//! - the version order (u64);
+//! - the rest of the key, and the value.
 
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -16,23 +19,24 @@ use std::sync::Arc;
 use crate::format::{ByteDecoder, Encode};
 use crate::index::trusted;
 
-/// A leaf is split when it has more entries.
+/// A leaf with more entries is split.
 pub(super) const ENTRIES_MAX: usize = 64;
-/// A leaf of more than one block is split when it has more bytes: what a change costs must not depend on large neighbours.
+/// A leaf with more bytes and more than one block is split: the cost of a change must not depend on large neighbours.
 pub(super) const BYTES_MAX: usize = 16 * 1024;
-/// Entries of a block where entries come in order.
+/// Entries of a block that is built in order.
 pub(super) const BLOCK_ENTRIES: usize = 16;
-/// A block that grows is split when it has more entries.
+/// A changed block with more entries is split.
 const BLOCK_ENTRIES_MAX: usize = 24;
-/// A block of so many bytes is long enough; a value that long begins one, so that its neighbours can change without it.
+/// A block of this size is not extended. A value of this size starts a new block, so that a change of its neighbours
+/// does not copy it.
 const BLOCK_LARGE_BYTES: usize = 4 * 1024;
-/// What stands of the leaf, and of each block, in front of the entries.
+/// The bytes of the counts, and of the header of each block.
 const COUNTS_BYTES: usize = 4;
 const BLOCK_HEADER_BYTES: usize = 5;
-/// What a processor fetches from memory at once.
+/// The unit in which a processor loads memory.
 const CACHE_LINE_BYTES: usize = 64;
 
-/// A place in the order of entries: keys ascend, the ranks under one key descend.
+/// The position of an entry: keys ascend, and versions of one key descend by their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryPos<'k> {
     pub(super) key: &'k [u8],
@@ -40,19 +44,19 @@ pub(super) struct EntryPos<'k> {
 }
 
 impl<'k> EntryPos<'k> {
-    /// Before everything under `key`.
+    /// The position before all entries of `key`.
     pub(super) fn first_of(key: &'k [u8]) -> Self {
         Self { key, order: u64::MAX }
     }
 
-    /// Its key, where entries of that key may stand before it.
+    /// Its key, if entries of that key may be before it.
     pub(super) fn within(self) -> Option<&'k [u8]> {
         (self.order < u64::MAX).then_some(self.key)
     }
 }
 
-/// Comparing with an empty slice is far from free: where that points to no memory, `memcmp` takes a hundred nanoseconds on
-/// processors with masked loads. So here, and in listings, it is left out.
+/// Skips the comparison with an empty slice, which is slow: for a dangling pointer, `memcmp` takes a hundred
+/// nanoseconds on processors with masked loads. Listings do the same.
 impl Ord for EntryPos<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = match other.key {
@@ -78,17 +82,17 @@ impl Leaf {
         self.0.len()
     }
 
-    /// How many blocks there are.
+    /// The number of restart blocks.
     pub(super) fn blocks(&self) -> usize {
         usize::from(u16::from_le_bytes([self.0[0], self.0[1]]))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         usize::from(u16::from_le_bytes([self.0[2], self.0[3]]))
     }
 
-    /// Where in the entries a block starts; of the one behind the last, where they end.
+    /// The offset of a block among the entries; past the last block, the end of the entries.
     pub(super) fn block_start(&self, nth: usize) -> usize {
         match self.block(nth) {
             Some([a, b, c, d, _]) => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
@@ -100,7 +104,7 @@ impl Leaf {
         self.block(nth).map_or(0, |block| usize::from(block[4]))
     }
 
-    /// What stands in front of a block.
+    /// The header of a block.
     fn block(&self, nth: usize) -> Option<&[u8; BLOCK_HEADER_BYTES]> {
         if nth < self.blocks() {
             self.0[COUNTS_BYTES + BLOCK_HEADER_BYTES * nth..].first_chunk()
@@ -113,13 +117,13 @@ impl Leaf {
         &self.0[COUNTS_BYTES + BLOCK_HEADER_BYTES * self.blocks()..]
     }
 
-    /// The place that a block starts at.
+    /// The position of the first entry of a block.
     pub(super) fn block_pos(&self, nth: usize) -> EntryPos<'_> {
         let head = EntryHeader::read(&self.entries()[self.block_start(nth)..]);
         EntryPos { key: &head.rest[..head.key_len], order: head.order }
     }
 
-    /// The last block that does not start behind `at`, or the first: where `at` is, or belongs.
+    /// The last block that does not start after `at`, or else the first: the block of `at`.
     pub(super) fn block_of(&self, at: EntryPos<'_>) -> usize {
         let (mut low, mut high) = (0, self.blocks());
         while high - low > 1 {
@@ -140,32 +144,32 @@ impl Leaf {
         scan
     }
 
-    /// A scan of the block before `end`, which is at its last entry.
+    /// A scan of the block before `end`, positioned at its last entry.
     pub(super) fn scan_to_last(&self, end: usize) -> LeafScan<'_> {
         let mut scan = self.scan(end - 1..end);
         while scan.next() {}
         scan
     }
 
-    /// Reads a byte of it, so that what is counted or compared next need not be waited for: a processor fetches from many
-    /// places at once if no step hangs on the one before.
+    /// Loads one byte, so that later accesses need not wait: a processor loads from many addresses at once if they
+    /// are independent.
     pub(super) fn touch(&self) {
         black_box(self.0[0]);
     }
 }
 
-/// Brings bytes that will be read step by step into the cache, all at once.
+/// Loads all cache lines of bytes that are then read in order.
 fn prefetch(bytes: &[u8]) {
     black_box(bytes.iter().step_by(CACHE_LINE_BYTES).fold(0, |all, byte| all ^ byte));
 }
 
-/// The numbers in front of an entry.
+/// The header of an entry.
 struct EntryHeader<'l> {
     shared: usize,
     key_len: usize,
     order: u64,
     value_len: usize,
-    /// From the rest of the key on.
+    /// The entries from the rest of the key on.
     rest: &'l [u8],
 }
 
@@ -179,7 +183,7 @@ impl<'l> EntryHeader<'l> {
         Self { shared, key_len, order, value_len, rest: from.rest() }
     }
 
-    /// What is left of the key, the value, and the entries behind this one.
+    /// The rest of the key, the value, and the following entries.
     #[inline]
     fn split(&self) -> (&'l [u8], &'l [u8], &'l [u8]) {
         let (key, rest) = self.rest.split_at(self.key_len);
@@ -190,38 +194,38 @@ impl<'l> EntryHeader<'l> {
 
 /// Reads entries in order.
 pub(super) struct LeafScan<'l> {
-    /// The entries from the next one on.
+    /// The entries that have not been read.
     rest: &'l [u8],
     key: Vec<u8>,
     order: u64,
     value: &'l [u8],
-    /// Whether the next step is the first one behind a place that was searched for.
+    /// Whether the next step is the first one after a seek.
     fresh: bool,
     same_key: bool,
 }
 
 impl<'l> LeafScan<'l> {
-    /// Nothing to read.
+    /// An empty scan.
     pub(super) fn nowhere() -> Self {
         Self { rest: &[], key: Vec::with_capacity(64), order: 0, value: &[], fresh: true, same_key: false }
     }
 
-    /// Goes on with the first entry of a leaf.
+    /// Continues with the first entry of a leaf.
     pub(super) fn enter(&mut self, leaf: &'l Leaf) {
         prefetch(&leaf.0);
         self.rest = leaf.entries();
     }
 
-    /// Takes the next entry for one that follows another of `key`.
+    /// Makes the next entry count as a successor of an entry of `key`.
     pub(super) fn follow(&mut self, key: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.fresh = false;
     }
 
-    /// Goes before the first entry of a leaf that stands at or behind `at`. Keys that are passed over are not put together:
-    /// what an entry shares with the one before it tells how it compares, where that differs from what that one has in
-    /// common with `at`.
+    /// Seeks the first entry of a leaf at or after `at`. Skipped keys are not assembled. If an entry shares another
+    /// number of bytes with its predecessor than the predecessor shares with `at`, that number alone tells how the
+    /// entry compares.
     pub(super) fn seek(&mut self, leaf: &'l Leaf, at: EntryPos<'_>) {
         let block = leaf.block_of(at);
         let (entries, start) = (leaf.entries(), leaf.block_start(block));
@@ -231,7 +235,7 @@ impl<'l> LeafScan<'l> {
         while let Some((rest, passed_common)) = pass(self.rest, at, common) {
             (self.rest, common) = (rest, passed_common);
         }
-        // The next entry shares no more than this with the last one that was passed.
+        // The next entry shares at most this much with the last skipped one.
         self.key.clear();
         self.key.extend_from_slice(&at.key[..common]);
         self.fresh = true;
@@ -246,7 +250,7 @@ impl<'l> LeafScan<'l> {
         let head = EntryHeader::read(self.rest);
         let key;
         (key, self.value, self.rest) = head.split();
-        // What is shared is all that could be, but at the start of a block, where nothing is.
+        // Shared bytes are the longest common prefix, except at the start of a block, where there are none.
         let same_len = head.shared + head.key_len == self.key.len();
         let same = same_len && (head.key_len == 0 || head.shared == 0 && key == self.key);
         self.same_key = same && !self.fresh;
@@ -257,7 +261,7 @@ impl<'l> LeafScan<'l> {
         true
     }
 
-    /// Whether the last step went to an entry of the same key as the step before.
+    /// Whether the last two steps went to entries of the same key.
     pub(super) fn is_same_key(&self) -> bool {
         self.same_key
     }
@@ -271,8 +275,8 @@ impl<'l> LeafScan<'l> {
     }
 }
 
-/// Passes over an entry that stands before `at`: gives what follows it, and how many bytes its key has in common with that
-/// of `at`, which `common` is of the entry before it in the block. `None` where there is none.
+/// Skips an entry before `at`. Returns the following entries and the number of bytes that its key shares with that of
+/// `at`; `common` is this number for the previous entry of the block. `None` if no entry is left before `at`.
 #[inline]
 fn pass<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<(&'l [u8], usize)> {
     if entries.is_empty() {
@@ -281,9 +285,10 @@ fn pass<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<(&'l [
     let head = EntryHeader::read(entries);
     let (key, _, rest) = head.split();
     match head.shared.cmp(&common) {
-        // It differs from `at` where the one before it does, and in the same way.
+        // It differs from `at` where its predecessor does, and in the same way.
         Ordering::Greater => Some((rest, common)),
-        // It is greater than the one before it where that is as `at`; or it starts the next block, which is behind `at`.
+        // It is greater than its predecessor at a byte that is equal in `at`; or it starts the next block, which is
+        // after `at`.
         Ordering::Less => None,
         Ordering::Equal => {
             let wanted = &at.key[common..];
@@ -297,31 +302,31 @@ fn pass<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<(&'l [
     }
 }
 
-/// Puts entries together to leaves; they must come in order.
+/// Builds leaves from entries in order.
 #[derive(Default)]
 pub(super) struct LeafBuilder {
     /// The entries.
     bytes: Vec<u8>,
-    /// Where each block starts, and how many entries it has.
+    /// The offset of each block, and its number of entries.
     blocks: Vec<(usize, usize)>,
-    /// Whether the last block takes more entries.
+    /// Whether the last block accepts entries.
     block_is_open: bool,
     len: usize,
-    /// The key and the order of the last entry that was pushed.
+    /// The key and order of the last entry.
     key: Vec<u8>,
     order: u64,
-    /// The leaf, put together.
+    /// A buffer for the whole leaf.
     encoded: Vec<u8>,
 }
 
 impl LeafBuilder {
-    /// Makes room for a leaf of so many bytes.
+    /// Reserves memory for a leaf of `bytes` bytes.
     pub(super) fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
         self.encoded.reserve(bytes + 2 * BLOCK_HEADER_BYTES);
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -330,12 +335,12 @@ impl LeafBuilder {
         self.bytes.len()
     }
 
-    /// The entry that was pushed last.
+    /// The position of the last entry.
     pub(super) fn last(&self) -> EntryPos<'_> {
         EntryPos { key: &self.key, order: self.order }
     }
 
-    /// Adds an entry to the last block, if that has less than `block_max` entries.
+    /// Adds an entry, to the last block if that has fewer than `block_max` entries.
     pub(super) fn push(&mut self, at: EntryPos<'_>, value: &[u8], block_max: usize) {
         let large = value.len() >= BLOCK_LARGE_BYTES;
         let full = |(start, len): &(usize, usize)| {
@@ -361,7 +366,7 @@ impl LeafBuilder {
         self.len += 1;
     }
 
-    /// Adds blocks of another leaf as they are.
+    /// Copies blocks of another leaf.
     pub(super) fn copy_blocks(&mut self, leaf: &Leaf, blocks: Range<usize>) {
         let (start, end) = (leaf.block_start(blocks.start), leaf.block_start(blocks.end));
         for nth in blocks {
@@ -372,7 +377,7 @@ impl LeafBuilder {
         self.block_is_open = false;
     }
 
-    /// The leaf of all that has come since the last one.
+    /// The leaf with all entries since the last call.
     pub(super) fn finish(&mut self) -> Leaf {
         self.encoded.clear();
         for count in [self.blocks.len(), self.len] {
@@ -393,12 +398,12 @@ impl LeafBuilder {
     }
 }
 
-/// How long the blocks may be that one of `len` entries is written as.
+/// The maximum of entries for the blocks that replace one of `len` entries.
 pub(super) fn rewritten_block_max(len: usize) -> usize {
     if len > BLOCK_ENTRIES_MAX { len.div_ceil(2) } else { BLOCK_ENTRIES_MAX }
 }
 
-/// How many bytes two keys have in common from their start: looked for eight at a time.
+/// The length of the common prefix of two keys, compared eight bytes at a time.
 pub(super) fn shared_len(a: &[u8], b: &[u8]) -> usize {
     let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
     let mut len = 0;

@@ -1,8 +1,8 @@
-//! The keys of a bucket and their versions, newest first: entries of a tree, one for each version.
+//! The keys of a bucket and their versions, newest first: a tree with one entry for each version.
 //!
-//! Under a key, entries descend by *order*. A version that is put gets its id for a order, or, where the newest one has that
-//! order or a higher one, the next above. So no order is below the id: a version need not be looked for behind the order that
-//! is its id.
+//! Versions of a key are sorted by their *version order*, a number, descending. A new version gets its id as its
+//! order; if the newest version has that order or a higher one, it gets the next above. So no order is below the id,
+//! and a version is never found after the position of its id.
 
 mod background_builder;
 mod dictionary;
@@ -21,21 +21,21 @@ pub(super) use record::EncodedVersion;
 use record::RecordHeader;
 use tree::{LeafChange, Tree, TreeScan};
 
-/// Who passes over the versions of a key searches for the next one when there are more.
+/// After this number of older versions, a scan seeks the next key.
 const VERSIONS_PASSED_MAX: usize = 64;
 
-/// Versions by key. A clone is a snapshot and costs nothing.
+/// Versions by key. A clone is a snapshot and costs O(1).
 #[derive(Clone, Default)]
 pub(super) struct Keys {
     tree: Tree,
     dictionary: Arc<AttributeDictionary>,
 }
 
-/// There is no order above the newest one of the key.
+/// No version order is left above the newest one of the key.
 pub(super) struct VersionOrderExhausted;
 
 impl Keys {
-    /// How many versions there are.
+    /// The number of versions.
     pub(super) fn len(&self) -> u64 {
         self.tree.len()
     }
@@ -49,8 +49,8 @@ impl Keys {
         self.len() == 0
     }
 
-    /// Makes a version the newest of its key. Gives back what gives way to it: the version with its id and, if it is a null
-    /// version, the one that was.
+    /// Adds the newest version of a key. Returns the versions that it replaces: the one with its id and, for a null
+    /// version, the previous null version.
     pub(super) fn put(
         &mut self,
         key: &[u8],
@@ -79,21 +79,22 @@ impl Keys {
         Ok(out.into_iter().map(|(_, record)| record).collect())
     }
 
-    /// Takes a version out, if it is there, and gives it back.
+    /// Removes and returns a version, if it exists.
     pub(super) fn remove(&mut self, key: &[u8], id: VersionId) -> Option<VersionRecord> {
         let (order, record) = self.locate(key, id)?;
         self.delete_entry(key, order);
         Some(record)
     }
 
-    /// Replaces the version that has the same id, if it is there, and gives it back.
+    /// Replaces and returns the version with the same id, if it exists.
     pub(super) fn amend(&mut self, key: &[u8], record: &VersionRecord) -> Option<VersionRecord> {
         let (order, old) = self.locate(key, record.id)?;
         self.write(key, order, record, None);
         Some(old)
     }
 
-    /// Writes an entry. Whether the one that remove went with it; where not, it is still to be taken out.
+    /// Writes an entry and removes the one with the order `remove`, if both are in the same leaf. Returns whether it
+    /// was removed.
     fn write(&mut self, key: &[u8], order: u64, record: &VersionRecord, remove: Option<u64>) -> bool {
         let (mut on_disk, mut value) = (Vec::with_capacity(128), Vec::with_capacity(64));
         record.encode(&mut on_disk);
@@ -105,12 +106,12 @@ impl Keys {
         self.tree.change(&LeafChange { key, remove: Some(order), insert: None });
     }
 
-    /// A version of a key, wherever it stands.
+    /// The version of a key with this id, and its order.
     pub(super) fn locate(&self, key: &[u8], id: VersionId) -> Option<(u64, VersionRecord)> {
         self.version_of(key, id).map(|version| (version.order, version.record()))
     }
 
-    /// The same without its extents and parts.
+    /// As `locate`, without order, extents and parts.
     pub(super) fn locate_outline(&self, key: &[u8], id: VersionId) -> Option<VersionRecord> {
         self.version_of(key, id).map(|version| version.outline())
     }
@@ -126,7 +127,7 @@ impl Keys {
         self.versions(key).next().map(|version| version.order)
     }
 
-    /// The order of the version that has this id and is no null version.
+    /// The order of the version with this id, unless it is a null version.
     pub(super) fn order_of(&self, key: &[u8], id: VersionId) -> Option<u64> {
         self.version_of(key, id).filter(|version| !version.head().null()).map(|version| version.order)
     }
@@ -141,7 +142,8 @@ impl Keys {
         self.versions_from(EntryPos::first_of(key))
     }
 
-    /// Some versions of a key above a order, or of all, the oldest first: as many as stand in one leaf. None where there are no more.
+    /// The oldest versions of a key with a higher order than `order`, or of all, oldest first: those in one leaf.
+    /// Empty at the end.
     pub(super) fn oldest_above<'k>(&'k self, key: &[u8], order: Option<u64>) -> Vec<Version<'k>> {
         let behind_key = [key, &[0]].concat();
         let at = order.map_or(EntryPos::first_of(&behind_key), |order| EntryPos { key, order });
@@ -169,13 +171,13 @@ impl Keys {
         Versions { scan, key: at.key }
     }
 
-    /// A scan that stands nowhere yet.
+    /// A scan without a position.
     pub(super) fn scan(&self) -> KeyScan<'_> {
         KeyScan { scan: self.tree.scan(), dictionary: &self.dictionary }
     }
 }
 
-/// A version where it stands.
+/// A version in its leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Version<'k> {
     order: u64,
@@ -188,7 +190,7 @@ impl Version<'_> {
         self.order
     }
 
-    /// Bytes of the version in memory.
+    /// Bytes of the encoded version.
     pub(super) fn byte_len(&self) -> usize {
         self.value.len()
     }
@@ -211,13 +213,13 @@ impl Version<'_> {
         record::decode_outline(self.value, self.order, self.dictionary)
     }
 
-    /// Appends the record as it stands on disk. `scratch` is room that may be used.
+    /// Appends the record in its disk encoding. `scratch` is a buffer.
     pub(super) fn encode_for_disk(&self, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
         record::encode_for_disk(self.value, self.order, self.dictionary, scratch, out);
     }
 }
 
-/// Goes through the versions of one key.
+/// Iterates over the versions of one key.
 pub(super) struct Versions<'k> {
     scan: KeyScan<'k>,
     key: &'k [u8],
@@ -232,36 +234,36 @@ impl<'k> Iterator for Versions<'k> {
     }
 }
 
-/// Goes through all versions of all keys.
+/// Iterates over all versions of all keys.
 pub(super) struct KeyScan<'k> {
     scan: TreeScan<'k>,
     dictionary: &'k AttributeDictionary,
 }
 
 impl<'k> KeyScan<'k> {
-    /// Goes before the newest version of the first key that is not before `key`.
+    /// Seeks the newest version of the first key at or after `key`.
     pub(super) fn seek_key(&mut self, key: &[u8]) {
         self.scan.seek(EntryPos::first_of(key));
     }
 
-    /// Goes behind all versions of `key`.
+    /// Seeks the first version after those of `key`.
     pub(super) fn seek_past(&mut self, key: &[u8]) {
         let mut next = key.to_vec();
         next.push(0);
         self.seek_key(&next);
     }
 
-    /// Goes before the newest version of `key` whose order is `order` or below.
+    /// Seeks the newest version of `key` with an order of at most `order`.
     pub(super) fn seek_version(&mut self, key: &[u8], order: u64) {
         self.scan.seek(EntryPos { key, order });
     }
 
-    /// Goes to the next version; `false` when there is none.
+    /// Advances to the next version; `false` at the end.
     pub(super) fn next(&mut self) -> bool {
         self.scan.next()
     }
 
-    /// Goes to the newest version of the next key that no delete marker hides; `false` when there is none.
+    /// Advances to the newest version of the next visible key, one that no delete marker hides; `false` at the end.
     pub(super) fn next_visible(&mut self) -> bool {
         let mut passed = 0;
         while self.scan.next_in_visible_leaves() {
@@ -278,7 +280,7 @@ impl<'k> KeyScan<'k> {
         false
     }
 
-    /// Whether the version before this one was one of the same key.
+    /// Whether the previous version was one of the same key.
     pub(super) fn is_same_key(&self) -> bool {
         self.scan.is_same_key()
     }
@@ -296,24 +298,24 @@ impl<'k> KeyScan<'k> {
     }
 }
 
-/// Takes the versions of keys in order, the oldest of a key first, as a checkpoint lists them.
+/// Builds keys from versions in the order of a checkpoint: keys ascending, the oldest version of a key first.
 #[derive(Default)]
 pub(super) struct KeysBuilder {
     tree: BackgroundBuilder,
     dictionary: Arc<AttributeDictionary>,
-    /// The key whose versions are being taken.
+    /// The current key.
     key: Vec<u8>,
-    /// Their values, one behind the other.
+    /// The encoded versions of the key.
     values: Vec<u8>,
-    /// The order of each, and where its value ends.
+    /// The order of each version, and the end of its encoding.
     versions: Vec<(u64, usize)>,
-    /// Whether a null version is among them.
+    /// Whether one of them is a null version.
     null: bool,
 }
 
 impl KeysBuilder {
-    /// Takes a version. `false` where it does not come in order or would take the place of another: it has not been taken,
-    /// and is for [`Keys::put`].
+    /// Adds a version. Returns `false`, without adding it, if it is out of order or would replace another;
+    /// [`Keys::put`] handles it then.
     pub(super) fn push(&mut self, key: &[u8], version: &EncodedVersion<'_>) -> bool {
         match key.cmp(&self.key) {
             Ordering::Less => return false,
@@ -333,7 +335,7 @@ impl KeysBuilder {
         true
     }
 
-    /// The order of the next version of the key; `None` where another would give way to it.
+    /// The order of the next version of the key; `None` if it would replace another.
     fn next_order(&self, version: &VersionSummary) -> Option<u64> {
         let id = version.id.0;
         let Some((newest, _)) = self.versions.last() else {
@@ -345,7 +347,7 @@ impl KeysBuilder {
         Some(id.max(newest.checked_add(1)?))
     }
 
-    /// Whether a version of the key has this id.
+    /// Whether the key has a version with this id.
     fn holds(&self, id: VersionId) -> bool {
         (0..self.versions.len()).any(|nth| RecordHeader::of(self.value(nth), self.versions[nth].0).id == id)
     }

@@ -1,8 +1,13 @@
-//! Versions as leaves hold them. Nothing of this reaches the disk.
+//! The encoding of versions in leaves, which is never written to disk.
 //!
-//! A varint with flags; the id, unless it is the order; then, of a plain version: the distance from its id to the time of
-//! modification, size, ETag, extent, extent that holds the record, attributes (their number, then the code of each in the dictionary, or 0 and the
-//! attribute) and checksum; of any other its record as it stands on disk.
+//! It starts with a varint of flags, and the id unless it equals the version order. A plain version continues with:
+//!
+//! - the distance from its id to the time of modification, the size and the ETag;
+//! - the extent with the payload, and the extent with the record;
+//! - the attributes: their number, then the dictionary code of each, or 0 and the attribute;
+//! - the checksum.
+//!
+//! Any other version continues with its record in the disk encoding.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,22 +22,22 @@ use crate::index::trusted;
 
 const NULL: u64 = 1;
 const DELETE_MARKER: u64 = 1 << 1;
-/// One extent, all of it, as long as the version.
+/// One whole extent, as long as the version.
 const EXTENT: u64 = 1 << 2;
 const ATTRIBUTES: u64 = 1 << 3;
 const CHECKSUM: u64 = 1 << 4;
 const ETAG_SHIFT: u32 = 5;
-/// The id is not the order, and follows. From here on flags take a second byte.
+/// The id differs from the order, and follows. Flags from this one on take a second byte.
 const OTHER_ID: u64 = 1 << 7;
-/// The record follows as it stands on disk.
+/// The record follows in its disk encoding.
 const AS_ON_DISK: u64 = 1 << 8;
-/// An extent that holds the record, and no payload, behind the other one.
+/// A second extent, with the record and without payload.
 const RECORD_EXTENT: u64 = 1 << 9;
 
-/// Marks a checksum of the full object whose length is that of its algorithm.
+/// Marks a full object checksum with the length of its algorithm.
 const USUAL: u8 = 0x80;
 
-/// The flags and the id of a version: enough to tell it from others.
+/// The flags and the id of a version, which identify it.
 #[derive(Clone, Copy)]
 pub(super) struct RecordHeader {
     flags: u64,
@@ -60,12 +65,12 @@ impl RecordHeader {
     }
 }
 
-/// Whether a version is_hidden its key from listings of objects, being a delete marker; the first byte tells.
+/// Whether a version hides its key from object listings, as delete markers do. The first byte suffices.
 pub(super) fn is_hidden(value: &[u8]) -> bool {
     u64::from(value[0]) & DELETE_MARKER != 0
 }
 
-/// A version record on its way into a leaf, checked.
+/// A validated version record, to be encoded for a leaf.
 pub(in crate::index) struct EncodedVersion<'a> {
     pub(in crate::index) summary: VersionSummary,
     form: RecordForm<'a>,
@@ -77,7 +82,7 @@ enum RecordForm<'a> {
 }
 
 impl<'a> EncodedVersion<'a> {
-    /// Reads a record as it stands on disk.
+    /// Reads a record in its disk encoding.
     ///
     /// # Errors
     /// On invalid bytes.
@@ -92,7 +97,7 @@ impl<'a> EncodedVersion<'a> {
         Ok(Self { summary: record.summary(), form: RecordForm::AsOnDisk(on_disk, record.extents.into()) })
     }
 
-    /// A record, beside its own encoding: to read that again would take long where it has thousands of extents.
+    /// A record with its disk encoding, which spares decoding thousands of extents.
     pub(super) fn of(record: &'a VersionRecord, on_disk: &'a [u8]) -> Self {
         let form = match trusted(PlainVersion::decode(on_disk)).filter(is_plain) {
             Some(plain) => RecordForm::Plain(plain),
@@ -109,7 +114,7 @@ impl<'a> EncodedVersion<'a> {
         plain.into_iter().flat_map(PlainVersion::extents).chain(all)
     }
 
-    /// Appends the encoding for the place that `order` gives it.
+    /// Appends the encoding for the version order `order`.
     pub(super) fn encode(&self, order: u64, dictionary: &mut Arc<AttributeDictionary>, out: &mut Vec<u8>) {
         let other_id = self.summary.id.0 != order;
         out.put_varint(self.flags() | if other_id { OTHER_ID } else { 0 });
@@ -209,7 +214,7 @@ fn usual_len(algorithm: ChecksumAlgorithm) -> usize {
     }
 }
 
-/// On disk a checksum is its algorithm, its type, the number of parts, a length, and the value.
+/// On disk a checksum is its algorithm, type, number of parts, length, and value.
 fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
     let algorithm = trusted(ChecksumAlgorithm::from_number(on_disk[0]));
     let usual = [0, 0, usual_len(algorithm) as u8];
@@ -221,7 +226,7 @@ fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What listings need of a version.
+/// The fields of a version that listings show.
 #[inline(always)]
 pub(super) fn summary(value: &[u8], order: u64) -> VersionSummary {
     let mut from = ByteDecoder::new(value);
@@ -233,7 +238,7 @@ pub(super) fn decode(value: &[u8], order: u64, dictionary: &AttributeDictionary)
     trusted(decode_record(&mut ByteDecoder::new(value), order, dictionary))
 }
 
-/// The version without its extents and parts, as [`VersionRecord::decode_outline`] gives it.
+/// The version without extents and parts, as [`VersionRecord::decode_outline`] returns it.
 pub(super) fn decode_outline(value: &[u8], order: u64, dictionary: &AttributeDictionary) -> VersionRecord {
     let mut from = ByteDecoder::new(value);
     let head = trusted(RecordHeader::read(&mut from, order));
@@ -243,7 +248,7 @@ pub(super) fn decode_outline(value: &[u8], order: u64, dictionary: &AttributeDic
     VersionRecord { extents: Vec::new(), ..decode(value, order, dictionary) }
 }
 
-/// Appends the record as it stands on disk. `scratch` is room that may be used.
+/// Appends the record in its disk encoding. `scratch` is a buffer.
 pub(super) fn encode_for_disk(
     value: &[u8],
     order: u64,
@@ -260,7 +265,7 @@ pub(super) fn encode_for_disk(
     }
 }
 
-/// The version, with what is written otherwise on disk put together in `scratch`.
+/// The plain version, with attributes and checksum in their disk encoding in `scratch`.
 fn read_plain<'a, 's>(
     head: RecordHeader,
     from: &mut ByteDecoder<'a>,
@@ -301,7 +306,7 @@ fn read_pair<'a>(from: &mut ByteDecoder<'a>, dictionary: &'a AttributeDictionary
     }
 }
 
-/// The reverse of [`encode_checksum`].
+/// The inverse of [`encode_checksum`].
 fn checksum_for_disk(from: &mut ByteDecoder<'_>, out: &mut Vec<u8>) -> Decoded<()> {
     let first = from.u8()?;
     out.put_u8(first & !USUAL);
@@ -380,7 +385,7 @@ fn decode_extent(from: &mut ByteDecoder<'_>, size: u64) -> Decoded<ExtentRef> {
     Ok(ExtentRef { payload_len: len, take: len, check: from.u32()?, ..place })
 }
 
-/// The place of an extent is all that is to be known of one without payload.
+/// An extent without payload is described by its location alone.
 fn decode_record_extent(from: &mut ByteDecoder<'_>) -> Decoded<ExtentRef> {
     let segment = from.varint()?;
     Ok(ExtentRef::of_record(segment >> 1, from.varint()? * UNIT_BYTES, segment & 1 != 0))

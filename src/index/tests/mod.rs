@@ -195,7 +195,7 @@ fn a_page_after_a_common_prefix_skips_all_that_it_holds() {
     assert_eq!(names(&index, &query("", "/", None, 1)), (vec!["a/*".into()], true));
     assert_eq!(names(&index, &query("", "/", Some("a/"), 1)), (vec!["b/*".into()], true));
     assert_eq!(names(&index, &query("", "/", Some("b/"), 1)), (vec!["c".into()], false));
-    // A start within a group shows the group for the keys that are left in it.
+    // A start inside a group shows the group for its remaining keys.
     assert_eq!(names(&index, &query("", "/", Some("a/1"), 1)), (vec!["a/*".into()], true));
 }
 

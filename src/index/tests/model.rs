@@ -1,4 +1,4 @@
-//! Random sequences of changes, compared with the simplest thing that could be right. `SILTSTONE_TEST_SEED` repeats one.
+//! Random sequences of changes, compared with a simple model. `SILTSTONE_TEST_SEED` repeats one.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const STEPS: u64 = 2_000;
 /// Steps between two comparisons.
 const CHECK_EVERY: u64 = 1_000;
 
-/// What a page shows.
+/// An item of a page.
 enum Name {
     Key(Vec<u8>),
     Prefix(Vec<u8>),
@@ -55,7 +55,7 @@ impl Model {
         [bucket(1, "one")].into_iter().chain(self.0.iter().flat_map(puts)).collect()
     }
 
-    /// The live bytes of each segment: of what several say to share, once.
+    /// The live bytes of each segment; shared extents count once.
     fn live_bytes(&self) -> BTreeMap<u64, u64> {
         let (mut live, mut shared) = (BTreeMap::new(), BTreeMap::new());
         for extent in self.0.values().flatten().flat_map(|version| &version.extents) {
@@ -67,7 +67,7 @@ impl Model {
         live
     }
 
-    /// The names behind `after`, grouped, with what stands under each.
+    /// The names after `after`, grouped, with the versions of each.
     fn groups<'m>(&'m self, query: &Query) -> Vec<(Name, &'m [VersionRecord])> {
         let mut groups = Vec::new();
         for (key, versions) in &self.0 {
@@ -75,7 +75,8 @@ impl Model {
                 |prefix: &[u8]| matches!(groups.last(), Some((Name::Prefix(last), _)) if last == prefix);
             let prefix = query.common_prefix(key);
             let name = prefix.unwrap_or(key);
-            // What begins with a marker that is a common prefix is behind the marker, but not listed again.
+            // Names that start with a marker which is a common prefix come after the marker, but are not listed
+            // again.
             let is_after = query.after.as_deref().is_none_or(|after| {
                 if query.common_prefix(after) == Some(after) { name > after } else { key.as_slice() > after }
             });
@@ -123,7 +124,7 @@ impl Model {
     }
 }
 
-/// Random choices that follow from a seed.
+/// Reproducible random choices.
 struct Draw(SeededEntropy);
 
 impl Draw {
@@ -135,7 +136,7 @@ impl Draw {
         self.below(count) == 0
     }
 
-    /// Keys that share much and little, some of which begin with others; one is chosen often.
+    /// Keys with long and short common prefixes, some of them prefixes of others; one is chosen often.
     fn key(&self) -> Vec<u8> {
         match self.below(20) {
             0 => b"favourite/one".to_vec(),
@@ -226,7 +227,7 @@ impl World {
         self.index.apply(&entry).unwrap();
     }
 
-    /// Ids rise, but for those that were given long before their version was finished.
+    /// Ids rise, except for versions whose upload took long.
     fn new_id(&mut self) -> u64 {
         self.last_id += 2 + self.draw.below(5);
         if self.draw.one_in(8) {
@@ -320,7 +321,7 @@ fn the_index_is_what_the_simplest_one_would_be_and_so_are_its_snapshots() {
     let draw = Draw(SeededEntropy::new(seed));
     let mut world = World { draw, index: index_of(&[]), model: Model::default(), last_id: 1_000 };
     let mut snapshots = Vec::new();
-    // It grows, stays as large, and goes to nothing.
+    // The index grows, stays as large, and shrinks to nothing.
     for deletes in [1, 5, 9] {
         for step in 0..STEPS {
             world.step(deletes);

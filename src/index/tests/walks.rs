@@ -7,7 +7,7 @@ use crate::index::walk::StepLimits;
 /// A bucket with keys of one version and of many, and uploads of few parts and of many.
 fn large() -> Index {
     let mut entries = vec![put("before", record(2, false))];
-    // Some follow one whose id is higher than theirs, so that their ranks are not their ids.
+    // Some versions follow one with a higher id, so that their order is not their id.
     entries.extend((0..1_000).map(|nth| put("many", record(1_000 + nth * 7 % 1_000, false))));
     entries.extend((0..300).map(|nth| put(&format!("one/{nth:03}"), record(3_000 + nth, true))));
     entries.extend((0..200).map(|nth| put("some", record(4_000 + nth, false))));
@@ -36,7 +36,7 @@ fn no_step_takes_more_than_it_may_whatever_a_key_or_an_upload_has() {
     {
         let steps = steps(&index, &StepLimits { names, entries, bytes });
         assert!(steps.concat() == whole, "{names} {entries} {bytes}");
-        // A key or an upload is taken whole where it fits a step of its own.
+        // A key or an upload is never split where it fits into one step.
         let most = entries.saturating_mul(2).min(bytes.saturating_mul(2) / 20) + 64;
         let longest = steps.iter().map(Vec::len).max().unwrap();
         assert!(longest <= most, "{longest} entries of {entries} and {bytes} bytes");

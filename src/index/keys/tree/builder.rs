@@ -7,21 +7,21 @@ use super::separators::Separator;
 use super::{CHILDREN_MAX, Tree};
 use crate::index::keys::leaf::{BLOCK_ENTRIES, BYTES_MAX, ENTRIES_MAX, EntryPos, LeafBuilder};
 
-/// Makes a tree of entries that come in order: full leaves, full nodes, nothing written twice.
+/// Builds a tree from entries in order: leaves and nodes are full and written once.
 #[derive(Default)]
 pub(in crate::index::keys) struct TreeBuilder {
     leaf: LeafBuilder,
-    /// What stands before the leaf being filled.
+    /// The separator before the current leaf.
     separator: Option<Separator>,
-    /// Nodes being filled, the lowest first.
+    /// The open nodes, lowest level first.
     open: Vec<OpenNode>,
     len: u64,
 }
 
-/// A node being filled.
+/// A node that is being filled.
 #[derive(Default)]
 struct OpenNode {
-    /// What stands before it.
+    /// The separator before it.
     before: Option<Separator>,
     separators: Vec<Separator>,
     children: ArrayVec<Child, { CHILDREN_MAX + 1 }>,
@@ -35,7 +35,7 @@ impl OpenNode {
 }
 
 impl TreeBuilder {
-    /// The last entry.
+    /// The position of the last entry.
     pub(in crate::index::keys) fn last(&self) -> Option<EntryPos<'_>> {
         (self.len > 0).then(|| self.leaf.last())
     }

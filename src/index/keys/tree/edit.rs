@@ -9,16 +9,16 @@ use crate::index::keys::leaf::{
     BLOCK_ENTRIES, BYTES_MAX, ENTRIES_MAX, EntryPos, Leaf, LeafBuilder, rewritten_block_max,
 };
 
-/// A change of one leaf: under one key, one entry remove, one insert, or both.
+/// A change of one leaf and one key: removes an entry, inserts one, or both.
 pub(in crate::index::keys) struct LeafChange<'c> {
     pub(in crate::index::keys) key: &'c [u8],
-    /// The order of the entry that remove.
+    /// The order of the entry to remove.
     pub(in crate::index::keys) remove: Option<u64>,
-    /// The order and the value of the one that insert, in place of one of the same order.
+    /// The order and value of the entry to insert. An entry with the same order is replaced.
     pub(in crate::index::keys) insert: Option<(u64, &'c [u8])>,
 }
 
-/// A change under way.
+/// A running change.
 pub(super) struct TreeEdit<'e> {
     change: &'e LeafChange<'e>,
     builder: LeafBuilder,
@@ -33,7 +33,7 @@ impl<'e> TreeEdit<'e> {
         Self { change, builder, removed: false, replaced: false, delta }
     }
 
-    /// Where the leaf is: where the entry that insert belongs, or else the one that remove.
+    /// The position of the leaf: that of the inserted entry, or else of the removed one.
     fn at(&self) -> EntryPos<'_> {
         let order = self.change.insert.map(|(order, _)| order).or(self.change.remove);
         EntryPos { key: self.change.key, order: order.expect("a change changes something") }
@@ -83,7 +83,7 @@ impl<'e> TreeEdit<'e> {
         node.split()
     }
 
-    /// The leaf as it is to be, in two where it would be too large.
+    /// The changed leaf, split in two if it is too large.
     fn rewrite(&mut self, leaf: &Leaf) -> (Leaf, Option<NodeSplit>) {
         let block = leaf.block_of(self.at());
         let added = self.change.insert.map_or(0, |(_, value)| 2 * self.change.key.len() + value.len());
@@ -94,7 +94,7 @@ impl<'e> TreeEdit<'e> {
         split_leaf(self.builder.finish())
     }
 
-    /// Writes the one block that changes.
+    /// Rewrites the block that changes.
     fn rewrite_block(&mut self, leaf: &Leaf, block: usize) {
         let key = self.change.key;
         let mut insert = self.change.insert.map(|(order, value)| (EntryPos { key, order }, value));
@@ -119,7 +119,7 @@ impl<'e> TreeEdit<'e> {
     }
 }
 
-/// Cuts a leaf that is too large in two, between the two blocks next to its middle.
+/// Splits a leaf that is too large at the block boundary next to its middle.
 fn split_leaf(leaf: Leaf) -> (Leaf, Option<NodeSplit>) {
     let large = leaf.len() > ENTRIES_MAX || leaf.byte_len() > BYTES_MAX;
     let middle = |block: &usize| leaf.block_start(*block).abs_diff(leaf.byte_len() / 2);

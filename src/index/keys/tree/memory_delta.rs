@@ -2,7 +2,7 @@
 
 use super::node::Child;
 
-/// How much more memory a change takes up, and how much less.
+/// The memory that an edit adds and frees, in bytes.
 #[derive(Default)]
 pub(super) struct MemoryDelta {
     more: u64,

@@ -6,7 +6,7 @@ use super::node::{Child, Node};
 use crate::index::keys::leaf::{EntryPos, Leaf, LeafBuilder};
 
 impl Node {
-    /// Joins a child that has become small with a neighbour.
+    /// Merges a small child with a neighbour, if both fit into one.
     pub(super) fn merge_small(&mut self, at: usize, before: Option<EntryPos<'_>>, delta: &mut MemoryDelta) {
         let fits =
             |a: usize, b: usize| a.min(b) * 4 <= 1000 && (a + b) * MERGED_SHARE.1 <= 1000 * MERGED_SHARE.0;
@@ -25,7 +25,7 @@ impl Node {
         }
     }
 
-    /// Makes one of a child and the one to its right.
+    /// Merges a child with its right neighbour.
     fn merge(&mut self, left: usize, before: Option<EntryPos<'_>>) {
         let separator = self.separators.get(left);
         let joined = match (&self.children[left], &self.children[left + 1]) {

@@ -1,8 +1,9 @@
-//! A copy-on-write tree of leaves. A clone is a snapshot: it costs nothing, and nothing that is done to the other one
-//! visible in it. A change copies the nodes on its way down that a snapshot still holds, and writes one leaf anew.
+//! A copy-on-write tree of leaves. A clone is a snapshot: it costs O(1) and does not see later changes. A change
+//! copies the nodes on its path that a snapshot shares, and rewrites one leaf.
 //!
-//! A key *visible* when its first entry hides nothing ([`record::is_hidden`]). The tree knows where none does: so a search for the next
-//! one that visible never reads through those that do not.
+//! A key is *visible* unless its first entry is a delete marker
+//! ([`is_hidden`](crate::index::keys::record::is_hidden)). Each leaf and node knows whether it holds the start of a
+//! visible key, so a search for the next visible key skips the others.
 
 mod builder;
 mod edit;
@@ -40,13 +41,13 @@ impl Tree {
         self.len
     }
 
-    /// The memory that it takes up, in bytes.
+    /// Memory in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes a change. Whether the entry that remove was found; where it stands in another leaf than the one that insert, it
-    /// is not, and needs a change of its own.
+    /// Makes a change. Returns whether the entry to remove was found; if it is in another leaf than the inserted one,
+    /// it needs a change of its own.
     pub(super) fn change(&mut self, change: &LeafChange<'_>) -> bool {
         let mut edit = TreeEdit::new(change);
         match &mut self.root {
@@ -82,12 +83,12 @@ impl Tree {
         self.bytes -= empty.map_or(0, |root| root.own_bytes());
     }
 
-    /// The last leaf that begins before `at`, in which the entry before `at` stands.
+    /// The leaf that holds the last entry before `at`.
     pub(super) fn leaf_before(&self, at: EntryPos<'_>) -> Option<&Leaf> {
         self.root.as_ref()?.leaf_before(at)
     }
 
-    /// A scan that stands nowhere yet.
+    /// A scan without a position.
     pub(super) fn scan(&self) -> TreeScan<'_> {
         TreeScan::new(self)
     }

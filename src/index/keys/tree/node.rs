@@ -1,4 +1,4 @@
-//! The parts of a tree: leaves and nodes.
+//! Leaves and nodes.
 
 use std::sync::Arc;
 
@@ -10,33 +10,33 @@ use crate::index::keys::leaf::{BYTES_MAX, ENTRIES_MAX, EntryPos, Leaf};
 use crate::index::keys::record;
 use crate::index::memory::shared_bytes;
 
-/// A part of the tree, and whether a key that begins in it visible.
+/// A leaf or node, and whether it holds the start of a visible key.
 #[derive(Clone)]
 pub(super) enum Child {
     Leaf(Leaf, bool),
     Node(Arc<Node>, bool),
 }
 
-/// Children of one kind, and a separator between each two: no entry to its left is at or behind it, none to its right
-/// before it. One that does not stand before all entries of its key tells that the last entry to its left is of that key: so
-/// the separator before a leaf tells whether its first key begins in it.
+/// Children of one kind, with a separator between each two: entries of the left child are before it, entries of the
+/// right child at or after it. A separator inside a key, not before all its entries, means that the left child ends
+/// with that key. So the separator before a leaf tells whether the leaf's first key starts in it.
 ///
-/// All that a search looks at as a rule lies in one piece of memory: elsewhere means another fetch from it.
+/// Everything that most searches read is in one allocation, which saves a cache miss.
 #[derive(Clone, Default)]
 pub(super) struct Node {
     pub(super) separators: Separators,
-    /// Room for one too many: it is split then.
+    /// One more than the maximum, until the node is split.
     pub(super) children: ArrayVec<Child, { CHILDREN_MAX + 1 }>,
 }
 
-/// What a change leaves behind it to the right of a child that became too large.
+/// The right half of a child that was split.
 pub(super) struct NodeSplit {
     pub(super) separator: Separator,
     pub(super) right: Child,
 }
 
 impl Child {
-    /// `before` is what stands before it.
+    /// A leaf after the separator `before`.
     pub(super) fn of_leaf(leaf: Leaf, before: Option<EntryPos<'_>>) -> Self {
         let visible = has_visible_key(&leaf, before);
         Self::Leaf(leaf, visible)
@@ -50,7 +50,7 @@ impl Child {
     pub(super) fn leaf_before(&self, at: EntryPos<'_>) -> Option<&Leaf> {
         match self {
             Self::Leaf(leaf, _) => (leaf.block_pos(0) < at).then_some(leaf),
-            // Where the child that `at` belongs to begins with it, the entry before it is the last of the one before.
+            // If `at` is the first position of its child, the entry before it is the last one of the previous child.
             Self::Node(node, _) => {
                 let upto = &node.children[..=node.separators.count_up_to(at)];
                 upto.iter().rev().find_map(|child| child.leaf_before(at))
@@ -64,7 +64,7 @@ impl Child {
         }
     }
 
-    /// Sees again what visible, when it has changed or `before` has.
+    /// Recomputes the visibility after a change of the child or of `before`.
     pub(super) fn refresh(&mut self, before: Option<EntryPos<'_>>) {
         match self {
             Self::Leaf(leaf, visible) => *visible = has_visible_key(leaf, before),
@@ -80,7 +80,7 @@ impl Child {
         self.refresh(before);
     }
 
-    /// Whether its last entry is one of `key`.
+    /// Whether its last entry belongs to `key`.
     pub(super) fn ends_with(&self, key: &[u8]) -> bool {
         match self {
             Self::Leaf(leaf, _) => leaf.scan_to_last(leaf.blocks()).at().key == key,
@@ -88,7 +88,7 @@ impl Child {
         }
     }
 
-    /// The memory that it takes up without its children.
+    /// Memory without the children, in bytes.
     pub(super) fn own_bytes(&self) -> u64 {
         match self {
             Self::Leaf(leaf, _) => shared_bytes(leaf.byte_len()),
@@ -96,7 +96,7 @@ impl Child {
         }
     }
 
-    /// The memory that it takes up, counted.
+    /// Memory with the children, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         let of_children = match self {
             Self::Leaf(..) => 0,
@@ -112,7 +112,7 @@ impl Child {
         }
     }
 
-    /// How full it is, of 1,000.
+    /// The fill level in thousandths.
     pub(super) fn fill(&self) -> usize {
         match self {
             Self::Leaf(leaf, _) => (leaf.len() * 1000 / ENTRIES_MAX).max(leaf.byte_len() * 1000 / BYTES_MAX),
@@ -121,8 +121,7 @@ impl Child {
     }
 }
 
-/// Whether a key that begins in the leaf visible. Its first one does not begin there if `before` stands among the entries of
-/// that key.
+/// Whether a visible key starts in the leaf. The leaf's first key starts elsewhere if `before` is inside that key.
 fn has_visible_key(leaf: &Leaf, before: Option<EntryPos<'_>>) -> bool {
     let mut scan = leaf.scan(0..leaf.blocks());
     if let Some(key) = before.and_then(EntryPos::within) {
@@ -148,7 +147,7 @@ impl Node {
         self.children.iter().any(Child::visible)
     }
 
-    /// To be called before it is copied, which counts a reference in each child.
+    /// Loads the leaves into the cache before a copy of the node, which increments a reference count in each.
     pub(super) fn touch_leaves(&self) {
         for child in &self.children {
             if let Child::Leaf(leaf, _) = child {
@@ -163,7 +162,7 @@ impl Node {
         self.children.insert(at + 1, split.right);
     }
 
-    /// The right half, where it has too many children.
+    /// Splits off the right half, if there are too many children.
     pub(super) fn split(&mut self) -> Option<NodeSplit> {
         if self.children.len() <= CHILDREN_MAX {
             return None;
@@ -176,7 +175,7 @@ impl Node {
         Some(NodeSplit { separator, right: Child::of_node(Self { separators, children }) })
     }
 
-    /// Drops a child that has become empty. What was before it is now before the next one.
+    /// Removes an empty child. Its separator becomes that of the next one.
     pub(super) fn drop_empty(&mut self, at: usize, before: Option<EntryPos<'_>>) {
         self.children.remove(at);
         self.separators = self.separators.without(at.min(self.children.len().saturating_sub(1)));
@@ -185,7 +184,8 @@ impl Node {
         }
     }
 
-    /// Puts the separator behind a child before all entries of `key`, if it stood among them and the child has none left.
+    /// Moves the separator after a child before all entries of `key`, if it was inside that key and the child has no
+    /// entry of it left.
     pub(super) fn tighten_separator(&mut self, at: usize, key: &[u8]) {
         let within = at < self.separators.len() && self.separators.get(at).within() == Some(key);
         if within && !self.children[at].ends_with(key) {

@@ -4,10 +4,10 @@ use super::Tree;
 use super::node::{Child, Node};
 use crate::index::keys::leaf::{EntryPos, LeafScan};
 
-/// Reads entries in order.
+/// Reads the entries of a tree in order.
 pub(in crate::index::keys) struct TreeScan<'t> {
     tree: &'t Tree,
-    /// The nodes above the leaf, from the root, and which child of each insert next.
+    /// The nodes above the leaf, from the root, each with the index of its next child.
     path: Vec<(&'t Node, usize)>,
     leaf: LeafScan<'t>,
 }
@@ -18,7 +18,7 @@ impl<'t> TreeScan<'t> {
         Self { tree, path: Vec::with_capacity(8), leaf: LeafScan::nowhere() }
     }
 
-    /// Goes before the first entry at or behind `at`.
+    /// Seeks the first entry at or after `at`.
     pub(in crate::index::keys) fn seek(&mut self, at: EntryPos<'_>) {
         self.path.clear();
         let Some(root) = &self.tree.root else {
@@ -37,7 +37,7 @@ impl<'t> TreeScan<'t> {
         }
     }
 
-    /// Goes to the next entry; `false` when there is none.
+    /// Advances to the next entry; `false` at the end.
     pub(in crate::index::keys) fn next(&mut self) -> bool {
         while !self.leaf.next() {
             if !self.enter_next_leaf(|_| true) {
@@ -47,7 +47,7 @@ impl<'t> TreeScan<'t> {
         true
     }
 
-    /// The same, but past leaves in which no key that visible begins.
+    /// As `next`, but skips leaves in which no visible key starts.
     pub(in crate::index::keys) fn next_in_visible_leaves(&mut self) -> bool {
         while !self.leaf.next() {
             if !self.enter_next_leaf(Child::visible) {
@@ -79,17 +79,17 @@ impl<'t> TreeScan<'t> {
         false
     }
 
-    /// What stands before the leaf that it is in.
+    /// The separator before the current leaf.
     fn before_leaf(&self) -> Option<EntryPos<'t>> {
         self.path.iter().rev().find_map(|(node, next)| node.separators.before(next - 1))
     }
 
-    /// Whether the last step, and the one before it, went to entries of one key.
+    /// Whether the last two steps went to entries of the same key.
     pub(in crate::index::keys) fn is_same_key(&self) -> bool {
         self.leaf.is_same_key()
     }
 
-    /// Where it stands: at the entry that the last step went to.
+    /// The position of the current entry.
     pub(in crate::index::keys) fn at(&self) -> EntryPos<'_> {
         self.leaf.at()
     }
@@ -98,7 +98,7 @@ impl<'t> TreeScan<'t> {
         self.leaf.at().key
     }
 
-    /// What the entry holds.
+    /// The value of the current entry.
     pub(in crate::index::keys) fn value(&self) -> &'t [u8] {
         self.leaf.value()
     }

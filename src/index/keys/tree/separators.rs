@@ -9,23 +9,23 @@ use super::CHILDREN_MAX;
 use crate::index::keys::leaf::{EntryPos, shared_len};
 use crate::index::memory::shared_bytes;
 
-/// The longest common prefix that is stored apart.
+/// The maximum length of the common prefix.
 const START_MAX: usize = 64;
 
-/// Places in order, which do not change: copies of a node share what they need not have in themselves.
+/// Immutable positions in order. Copies of a node share the parts that a search rarely needs.
 #[derive(Clone, Default)]
 pub(super) struct Separators {
-    /// What all keys begin with, or as much of it as there is room for.
+    /// The common prefix of all keys, up to its maximum.
     start: ArrayVec<u8, START_MAX>,
-    /// Of each key, the bytes behind that, as far as they go.
+    /// The next sixteen bytes of each key.
     heads: ArrayVec<u128, CHILDREN_MAX>,
-    /// All keys, one behind the other.
+    /// All keys, without gaps.
     keys: Arc<[u8]>,
-    /// The order of each, and where its key ends.
+    /// The order of each, and the end of its key.
     entries: Arc<[(u64, u32)]>,
 }
 
-/// A entry that owns its key.
+/// A position that owns its key.
 #[derive(Clone)]
 pub(super) struct Separator {
     key: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Separator {
 }
 
 impl Separator {
-    /// The shortest entry behind `left` and not behind `right`.
+    /// The shortest position after `left` and not after `right`.
     pub(super) fn between(left: EntryPos<'_>, right: EntryPos<'_>) -> Self {
         if left.key == right.key {
             return Self { key: right.key.to_vec(), order: right.order };
@@ -89,7 +89,7 @@ impl Separators {
         EntryPos { key: &self.keys[start..end as usize], order }
     }
 
-    /// What stands before a child, unless that is the first.
+    /// The separator before a child; `None` for the first.
     pub(super) fn before(&self, child: usize) -> Option<EntryPos<'_>> {
         child.checked_sub(1).map(|nth| self.get(nth))
     }
@@ -102,7 +102,7 @@ impl Separators {
         self.iter().take(nth).chain(self.iter().skip(nth + 1)).collect()
     }
 
-    /// How many stand at `at` or before it: the child that `at` belongs to.
+    /// The number of separators at or before `at`: the index of the child for `at`.
     pub(super) fn count_up_to(&self, at: EntryPos<'_>) -> usize {
         let (start, rest) = at.key.split_at(self.start.len().min(at.key.len()));
         match start.cmp(&self.start[..]) {
@@ -111,14 +111,14 @@ impl Separators {
             Ordering::Equal => {}
         }
         let wanted = head(rest);
-        // Looking at each does not wait for one to be fetched before it asks for the next, as halving would.
+        // A linear scan loads all of them at once; a binary search would wait for each load.
         let count = |is: fn(&u128, &u128) -> bool| self.heads.iter().filter(|head| is(head, &wanted)).count();
         let (before, up_to) = (count(u128::lt), count(u128::le));
         before + count_while(up_to - before, |nth| self.get(before + nth) <= at)
     }
 }
 
-/// The first sixteen bytes, or fewer and zeros: keys are in the order of these, or have the same.
+/// The first sixteen bytes, padded with zeros. Keys sort by them, or have the same.
 fn head(key: &[u8]) -> u128 {
     let short = || {
         let mut bytes = [0; 16];
@@ -128,7 +128,7 @@ fn head(key: &[u8]) -> u128 {
     u128::from_be_bytes(key.first_chunk().copied().unwrap_or_else(short))
 }
 
-/// How many of the first `len` numbers `is` is true of: of the first ones, and of none behind these.
+/// The number of leading indices below `len` for which `is` holds; it must not hold for any later one.
 fn count_while(len: usize, is: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

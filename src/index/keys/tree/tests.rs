@@ -6,22 +6,22 @@ use super::edit::LeafChange;
 use super::node::Child;
 use super::separators::Separators;
 use super::*;
+use crate::base::{Entropy, OsEntropy, SeededEntropy};
 use crate::index::keys::leaf::{BYTES_MAX, ENTRIES_MAX};
 use crate::index::keys::record;
-use crate::base::{Entropy, OsEntropy, SeededEntropy};
 
-/// What a tree is made of.
+/// Statistics of a tree.
 #[derive(Default)]
 struct Shape {
     leaves: usize,
     entries: u64,
     largest_leaf: usize,
-    /// The last key that was looked at.
+    /// The last key visited.
     key: Option<Vec<u8>>,
 }
 
-/// Looks at all of a tree: each child holds what its separators promise, and knows whether a key visible; and all children
-/// of a node are as deep.
+/// Checks the invariants of a tree: separators bound the children, visibility is correct, and all leaves have the
+/// same depth.
 fn shape(tree: &Tree) -> Shape {
     let mut shape = Shape::default();
     if let Some(root) = &tree.root {
@@ -101,7 +101,7 @@ fn a_tree_gives_back_its_leaves_as_it_shrinks() {
 const SHOWS: &[u8] = &[0];
 const HIDES: &[u8] = &[2];
 
-/// The keys that show, and the most entries that were read on the way to one or to the end.
+/// The visible keys, and the most entries read before one of them or the end.
 fn shown(tree: &Tree) -> (Vec<Vec<u8>>, usize) {
     let (mut keys, mut passed, mut passed_max) = (Vec::new(), 0, 0);
     let mut scan = tree.scan();
@@ -134,7 +134,7 @@ fn what_does_not_show_is_not_read_on_the_way_to_what_does() {
     ["10000+", "zoo"].iter().for_each(|key| change(key, 1, SHOWS));
     let (keys, passed) = shown(&tree);
     assert_eq!(keys, [b"10000+".to_vec(), b"zoo".to_vec()]);
-    // What is left of the leaf that holds the one before, and what stands before it in its own.
+    // The rest of the leaf of the previous key, and the entries before it in its own.
     assert!(passed <= 2 * ENTRIES_MAX, "{passed} entries were read");
     shape(&tree);
 }
@@ -160,7 +160,7 @@ fn every_part_knows_what_shows_whatever_comes_and_goes() {
     let draw = SeededEntropy::new(seed);
     let below = |end: u64| draw.next_u64() % end;
     let (mut tree, mut model) = (Tree::default(), BTreeMap::<Vec<u8>, BTreeMap<u64, &[u8]>>::new());
-    // It grows, stays as large, and remove to nothing. Keys have one entry or some hundreds, in leaves of 64.
+    // The tree grows, stays as large, and shrinks to nothing. Keys have one entry or hundreds, in leaves of 64.
     for (deletes, steps) in [(1, 3_000), (5, 3_000), (9, 6_000)] {
         for step in 0..steps {
             let key = format!("{:02}", below(40) * below(40) / 40).into_bytes();
@@ -210,7 +210,7 @@ fn large_values_lie_in_leaves_of_their_own() {
     let mut tree = Tree::default();
     let large = vec![7; 50_000];
     (0..2_000).for_each(|nth| put(&mut tree, nth, if nth % 100 == 7 { &large } else { b"value" }));
-    // The neighbours that come later stay apart from it.
+    // Entries added later stay apart from it.
     (2_000..3_000).for_each(|nth| put(&mut tree, nth, b"value"));
     let shape = shape(&tree);
     assert_eq!(shape.entries, 3_000);
