@@ -169,9 +169,9 @@ pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
 pub const DRAINING_MAX: usize = 256;
 /// An answer that may be late begins after so long (S3 API reference, CompleteMultipartUpload): well before clients give up,
 /// most of which wait for a minute.
-pub const KEEP_ALIVE_AFTER_SECS: u64 = 5;
+pub const PADDING_AFTER_SECS: u64 = 5;
 /// A late answer grows by a blank this often, so that nobody underway takes the connection for dead.
-pub const KEEP_ALIVE_EVERY_SECS: u64 = 5;
+pub const PADDING_EVERY_SECS: u64 = 5;
 
 // ---- The store ----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 //! tags and the budget of memory; no I/O.
 
 pub mod channel;
+pub mod checksum;
 pub mod clock;
 pub mod digest;
 pub mod entity_tag;
@@ -12,6 +13,7 @@ pub mod md5_pool;
 pub mod memory;
 pub mod timestamp;
 
+pub use checksum::ChecksumAlgorithm;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity_tag::WriteCondition;
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};

@@ -333,7 +333,7 @@ impl From<Options> for Settings {
             index_max: set.index_max.map(|Size(bytes)| bytes),
             idle_timeout: period(set.idle_timeout, limits::IDLE_DEADLINE_DEFAULT_SECS),
             shutdown_timeout: period(set.shutdown_timeout, limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
-            keep_alive_after: period(set.keep_alive_after, limits::KEEP_ALIVE_AFTER_SECS),
+            keep_alive_after: period(set.keep_alive_after, limits::PADDING_AFTER_SECS),
             abort_uploads_after: set.abort_uploads_after.map(|Period(time)| time),
             segment_max_bytes: set.segment_size.map_or(limits::SEGMENT_MAX_BYTES, |Size(bytes)| bytes),
             reclaim_rate: set.reclaim_rate.map_or(limits::RECLAIM_RATE_BYTES_PER_SEC, |Size(bytes)| bytes),

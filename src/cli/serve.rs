@@ -10,7 +10,7 @@ use siltstone::auth::Authenticator;
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
-use siltstone::ops::{Context, KeepAlive};
+use siltstone::ops::{Context, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{self, Service};
 use siltstone::store::{self, Store};
@@ -143,12 +143,12 @@ fn service(
         store: Arc::clone(store),
         region: settings.regions[0].clone(),
         namespace: settings.xml_namespace.clone(),
-        keep_alive: KeepAlive { after: settings.keep_alive_after, ..KeepAlive::default() },
+        padding: PaddingTimes { after: settings.keep_alive_after, ..PaddingTimes::default() },
         entity_tags: settings.entity_tags,
         md5,
         memory: Arc::clone(memory),
     };
-    let settings = service::Settings {
+    let settings = service::ServiceSettings {
         default_dialect: settings.dialect,
         addressing: Addressing { domain: settings.domain.clone() },
         metrics: settings.metrics,

@@ -1,32 +1,25 @@
 //! Checksums of objects and parts (data-format.md, section 7).
 
+use crate::base::ChecksumAlgorithm;
 use crate::format::codec::to_u32;
 use crate::format::{ByteDecoder, DecodeError, Decoded, Encode};
 
 /// The smallest encoding of a checksum.
 pub(super) const CHECKSUM_BYTES_MIN: usize = 4;
 
-/// The checksum algorithms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChecksumAlgorithm {
-    /// CRC-32/ISO-HDLC, 4 bytes.
-    Crc32,
-    /// CRC-32/ISCSI, 4 bytes.
-    Crc32c,
-    /// SHA-1, 20 bytes.
-    Sha1,
-    /// SHA-256, 32 bytes.
-    Sha256,
-    /// CRC-64/NVME, 8 bytes.
-    Crc64Nvme,
-}
+/// The algorithms in the order of their numbers in the format, which start at 1.
+const NUMBERED_ALGORITHMS: [ChecksumAlgorithm; 5] = [
+    ChecksumAlgorithm::Crc32,
+    ChecksumAlgorithm::Crc32c,
+    ChecksumAlgorithm::Sha1,
+    ChecksumAlgorithm::Sha256,
+    ChecksumAlgorithm::Crc64Nvme,
+];
 
 impl ChecksumAlgorithm {
-    /// All algorithms, in the order of their numbers in the format, which start at 1.
-    pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Sha1, Self::Sha256, Self::Crc64Nvme];
-
     pub(super) fn number(self) -> u8 {
-        Self::ALL.iter().position(|a| *a == self).expect("ALL lists every algorithm") as u8 + 1
+        let at = NUMBERED_ALGORITHMS.iter().position(|numbered| *numbered == self);
+        at.expect("every algorithm has a number") as u8 + 1
     }
 
     /// The algorithm with a number of the format.
@@ -35,7 +28,7 @@ impl ChecksumAlgorithm {
     /// [`DecodeError::Value`] and [`DecodeError::Unknown`] for other numbers.
     pub fn from_number(number: u8) -> Decoded<Self> {
         let at = usize::from(number).checked_sub(1).ok_or(DecodeError::Value("a checksum algorithm"))?;
-        Self::ALL.get(at).copied().ok_or(DecodeError::Unknown("a checksum algorithm"))
+        NUMBERED_ALGORITHMS.get(at).copied().ok_or(DecodeError::Unknown("a checksum algorithm"))
     }
 }
 

@@ -28,7 +28,7 @@ mod written_bytes;
 
 pub use attributes::{Attributes, EncodedPairs};
 pub use backup::{BackupCurrent, BackupSlot};
-pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumType};
+pub use checksum::{Checksum, ChecksumType};
 pub use client_ids::{ClientId, ClientIds};
 pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
 pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, Recorded};
@@ -50,6 +50,7 @@ pub use upload::{PartRecord, UploadRecord};
 pub use version::{AssembledPart, Assembly, VersionRecord, VersionSummary};
 pub use written_bytes::WrittenBytes;
 
+pub use crate::base::ChecksumAlgorithm;
 use crate::base::limits::PAGE_BYTES;
 
 /// Bytes of a unit: extents start at multiples of it.

@@ -1,6 +1,6 @@
 //! GetObjectAttributes: what is known of an object, as a document.
 
-use super::{Context, checksums, find, get, version_id};
+use super::{Context, checksums, get, lookup, version_id};
 use crate::auth::Authorized;
 use crate::base::entity_tag;
 use crate::base::limits::PAGE_LEN_MAX;
@@ -11,20 +11,20 @@ use crate::xml::Writer;
 
 /// GetObjectAttributes.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let wanted = Wanted::from_headers(call)?;
+    let requested = RequestedAttributes::from_headers(call)?;
     let parts = PartsPage::from_headers(call)?;
-    let found = find::target(context, proof, call)?;
+    let found = lookup::target(context, proof, call)?;
     let version = &found.version;
     get::check_conditions(version, &version.etag.to_string(), call)?;
     let mut document = context.document("GetObjectAttributesResponse");
-    wanted.write(&mut document, version, &parts);
+    requested.write(&mut document, version, &parts);
     let response = xml(200, document).header("Last-Modified", version.modified.to_http_date());
     Ok(version_id::tell(context, response, &found))
 }
 
 /// What is asked for.
 #[derive(Default)]
-struct Wanted {
+struct RequestedAttributes {
     etag: bool,
     checksum: bool,
     parts: bool,
@@ -32,19 +32,19 @@ struct Wanted {
     size: bool,
 }
 
-impl Wanted {
+impl RequestedAttributes {
     /// Reads the lines `p-object-attributes`, each a list.
     fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
-        let mut wanted = Self::default();
+        let mut requested = Self::default();
         let mut any = false;
         for line in call.vendor().get_all("object-attributes") {
             let line = String::from_utf8_lossy(line);
             for name in line.split(',').map(str::trim) {
-                *wanted.flag(name).ok_or_else(|| unknown(call, name))? = true;
+                *requested.flag(name).ok_or_else(|| unknown(call, name))? = true;
                 any = true;
             }
         }
-        if any { Ok(wanted) } else { Err(unknown(call, "")) }
+        if any { Ok(requested) } else { Err(unknown(call, "")) }
     }
 
     fn flag(&mut self, name: &str) -> Option<&mut bool> {

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use super::Context;
-use super::failure::{self, ForClient as _};
-use super::keep_alive::Abandoned;
-use super::memory::{self, Held};
+use super::client_error::{self, ForClient as _};
+use super::memory::{self, ReservedBytes};
+use super::padded_response::CancelToken;
 use crate::base::Md5Pool;
 use crate::base::limits::{
     KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, QUICK_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
@@ -58,7 +58,7 @@ pub(super) fn receive(
     mut write: impl FnMut(Cow<'_, [u8]>) -> Result<(), StoreError>,
 ) -> Result<(), S3Error> {
     let small = call.request.body.content_length.filter(|length| *length <= SMALL_MAX_BYTES);
-    let mut md5 = (small.is_none() && integrity.release_md5()).then(|| md5_pool.begin());
+    let mut md5 = (small.is_none() && integrity.delegate_md5()).then(|| md5_pool.begin());
     // One byte more than comes, so that a small body ends with its first piece.
     let mut piece = vec![0; small.map_or(MD5_PIECE_BYTES, |length| length as usize + 1)];
     let mut received = 0;
@@ -80,7 +80,7 @@ pub(super) fn receive(
         return write(Cow::Owned(piece)).for_client(call);
     };
     write(Cow::Borrowed(&piece[..len])).for_client(call)?;
-    integrity.bring_md5(md5.finish(piece, len));
+    integrity.set_md5(md5.finish(piece, len));
     Ok(())
 }
 
@@ -99,17 +99,17 @@ fn fill(reader: &mut dyn BodyRead, piece: &mut [u8]) -> Result<usize, S3Error> {
 /// Hands what an object or part holds to `take`, piece by piece, as long as that is wanted.
 ///
 /// # Errors
-/// Those of reading, and that of [`Abandoned::check`].
-pub(super) fn absorb(
+/// Those of reading, and that of [`CancelToken::check`].
+pub(super) fn for_each_chunk(
     reader: &mut ObjectReader,
     id: &RequestId,
-    abandoned: &Abandoned,
+    cancel: &CancelToken,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), S3Error> {
     let mut buffer = vec![0; BUFFER_BYTES as usize];
     loop {
-        abandoned.check()?;
-        match reader.read(&mut buffer).map_err(|error| failure::told(&error, id))? {
+        cancel.check()?;
+        match reader.read(&mut buffer).map_err(|error| client_error::to_client_error(&error, id))? {
             0 => return Ok(()),
             read => take(&buffer[..read]),
         }
@@ -126,7 +126,7 @@ pub(super) fn is_read_at_once(bytes: u64) -> bool {
 /// # Errors
 /// `MaxMessageLengthExceeded` above the limit, and `SlowDown` where there is no memory for it, before anything is read where the
 /// length says so; `BadDigest` and the others of [`Integrity`]; those of reading.
-pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<Held, S3Error> {
+pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<ReservedBytes, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     Reading { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
@@ -135,7 +135,10 @@ pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<He
 ///
 /// # Errors
 /// `InvalidRequest` when they do not, and those of [`read_document`].
-pub(super) fn read_claimed_document(context: &Context, call: &mut Call<'_>) -> Result<Held, S3Error> {
+pub(super) fn read_claimed_document(
+    context: &Context,
+    call: &mut Call<'_>,
+) -> Result<ReservedBytes, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     if !integrity.is_claimed() {
         return Err(S3Error::new(ErrorCode::InvalidRequest)
@@ -152,7 +155,7 @@ pub(super) fn read_document_by_md5(
     context: &Context,
     call: &mut Call<'_>,
     max: usize,
-) -> Result<Held, S3Error> {
+) -> Result<ReservedBytes, S3Error> {
     let integrity = Integrity::from_content_md5(call.headers())?;
     Reading { context, integrity, max }.run(&mut call.request.body)
 }
@@ -169,19 +172,19 @@ impl Reading<'_> {
     /// What a buffer takes up that grows to its length, with the one that it outgrew, in halves of that.
     const GROWTH_HALVES: u64 = 3;
 
-    fn run(self, body: &mut Body<'_>) -> Result<Held, S3Error> {
+    fn run(self, body: &mut Body<'_>) -> Result<ReservedBytes, S3Error> {
         let announced = body.content_length.unwrap_or(self.max as u64);
         if announced > self.max as u64 {
             return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
         }
         let text = memory::reserve(self.context, announced * Self::GROWTH_HALVES / 2)?;
         let bytes = read_bounded(body, announced as usize)?;
-        let mut integrity = self.integrity.sparing_md5();
+        let mut integrity = self.integrity.without_md5();
         integrity.update(&bytes);
         integrity.verify(body.reader.trailers())?;
         let tree = tree_bytes_max(&bytes).map_err(malformed)?;
         let tree = memory::reserve(self.context, tree)?;
-        Ok(Held { bytes, _memory: [text, tree] })
+        Ok(ReservedBytes { bytes, _memory: [text, tree] })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Buckets: make, remove, find, list.
 
-use super::failure::ForClient as _;
+use super::client_error::ForClient as _;
 use super::listing::write_user;
 use super::{Context, body, memory, token};
 use crate::auth::{Action, Authorized};
@@ -37,8 +37,10 @@ pub(super) fn create(
 
 /// What a bucket is asked to be and cannot be here must not be ignored.
 fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
-    let locked = call.p("bucket-object-lock-enabled").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let shared = call.p("acl").is_some_and(|acl| acl != "private");
+    let locked = call
+        .vendor_header("bucket-object-lock-enabled")
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let shared = call.vendor_header("acl").is_some_and(|acl| acl != "private");
     let granted = call.vendor().iter().any(|(name, _)| name.starts_with("grant-"));
     if locked || shared || granted { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
 }

@@ -1,39 +1,18 @@
-//! Checksums as the protocol has them and as the store keeps them.
+//! Checksums of stored objects in headers and documents.
 
-use crate::s3::checksum::{self, Algorithm};
+use crate::base::ChecksumAlgorithm;
+use crate::s3::checksum;
 use crate::s3::{Call, ErrorCode, S3Error};
-use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType};
+use crate::store::{Checksum, ChecksumType};
 use crate::xml::Writer;
-
-/// The algorithm as the store names it.
-pub(super) fn to_store(algorithm: Algorithm) -> ChecksumAlgorithm {
-    match algorithm {
-        Algorithm::Crc32 => ChecksumAlgorithm::Crc32,
-        Algorithm::Crc32c => ChecksumAlgorithm::Crc32c,
-        Algorithm::Crc64Nvme => ChecksumAlgorithm::Crc64Nvme,
-        Algorithm::Sha1 => ChecksumAlgorithm::Sha1,
-        Algorithm::Sha256 => ChecksumAlgorithm::Sha256,
-    }
-}
-
-/// The algorithm as the protocol names it.
-pub(super) fn from_store(algorithm: ChecksumAlgorithm) -> Algorithm {
-    match algorithm {
-        ChecksumAlgorithm::Crc32 => Algorithm::Crc32,
-        ChecksumAlgorithm::Crc32c => Algorithm::Crc32c,
-        ChecksumAlgorithm::Crc64Nvme => Algorithm::Crc64Nvme,
-        ChecksumAlgorithm::Sha1 => Algorithm::Sha1,
-        ChecksumAlgorithm::Sha256 => Algorithm::Sha256,
-    }
-}
 
 /// The algorithm that `p-checksum-algorithm` names.
 ///
 /// # Errors
 /// `InvalidRequest` for a name that is none.
-pub(super) fn wanted(call: &Call<'_>) -> Result<Option<Algorithm>, S3Error> {
-    let Some(name) = call.p("checksum-algorithm") else { return Ok(None) };
-    Algorithm::from_name(name).map(Some).ok_or_else(|| {
+pub(super) fn wanted(call: &Call<'_>) -> Result<Option<ChecksumAlgorithm>, S3Error> {
+    let Some(name) = call.vendor_header("checksum-algorithm") else { return Ok(None) };
+    ChecksumAlgorithm::from_name(name).map(Some).ok_or_else(|| {
         S3Error::new(ErrorCode::InvalidRequest).message(
             "Checksum algorithm provided is unsupported. Please try again with any of the valid types: \
              [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]",
@@ -42,22 +21,22 @@ pub(super) fn wanted(call: &Call<'_>) -> Result<Option<Algorithm>, S3Error> {
 }
 
 /// The checksum of all bytes of an object or part.
-pub(super) fn of_whole((algorithm, value): (Algorithm, Vec<u8>)) -> Checksum {
-    Checksum { algorithm: to_store(algorithm), kind: ChecksumType::FullObject, parts: 0, value }
+pub(super) fn of_whole((algorithm, value): (ChecksumAlgorithm, Vec<u8>)) -> Checksum {
+    Checksum { algorithm, kind: ChecksumType::FullObject, parts: 0, value }
 }
 
 /// That of an algorithm, if there is one.
-pub(super) fn by(algorithm: Algorithm, checksums: &[Checksum]) -> Option<&Checksum> {
-    checksums.iter().find(|checksum| checksum.algorithm == to_store(algorithm))
+pub(super) fn by(algorithm: ChecksumAlgorithm, checksums: &[Checksum]) -> Option<&Checksum> {
+    checksums.iter().find(|checksum| checksum.algorithm == algorithm)
 }
 
 /// The header that bears a checksum.
 pub(super) fn header(checksum: &Checksum) -> &'static str {
-    from_store(checksum.algorithm).header()
+    checksum.algorithm.header()
 }
 
 /// The element that bears a checksum, as in `ChecksumCRC32`.
-pub(super) fn element(algorithm: Algorithm) -> String {
+pub(super) fn element(algorithm: ChecksumAlgorithm) -> String {
     format!("Checksum{}", algorithm.as_str())
 }
 
@@ -91,5 +70,5 @@ pub(super) fn write(document: &mut Writer, checksums: &[Checksum]) {
 
 /// Writes a checksum as an element.
 pub(super) fn write_value(document: &mut Writer, checksum: &Checksum) {
-    document.leaf(&element(from_store(checksum.algorithm)), &text(checksum));
+    document.leaf(&element(checksum.algorithm), &text(checksum));
 }

@@ -1,27 +1,28 @@
-//! CopyObject: an object made of another one, of which no byte is copied.
+//! CopyObject. The copy shares the extents of its source; no byte of the payload is copied.
 
 use std::sync::Arc;
 
-use super::failure::{ForClient as _, Subject};
-use super::find::{self, Source};
-use super::keep_alive::{self, Abandoned};
-use super::{Context, body, checksums, memory, new_object, tagging, version_id};
+use super::client_error::{ErrorContext, ForClient as _};
+use super::lookup::{self, SourceObject};
+use super::padded_response::{self, CancelToken};
+use super::{Context, body, checksums, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
-use crate::s3::checksum::{Algorithm, Running};
+use crate::base::ChecksumAlgorithm;
+use crate::s3::checksum::ChecksumHasher;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
 use crate::store::{Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError};
 use crate::xml::Writer;
 
-/// CopyObject. Durable once the answer tells of the copy. It keeps the entity tag of its source, and its parts where it has
-/// any: that is what was computed when the bytes were there. They are read again only for a checksum that is not known; of a
-/// large source, that is work for which the client may be kept waiting.
+/// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the parts of its source. The
+/// source is read only for a checksum that it does not have; for a large source that is long work, whose response may be
+/// padded.
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     new_object::check_served(call)?;
     let directives = Directives::from_headers(call)?;
     let condition = new_object::condition(proof, call)?;
     context.store.bucket(call.bucket()).for_client(call)?;
-    let source = find::source(context, proof, call)?;
+    let source = lookup::source(context, proof, call)?;
     check_changes(&source, &directives, call)?;
     let (checksums, unknown) = checksums_of(&source, directives.algorithm);
     let commit = Commit {
@@ -34,70 +35,62 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     new_object::check_early(context, proof, call, &commit.condition)?;
     let bytes = source.bytes(0..source.found.version.size)?;
     let is_long = unknown.is_some() && !body::is_read_at_once(source.found.version.size);
-    let copying = Copying {
+    let task = CopyTask {
         store: Arc::clone(&context.store),
         proof: proof.clone(),
-        target: Subject::of(call),
+        target: ErrorContext::of(call),
         document: context.document("CopyObjectResult"),
         source,
         unknown,
     };
-    if !is_long {
-        return copying.run(bytes, commit, &Abandoned::default());
-    }
-    let held = memory::for_late_answer(context)?;
-    let run = move |abandoned: &Abandoned| {
-        let _held = held;
-        copying.run(bytes, commit, abandoned)
-    };
-    Ok(keep_alive::defer(context.keep_alive, call, run))
+    padded_response::run_or_defer(context, call, is_long, move |cancel| task.run(bytes, commit, cancel))
 }
 
-/// What it takes to make a copy when the call is over.
-struct Copying {
+/// The copy, apart from its call, which may end before it.
+struct CopyTask {
     store: Arc<Store>,
     proof: Authorized,
-    target: Subject,
-    source: Source,
-    /// The checksum for which the source has to be read.
-    unknown: Option<Algorithm>,
-    /// The beginning of the answer.
+    target: ErrorContext,
+    source: SourceObject,
+    /// The checksum to compute by reading the source.
+    unknown: Option<ChecksumAlgorithm>,
+    /// The beginning of the response.
     document: Writer,
 }
 
-impl Copying {
-    fn run(self, bytes: CopyRange, mut commit: Commit, abandoned: &Abandoned) -> Result<Response, S3Error> {
+impl CopyTask {
+    fn run(self, bytes: CopyRange, mut commit: Commit, cancel: &CancelToken) -> Result<Response, S3Error> {
         if let Some(algorithm) = self.unknown {
-            commit.checksums = vec![checksums::of_whole((algorithm, self.compute(algorithm, abandoned)?))];
+            commit.checksums = vec![checksums::of_whole((algorithm, self.compute(algorithm, cancel)?))];
         }
         let (etag, kept) = (commit.etag, commit.checksums.clone());
         let place = (self.target.bucket.as_str(), self.target.key.as_str());
         let written = match self.store.copy(bytes, place.0, place.1, commit) {
-            // The target that a condition asks for. A source that is gone is a version that is not there.
+            // The target of a condition. A source that is gone is reported as `NoSuchVersion`.
             Err(error @ StoreError::NoSuchKey) => {
-                return Err(find::conceal(self.target.told(&error), &self.proof, place));
+                return Err(lookup::conceal(self.target.to_client_error(&error), &self.proof, place));
             }
             written => self.source.copied(written, &self.target)?,
         };
-        Ok(answer(&self.store, self.document, &self.source, (etag, written, &kept)))
+        Ok(response(&self.store, self.document, &self.source, (etag, written, &kept)))
     }
 
-    fn compute(&self, algorithm: Algorithm, abandoned: &Abandoned) -> Result<Vec<u8>, S3Error> {
+    fn compute(&self, algorithm: ChecksumAlgorithm, cancel: &CancelToken) -> Result<Vec<u8>, S3Error> {
         let found = &self.source.found;
         let reader = self.store.read(found, 0..found.version.size);
-        let mut reader = reader.map_err(|error| self.target.told(&error))?;
-        let mut running = Running::new(algorithm);
-        body::absorb(&mut reader, &self.target.id, abandoned, |bytes| running.update(bytes))?;
+        let mut reader = reader.map_err(|error| self.target.to_client_error(&error))?;
+        let mut running = ChecksumHasher::new(algorithm);
+        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| running.update(bytes))?;
         Ok(running.finish())
     }
 }
 
-/// What of the copy comes from its source and what from the request.
+/// Which properties of the copy come from its source, and which from the request.
 struct Directives {
     replace_metadata: bool,
     replace_tags: bool,
-    /// The checksum that the copy is to have.
-    algorithm: Option<Algorithm>,
+    /// The requested checksum of the copy.
+    algorithm: Option<ChecksumAlgorithm>,
 }
 
 impl Directives {
@@ -121,9 +114,12 @@ fn replaces(call: &Call<'_>, name: &str, message: &str) -> Result<bool, S3Error>
     }
 }
 
-/// An object is copied onto itself only to change something (S3 API reference, CopyObject). A version that is named is
-/// copied onto its key to become the current one again.
-fn check_changes(source: &Source, directives: &Directives, call: &Call<'_>) -> Result<(), S3Error> {
+/// Refuses to copy an object onto itself unchanged (S3 API reference, CopyObject). A named version may be copied onto its
+/// key, to become the current one again.
+///
+/// # Errors
+/// `InvalidRequest`.
+fn check_changes(source: &SourceObject, directives: &Directives, call: &Call<'_>) -> Result<(), S3Error> {
     let named = &source.named;
     let onto_itself = named.bucket == call.bucket() && named.key.as_str() == call.key();
     let kept = &source.found.version.checksums;
@@ -141,7 +137,11 @@ fn check_changes(source: &Source, directives: &Directives, call: &Call<'_>) -> R
     ))
 }
 
-fn attributes(source: &Source, directives: &Directives, call: &Call<'_>) -> Result<Attributes, S3Error> {
+fn attributes(
+    source: &SourceObject,
+    directives: &Directives,
+    call: &Call<'_>,
+) -> Result<Attributes, S3Error> {
     if directives.replace_metadata {
         new_object::attributes(call)
     } else {
@@ -149,10 +149,13 @@ fn attributes(source: &Source, directives: &Directives, call: &Call<'_>) -> Resu
     }
 }
 
-/// Tags are copied for those alone who may read them there and set them here (S3 API reference, CopyObject,
-/// "Permissions").
+/// The tags of the copy. Copying them takes the permissions to read the source's and to set the target's (S3 API reference,
+/// CopyObject, "Permissions").
+///
+/// # Errors
+/// `AccessDenied`.
 fn tags(
-    source: &Source,
+    source: &SourceObject,
     directives: &Directives,
     proof: &Authorized,
     call: &Call<'_>,
@@ -172,8 +175,11 @@ fn tags(
     Ok(tags.clone())
 }
 
-/// The checksums of the source, and the one that the request wants where it is not among them: that takes reading all bytes.
-fn checksums_of(source: &Source, wanted: Option<Algorithm>) -> (Vec<Checksum>, Option<Algorithm>) {
+/// The known checksums of the copy, and the requested one if it takes reading the source.
+fn checksums_of(
+    source: &SourceObject,
+    wanted: Option<ChecksumAlgorithm>,
+) -> (Vec<Checksum>, Option<ChecksumAlgorithm>) {
     let kept = &source.found.version.checksums;
     let Some(algorithm) = wanted else { return (kept.clone(), None) };
     match checksums::by(algorithm, kept) {
@@ -182,10 +188,10 @@ fn checksums_of(source: &Source, wanted: Option<Algorithm>) -> (Vec<Checksum>, O
     }
 }
 
-fn answer(
+fn response(
     store: &Store,
     mut document: Writer,
-    source: &Source,
+    source: &SourceObject,
     (etag, written, kept): (ETag, CommittedVersion, &[Checksum]),
 ) -> Response {
     document.plain("ETag", etag);

@@ -1,7 +1,7 @@
 //! DeleteObject and DeleteObjects.
 
-use super::failure::{self, ForClient as _};
-use super::{Context, body, find, memory, new_object, version_id};
+use super::client_error::{self, ForClient as _};
+use super::{Context, body, lookup, memory, new_object, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
 use crate::s3::render::xml;
@@ -34,7 +34,7 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 }
 
 /// What one `Object` element of a DeleteObjects request asks for.
-struct Wanted {
+struct ObjectIdentifier {
     key: String,
     version: Option<String>,
     if_match: Option<String>,
@@ -47,38 +47,38 @@ pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;
     let request = body::read_claimed_document(context, call)?;
-    let (wanted, quiet) = parse(&request)?;
-    let held = memory::for_deletions(context, wanted.iter().map(|wanted| wanted.key.as_str()))?;
-    let results = delete(context, proof, call, &wanted)?;
+    let (object, quiet) = parse(&request)?;
+    let held = memory::for_deletions(context, object.iter().map(|object| object.key.as_str()))?;
+    let results = delete(context, proof, call, &object)?;
     let mut document = context.long_document("DeleteResult", &held);
-    for (wanted, result) in wanted.iter().zip(results) {
+    for (object, result) in object.iter().zip(results) {
         match result {
-            Ok(deleted) if !quiet => write_deleted(context, &mut document, wanted, deleted),
+            Ok(deleted) if !quiet => write_deleted(context, &mut document, object, deleted),
             Ok(_) => {}
-            Err(error) => write_error(&mut document, wanted, &error),
+            Err(error) => write_error(&mut document, object, &error),
         }
     }
     Ok(xml(200, document).holding(held))
 }
 
-fn parse(request: &[u8]) -> Result<(Vec<Wanted>, bool), S3Error> {
+fn parse(request: &[u8]) -> Result<(Vec<ObjectIdentifier>, bool), S3Error> {
     let document = body::parse(request, "Delete")?;
     let root = document.root();
-    let wanted =
+    let object =
         root.all("Object").map(parse_object).collect::<Result<Vec<_>, _>>().map_err(body::malformed)?;
-    if wanted.is_empty() || wanted.len() > DELETE_OBJECTS_MAX {
+    if object.is_empty() || object.len() > DELETE_OBJECTS_MAX {
         return Err(body::malformed_because("from 1 to 1000 objects can be deleted at once"));
     }
-    if wanted.iter().any(|wanted| wanted.key.is_empty()) {
+    if object.iter().any(|object| object.key.is_empty()) {
         return Err(body::malformed_because("every Object has a Key"));
     }
     let quiet = root.child_text("Quiet").map_err(body::malformed)?;
-    Ok((wanted, quiet.is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))))
+    Ok((object, quiet.is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))))
 }
 
-fn parse_object(object: Element<'_>) -> Result<Wanted, XmlError> {
+fn parse_object(object: Element<'_>) -> Result<ObjectIdentifier, XmlError> {
     let text = |name| Ok(object.child_text(name)?.map(std::borrow::Cow::into_owned));
-    Ok(Wanted {
+    Ok(ObjectIdentifier {
         key: text("Key")?.unwrap_or_default(),
         version: text("VersionId")?.filter(|version| !version.is_empty()),
         if_match: text("ETag")?,
@@ -91,23 +91,32 @@ fn delete(
     context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
-    wanted: &[Wanted],
+    object: &[ObjectIdentifier],
 ) -> Result<Vec<Result<Deleted, S3Error>>, S3Error> {
-    let checked: Vec<_> = wanted.iter().map(|wanted| check(wanted, context, proof, call.bucket())).collect();
+    let checked: Vec<_> = object.iter().map(|object| check(object, context, proof, call.bucket())).collect();
     let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
     let mut result_of = |deletion: Deletion| {
         let result = results.next().expect("one result for each deletion");
         result.map_err(|error| {
-            find::conceal(failure::told(&error, &call.id), proof, (call.bucket(), &deletion.key))
+            lookup::conceal(
+                client_error::to_client_error(&error, &call.id),
+                proof,
+                (call.bucket(), &deletion.key),
+            )
         })
     };
     Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
 }
 
-fn check(wanted: &Wanted, context: &Context, proof: &Authorized, bucket: &str) -> Result<Deletion, S3Error> {
-    let key = ObjectKey::new(wanted.key.clone())?;
-    let (which, action) = match wanted.version.as_deref() {
+fn check(
+    object: &ObjectIdentifier,
+    context: &Context,
+    proof: &Authorized,
+    bucket: &str,
+) -> Result<Deletion, S3Error> {
+    let key = ObjectKey::new(object.key.clone())?;
+    let (which, action) = match object.version.as_deref() {
         None => (Selector::Current, Action::DeleteObject),
         Some(text) => {
             let which =
@@ -118,19 +127,19 @@ fn check(wanted: &Wanted, context: &Context, proof: &Authorized, bucket: &str) -
     if !proof.may(action, bucket, Some(key.as_str())) {
         return Err(S3Error::new(ErrorCode::AccessDenied));
     }
-    if wanted.unserved {
+    if object.unserved {
         return Err(S3Error::new(ErrorCode::NotImplemented));
     }
-    if wanted.if_match.is_some() {
+    if object.if_match.is_some() {
         new_object::check_may_compare(proof, which, (bucket, key.as_str()))?;
     }
-    Ok(Deletion { key: wanted.key.clone(), which, if_match: wanted.if_match.clone() })
+    Ok(Deletion { key: object.key.clone(), which, if_match: object.if_match.clone() })
 }
 
-fn write_deleted(context: &Context, document: &mut Writer, wanted: &Wanted, deleted: Deleted) {
+fn write_deleted(context: &Context, document: &mut Writer, object: &ObjectIdentifier, deleted: Deleted) {
     document.element("Deleted", |entry| {
-        entry.leaf("Key", &wanted.key);
-        if let Some(version) = &wanted.version {
+        entry.leaf("Key", &object.key);
+        if let Some(version) = &object.version {
             entry.leaf("VersionId", version);
         }
         if deleted.delete_marker {
@@ -142,10 +151,10 @@ fn write_deleted(context: &Context, document: &mut Writer, wanted: &Wanted, dele
     });
 }
 
-fn write_error(document: &mut Writer, wanted: &Wanted, error: &S3Error) {
+fn write_error(document: &mut Writer, object: &ObjectIdentifier, error: &S3Error) {
     document.element("Error", |entry| {
-        entry.leaf("Key", &wanted.key);
-        if let Some(version) = &wanted.version {
+        entry.leaf("Key", &object.key);
+        if let Some(version) = &object.version {
             entry.leaf("VersionId", version);
         }
         entry.leaf("Code", error.code.as_str());

@@ -3,11 +3,11 @@
 use std::io;
 use std::ops::Range;
 
-use super::failure::{self, ForClient as _};
-use super::{Context, checksums, find, memory, tagging, version_id};
+use super::client_error::{self, ForClient as _};
+use super::{Context, checksums, lookup, memory, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
-use crate::s3::conditions::{ReadConditions, Verdict, range_applies};
+use crate::s3::conditions::{ConditionOutcome, ReadConditions, range_applies};
 use crate::s3::range::ByteRange;
 use crate::s3::{
     BodySource, Call, ErrorCode, Operation, RequestId, Response, ResponseBody, S3Error, metadata,
@@ -19,7 +19,7 @@ const WHOLE_MAX_BYTES: u64 = 256 * KIB;
 
 /// GetObject.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find::target(context, proof, call)?;
+    let found = lookup::target(context, proof, call)?;
     let (response, bytes) = head_of(context, &found, proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
@@ -37,8 +37,8 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 /// HeadObject.
 pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let found = match call.query.has("partNumber") {
-        true => find::target(context, proof, call)?,
-        false => find::outline(context, proof, call)?,
+        true => lookup::target(context, proof, call)?,
+        false => lookup::outline(context, proof, call)?,
     };
     let (response, bytes) = head_of(context, &found, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
@@ -58,9 +58,9 @@ fn head_of(
     let version = &found.version;
     let etag = version.etag.to_string();
     check_conditions(version, &etag, call)?;
-    let piece = piece(version, &etag, call)?;
-    let bytes = piece.as_ref().map_or(0..version.size, |piece| piece.bytes.clone());
-    let announced = piece.filter(|_| !is_head_of_range(call));
+    let selected = selected(version, &etag, call)?;
+    let bytes = selected.as_ref().map_or(0..version.size, |selected| selected.bytes.clone());
+    let announced = selected.filter(|_| !is_head_of_range(call));
     let mut response = Response::new(if announced.is_some() { 206 } else { 200 })
         .header("Accept-Ranges", "bytes")
         .header("Last-Modified", version.modified.to_http_date())
@@ -69,7 +69,7 @@ fn head_of(
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
     response = tagging::counted(response, version, proof, call);
     response = match announced {
-        Some(piece) => piece.announce(response, version, call),
+        Some(selected) => selected.announce(response, version, call),
         None => with_checksums(response, &version.checksums, call),
     };
     Ok((response, bytes))
@@ -86,11 +86,11 @@ fn is_head_of_range(call: &Call<'_>) -> bool {
 /// `PreconditionFailed`, and `NotModified`, which is no error to the client.
 pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<(), S3Error> {
     match ReadConditions::from_headers(call.headers()).decide(etag, version.modified) {
-        Verdict::Proceed => Ok(()),
-        Verdict::Failed(condition) => {
+        ConditionOutcome::Proceed => Ok(()),
+        ConditionOutcome::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
         }
-        Verdict::NotModified(_) => Err(not_modified(version, etag)),
+        ConditionOutcome::NotModified(_) => Err(not_modified(version, etag)),
     }
 }
 
@@ -108,14 +108,14 @@ fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
 }
 
 /// Some of the bytes of a version.
-struct Piece<'v> {
+struct SelectedRange<'v> {
     bytes: Range<u64>,
     /// The part that they are, and how many there are.
     part: Option<(&'v AssembledPart, usize)>,
 }
 
-impl Piece<'_> {
-    /// Tells in a response what piece it bears. The checksum of the whole would be no use.
+impl SelectedRange<'_> {
+    /// Tells in a response what selected it bears. The checksum of the whole would be no use.
     fn announce(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
         let (Range { start, end }, size) = (&self.bytes, version.size);
         let shown = if start < end { format!("{start}-{}", end - 1) } else { "*".to_owned() };
@@ -131,7 +131,11 @@ impl Piece<'_> {
 }
 
 /// The bytes that `Range` or `partNumber` ask for; `None` for all.
-fn piece<'v>(version: &'v VersionRecord, etag: &str, call: &Call<'_>) -> Result<Option<Piece<'v>>, S3Error> {
+fn selected<'v>(
+    version: &'v VersionRecord,
+    etag: &str,
+    call: &Call<'_>,
+) -> Result<Option<SelectedRange<'v>>, S3Error> {
     let number = call.query.number("partNumber", 1..=PART_NUMBER_MAX)?;
     let range = match (number, call.headers().get_str("range")) {
         (None, None) => None,
@@ -143,20 +147,20 @@ fn piece<'v>(version: &'v VersionRecord, etag: &str, call: &Call<'_>) -> Result<
         }
         (Some(number), None) => return part_of(version, number),
     };
-    Ok(range.map(|bytes| Piece { bytes, part: None }))
+    Ok(range.map(|bytes| SelectedRange { bytes, part: None }))
 }
 
-/// A part. An object that was put in one piece has one.
-fn part_of(version: &VersionRecord, number: u32) -> Result<Option<Piece<'_>>, S3Error> {
+/// A part. An object that was put in one selected has one.
+fn part_of(version: &VersionRecord, number: u32) -> Result<Option<SelectedRange<'_>>, S3Error> {
     let Some(assembly) = &version.upload else {
-        let whole = (version.size > 0).then_some(Piece { bytes: 0..version.size, part: None });
+        let whole = (version.size > 0).then_some(SelectedRange { bytes: 0..version.size, part: None });
         return if number == 1 { Ok(whole) } else { Err(S3Error::new(ErrorCode::InvalidPartNumber)) };
     };
     let mut start = 0;
     for part in &assembly.parts {
         if part.number == number {
             let part = (part, assembly.parts.len());
-            return Ok(Some(Piece { bytes: start..start + part.0.size, part: Some(part) }));
+            return Ok(Some(SelectedRange { bytes: start..start + part.0.size, part: Some(part) }));
         }
         start += part.size;
     }
@@ -175,7 +179,7 @@ fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {
 
 /// Adds checksums where they are asked for.
 fn with_checksums(mut response: Response, checksums: &[Checksum], call: &Call<'_>) -> Response {
-    if !call.p("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
+    if !call.vendor_header("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
         return response;
     }
     for checksum in checksums {
@@ -230,7 +234,10 @@ impl BodySource for ObjectBody {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let rest = &self.first[self.sent..];
         if rest.is_empty() {
-            return self.reader.read(buf).map_err(|error| io::Error::other(failure::told(&error, &self.id)));
+            return self
+                .reader
+                .read(buf)
+                .map_err(|error| io::Error::other(client_error::to_client_error(&error, &self.id)));
         }
         let count = rest.len().min(buf.len());
         buf[..count].copy_from_slice(&rest[..count]);

@@ -1,6 +1,6 @@
 //! ListObjects in both of its forms.
 
-use super::failure::ForClient as _;
+use super::client_error::ForClient as _;
 use super::listing::{Listing, write_user};
 use super::{Context, memory, token};
 use crate::auth::Authorized;

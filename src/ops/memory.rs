@@ -28,7 +28,7 @@ const EXTENT_BYTES: u64 = 128;
 /// So many extents of one version are within what a worker has.
 const EXTENTS_OF_WORKER: usize = 64;
 /// The stack and the buffer of a thread of its own.
-const LATE_ANSWER_BYTES: u64 = 384 * KIB;
+const PADDED_RESPONSE_BYTES: u64 = 384 * KIB;
 
 /// Reserves memory before it is allocated, waiting for a short time where others have it.
 ///
@@ -80,7 +80,7 @@ fn document_max(names: impl Iterator<Item = impl AsRef<str>>) -> u64 {
 /// # Errors
 /// `SlowDown`.
 pub(super) fn for_parts(context: &Context, total: PartsTotal) -> Result<Reservation, S3Error> {
-    reserve(context, LATE_ANSWER_BYTES + PART_BYTES * total.parts + EXTENT_BYTES * total.extents)
+    reserve(context, PADDED_RESPONSE_BYTES + PART_BYTES * total.parts + EXTENT_BYTES * total.extents)
 }
 
 /// For a page of `limit` parts.
@@ -95,8 +95,8 @@ pub(super) fn for_page_of_parts(context: &Context, limit: usize) -> Result<Reser
 ///
 /// # Errors
 /// `SlowDown`.
-pub(super) fn for_late_answer(context: &Context) -> Result<Reservation, S3Error> {
-    reserve(context, LATE_ANSWER_BYTES)
+pub(super) fn for_padded_response(context: &Context) -> Result<Reservation, S3Error> {
+    reserve(context, PADDED_RESPONSE_BYTES)
 }
 
 /// For a version that was found, and what is made of it without its bytes: most take up next to nothing.
@@ -126,12 +126,12 @@ fn written_max(name: &str) -> u64 {
 }
 
 /// Bytes, and the memory that they and what is made of them take up.
-pub(super) struct Held {
+pub(super) struct ReservedBytes {
     pub(super) bytes: Vec<u8>,
     pub(super) _memory: [Reservation; 2],
 }
 
-impl Deref for Held {
+impl Deref for ReservedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

@@ -5,29 +5,29 @@ mod attributes;
 mod body;
 mod buckets;
 mod checksums;
+mod client_error;
 mod copy;
 mod delete;
-mod failure;
-mod find;
 mod get;
-mod keep_alive;
 mod list;
 mod listing;
+mod lookup;
 mod memory;
 mod multipart;
 mod new_object;
+mod not_configured;
 mod owner;
+mod padded_response;
 mod put;
 mod tagging;
 mod token;
-mod unset;
 mod version_id;
 mod versioning;
 mod versions_list;
 
 use std::sync::Arc;
 
-pub use keep_alive::KeepAlive;
+pub use padded_response::PaddingTimes;
 
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
@@ -55,7 +55,7 @@ pub struct Context {
     /// The namespace of the documents that are answered; empty for none.
     pub namespace: String,
     /// For how long a client that completes a multipart upload is left without a byte.
-    pub keep_alive: KeepAlive,
+    pub padding: PaddingTimes,
     /// The entity tags of what is put.
     pub entity_tags: EntityTags,
     /// What works out the MD5s of large bodies.
@@ -108,7 +108,7 @@ impl Context {
             | Operation::GetBucketTagging
             | Operation::GetBucketWebsite
             | Operation::GetObjectLockConfiguration
-            | Operation::NotServed => unset::answer(self, proof, call),
+            | Operation::NotServed => not_configured::respond(self, proof, call),
         }
     }
 

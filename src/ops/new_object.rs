@@ -1,7 +1,7 @@
 //! What a client gives with a new object beside its bytes, and what keeps it from being put.
 
-use super::failure::ForClient as _;
-use super::{Context, find};
+use super::client_error::ForClient as _;
+use super::{Context, lookup};
 use crate::auth::{Action, Authorized};
 use crate::s3::{Call, ErrorCode, S3Error, conditions, metadata};
 use crate::store::{Attributes, Selector, StoreError, WriteCondition};
@@ -30,7 +30,8 @@ pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
     }
     let vendor = call.vendor();
     let asks = |name: &str| UNSERVED.contains(&name) || name.starts_with("grant-");
-    let shared = call.p("acl").is_some_and(|acl| !matches!(acl, "private" | "bucket-owner-full-control"));
+    let shared =
+        call.vendor_header("acl").is_some_and(|acl| !matches!(acl, "private" | "bucket-owner-full-control"));
     let asked = vendor.iter().map(|(name, _)| name).find(|name| asks(name)).or(shared.then_some("acl"));
     match asked {
         Some(name) => Err(S3Error::new(ErrorCode::NotImplemented).element("Header", format!("p-{name}"))),
@@ -110,5 +111,5 @@ pub(super) fn committed<T>(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<T, S3Error> {
-    outcome.for_client(call).map_err(|error| find::conceal(error, proof, (call.bucket(), call.key())))
+    outcome.for_client(call).map_err(|error| lookup::conceal(error, proof, (call.bucket(), call.key())))
 }

@@ -1,6 +1,6 @@
 //! PutObject.
 
-use super::failure::ForClient as _;
+use super::client_error::ForClient as _;
 use super::{Context, EntityTags, body, checksums, new_object, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::limits::PACKED_PAYLOAD_MAX_BYTES;
@@ -61,7 +61,7 @@ impl WhoseMd5 {
 
     fn integrity(self, call: &Call<'_>) -> Result<Integrity, S3Error> {
         let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-        Ok(if let Self::Ours = self { integrity } else { integrity.sparing_md5() })
+        Ok(if let Self::Ours = self { integrity } else { integrity.without_md5() })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tags of objects.
 
-use super::failure::ForClient as _;
-use super::{Context, body, find, version_id};
+use super::client_error::ForClient as _;
+use super::{Context, body, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error, tags};
@@ -10,7 +10,7 @@ use crate::xml::{Element, XmlError};
 
 /// GetObjectTagging.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find::target(context, proof, call)?;
+    let found = lookup::target(context, proof, call)?;
     let mut document = context.document("Tagging");
     document.element("TagSet", |set| {
         for (key, value) in &found.version.tags {
@@ -26,7 +26,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 /// PutObjectTagging. Durable on return.
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
-    let found = find::target(context, proof, call)?;
+    let found = lookup::target(context, proof, call)?;
     let request = body::read_document(context, call)?;
     let tags = parse(&request)?;
     replace(context, call, found, tags, 200)
@@ -34,14 +34,14 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
 
 /// DeleteObjectTagging. Durable on return.
 pub(super) fn delete(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let found = find::target(context, proof, call)?;
+    let found = lookup::target(context, proof, call)?;
     replace(context, call, found, Vec::new(), 204)
 }
 
 fn replace(
     context: &Context,
     call: &Call<'_>,
-    found: find::Read,
+    found: lookup::LoadedVersion,
     tags: Vec<(String, String)>,
     status: u16,
 ) -> Result<Response, S3Error> {

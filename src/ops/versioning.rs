@@ -1,6 +1,6 @@
 //! Whether a bucket keeps versions.
 
-use super::failure::ForClient as _;
+use super::client_error::ForClient as _;
 use super::{Context, body};
 use crate::auth::Authorized;
 use crate::s3::render::xml;

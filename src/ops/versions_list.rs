@@ -1,6 +1,6 @@
 //! ListObjectVersions.
 
-use super::failure::ForClient as _;
+use super::client_error::ForClient as _;
 use super::listing::{Listing, write_user};
 use super::{Context, memory, version_id};
 use crate::auth::Authorized;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::base::Entropy;
-use crate::s3::{Dialect, Headers, Operation, QueryParams, Request, Target, VendorHeaders};
+use crate::s3::{Dialect, Headers, Operation, QueryParams, Request, TargetResource, VendorHeaders};
 
 /// Names one request, for the client and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Call<'c> {
     /// What it asks for.
     pub operation: Operation,
     /// What it asks that of.
-    pub target: Target,
+    pub target: TargetResource,
     /// The parameters.
     pub query: QueryParams,
     /// The request; its body has been wrapped by whoever verifies signatures.
@@ -55,7 +55,7 @@ impl Call<'_> {
     }
 
     /// The value of the vendor header `p-{suffix}`, if it is UTF-8.
-    pub fn p(&self, suffix: &str) -> Option<&str> {
+    pub fn vendor_header(&self, suffix: &str) -> Option<&str> {
         self.vendor().get_str(suffix)
     }
 

@@ -4,28 +4,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::base::ChecksumAlgorithm;
 use crate::base::digest::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
 use crate::s3::{ErrorCode, S3Error, VendorHeaders};
 
-/// An algorithm that clients may choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// CRC-32/ISO-HDLC.
-    Crc32,
-    /// CRC-32/ISCSI.
-    Crc32c,
-    /// CRC-64/NVME.
-    Crc64Nvme,
-    /// SHA-1.
-    Sha1,
-    /// SHA-256.
-    Sha256,
-}
-
-impl Algorithm {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
-
+impl ChecksumAlgorithm {
     /// The name, as in `p-sdk-checksum-algorithm`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,16 +39,6 @@ impl Algorithm {
     /// That header without its prefix.
     pub fn suffix(self) -> &'static str {
         &self.header()["p-".len()..]
-    }
-
-    /// The length of its values in bytes.
-    pub fn value_len(self) -> usize {
-        match self {
-            Self::Crc32 | Self::Crc32c => 4,
-            Self::Crc64Nvme => 8,
-            Self::Sha1 => 20,
-            Self::Sha256 => 32,
-        }
     }
 
     /// Whether the checksum of some bytes follows from those of their pieces.
@@ -105,28 +78,28 @@ pub fn encode(value: &[u8]) -> String {
 
 /// A checksum in the making.
 #[derive(Debug, Clone)]
-pub enum Running {
-    /// Of [`Algorithm::Crc32`].
+pub enum ChecksumHasher {
+    /// Of [`ChecksumAlgorithm::Crc32`].
     Crc32(Crc32),
-    /// Of [`Algorithm::Crc32c`].
+    /// Of [`ChecksumAlgorithm::Crc32c`].
     Crc32c(Crc32c),
-    /// Of [`Algorithm::Crc64Nvme`].
+    /// Of [`ChecksumAlgorithm::Crc64Nvme`].
     Crc64Nvme(Crc64Nvme),
-    /// Of [`Algorithm::Sha1`].
+    /// Of [`ChecksumAlgorithm::Sha1`].
     Sha1(Sha1),
-    /// Of [`Algorithm::Sha256`].
+    /// Of [`ChecksumAlgorithm::Sha256`].
     Sha256(Sha256),
 }
 
-impl Running {
+impl ChecksumHasher {
     /// The checksum of no bytes.
-    pub fn new(algorithm: Algorithm) -> Self {
+    pub fn new(algorithm: ChecksumAlgorithm) -> Self {
         match algorithm {
-            Algorithm::Crc32 => Self::Crc32(Crc32::new()),
-            Algorithm::Crc32c => Self::Crc32c(Crc32c::new()),
-            Algorithm::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
-            Algorithm::Sha1 => Self::Sha1(Sha1::new()),
-            Algorithm::Sha256 => Self::Sha256(Sha256::new()),
+            ChecksumAlgorithm::Crc32 => Self::Crc32(Crc32::new()),
+            ChecksumAlgorithm::Crc32c => Self::Crc32c(Crc32c::new()),
+            ChecksumAlgorithm::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
+            ChecksumAlgorithm::Sha1 => Self::Sha1(Sha1::new()),
+            ChecksumAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
         }
     }
 
@@ -155,16 +128,16 @@ impl Running {
 
 /// What a request claims its body's checksum to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim {
+pub enum ExpectedChecksum {
     /// This value.
-    Value(Algorithm, Vec<u8>),
+    Value(ChecksumAlgorithm, Vec<u8>),
     /// The value that will stand in the trailer.
-    Trailer(Algorithm),
+    Trailer(ChecksumAlgorithm),
 }
 
-impl Claim {
+impl ExpectedChecksum {
     /// The algorithm.
-    pub fn algorithm(&self) -> Algorithm {
+    pub fn algorithm(&self) -> ChecksumAlgorithm {
         match self {
             Self::Value(algorithm, _) | Self::Trailer(algorithm) => *algorithm,
         }
@@ -178,7 +151,7 @@ impl Claim {
     pub fn from_headers(vendor: VendorHeaders<'_>) -> Result<Option<Self>, S3Error> {
         check_known(vendor)?;
         let mut claims = Vec::new();
-        for algorithm in Algorithm::ALL {
+        for algorithm in ChecksumAlgorithm::ALL {
             for text in vendor.get_all(algorithm.suffix()) {
                 claims.push(Self::Value(algorithm, parse_value(algorithm, text)?));
             }
@@ -199,24 +172,24 @@ impl Claim {
 ///
 /// # Errors
 /// `InvalidRequest`.
-pub fn parse_value(algorithm: Algorithm, text: &[u8]) -> Result<Vec<u8>, S3Error> {
+pub fn parse_value(algorithm: ChecksumAlgorithm, text: &[u8]) -> Result<Vec<u8>, S3Error> {
     let message = || format!("Value for the {} header is invalid.", algorithm.suffix());
     algorithm.decode(text).ok_or_else(|| invalid(message()))
 }
 
 /// The one checksum that `p-trailer` announces.
-fn trailing_algorithm(names: &[u8], vendor: VendorHeaders<'_>) -> Result<Algorithm, S3Error> {
+fn trailing_algorithm(names: &[u8], vendor: VendorHeaders<'_>) -> Result<ChecksumAlgorithm, S3Error> {
     let unsupported = || invalid("The value specified in the trailer header is not supported.");
     let name = std::str::from_utf8(names).map_err(|_| unsupported())?.trim().to_ascii_lowercase();
     let suffix = name.strip_prefix(vendor.dialect().header_prefix()).ok_or_else(unsupported)?;
-    Algorithm::ALL.into_iter().find(|algorithm| algorithm.suffix() == suffix).ok_or_else(unsupported)
+    ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.suffix() == suffix).ok_or_else(unsupported)
 }
 
 /// A checksum that nobody here can verify must not pass for one that was.
 fn check_known(vendor: VendorHeaders<'_>) -> Result<(), S3Error> {
     let is_known = |suffix: &str| {
         matches!(suffix, "checksum-mode" | "checksum-algorithm" | "checksum-type")
-            || Algorithm::ALL.iter().any(|algorithm| algorithm.suffix() == suffix)
+            || ChecksumAlgorithm::ALL.iter().any(|algorithm| algorithm.suffix() == suffix)
     };
     let mut unknown =
         vendor.iter().filter(|(suffix, _)| suffix.starts_with("checksum-") && !is_known(suffix));
@@ -228,13 +201,15 @@ fn check_known(vendor: VendorHeaders<'_>) -> Result<(), S3Error> {
 
 /// An algorithm that a client announces must come with a value (S3 API reference, PutObject,
 /// "x-amz-sdk-checksum-algorithm").
-fn check_announced(vendor: VendorHeaders<'_>, claim: Option<&Claim>) -> Result<(), S3Error> {
+fn check_announced(vendor: VendorHeaders<'_>, claim: Option<&ExpectedChecksum>) -> Result<(), S3Error> {
     let Some(name) = vendor.get_str("sdk-checksum-algorithm") else { return Ok(()) };
-    let announced = Algorithm::from_name(name)
+    let announced = ChecksumAlgorithm::from_name(name)
         .ok_or_else(|| invalid("Value for the sdk-checksum-algorithm header is invalid."))?;
     let matching = match claim {
         Some(claim) => claim.algorithm() == announced,
-        None => vendor.get_str("checksum-algorithm").and_then(Algorithm::from_name) == Some(announced),
+        None => {
+            vendor.get_str("checksum-algorithm").and_then(ChecksumAlgorithm::from_name) == Some(announced)
+        }
     };
     if matching {
         return Ok(());
@@ -253,16 +228,16 @@ mod tests {
     use super::*;
     use crate::s3::{Dialect, Headers};
 
-    fn claim(lines: &[(&str, &str)]) -> Result<Option<Claim>, ErrorCode> {
+    fn claim(lines: &[(&str, &str)]) -> Result<Option<ExpectedChecksum>, ErrorCode> {
         let mut headers = Headers::default();
         for (name, value) in lines {
             headers.push(name, value.as_bytes());
         }
-        Claim::from_headers(VendorHeaders::new(&headers, Dialect::Svc)).map_err(|e| e.code)
+        ExpectedChecksum::from_headers(VendorHeaders::new(&headers, Dialect::Svc)).map_err(|e| e.code)
     }
 
     const CHECK: &str = "y/Q5Jg==";
-    const INVALID: Result<Option<Claim>, ErrorCode> = Err(ErrorCode::InvalidRequest);
+    const INVALID: Result<Option<ExpectedChecksum>, ErrorCode> = Err(ErrorCode::InvalidRequest);
 
     #[test]
     fn every_algorithm_computes_its_check_value() {
@@ -273,8 +248,8 @@ mod tests {
             "98O8HYCOBHMq32eZZczDTKeuNEE=",
             "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
         ];
-        for (algorithm, expected) in Algorithm::ALL.into_iter().zip(expected) {
-            let mut running = Running::new(algorithm);
+        for (algorithm, expected) in ChecksumAlgorithm::ALL.into_iter().zip(expected) {
+            let mut running = ChecksumHasher::new(algorithm);
             running.update(b"12345");
             running.update(b"6789");
             let value = running.finish();
@@ -287,11 +262,11 @@ mod tests {
     #[test]
     fn the_checksum_of_a_whole_follows_from_its_pieces_unless_it_is_a_digest() {
         let of = |algorithm, bytes: &[u8]| {
-            let mut running = Running::new(algorithm);
+            let mut running = ChecksumHasher::new(algorithm);
             running.update(bytes);
             running.finish()
         };
-        for algorithm in Algorithm::ALL {
+        for algorithm in ChecksumAlgorithm::ALL {
             let (first, second) = (of(algorithm, b"1234"), of(algorithm, b"56789"));
             let whole = algorithm.combines().then(|| of(algorithm, b"123456789"));
             assert_eq!(algorithm.combine(&first, &second, 5), whole, "{algorithm:?}");
@@ -306,11 +281,11 @@ mod tests {
         assert_eq!(claim(&[]), Ok(None));
         assert_eq!(
             claim(&[("x-svc-checksum-crc32", CHECK)]),
-            Ok(Some(Claim::Value(Algorithm::Crc32, value)))
+            Ok(Some(ExpectedChecksum::Value(ChecksumAlgorithm::Crc32, value)))
         );
         assert_eq!(
             claim(&[("x-svc-trailer", "X-Svc-Checksum-Sha256")]),
-            Ok(Some(Claim::Trailer(Algorithm::Sha256)))
+            Ok(Some(ExpectedChecksum::Trailer(ChecksumAlgorithm::Sha256)))
         );
         assert_eq!(
             claim(&[("x-svc-checksum-mode", "ENABLED"), ("x-svc-checksum-type", "FULL_OBJECT")]),

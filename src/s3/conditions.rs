@@ -21,7 +21,7 @@ pub struct ReadConditions {
 
 /// What the conditions of a read come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConditionOutcome {
     /// Go on.
     Proceed,
     /// The client has it already: status 304; the name of the condition that says so.
@@ -57,17 +57,21 @@ impl ReadConditions {
     }
 
     /// Decides in the order of RFC 9110, section 13.2.2: a tag makes the date beside it moot.
-    pub fn decide(&self, etag: &str, modified: Timestamp) -> Verdict {
+    pub fn decide(&self, etag: &str, modified: Timestamp) -> ConditionOutcome {
         let modified = modified.as_secs();
         match (&self.if_match, self.if_unmodified_since) {
-            (Some(tags), _) if !matches_strongly(tags, etag) => return Verdict::Failed("If-Match"),
-            (None, Some(date)) if modified > date.as_secs() => return Verdict::Failed("If-Unmodified-Since"),
+            (Some(tags), _) if !matches_strongly(tags, etag) => return ConditionOutcome::Failed("If-Match"),
+            (None, Some(date)) if modified > date.as_secs() => {
+                return ConditionOutcome::Failed("If-Unmodified-Since");
+            }
             _ => {}
         }
         match (&self.if_none_match, self.if_modified_since) {
-            (Some(tags), _) if matches_weakly(tags, etag) => Verdict::NotModified("If-None-Match"),
-            (None, Some(date)) if modified <= date.as_secs() => Verdict::NotModified("If-Modified-Since"),
-            _ => Verdict::Proceed,
+            (Some(tags), _) if matches_weakly(tags, etag) => ConditionOutcome::NotModified("If-None-Match"),
+            (None, Some(date)) if modified <= date.as_secs() => {
+                ConditionOutcome::NotModified("If-Modified-Since")
+            }
+            _ => ConditionOutcome::Proceed,
         }
     }
 }
@@ -136,8 +140,8 @@ mod tests {
     const MODIFIED: &str = "Fri, 24 May 2013 00:00:00 GMT";
     const EARLIER: &str = "Thu, 23 May 2013 00:00:00 GMT";
     const LATER: &str = "Sat, 25 May 2013 00:00:00 GMT";
-    const NONE_MATCH: Verdict = Verdict::NotModified("If-None-Match");
-    const MODIFIED_SINCE: Verdict = Verdict::NotModified("If-Modified-Since");
+    const NONE_MATCH: ConditionOutcome = ConditionOutcome::NotModified("If-None-Match");
+    const MODIFIED_SINCE: ConditionOutcome = ConditionOutcome::NotModified("If-Modified-Since");
 
     fn headers(lines: &[(&str, &str)]) -> Headers {
         let mut headers = Headers::default();
@@ -147,7 +151,7 @@ mod tests {
         headers
     }
 
-    fn decide(lines: &[(&str, &str)]) -> Verdict {
+    fn decide(lines: &[(&str, &str)]) -> ConditionOutcome {
         // Half a second past what the header can say: dates are compared in whole seconds.
         let modified = Timestamp::parse_iso8601("2013-05-24T00:00:00.500Z").unwrap();
         ReadConditions::from_headers(&headers(lines)).decide(TAG, modified)
@@ -156,43 +160,52 @@ mod tests {
     #[test]
     fn tags_match_with_and_without_quotes_in_lists_and_by_a_star() {
         for tags in ["\"abc\"", "abc", "\"x\", \"abc\"", "*", " \"abc\" "] {
-            assert_eq!(decide(&[("if-match", tags)]), Verdict::Proceed, "{tags}");
+            assert_eq!(decide(&[("if-match", tags)]), ConditionOutcome::Proceed, "{tags}");
             assert_eq!(decide(&[("if-none-match", tags)]), NONE_MATCH, "{tags}");
         }
         for tags in ["\"abcd\"", "\"x\", \"y\"", "", "\"abc"] {
-            assert_eq!(decide(&[("if-match", tags)]), Verdict::Failed("If-Match"), "{tags}");
-            assert_eq!(decide(&[("if-none-match", tags)]), Verdict::Proceed, "{tags}");
+            assert_eq!(decide(&[("if-match", tags)]), ConditionOutcome::Failed("If-Match"), "{tags}");
+            assert_eq!(decide(&[("if-none-match", tags)]), ConditionOutcome::Proceed, "{tags}");
         }
     }
 
     #[test]
     fn a_weak_tag_matches_for_not_sending_alone() {
         assert_eq!(decide(&[("if-none-match", "W/\"abc\"")]), NONE_MATCH);
-        assert_eq!(decide(&[("if-match", "W/\"abc\"")]), Verdict::Failed("If-Match"));
+        assert_eq!(decide(&[("if-match", "W/\"abc\"")]), ConditionOutcome::Failed("If-Match"));
     }
 
     #[test]
     fn dates_are_compared_in_whole_seconds() {
         assert_eq!(decide(&[("if-modified-since", MODIFIED)]), MODIFIED_SINCE);
         assert_eq!(decide(&[("if-modified-since", LATER)]), MODIFIED_SINCE);
-        assert_eq!(decide(&[("if-modified-since", EARLIER)]), Verdict::Proceed);
-        assert_eq!(decide(&[("if-unmodified-since", MODIFIED)]), Verdict::Proceed);
-        assert_eq!(decide(&[("if-unmodified-since", LATER)]), Verdict::Proceed);
-        assert_eq!(decide(&[("if-unmodified-since", EARLIER)]), Verdict::Failed("If-Unmodified-Since"));
+        assert_eq!(decide(&[("if-modified-since", EARLIER)]), ConditionOutcome::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", MODIFIED)]), ConditionOutcome::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", LATER)]), ConditionOutcome::Proceed);
+        assert_eq!(
+            decide(&[("if-unmodified-since", EARLIER)]),
+            ConditionOutcome::Failed("If-Unmodified-Since")
+        );
     }
 
     #[test]
     fn dates_that_are_none_are_ignored() {
-        assert_eq!(decide(&[("if-modified-since", "yesterday")]), Verdict::Proceed);
-        assert_eq!(decide(&[("if-unmodified-since", "yesterday")]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-modified-since", "yesterday")]), ConditionOutcome::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", "yesterday")]), ConditionOutcome::Proceed);
     }
 
     #[test]
     fn a_tag_makes_the_date_beside_it_moot() {
-        assert_eq!(decide(&[("if-match", TAG), ("if-unmodified-since", EARLIER)]), Verdict::Proceed);
-        assert_eq!(decide(&[("if-none-match", "\"x\""), ("if-modified-since", LATER)]), Verdict::Proceed);
+        assert_eq!(decide(&[("if-match", TAG), ("if-unmodified-since", EARLIER)]), ConditionOutcome::Proceed);
+        assert_eq!(
+            decide(&[("if-none-match", "\"x\""), ("if-modified-since", LATER)]),
+            ConditionOutcome::Proceed
+        );
         assert_eq!(decide(&[("if-none-match", TAG), ("if-modified-since", EARLIER)]), NONE_MATCH);
-        assert_eq!(decide(&[("if-match", "x"), ("if-none-match", TAG)]), Verdict::Failed("If-Match"));
+        assert_eq!(
+            decide(&[("if-match", "x"), ("if-none-match", TAG)]),
+            ConditionOutcome::Failed("If-Match")
+        );
         assert_eq!(decide(&[("if-match", TAG), ("if-none-match", TAG)]), NONE_MATCH);
     }
 
@@ -204,7 +217,7 @@ mod tests {
             ReadConditions::of_copy_source(VendorHeaders::new(&lines, dialect)).decide(TAG, modified)
         };
         assert_eq!(decide(Dialect::Aws), NONE_MATCH);
-        assert_eq!(decide(Dialect::Svc), Verdict::Proceed);
+        assert_eq!(decide(Dialect::Svc), ConditionOutcome::Proceed);
     }
 
     #[test]

@@ -7,7 +7,7 @@ const VERSION_MARK: &str = "?versionId=";
 
 /// An object that is copied, as a client names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopySource {
+pub struct CopySourceHeader {
     /// The name of the bucket, which need not exist.
     pub bucket: String,
     /// The key.
@@ -16,7 +16,7 @@ pub struct CopySource {
     pub version: Option<String>,
 }
 
-impl CopySource {
+impl CopySourceHeader {
     /// Reads the header, which routing has seen.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ mod tests {
     fn read(text: &str) -> Result<(String, String, Option<String>), S3Error> {
         let mut headers = Headers::default();
         headers.push("x-amz-copy-source", text.as_bytes());
-        let source = CopySource::from_headers(VendorHeaders::new(&headers, Dialect::Aws))?;
+        let source = CopySourceHeader::from_headers(VendorHeaders::new(&headers, Dialect::Aws))?;
         Ok((source.bucket, source.key.as_str().to_owned(), source.version))
     }
 

@@ -20,19 +20,19 @@ const OF_THE_SIGNATURE: [&str; 8] = [
 /// The only other header that is moved: a digest is of no use where whoever sends the body may leave it out.
 const CONTENT_MD5: &str = "content-md5";
 
-/// Whether a presigned URL bears the vendor header `p-{suffix}`.
-pub fn bears(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
+/// Whether a presigned URL has_header the vendor header `p-{suffix}`.
+pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
     let name = format!("{}{suffix}", dialect.header_prefix());
     lines(query, dialect).any(|(moved, _)| moved == name)
 }
 
-/// Adds the headers that a presigned URL bears to those that were sent. It is done once the signature is believed: a
+/// Adds the headers that a presigned URL has_header to those that were sent. It is done once the signature is believed: a
 /// parameter is signed, while a header that was not signed must not be there at all.
 ///
 /// # Errors
 /// `InvalidArgument` for what cannot be a header; `InvalidRequest` for one that was also sent, or is there twice, unless it
 /// may be repeated and is the same.
-pub fn hand_on(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
+pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
     for (name, value) in lines(query, dialect) {
         if !is_token(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
             return Err(S3Error::invalid_argument(&name, value, "The parameter cannot be a header."));
@@ -79,7 +79,8 @@ mod tests {
         for (name, value) in sent {
             headers.push(name, value.as_bytes());
         }
-        hand_on(&mut headers, &QueryParams::parse(query).unwrap(), Dialect::Aws).map_err(|e| e.code)?;
+        restore_headers(&mut headers, &QueryParams::parse(query).unwrap(), Dialect::Aws)
+            .map_err(|e| e.code)?;
         let text = |value| String::from_utf8_lossy(value).into_owned();
         Ok(headers.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect())
     }
@@ -93,8 +94,8 @@ mod tests {
             Ok(["x-amz-meta-a: b c", "x-amz-acl: private", "content-md5: m"].map(String::from).to_vec())
         );
         let query = QueryParams::parse(query).unwrap();
-        assert!(bears(&query, Dialect::Aws, "acl") && !bears(&query, Dialect::Aws, "copy-source"));
-        assert!(!bears(&query, Dialect::Svc, "acl"));
+        assert!(has_header(&query, Dialect::Aws, "acl") && !has_header(&query, Dialect::Aws, "copy-source"));
+        assert!(!has_header(&query, Dialect::Svc, "acl"));
     }
 
     #[test]

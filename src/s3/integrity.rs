@@ -3,32 +3,33 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::base::ChecksumAlgorithm;
 use crate::base::digest::Md5;
-use crate::s3::checksum::{self, Algorithm, Claim, Running};
+use crate::s3::checksum::{self, ChecksumHasher, ExpectedChecksum};
 use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The digests of a body in the making, and what they must come to.
 pub struct Integrity {
-    md5: Md5State,
+    md5: Md5Computation,
     content_md5: Option<[u8; 16]>,
-    claim: Option<Claim>,
+    claim: Option<ExpectedChecksum>,
     /// Of the algorithm that is claimed, or wanted all the same.
-    running: Option<(Algorithm, Running)>,
+    running: Option<(ChecksumAlgorithm, ChecksumHasher)>,
 }
 
 /// Who works out the MD5.
-enum Md5State {
+enum Md5Computation {
     /// Nobody: it is spared.
     Spared,
     /// This is where it is done.
     Here(Md5),
-    /// Whoever has asked for it with [`Integrity::release_md5`].
+    /// Whoever has asked for it with [`Integrity::delegate_md5`].
     Elsewhere,
     /// It has been brought from there.
     Known([u8; 16]),
 }
 
-impl Md5State {
+impl Md5Computation {
     fn finish(self) -> Option<[u8; 16]> {
         match self {
             Self::Spared => None,
@@ -45,17 +46,17 @@ pub struct Verified {
     /// The MD5, unless it was spared.
     pub md5: Option<[u8; 16]>,
     /// The checksum that the client sent, or that was computed on request.
-    pub checksum: Option<(Algorithm, Vec<u8>)>,
+    pub checksum: Option<(ChecksumAlgorithm, Vec<u8>)>,
 }
 
 impl Integrity {
     /// Reads what the headers claim.
     ///
     /// # Errors
-    /// `InvalidDigest` for a `Content-MD5` that is none; those of [`Claim::from_headers`].
+    /// `InvalidDigest` for a `Content-MD5` that is none; those of [`ExpectedChecksum::from_headers`].
     pub fn from_headers(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Self, S3Error> {
-        let claim = Claim::from_headers(vendor)?;
-        let algorithm = claim.as_ref().map(Claim::algorithm);
+        let claim = ExpectedChecksum::from_headers(vendor)?;
+        let algorithm = claim.as_ref().map(ExpectedChecksum::algorithm);
         Ok(Self { claim, ..Self::from_content_md5(headers)? }.computing(algorithm))
     }
 
@@ -70,45 +71,45 @@ impl Integrity {
 
     /// Nothing is claimed.
     pub fn none() -> Self {
-        Self { md5: Md5State::Here(Md5::new()), content_md5: None, claim: None, running: None }
+        Self { md5: Md5Computation::Here(Md5::new()), content_md5: None, claim: None, running: None }
     }
 
     /// Has a checksum computed that nobody claims to know. It must be said before the first byte; a claim goes before.
     #[must_use]
-    pub fn computing(mut self, algorithm: Option<Algorithm>) -> Self {
+    pub fn computing(mut self, algorithm: Option<ChecksumAlgorithm>) -> Self {
         self.running =
-            self.running.or_else(|| algorithm.map(|algorithm| (algorithm, Running::new(algorithm))));
+            self.running.or_else(|| algorithm.map(|algorithm| (algorithm, ChecksumHasher::new(algorithm))));
         self
     }
 
     /// Spares the MD5, which costs more than all else, unless the headers claim one. It must be said before the first byte.
     #[must_use]
-    pub fn sparing_md5(mut self) -> Self {
+    pub fn without_md5(mut self) -> Self {
         if self.content_md5.is_none() {
-            self.md5 = Md5State::Spared;
+            self.md5 = Md5Computation::Spared;
         }
         self
     }
 
-    /// Leaves the MD5 to the caller, who brings it with [`Integrity::bring_md5`], unless it is spared. It must be asked for before
+    /// Leaves the MD5 to the caller, who brings it with [`Integrity::set_md5`], unless it is spared. It must be asked for before
     /// the first byte.
     #[must_use]
-    pub fn release_md5(&mut self) -> bool {
-        let is_needed = matches!(self.md5, Md5State::Here(_));
+    pub fn delegate_md5(&mut self) -> bool {
+        let is_needed = matches!(self.md5, Md5Computation::Here(_));
         if is_needed {
-            self.md5 = Md5State::Elsewhere;
+            self.md5 = Md5Computation::Elsewhere;
         }
         is_needed
     }
 
     /// Brings the MD5 of all bytes, which has been released.
-    pub fn bring_md5(&mut self, md5: [u8; 16]) {
-        self.md5 = Md5State::Known(md5);
+    pub fn set_md5(&mut self, md5: [u8; 16]) {
+        self.md5 = Md5Computation::Known(md5);
     }
 
     /// The algorithm of the checksum that the headers claim.
-    pub fn claimed_algorithm(&self) -> Option<Algorithm> {
-        self.claim.as_ref().map(Claim::algorithm)
+    pub fn claimed_algorithm(&self) -> Option<ChecksumAlgorithm> {
+        self.claim.as_ref().map(ExpectedChecksum::algorithm)
     }
 
     /// Whether the headers claim anything about the body.
@@ -118,7 +119,7 @@ impl Integrity {
 
     /// Takes more bytes of the body in.
     pub fn update(&mut self, bytes: &[u8]) {
-        if let Md5State::Here(md5) = &mut self.md5 {
+        if let Md5Computation::Here(md5) = &mut self.md5 {
             md5.update(bytes);
         }
         if let Some((_, running)) = &mut self.running {
@@ -158,10 +159,14 @@ fn verify_md5(expected: [u8; 16], computed: [u8; 16]) -> Result<(), S3Error> {
         .element("CalculatedDigest", BASE64.encode(computed)))
 }
 
-fn verify_claim(claim: Claim, computed: &[u8], trailers: &[(String, String)]) -> Result<(), S3Error> {
+fn verify_claim(
+    claim: ExpectedChecksum,
+    computed: &[u8],
+    trailers: &[(String, String)],
+) -> Result<(), S3Error> {
     let (algorithm, expected) = match claim {
-        Claim::Value(algorithm, value) => (algorithm, value),
-        Claim::Trailer(algorithm) => {
+        ExpectedChecksum::Value(algorithm, value) => (algorithm, value),
+        ExpectedChecksum::Trailer(algorithm) => {
             let trailer = trailers.iter().find(|(name, _)| name == algorithm.header());
             let (_, text) = trailer.ok_or_else(|| S3Error::new(ErrorCode::MalformedTrailerError))?;
             (algorithm, checksum::parse_value(algorithm, text.as_bytes())?)
@@ -208,7 +213,7 @@ mod tests {
     #[test]
     fn an_md5_is_spared_only_where_none_is_claimed() {
         let verify = |claimed: Option<[u8; 16]>| {
-            let mut integrity = Integrity { content_md5: claimed, ..Integrity::none() }.sparing_md5();
+            let mut integrity = Integrity { content_md5: claimed, ..Integrity::none() }.without_md5();
             integrity.update(BODY);
             integrity.verify(&[]).map(|verified| verified.md5).map_err(|e| e.code)
         };
@@ -222,29 +227,29 @@ mod tests {
     fn an_md5_that_is_worked_out_elsewhere_is_held_against_its_claim_all_the_same() {
         let verify = |claimed: [u8; 16], brought: [u8; 16]| {
             let mut integrity = Integrity { content_md5: Some(claimed), ..Integrity::none() };
-            assert!(integrity.release_md5());
+            assert!(integrity.delegate_md5());
             integrity.update(b"bytes that only count where the MD5 is worked out");
-            integrity.bring_md5(brought);
+            integrity.set_md5(brought);
             integrity.verify(&[]).map(|verified| verified.md5).map_err(|e| e.code)
         };
         assert_eq!(verify([1; 16], [1; 16]), Ok(Some([1; 16])));
         assert_eq!(verify([1; 16], [2; 16]), Err(ErrorCode::BadDigest));
-        assert!(!Integrity::none().sparing_md5().release_md5(), "what is spared nobody has to bring");
+        assert!(!Integrity::none().without_md5().delegate_md5(), "what is spared nobody has to bring");
     }
 
     #[test]
     fn a_checksum_is_computed_on_request_where_none_is_claimed() {
         let value = |integrity: Integrity| {
-            let mut integrity = integrity.computing(Some(Algorithm::Crc32));
+            let mut integrity = integrity.computing(Some(ChecksumAlgorithm::Crc32));
             integrity.update(BODY);
             integrity.verify(&[]).unwrap().checksum
         };
-        assert_eq!(value(Integrity::none()), Some((Algorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26])));
+        assert_eq!(value(Integrity::none()), Some((ChecksumAlgorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26])));
         let mut headers = Headers::default();
         headers.push("x-amz-checksum-crc32c", b"4waSgw==");
         let claimed = Integrity::from_headers(&headers, VendorHeaders::new(&headers, Dialect::Aws)).unwrap();
-        assert_eq!(claimed.claimed_algorithm(), Some(Algorithm::Crc32c));
-        assert_eq!(value(claimed).unwrap().0, Algorithm::Crc32c);
+        assert_eq!(claimed.claimed_algorithm(), Some(ChecksumAlgorithm::Crc32c));
+        assert_eq!(value(claimed).unwrap().0, ChecksumAlgorithm::Crc32c);
     }
 
     #[test]
@@ -260,7 +265,7 @@ mod tests {
     #[test]
     fn true_claims_pass() {
         assert!(verify(&[("content-md5", MD5)], None).is_ok());
-        let expected = Some((Algorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26]));
+        let expected = Some((ChecksumAlgorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26]));
         assert_eq!(verify(&[("x-amz-checksum-crc32", CRC32)], None).unwrap().checksum, expected);
         assert_eq!(
             verify(&[("x-amz-trailer", "x-amz-checksum-crc32")], Some(CRC32)).unwrap().checksum,

@@ -203,8 +203,8 @@ pub trait BodySource: Send {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Work that takes as long as it takes, and what it comes to.
-pub type Work = Box<dyn FnOnce() -> Result<Response, S3Error> + Send>;
+/// DeferredWork that takes as long as it takes, and what it comes to.
+pub type DeferredWork = Box<dyn FnOnce() -> Result<Response, S3Error> + Send>;
 
 /// The body of a response.
 #[derive(Default)]
@@ -223,7 +223,7 @@ pub enum ResponseBody {
     },
     /// Bytes that are still to be worked out, and with them the whole response that takes the place of this one. The engine
     /// decides when there is time for it.
-    Deferred(Work),
+    Deferred(DeferredWork),
 }
 
 impl ResponseBody {
@@ -290,7 +290,7 @@ impl Response {
     ///
     /// # Errors
     /// Those of that work.
-    pub fn settled(mut self) -> Result<Self, S3Error> {
+    pub fn complete_deferred(mut self) -> Result<Self, S3Error> {
         while let ResponseBody::Deferred(work) = self.body {
             self = work()?;
         }

@@ -21,13 +21,14 @@ pub mod tags;
 pub mod uri;
 
 pub use call::{Call, RequestId};
-pub use copy_source::CopySource;
+pub use copy_source::CopySourceHeader;
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
 pub use message::{
-    Body, BodyRead, BodySource, Client, Handler, Headers, Method, Request, Response, ResponseBody, Work,
+    Body, BodyRead, BodySource, Client, DeferredWork, Handler, Headers, Method, Request, Response,
+    ResponseBody,
 };
 pub use names::{BucketName, ObjectKey};
 pub use operation::Operation;
 pub use query::QueryParams;
-pub use route::Target;
+pub use route::TargetResource;

@@ -7,7 +7,7 @@ use crate::s3::Method;
 
 /// What an operation is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum ResourceLevel {
     /// The service: `/`.
     Service,
     /// A bucket: `/{Bucket}`.
@@ -16,7 +16,7 @@ pub enum Level {
     Object,
 }
 
-impl Level {
+impl ResourceLevel {
     /// The shape of the path.
     pub fn path(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Level {
 
 /// What, beside method, path and sub-resource, tells an operation from a more general one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+pub enum RouteCondition {
     /// Nothing.
     None,
     /// A query parameter with this value.
@@ -40,21 +40,21 @@ pub enum Mark {
 
 /// One operation in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct Route {
     /// The operation.
     pub operation: Operation,
     /// Its method.
     pub method: Method,
     /// The shape of its path.
-    pub level: Level,
+    pub level: ResourceLevel,
     /// The query parameter that names its sub-resource, by being there; empty for none.
     pub subresource: &'static str,
     /// What else it takes.
-    pub mark: Mark,
+    pub condition: RouteCondition,
 }
 
 macro_rules! operations {
-    ($($(#[doc = $doc:literal])+ $name:ident = $method:ident $level:ident $subresource:literal $mark:expr;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $method:ident $level:ident $subresource:literal $condition:expr;)+) => {
         /// An operation of the S3 API, by its name in the API reference.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Operation {
@@ -64,13 +64,13 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// What requests look like. Of two rows that fit a request the later one is the more special.
-            pub const TABLE: &'static [Row] = &[$(Row {
+            /// What requests look like. Of two routes that fit a request the later one is the more special.
+            pub const TABLE: &'static [Route] = &[$(Route {
                 operation: Operation::$name,
                 method: Method::$method,
-                level: Level::$level,
+                level: ResourceLevel::$level,
                 subresource: $subresource,
-                mark: $mark,
+                condition: $condition,
             }),+];
 
             /// The name.
@@ -86,85 +86,85 @@ macro_rules! operations {
 
 operations! {
     /// The buckets that the caller may see.
-    ListBuckets = Get Service "" Mark::None;
+    ListBuckets = Get Service "" RouteCondition::None;
 
     /// Makes a bucket.
-    CreateBucket = Put Bucket "" Mark::None;
+    CreateBucket = Put Bucket "" RouteCondition::None;
     /// Removes an empty bucket.
-    DeleteBucket = Delete Bucket "" Mark::None;
+    DeleteBucket = Delete Bucket "" RouteCondition::None;
     /// Whether a bucket is there.
-    HeadBucket = Head Bucket "" Mark::None;
+    HeadBucket = Head Bucket "" RouteCondition::None;
     /// The region of a bucket.
-    GetBucketLocation = Get Bucket "location" Mark::None;
+    GetBucketLocation = Get Bucket "location" RouteCondition::None;
     /// Turns versioning on, or suspends it.
-    PutBucketVersioning = Put Bucket "versioning" Mark::None;
+    PutBucketVersioning = Put Bucket "versioning" RouteCondition::None;
     /// Whether versioning is on.
-    GetBucketVersioning = Get Bucket "versioning" Mark::None;
+    GetBucketVersioning = Get Bucket "versioning" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketCors = Get Bucket "cors" Mark::None;
+    GetBucketCors = Get Bucket "cors" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketEncryption = Get Bucket "encryption" Mark::None;
+    GetBucketEncryption = Get Bucket "encryption" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketLifecycleConfiguration = Get Bucket "lifecycle" Mark::None;
+    GetBucketLifecycleConfiguration = Get Bucket "lifecycle" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketOwnershipControls = Get Bucket "ownershipControls" Mark::None;
+    GetBucketOwnershipControls = Get Bucket "ownershipControls" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketPolicy = Get Bucket "policy" Mark::None;
+    GetBucketPolicy = Get Bucket "policy" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketReplication = Get Bucket "replication" Mark::None;
+    GetBucketReplication = Get Bucket "replication" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketTagging = Get Bucket "tagging" Mark::None;
+    GetBucketTagging = Get Bucket "tagging" RouteCondition::None;
     /// A configuration that is never set here.
-    GetBucketWebsite = Get Bucket "website" Mark::None;
+    GetBucketWebsite = Get Bucket "website" RouteCondition::None;
     /// A configuration that is never set here.
-    GetObjectLockConfiguration = Get Bucket "object-lock" Mark::None;
+    GetObjectLockConfiguration = Get Bucket "object-lock" RouteCondition::None;
 
     /// The objects of a bucket, in the first form.
-    ListObjects = Get Bucket "" Mark::None;
+    ListObjects = Get Bucket "" RouteCondition::None;
     /// The objects of a bucket.
-    ListObjectsV2 = Get Bucket "" Mark::Parameter("list-type", "2");
+    ListObjectsV2 = Get Bucket "" RouteCondition::Parameter("list-type", "2");
     /// The versions and delete markers of a bucket.
-    ListObjectVersions = Get Bucket "versions" Mark::None;
+    ListObjectVersions = Get Bucket "versions" RouteCondition::None;
     /// The multipart uploads in progress in a bucket.
-    ListMultipartUploads = Get Bucket "uploads" Mark::None;
+    ListMultipartUploads = Get Bucket "uploads" RouteCondition::None;
     /// Deletes up to 1000 objects.
-    DeleteObjects = Post Bucket "delete" Mark::None;
+    DeleteObjects = Post Bucket "delete" RouteCondition::None;
 
     /// The bytes of an object.
-    GetObject = Get Object "" Mark::None;
+    GetObject = Get Object "" RouteCondition::None;
     /// What is known of an object.
-    HeadObject = Head Object "" Mark::None;
+    HeadObject = Head Object "" RouteCondition::None;
     /// What is known of an object, as XML.
-    GetObjectAttributes = Get Object "attributes" Mark::None;
+    GetObjectAttributes = Get Object "attributes" RouteCondition::None;
     /// Stores an object.
-    PutObject = Put Object "" Mark::None;
+    PutObject = Put Object "" RouteCondition::None;
     /// Stores an object made of another one.
-    CopyObject = Put Object "" Mark::CopySource;
+    CopyObject = Put Object "" RouteCondition::CopySource;
     /// Deletes an object, or one version of it.
-    DeleteObject = Delete Object "" Mark::None;
+    DeleteObject = Delete Object "" RouteCondition::None;
     /// The tags of an object.
-    GetObjectTagging = Get Object "tagging" Mark::None;
+    GetObjectTagging = Get Object "tagging" RouteCondition::None;
     /// Sets the tags of an object.
-    PutObjectTagging = Put Object "tagging" Mark::None;
+    PutObjectTagging = Put Object "tagging" RouteCondition::None;
     /// Takes the tags of an object away.
-    DeleteObjectTagging = Delete Object "tagging" Mark::None;
+    DeleteObjectTagging = Delete Object "tagging" RouteCondition::None;
 
     /// Begins a multipart upload.
-    CreateMultipartUpload = Post Object "uploads" Mark::None;
+    CreateMultipartUpload = Post Object "uploads" RouteCondition::None;
     /// Stores a part.
-    UploadPart = Put Object "uploadId" Mark::None;
+    UploadPart = Put Object "uploadId" RouteCondition::None;
     /// Stores a part made of an object.
-    UploadPartCopy = Put Object "uploadId" Mark::CopySource;
+    UploadPartCopy = Put Object "uploadId" RouteCondition::CopySource;
     /// Makes an object of the parts.
-    CompleteMultipartUpload = Post Object "uploadId" Mark::None;
+    CompleteMultipartUpload = Post Object "uploadId" RouteCondition::None;
     /// Gives a multipart upload up.
-    AbortMultipartUpload = Delete Object "uploadId" Mark::None;
+    AbortMultipartUpload = Delete Object "uploadId" RouteCondition::None;
     /// The parts of a multipart upload.
-    ListParts = Get Object "uploadId" Mark::None;
+    ListParts = Get Object "uploadId" RouteCondition::None;
 }
 
 /// Sub-resources of buckets that S3 knows and this server does not serve (S3 API reference, "Actions"). Where the
-/// table has a row for one, that row goes first.
+/// table has a route for one, that route goes first.
 pub(super) const UNSERVED_OF_BUCKETS: &[&str] = &[
     "abac",
     "accelerate",
@@ -204,12 +204,12 @@ impl fmt::Display for Operation {
     }
 }
 
-impl Row {
+impl Route {
     /// The query that a request for this operation has at least, as in `versioning` or `list-type=2`; empty for none.
     pub fn query(&self) -> String {
-        match self.mark {
-            Mark::Parameter(name, value) => format!("{name}={value}"),
-            Mark::None | Mark::CopySource => self.subresource.to_owned(),
+        match self.condition {
+            RouteCondition::Parameter(name, value) => format!("{name}={value}"),
+            RouteCondition::None | RouteCondition::CopySource => self.subresource.to_owned(),
         }
     }
 }
@@ -222,8 +222,8 @@ mod tests {
     fn no_two_rows_describe_the_same_request() {
         for (at, a) in Operation::TABLE.iter().enumerate() {
             for b in &Operation::TABLE[..at] {
-                let same = (&a.method, a.level, a.subresource, a.mark)
-                    == (&b.method, b.level, b.subresource, b.mark);
+                let same = (&a.method, a.level, a.subresource, a.condition)
+                    == (&b.method, b.level, b.subresource, b.condition);
                 assert!(!same, "{} and {}", a.operation, b.operation);
             }
         }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_row_shows_its_query() {
         let query =
-            |operation| Operation::TABLE.iter().find(|row| row.operation == operation).unwrap().query();
+            |operation| Operation::TABLE.iter().find(|route| route.operation == operation).unwrap().query();
         assert_eq!(query(Operation::ListObjectsV2), "list-type=2");
         assert_eq!(query(Operation::GetBucketVersioning), "versioning");
         assert_eq!(query(Operation::CopyObject), "");

@@ -8,7 +8,7 @@ use crate::xml::{Writer, legible};
 
 /// What rendering needs to know of the request.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame<'a> {
+pub struct RenderContext<'a> {
     /// The dialect of the answer.
     pub dialect: Dialect,
     /// The name of the request.
@@ -27,18 +27,18 @@ pub fn xml(status: u16, document: Writer) -> Response {
 }
 
 /// Makes an answer ready to be framed.
-pub fn render(outcome: Result<Response, S3Error>, frame: Frame<'_>) -> Response {
-    let mut response = outcome.unwrap_or_else(|error| error_response(&error, frame));
+pub fn render(outcome: Result<Response, S3Error>, context: RenderContext<'_>) -> Response {
+    let mut response = outcome.unwrap_or_else(|error| error_response(&error, context));
     for (name, _) in &mut response.headers {
         if let Some(suffix) = name.strip_prefix("p-") {
-            *name = Cow::Owned(format!("{}{suffix}", frame.dialect.header_prefix()));
+            *name = Cow::Owned(format!("{}{suffix}", context.dialect.header_prefix()));
         }
     }
-    response = response.header("x-request-id", frame.id.as_str());
-    if frame.dialect == Dialect::Aws {
-        response = response.header("x-amz-request-id", frame.id.as_str());
+    response = response.header("x-request-id", context.id.as_str());
+    if context.dialect == Dialect::Aws {
+        response = response.header("x-amz-request-id", context.id.as_str());
     }
-    if frame.head { without_body(response) } else { response }
+    if context.head { without_body(response) } else { response }
 }
 
 /// The answer to a HEAD has the headers of the answer to the GET, `Content-Length` among them, and no body (RFC 9110,
@@ -52,11 +52,11 @@ fn without_body(mut response: Response) -> Response {
     response.with_body(ResponseBody::Empty)
 }
 
-fn error_response(error: &S3Error, frame: Frame<'_>) -> Response {
+fn error_response(error: &S3Error, context: RenderContext<'_>) -> Response {
     let mut response = match error.code {
         // A 304 has no body (RFC 9110, section 15.4.5).
         ErrorCode::NotModified => Response::new(error.status()),
-        _ => xml(error.status(), error_document(error, frame)),
+        _ => xml(error.status(), error_document(error, context)),
     };
     for (name, value) in &error.headers {
         response = response.header(*name, value.as_str());
@@ -66,15 +66,15 @@ fn error_response(error: &S3Error, frame: Frame<'_>) -> Response {
 
 /// The document of an error (S3 API reference, "REST error responses"). It has no namespace. It may quote anything that a
 /// client sent, and must be readable all the same.
-fn error_document(error: &S3Error, frame: Frame<'_>) -> Writer {
+fn error_document(error: &S3Error, context: RenderContext<'_>) -> Writer {
     let mut document = Writer::new("Error", None);
     document.leaf("Code", error.code.as_str());
     document.leaf("Message", &legible(&error.message));
     for (name, text) in &error.elements {
         document.leaf(name, &legible(text));
     }
-    document.leaf("Resource", &legible(frame.resource));
-    document.leaf("RequestId", frame.id.as_str());
+    document.leaf("Resource", &legible(context.resource));
+    document.leaf("RequestId", context.id.as_str());
     document
 }
 
@@ -85,8 +85,8 @@ mod tests {
 
     fn rendered(outcome: Result<Response, S3Error>, dialect: Dialect, head: bool) -> (String, Response) {
         let id = RequestId::new(&SeededEntropy::new(1));
-        let frame = Frame { dialect, id: &id, resource: "/b/k&", head };
-        (id.to_string(), render(outcome, frame))
+        let context = RenderContext { dialect, id: &id, resource: "/b/k&", head };
+        (id.to_string(), render(outcome, context))
     }
 
     fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {

@@ -1,12 +1,14 @@
 //! From method, path, query and host to an operation and what it is about. Nothing here looks at a body, and of the
 //! headers only at `Host` and at whether there is a `p-copy-source`.
 
-use crate::s3::operation::{Level, Mark, Operation, Row, UNSERVED_OF_BUCKETS, UNSERVED_OF_OBJECTS};
+use crate::s3::operation::{
+    Operation, ResourceLevel, Route, RouteCondition, UNSERVED_OF_BUCKETS, UNSERVED_OF_OBJECTS,
+};
 use crate::s3::{ErrorCode, Method, ObjectKey, QueryParams, S3Error, uri};
 
 /// What a request is about. Any text names a bucket; whether it exists is for the store to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum TargetResource {
     /// The service.
     Service,
     /// A bucket.
@@ -20,13 +22,13 @@ pub enum Target {
     },
 }
 
-impl Target {
+impl TargetResource {
     /// What kind of target it is.
-    pub fn level(&self) -> Level {
+    pub fn level(&self) -> ResourceLevel {
         match self {
-            Self::Service => Level::Service,
-            Self::Bucket(_) => Level::Bucket,
-            Self::Object { .. } => Level::Object,
+            Self::Service => ResourceLevel::Service,
+            Self::Bucket(_) => ResourceLevel::Bucket,
+            Self::Object { .. } => ResourceLevel::Object,
         }
     }
 
@@ -60,13 +62,13 @@ impl Addressing {
     ///
     /// # Errors
     /// `InvalidURI` for a path that does not decode, `KeyTooLongError`.
-    pub fn target(&self, path: &str, host: &str) -> Result<Target, S3Error> {
+    pub fn target(&self, path: &str, host: &str) -> Result<TargetResource, S3Error> {
         let path = path.strip_prefix('/').ok_or_else(|| S3Error::new(ErrorCode::InvalidURI))?;
         if let Some(bucket) = self.bucket_of_host(host) {
             return target(bucket, path);
         }
         match path.split_once('/') {
-            None if path.is_empty() => Ok(Target::Service),
+            None if path.is_empty() => Ok(TargetResource::Service),
             None => target(uri::decode_path(path)?, ""),
             Some((bucket, key)) => target(uri::decode_path(bucket)?, key),
         }
@@ -85,12 +87,12 @@ impl Addressing {
     }
 }
 
-fn target(bucket: String, key: &str) -> Result<Target, S3Error> {
+fn target(bucket: String, key: &str) -> Result<TargetResource, S3Error> {
     if key.is_empty() {
-        return Ok(Target::Bucket(bucket));
+        return Ok(TargetResource::Bucket(bucket));
     }
     let key = ObjectKey::new(uri::decode_path(key)?)?;
-    Ok(Target::Object { bucket, key })
+    Ok(TargetResource::Object { bucket, key })
 }
 
 /// Tells the operation of a request. Parameters that no operation knows are ignored: clients send their own.
@@ -99,45 +101,46 @@ fn target(bucket: String, key: &str) -> Result<Target, S3Error> {
 /// `MethodNotAllowed` with `Allow` for a method that the target does not have.
 pub fn operation(
     method: &Method,
-    level: Level,
+    level: ResourceLevel,
     query: &QueryParams,
     has_copy_source: bool,
 ) -> Result<Operation, S3Error> {
     let subresource = subresource(level, query);
-    let rows = || Operation::TABLE.iter().filter(|row| row.level == level && row.subresource == subresource);
-    let fits = |row: &&Row| row.method == *method && has_mark(row, query, has_copy_source);
-    match rows().rfind(fits) {
-        Some(row) => Ok(row.operation),
+    let routes =
+        || Operation::TABLE.iter().filter(|route| route.level == level && route.subresource == subresource);
+    let fits = |route: &&Route| route.method == *method && holds(route, query, has_copy_source);
+    match routes().rfind(fits) {
+        Some(route) => Ok(route.operation),
         None if unserved(level).contains(&subresource) => Ok(Operation::NotServed),
-        None => Err(method_not_allowed(method, rows())),
+        None => Err(method_not_allowed(method, routes())),
     }
 }
 
 /// The first sub-resource of that level that the query names; empty for none.
-fn subresource(level: Level, query: &QueryParams) -> &'static str {
-    let of_rows = Operation::TABLE.iter().filter(|row| row.level == level).map(|row| row.subresource);
+fn subresource(level: ResourceLevel, query: &QueryParams) -> &'static str {
+    let of_rows = Operation::TABLE.iter().filter(|route| route.level == level).map(|route| route.subresource);
     let mut known = of_rows.filter(|name| !name.is_empty()).chain(unserved(level).iter().copied());
     known.find(|name| query.has(name)).unwrap_or("")
 }
 
-fn unserved(level: Level) -> &'static [&'static str] {
+fn unserved(level: ResourceLevel) -> &'static [&'static str] {
     match level {
-        Level::Service => &[],
-        Level::Bucket => UNSERVED_OF_BUCKETS,
-        Level::Object => UNSERVED_OF_OBJECTS,
+        ResourceLevel::Service => &[],
+        ResourceLevel::Bucket => UNSERVED_OF_BUCKETS,
+        ResourceLevel::Object => UNSERVED_OF_OBJECTS,
     }
 }
 
-fn has_mark(row: &Row, query: &QueryParams, has_copy_source: bool) -> bool {
-    match row.mark {
-        Mark::None => true,
-        Mark::Parameter(name, value) => query.get(name) == Some(value),
-        Mark::CopySource => has_copy_source,
+fn holds(route: &Route, query: &QueryParams, has_copy_source: bool) -> bool {
+    match route.condition {
+        RouteCondition::None => true,
+        RouteCondition::Parameter(name, value) => query.get(name) == Some(value),
+        RouteCondition::CopySource => has_copy_source,
     }
 }
 
-fn method_not_allowed(method: &Method, rows: impl Iterator<Item = &'static Row>) -> S3Error {
-    let mut allowed: Vec<_> = rows.map(|row| row.method.as_str()).collect();
+fn method_not_allowed(method: &Method, routes: impl Iterator<Item = &'static Route>) -> S3Error {
+    let mut allowed: Vec<_> = routes.map(|route| route.method.as_str()).collect();
     allowed.sort_unstable();
     allowed.dedup();
     S3Error::new(ErrorCode::MethodNotAllowed)
@@ -151,12 +154,12 @@ mod tests {
 
     use super::*;
 
-    fn target(path: &str) -> Result<Target, ErrorCode> {
+    fn target(path: &str) -> Result<TargetResource, ErrorCode> {
         Addressing::default().target(path, "localhost:9000").map_err(|e| e.code)
     }
 
-    fn object(bucket: &str, key: &str) -> Target {
-        Target::Object { bucket: bucket.to_owned(), key: ObjectKey::new(key.to_owned()).unwrap() }
+    fn object(bucket: &str, key: &str) -> TargetResource {
+        TargetResource::Object { bucket: bucket.to_owned(), key: ObjectKey::new(key.to_owned()).unwrap() }
     }
 
     fn route(method: &str, path: &str, query: &str) -> Result<Operation, S3Error> {
@@ -166,9 +169,9 @@ mod tests {
 
     #[test]
     fn paths_name_the_service_a_bucket_or_an_object() {
-        assert_eq!(target("/"), Ok(Target::Service));
-        assert_eq!(target("/b"), Ok(Target::Bucket("b".to_owned())));
-        assert_eq!(target("/b/"), Ok(Target::Bucket("b".to_owned())));
+        assert_eq!(target("/"), Ok(TargetResource::Service));
+        assert_eq!(target("/b"), Ok(TargetResource::Bucket("b".to_owned())));
+        assert_eq!(target("/b/"), Ok(TargetResource::Bucket("b".to_owned())));
         assert_eq!(target("/b/k"), Ok(object("b", "k")));
         assert_eq!(target("/b/a+b%20c%2Fd"), Ok(object("b", "a+b c/d")));
     }
@@ -194,7 +197,7 @@ mod tests {
         let addressing = Addressing { domain: Some("s3.example".to_owned()) };
         let at = |host, path| addressing.target(path, host).unwrap();
         assert_eq!(at("photos.s3.example:9000", "/a/b"), object("photos", "a/b"));
-        assert_eq!(at("My.Photos.S3.Example", "/"), Target::Bucket("my.photos".to_owned()));
+        assert_eq!(at("My.Photos.S3.Example", "/"), TargetResource::Bucket("my.photos".to_owned()));
         assert_eq!(at("s3.example", "/a/b"), object("a", "b"));
         assert_eq!(at("xs3.example", "/a/b"), object("a", "b"));
         assert_eq!(at(".s3.example", "/a/b"), object("a", "b"));
@@ -203,10 +206,10 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_reached() {
-        for row in Operation::TABLE {
-            let query = QueryParams::parse(&row.query()).unwrap();
-            let copy = row.mark == Mark::CopySource;
-            assert_eq!(operation(&row.method, row.level, &query, copy), Ok(row.operation));
+        for route in Operation::TABLE {
+            let query = QueryParams::parse(&route.query()).unwrap();
+            let copy = route.condition == RouteCondition::CopySource;
+            assert_eq!(operation(&route.method, route.level, &query, copy), Ok(route.operation));
         }
     }
 

@@ -54,9 +54,9 @@ pub trait AccessLog: Send + Sync {
 }
 
 /// The line that goes to the log of the process while there is no other.
-pub(super) struct ToLog;
+pub(super) struct ProcessLog;
 
-impl AccessLog for ToLog {
+impl AccessLog for ProcessLog {
     fn note(&self, record: &AccessRecord<'_>) {
         log::info!(
             target: TARGET,
@@ -93,7 +93,7 @@ pub fn redacted(query: &str) -> String {
 }
 
 /// What is known of a request while it is answered. Of the query nothing is kept that may be a secret.
-pub(super) struct Entry {
+pub(super) struct RequestLogEntry {
     pub(super) id: RequestId,
     pub(super) dialect: Dialect,
     pub(super) method: String,
@@ -111,7 +111,7 @@ pub(super) struct Entry {
     begun: Timestamp,
 }
 
-impl Entry {
+impl RequestLogEntry {
     /// For a request that has just come in.
     pub(super) fn begin(request: &Request<'_>, id: RequestId, now: Timestamp) -> Self {
         let mut entry = Self::without_request(id, now);
@@ -176,12 +176,12 @@ impl Entry {
 }
 
 /// Counts the bytes of a body as they come in.
-pub(super) struct Counted<'c> {
+pub(super) struct CountingBody<'c> {
     inner: Box<dyn BodyRead + 'c>,
     count: &'c AtomicU64,
 }
 
-impl<'c> Counted<'c> {
+impl<'c> CountingBody<'c> {
     /// Counts the bytes of `body` into `count`.
     pub(super) fn wrap(body: &mut Body<'c>, count: &'c AtomicU64) {
         let inner = std::mem::replace(&mut body.reader, Body::none().reader);
@@ -189,7 +189,7 @@ impl<'c> Counted<'c> {
     }
 }
 
-impl BodyRead for Counted<'_> {
+impl BodyRead for CountingBody<'_> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         let read = self.inner.read(buf)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);

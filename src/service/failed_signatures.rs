@@ -19,11 +19,11 @@ const ADDRESSES_MAX: usize = 1024;
 /// What was logged of late, by address, so that a flood of requests is no flood of lines.
 #[derive(Debug, Default)]
 pub(super) struct FailedSignatures {
-    recent: Mutex<HashMap<Option<IpAddr>, Recent>>,
+    recent: Mutex<HashMap<Option<IpAddr>, RecentFailures>>,
 }
 
 #[derive(Debug)]
-struct Recent {
+struct RecentFailures {
     logged: Timestamp,
     /// Failures since then.
     passed_over: u64,
@@ -65,7 +65,7 @@ impl FailedSignatures {
         if recent.len() >= ADDRESSES_MAX {
             return None;
         }
-        recent.insert(peer, Recent { logged: now, passed_over: 0 });
+        recent.insert(peer, RecentFailures { logged: now, passed_over: 0 });
         Some(0)
     }
 }

@@ -9,14 +9,14 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     /// By operation and class of status.
-    requests: Mutex<BTreeMap<(&'static str, u16), Tally>>,
+    requests: Mutex<BTreeMap<(&'static str, u16), RequestCounts>>,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
 }
 
 /// Requests of one kind.
 #[derive(Debug, Default, Clone, Copy)]
-struct Tally {
+struct RequestCounts {
     count: u64,
     /// How long they took in all.
     time: Duration,
@@ -35,22 +35,22 @@ impl Metrics {
         self.received_bytes.fetch_add(received_bytes, Ordering::Relaxed);
         self.sent_bytes.fetch_add(sent_bytes, Ordering::Relaxed);
         let mut requests = self.requests.lock().expect("nobody panics while counting");
-        let tally = requests.entry((operation, status / 100)).or_default();
-        tally.count += 1;
-        tally.time += took;
+        let counts = requests.entry((operation, status / 100)).or_default();
+        counts.count += 1;
+        counts.time += took;
     }
 
     /// All counters in the text format of Prometheus.
     pub(super) fn exposition(&self) -> String {
         let requests = self.requests.lock().expect("nobody panics while counting").clone();
         let mut page = family("requests_total", "Requests answered, by operation and class of status.");
-        for ((operation, class), Tally { count, .. }) in &requests {
+        for ((operation, class), RequestCounts { count, .. }) in &requests {
             page += &format!(
                 "siltstone_requests_total{{operation=\"{operation}\",status=\"{class}xx\"}} {count}\n"
             );
         }
         page += &family("request_seconds_total", "Time from the head of a request to its answer, in all.");
-        for ((operation, class), Tally { time, .. }) in &requests {
+        for ((operation, class), RequestCounts { time, .. }) in &requests {
             page += &format!(
                 "siltstone_request_seconds_total{{operation=\"{operation}\",status=\"{class}xx\"}} {:.3}\n",
                 time.as_secs_f64()

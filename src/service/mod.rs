@@ -13,21 +13,21 @@ use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy};
 use crate::ops::Context;
 use crate::s3::hoisted;
-use crate::s3::render::{Frame, render};
+use crate::s3::render::{RenderContext, render};
 use crate::s3::route::{self, Addressing};
 use crate::s3::{
-    Call, Dialect, ErrorCode, Handler, Method, Operation, QueryParams, Request, RequestId, Response,
-    ResponseBody, S3Error, Target, VendorHeaders, Work,
+    Call, DeferredWork, Dialect, ErrorCode, Handler, Method, Operation, QueryParams, Request, RequestId,
+    Response, ResponseBody, S3Error, TargetResource, VendorHeaders,
 };
 pub use access_log::{AccessLog, AccessRecord, redacted};
-use access_log::{Counted, Entry, ToLog};
+use access_log::{CountingBody, ProcessLog, RequestLogEntry};
 use failed_signatures::FailedSignatures;
 use metrics::Metrics;
 pub use pages::MetricsAccess;
 
 /// What an operator may choose about answers.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ServiceSettings {
     /// The dialect of requests that bear no vendor name.
     pub default_dialect: Dialect,
     /// How requests say which bucket they mean.
@@ -41,14 +41,14 @@ pub struct Service {
     context: Context,
     authenticator: Arc<Authenticator>,
     entropy: Arc<dyn Entropy>,
-    settings: Settings,
+    settings: ServiceSettings,
     failed_signatures: FailedSignatures,
-    accounts: Accounts,
+    recorder: RequestRecorder,
 }
 
 /// Where it is written down what requests came to.
 #[derive(Clone)]
-struct Accounts {
+struct RequestRecorder {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     access_log: Arc<dyn AccessLog>,
@@ -57,11 +57,12 @@ struct Accounts {
 impl Handler for Service {
     fn handle(&self, request: Request<'_>) -> Response {
         let received = AtomicU64::new(0);
-        let mut entry = Entry::begin(&request, RequestId::new(&*self.entropy), self.accounts.clock.now());
+        let mut entry =
+            RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
         entry.dialect = self.settings.default_dialect;
         match self.answer(request, &mut entry, &received) {
             Ok(Response { body: ResponseBody::Deferred(work), .. }) => self.defer(work, entry, received),
-            outcome => self.accounts.conclude(outcome, &mut entry, &received),
+            outcome => self.recorder.conclude(outcome, &mut entry, &received),
         }
     }
 
@@ -70,10 +71,10 @@ impl Handler for Service {
     }
 
     fn refused(&self, error: S3Error) -> Response {
-        let now = self.accounts.clock.now();
-        let mut entry = Entry::without_request(RequestId::new(&*self.entropy), now);
+        let now = self.recorder.clock.now();
+        let mut entry = RequestLogEntry::without_request(RequestId::new(&*self.entropy), now);
         entry.dialect = self.settings.default_dialect;
-        self.accounts.conclude(Err(error), &mut entry, &AtomicU64::new(0))
+        self.recorder.conclude(Err(error), &mut entry, &AtomicU64::new(0))
     }
 }
 
@@ -84,17 +85,17 @@ impl Service {
         authenticator: Arc<Authenticator>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        settings: Settings,
+        settings: ServiceSettings,
     ) -> Self {
-        let accounts = Accounts { clock, metrics: Arc::default(), access_log: Arc::new(ToLog) };
+        let recorder = RequestRecorder { clock, metrics: Arc::default(), access_log: Arc::new(ProcessLog) };
         let failed_signatures = FailedSignatures::default();
-        Self { context, authenticator, entropy, settings, failed_signatures, accounts }
+        Self { context, authenticator, entropy, settings, failed_signatures, recorder }
     }
 
     /// The same service, which has `log` take note of every request; else the log of the process does.
     #[must_use]
     pub fn with_access_log(mut self, log: Arc<dyn AccessLog>) -> Self {
-        self.accounts.access_log = log;
+        self.recorder.access_log = log;
         self
     }
 
@@ -102,7 +103,7 @@ impl Service {
     fn answer<'c>(
         &self,
         mut request: Request<'c>,
-        entry: &mut Entry,
+        entry: &mut RequestLogEntry,
         received: &'c AtomicU64,
     ) -> Result<Response, S3Error> {
         if let Some(page) = self.page_name(&request) {
@@ -114,14 +115,14 @@ impl Service {
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
-        Counted::wrap(&mut request.body, received);
+        CountingBody::wrap(&mut request.body, received);
         let identity =
             self.authenticator.authenticate(&mut request, &query, dialect).inspect_err(|error| {
                 let peer = request.peer.map(|peer| peer.ip());
-                self.failed_signatures.note(error, entry.id.as_str(), peer, self.accounts.clock.now());
+                self.failed_signatures.note(error, entry.id.as_str(), peer, self.recorder.clock.now());
             })?;
         entry.user = Some(identity.name().to_owned());
-        hoisted::hand_on(&mut request.headers, &query, dialect)?;
+        hoisted::restore_headers(&mut request.headers, &query, dialect)?;
         let proof = self.authorize(&identity, operation, &target, &query)?;
         let id = entry.id.clone();
         let mut call = Call { id, dialect, operation, target, query, request };
@@ -140,11 +141,11 @@ impl Service {
         request: &Request<'_>,
         query: &QueryParams,
         dialect: Dialect,
-    ) -> Result<(Target, Operation), S3Error> {
+    ) -> Result<(TargetResource, Operation), S3Error> {
         let host = request.headers.get_str("host").unwrap_or_default();
         let target = self.settings.addressing.target(&request.path, host)?;
         let copies = VendorHeaders::new(&request.headers, dialect).get("copy-source").is_some()
-            || hoisted::bears(query, dialect, "copy-source");
+            || hoisted::has_header(query, dialect, "copy-source");
         let operation = route::operation(&request.method, target.level(), query, copies)?;
         Ok((target, operation))
     }
@@ -154,7 +155,7 @@ impl Service {
         &self,
         identity: &Identity,
         operation: Operation,
-        target: &Target,
+        target: &TargetResource,
         query: &QueryParams,
     ) -> Result<Authorized, S3Error> {
         let resource = permission::resource(operation, target, query);
@@ -166,24 +167,24 @@ impl Service {
     }
 
     /// An answer that is concluded when the work for it is done.
-    fn defer(&self, work: Work, mut entry: Entry, received: AtomicU64) -> Response {
-        let accounts = self.accounts.clone();
-        let conclude = move || Ok(accounts.conclude(work(), &mut entry, &received));
+    fn defer(&self, work: DeferredWork, mut entry: RequestLogEntry, received: AtomicU64) -> Response {
+        let recorder = self.recorder.clone();
+        let conclude = move || Ok(recorder.conclude(work(), &mut entry, &received));
         Response::new(200).with_body(ResponseBody::Deferred(Box::new(conclude)))
     }
 }
 
-impl Accounts {
+impl RequestRecorder {
     /// Renders, counts and logs.
     fn conclude(
         &self,
         outcome: Result<Response, S3Error>,
-        entry: &mut Entry,
+        entry: &mut RequestLogEntry,
         received: &AtomicU64,
     ) -> Response {
         entry.error = outcome.as_ref().err().map(|error| error.code.as_str());
         let head = entry.method == Method::Head.as_str();
-        let frame = Frame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
+        let frame = RenderContext { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
         let response = render(outcome, frame);
         entry.conclude(&response, received, &self.metrics, &*self.access_log, self.clock.now());
         response

@@ -80,7 +80,7 @@ impl Service {
         let health = self.context.health();
         let scrub = health.scrub;
         let finished = scrub.finished.map_or(0, Timestamp::as_secs);
-        let mut page = self.accounts.metrics.exposition();
+        let mut page = self.recorder.metrics.exposition();
         let memory = self.context.memory.usage();
         for (name, help, value) in [
             ("memory_max_bytes", "Memory that may be used beside the index.", memory.ceiling),

@@ -1,7 +1,7 @@
 //! Which permission each operation takes (S3 service authorization reference).
 
 use crate::auth::{Action, Resource};
-use crate::s3::{Operation, QueryParams, Target};
+use crate::s3::{Operation, QueryParams, TargetResource};
 
 /// The actions that `operation` goes by, each of which suffices for it to be tried. `versioned` says whether the request
 /// names a version. What an operation touches beside its target it checks by itself.
@@ -59,18 +59,22 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
 }
 
 /// What a permission for `operation` must be held on: its target, or, for a listing of keys, those that it asks for.
-pub fn resource<'a>(operation: Operation, target: &'a Target, query: &'a QueryParams) -> Resource<'a> {
+pub fn resource<'a>(
+    operation: Operation,
+    target: &'a TargetResource,
+    query: &'a QueryParams,
+) -> Resource<'a> {
     match (operation, target) {
-        (_, Target::Service) => Resource::Service,
+        (_, TargetResource::Service) => Resource::Service,
         (
             Operation::ListObjects
             | Operation::ListObjectsV2
             | Operation::ListObjectVersions
             | Operation::ListMultipartUploads,
-            Target::Bucket(bucket),
+            TargetResource::Bucket(bucket),
         ) => Resource::Prefix { bucket, prefix: query.get("prefix").unwrap_or_default() },
-        (_, Target::Bucket(bucket)) => Resource::Bucket(bucket),
-        (_, Target::Object { bucket, key }) => Resource::Object { bucket, key: key.as_str() },
+        (_, TargetResource::Bucket(bucket)) => Resource::Bucket(bucket),
+        (_, TargetResource::Object { bucket, key }) => Resource::Object { bucket, key: key.as_str() },
     }
 }
 

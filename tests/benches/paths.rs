@@ -12,10 +12,10 @@ use siltstone::format::{BucketRecord, ETag, Entry, ExtentRef, VersionId, Version
 use siltstone::fs::OsFs;
 use siltstone::http::fuzzing::read_head;
 use siltstone::index::{Index, Query};
-use siltstone::ops::{Context, EntityTags, KeepAlive};
+use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, QueryParams, Request, Response};
-use siltstone::service::{MetricsAccess, Service, Settings};
+use siltstone::service::{MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{Attributes, Selector, Store, StoreOptions};
 use tempfile::TempDir;
 
@@ -241,12 +241,12 @@ fn service(store: Arc<Store>) -> Service {
         store,
         region: "us-east-1".into(),
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
-        keep_alive: KeepAlive::default(),
+        padding: PaddingTimes::default(),
         entity_tags: EntityTags::Md5,
         md5: Md5Pool::start().expect("a thread can be started"),
         memory: Budget::unlimited(),
     };
-    let settings = Settings {
+    let settings = ServiceSettings {
         default_dialect: Dialect::Aws,
         addressing: Addressing { domain: Some("s3.amazonaws.com".into()) },
         metrics: MetricsAccess::Off,

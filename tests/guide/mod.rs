@@ -9,7 +9,7 @@ use std::process::Command;
 
 use siltstone::auth::{Action, Users};
 use siltstone::base::limits::{self, GIB, KIB, MIB, TIB};
-use siltstone::s3::operation::{Mark, Row};
+use siltstone::s3::operation::{Route, RouteCondition};
 use siltstone::s3::{ErrorCode, Operation};
 
 pub(crate) fn read(path: &str) -> String {
@@ -220,13 +220,13 @@ const NEVER_SET: [Operation; 9] = [
 ];
 
 /// The request of an operation as the table shows it.
-fn request(row: &Row) -> String {
+fn request(row: &Route) -> String {
     let line = format!("{} {}", row.method.as_str(), row.level.path());
     let line = if row.subresource.is_empty() { line } else { format!("{line}?{}", row.subresource) };
-    match row.mark {
-        Mark::None => format!("`{line}`"),
-        Mark::Parameter(name, value) => format!("`{line}?{name}={value}`"),
-        Mark::CopySource => format!("`{line}` with `x-amz-copy-source`"),
+    match row.condition {
+        RouteCondition::None => format!("`{line}`"),
+        RouteCondition::Parameter(name, value) => format!("`{line}?{name}={value}`"),
+        RouteCondition::CopySource => format!("`{line}` with `x-amz-copy-source`"),
     }
 }
 

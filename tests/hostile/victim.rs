@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use siltstone::base::SystemClock;
 use siltstone::http;
-use siltstone::ops::{EntityTags, KeepAlive};
+use siltstone::ops::{EntityTags, PaddingTimes};
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
-use siltstone::service::{MetricsAccess, Settings};
+use siltstone::service::{MetricsAccess, ServiceSettings};
 use siltstone::store::Store;
 
 use crate::support::client::{LONG, eventually};
@@ -75,7 +75,7 @@ pub(super) struct Footprint {
 
 impl Victim {
     pub(super) fn new() -> Self {
-        let settings = Settings {
+        let settings = ServiceSettings {
             default_dialect: Dialect::Svc,
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: MetricsAccess::Open,
@@ -83,7 +83,7 @@ impl Victim {
         let started = InProcess::start(ServiceOptions {
             users: USERS,
             settings,
-            keep_alive: KeepAlive::default(),
+            padding: PaddingTimes::default(),
             entity_tags: EntityTags::Md5,
             store: store_options(),
         });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use siltstone::base::digest::Md5;
-use siltstone::ops::KeepAlive;
+use siltstone::ops::PaddingTimes;
 use siltstone::s3::ResponseBody;
 use siltstone::store::{
     Attributes, Commit, Completion, CopyRange, ETag, NewUpload, Selector, UploadId, WriteCondition,
@@ -403,8 +403,8 @@ fn late(response: siltstone::s3::Response) -> (String, String) {
 
 #[test]
 fn a_copy_that_takes_reading_a_large_source_keeps_its_client_waiting_and_is_right() {
-    let keep_alive = KeepAlive { after: Duration::ZERO, every: Duration::from_millis(1) };
-    let server = Server::with_keep_alive(keep_alive);
+    let padding = PaddingTimes { after: Duration::ZERO, every: Duration::from_millis(1) };
+    let server = Server::with_padding(padding);
     let content = pattern(3_000_000);
     server.put("/b/k", &content);
     let gate = server.fs.hold_syncs("");

@@ -2,7 +2,7 @@
 
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
-use siltstone::service::{MetricsAccess, Settings};
+use siltstone::service::{MetricsAccess, ServiceSettings};
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn a_mixture_of_dialects_is_refused() {
 #[test]
 fn a_request_without_vendor_names_gets_the_default_dialect() {
     for dialect in Dialect::ALL {
-        let settings = Settings {
+        let settings = ServiceSettings {
             default_dialect: dialect,
             addressing: Addressing::default(),
             metrics: MetricsAccess::Off,

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use siltstone::base::Budget;
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
-use siltstone::ops::{EntityTags, KeepAlive};
+use siltstone::ops::{EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
-use siltstone::service::{MetricsAccess, Service, Settings};
+use siltstone::service::{MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
 use crate::support::service::{InProcess, ServiceOptions, store_options};
@@ -75,37 +75,39 @@ impl Server {
             users += &if *name == last { allow(actions, resources) } else { user(name, actions, resources) };
             last = name;
         }
-        let settings = Settings {
+        let settings = ServiceSettings {
             default_dialect: usual_dialect(),
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: MetricsAccess::Open,
         };
-        Self::with(&users, settings, KeepAlive::default(), EntityTags::Md5)
+        Self::with(&users, settings, PaddingTimes::default(), EntityTags::Md5)
     }
 
     /// Puts get the entity tags that are chosen.
     pub(super) fn with_entity_tags(entity_tags: EntityTags) -> Self {
         let addressing = Addressing::default();
-        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
-        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default(), entity_tags)
+        let settings =
+            ServiceSettings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
+        Self::with(&user("owner", &["*"], &["*"]), settings, PaddingTimes::default(), entity_tags)
     }
 
-    pub(super) fn with_settings(settings: Settings) -> Self {
-        Self::with(&user("owner", &["*"], &["*"]), settings, KeepAlive::default(), EntityTags::Md5)
+    pub(super) fn with_settings(settings: ServiceSettings) -> Self {
+        Self::with(&user("owner", &["*"], &["*"]), settings, PaddingTimes::default(), EntityTags::Md5)
     }
 
-    pub(super) fn with_keep_alive(keep_alive: KeepAlive) -> Self {
+    pub(super) fn with_padding(padding: PaddingTimes) -> Self {
         let addressing = Addressing::default();
-        let settings = Settings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
-        Self::with(&user("owner", &["*"], &["*"]), settings, keep_alive, EntityTags::Md5)
+        let settings =
+            ServiceSettings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
+        Self::with(&user("owner", &["*"], &["*"]), settings, padding, EntityTags::Md5)
     }
 
     /// The index may take up so many bytes.
     pub(super) fn with_index_max(index_max_bytes: u64) -> Self {
         let addressing = Addressing::default();
         let settings =
-            Settings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Open };
-        let choices = (KeepAlive::default(), EntityTags::Md5);
+            ServiceSettings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Open };
+        let choices = (PaddingTimes::default(), EntityTags::Md5);
         Self::with_options(
             &user("owner", &["*"], &["*"]),
             settings,
@@ -114,18 +116,18 @@ impl Server {
         )
     }
 
-    fn with(users: &str, settings: Settings, keep_alive: KeepAlive, entity_tags: EntityTags) -> Self {
-        Self::with_options(users, settings, (keep_alive, entity_tags), store_options())
+    fn with(users: &str, settings: ServiceSettings, padding: PaddingTimes, entity_tags: EntityTags) -> Self {
+        Self::with_options(users, settings, (padding, entity_tags), store_options())
     }
 
     fn with_options(
         users: &str,
-        settings: Settings,
-        (keep_alive, entity_tags): (KeepAlive, EntityTags),
+        settings: ServiceSettings,
+        (padding, entity_tags): (PaddingTimes, EntityTags),
         options: StoreOptions,
     ) -> Self {
         let InProcess { fs, store, service, memory } =
-            InProcess::start(ServiceOptions { users, settings, keep_alive, entity_tags, store: options });
+            InProcess::start(ServiceOptions { users, settings, padding, entity_tags, store: options });
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
         Self { fs, store, service, memory, socket }
     }
@@ -389,7 +391,7 @@ impl Asked<'_> {
             peer: self.peer,
             client: self.client.clone(),
         };
-        let response = self.server.service.handle(request).settled().unwrap();
+        let response = self.server.service.handle(request).complete_deferred().unwrap();
         (response, reads.into_inner())
     }
 

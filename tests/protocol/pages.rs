@@ -2,7 +2,7 @@
 
 use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
-use siltstone::service::{MetricsAccess, Settings};
+use siltstone::service::{MetricsAccess, ServiceSettings};
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn metrics_count_requests_bytes_and_what_the_store_holds() {
 
 fn server_with(metrics: MetricsAccess) -> Server {
     let (default_dialect, addressing) = (Dialect::Svc, Addressing::default());
-    Server::with_settings(Settings { default_dialect, addressing, metrics })
+    Server::with_settings(ServiceSettings { default_dialect, addressing, metrics })
 }
 
 #[test]

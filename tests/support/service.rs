@@ -5,8 +5,8 @@ use std::sync::Arc;
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::{Context, EntityTags, KeepAlive};
-use siltstone::service::{Service, Settings};
+use siltstone::ops::{Context, EntityTags, PaddingTimes};
+use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
 /// The time of the tests, unless a test moves the clock.
@@ -20,8 +20,8 @@ const MEMORY_BYTES: u64 = 256 << 20;
 /// What differs between tests.
 pub(crate) struct ServiceOptions<'u> {
     pub(crate) users: &'u str,
-    pub(crate) settings: Settings,
-    pub(crate) keep_alive: KeepAlive,
+    pub(crate) settings: ServiceSettings,
+    pub(crate) padding: PaddingTimes,
     pub(crate) entity_tags: EntityTags,
     pub(crate) store: StoreOptions,
 }
@@ -54,7 +54,7 @@ impl InProcess {
             store: store.clone(),
             region: "eu".to_owned(),
             namespace: NAMESPACE.to_owned(),
-            keep_alive: options.keep_alive,
+            padding: options.padding,
             entity_tags: options.entity_tags,
             md5: Md5Pool::start().unwrap(),
             memory: memory.clone(),

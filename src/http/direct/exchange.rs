@@ -267,7 +267,7 @@ impl Exchange {
         let PendingResponse { content, traits, close, request_complete } = pending;
         let sent = match content {
             Unsent::Response(response) => {
-                let response = response.settled();
+                let response = response.complete_deferred();
                 let response = response.unwrap_or_else(|error| self.engine.handler.refused(error));
                 self.send(connection, response, close)
             }

@@ -122,7 +122,7 @@ impl TinyExchange {
             // The crate keeps the connection to itself.
             client: None,
         });
-        response.settled().unwrap_or_else(|error| refusal(&*self.engine.handler, &error))
+        response.complete_deferred().unwrap_or_else(|error| refusal(&*self.engine.handler, &error))
     }
 
     /// Answers a request whose framing is in doubt as the last one of its connection. Of its body nothing is waited for.

@@ -205,19 +205,10 @@ fn etag_kind(etag: &ETag) -> u64 {
     }
 }
 
-fn usual_len(algorithm: ChecksumAlgorithm) -> usize {
-    match algorithm {
-        ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => 4,
-        ChecksumAlgorithm::Crc64Nvme => 8,
-        ChecksumAlgorithm::Sha1 => 20,
-        ChecksumAlgorithm::Sha256 => 32,
-    }
-}
-
 /// On disk a checksum is its algorithm, type, number of parts, length, and value.
 fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
     let algorithm = trusted(ChecksumAlgorithm::from_number(on_disk[0]));
-    let usual = [0, 0, usual_len(algorithm) as u8];
+    let usual = [0, 0, algorithm.value_len() as u8];
     if on_disk[1..4] == usual {
         out.put_u8(on_disk[0] | USUAL);
         out.extend_from_slice(&on_disk[4..]);
@@ -311,7 +302,7 @@ fn checksum_for_disk(from: &mut ByteDecoder<'_>, out: &mut Vec<u8>) -> Decoded<(
     let first = from.u8()?;
     out.put_u8(first & !USUAL);
     if first & USUAL != 0 {
-        out.extend_from_slice(&[0, 0, usual_len(ChecksumAlgorithm::from_number(first & !USUAL)?) as u8]);
+        out.extend_from_slice(&[0, 0, ChecksumAlgorithm::from_number(first & !USUAL)?.value_len() as u8]);
     }
     out.extend_from_slice(from.rest());
     Ok(())
@@ -410,6 +401,6 @@ fn decode_checksum(from: &mut ByteDecoder<'_>) -> Decoded<Checksum> {
         let kind = ChecksumType::from_number(from.u8()?)?;
         return Ok(Checksum { algorithm, kind, parts: from.varint()? as u32, value: from.bytes()?.to_vec() });
     }
-    let value = from.take(usual_len(algorithm))?.to_vec();
+    let value = from.take(algorithm.value_len())?.to_vec();
     Ok(Checksum { algorithm, kind: ChecksumType::FullObject, parts: 0, value })
 }

@@ -1,18 +1,19 @@
 //! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and full object checksum
 //! types"). A composite one is the checksum of the parts' checksums; one of the full object follows from them.
 
-use crate::ops::keep_alive::Abandoned;
-use crate::ops::{body, checksums, failure};
-use crate::s3::checksum::{self, Algorithm, Running};
+use crate::base::ChecksumAlgorithm;
+use crate::ops::padded_response::CancelToken;
+use crate::ops::{body, checksums, client_error};
+use crate::s3::checksum::{self, ChecksumHasher};
 use crate::s3::integrity::Integrity;
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
-use crate::store::{Checksum, ChecksumAlgorithm, ChecksumType, ObjectReader, PartRecord, StoreError};
+use crate::store::{Checksum, ChecksumType, ObjectReader, PartRecord, StoreError};
 
 /// The checksums that a new upload is announced to have.
 ///
 /// # Errors
 /// `InvalidRequest` for names that are none, for a type without an algorithm, and for two that do not go together.
-pub(super) fn announced(call: &Call<'_>) -> Result<Option<(Algorithm, ChecksumType)>, S3Error> {
+pub(super) fn announced(call: &Call<'_>) -> Result<Option<(ChecksumAlgorithm, ChecksumType)>, S3Error> {
     let Some(algorithm) = checksums::wanted(call)? else {
         return match kind(call)? {
             Some(_) => Err(invalid("A checksum type needs the checksum algorithm beside it.")),
@@ -34,7 +35,6 @@ pub(super) fn for_part(
     announced: Option<(ChecksumAlgorithm, ChecksumType)>,
 ) -> Result<Integrity, S3Error> {
     let Some((algorithm, kind)) = announced else { return Ok(integrity) };
-    let algorithm = checksums::from_store(algorithm);
     match (integrity.claimed_algorithm(), kind) {
         (Some(claimed), _) if claimed != algorithm => Err(mismatch(algorithm, claimed)),
         (None, ChecksumType::FullObject) => Ok(integrity.computing(Some(algorithm))),
@@ -43,28 +43,28 @@ pub(super) fn for_part(
 }
 
 /// What a request for completion says of the object's checksum.
-pub(super) struct Claimed {
-    value: Option<Value>,
+pub(super) struct ClaimedChecksum {
+    value: Option<ClaimedValue>,
     kind: Option<ChecksumType>,
 }
 
-pub(super) struct Value {
-    algorithm: Algorithm,
+pub(super) struct ClaimedValue {
+    algorithm: ChecksumAlgorithm,
     bytes: Vec<u8>,
     /// How many parts it is of, where it says so.
     parts: Option<u32>,
 }
 
-impl Claimed {
+impl ClaimedChecksum {
     /// Reads the `p-checksum-*` headers.
     ///
     /// # Errors
     /// `InvalidRequest` for more than one value, and for what is none.
     pub(super) fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
         let mut value = None;
-        for algorithm in Algorithm::ALL {
+        for algorithm in ChecksumAlgorithm::ALL {
             for text in call.vendor().get_all(algorithm.suffix()) {
-                if value.replace(Value::parse(algorithm, text)?).is_some() {
+                if value.replace(ClaimedValue::parse(algorithm, text)?).is_some() {
                     return Err(invalid("Expecting a single checksum header."));
                 }
             }
@@ -77,28 +77,31 @@ impl Claimed {
     ///
     /// # Errors
     /// `InvalidRequest` for a part that has none, and for what was not announced; `BadDigest`.
-    pub(super) fn settle(
+    pub(super) fn resolve(
         self,
         announced: Option<(ChecksumAlgorithm, ChecksumType)>,
         parts: &[PartRecord],
-    ) -> Result<Settled, S3Error> {
-        let announced = announced.map(|(algorithm, kind)| (checksums::from_store(algorithm), kind));
-        let Some((algorithm, kind)) = self.choose(announced, parts)? else { return Ok(Settled::Known(None)) };
+    ) -> Result<ObjectChecksum, S3Error> {
+        let Some((algorithm, kind)) = self.choose(announced, parts)? else {
+            return Ok(ObjectChecksum::Known(None));
+        };
         match of_parts(algorithm, kind, parts) {
             Some(checksum) => {
                 verify(self.value.as_ref(), &checksum, parts)?;
-                Ok(Settled::Known(Some(checksum)))
+                Ok(ObjectChecksum::Known(Some(checksum)))
             }
-            None if kind == ChecksumType::FullObject => Ok(Settled::Unread { algorithm, value: self.value }),
+            None if kind == ChecksumType::FullObject => {
+                Ok(ObjectChecksum::NeedsReading { algorithm, value: self.value })
+            }
             None => Err(part_without(algorithm, parts)),
         }
     }
 
     fn choose(
         &self,
-        announced: Option<(Algorithm, ChecksumType)>,
+        announced: Option<(ChecksumAlgorithm, ChecksumType)>,
         parts: &[PartRecord],
-    ) -> Result<Option<(Algorithm, ChecksumType)>, S3Error> {
+    ) -> Result<Option<(ChecksumAlgorithm, ChecksumType)>, S3Error> {
         let (algorithm, default) = match (announced, &self.value) {
             (Some((algorithm, _)), Some(value)) if value.algorithm != algorithm => {
                 return Err(mismatch(algorithm, value.algorithm));
@@ -107,7 +110,7 @@ impl Claimed {
                 return Err(invalid("The checksum type is not that of the multipart upload."));
             }
             (Some(announced), _) => announced,
-            (None, Some(Value { algorithm, parts: None, .. })) if algorithm.combines() => {
+            (None, Some(ClaimedValue { algorithm, parts: None, .. })) if algorithm.combines() => {
                 (*algorithm, ChecksumType::FullObject)
             }
             (None, Some(value)) => (value.algorithm, ChecksumType::Composite),
@@ -123,35 +126,35 @@ impl Claimed {
 }
 
 /// What is settled about the checksum of an object before it is made.
-pub(super) enum Settled {
+pub(super) enum ObjectChecksum {
     /// It is this, or there is none.
     Known(Option<Checksum>),
     /// The parts came without, so that all their bytes must be read for it. That may take as long as it took to send them.
-    Unread { algorithm: Algorithm, value: Option<Value> },
+    NeedsReading { algorithm: ChecksumAlgorithm, value: Option<ClaimedValue> },
 }
 
 /// How a part is read.
-type Read<'r> = &'r dyn Fn(&PartRecord) -> Result<ObjectReader, StoreError>;
+type PartReader<'r> = &'r dyn Fn(&PartRecord) -> Result<ObjectReader, StoreError>;
 
-impl Settled {
+impl ObjectChecksum {
     /// The checksum, for which the parts are read, by `read`, where that must be.
     ///
     /// # Errors
     /// `BadDigest`; those of reading the parts, and that of reading in vain.
     pub(super) fn finish(
         self,
-        read: Read<'_>,
+        read: PartReader<'_>,
         id: &RequestId,
-        abandoned: &Abandoned,
+        cancel: &CancelToken,
         parts: &[PartRecord],
     ) -> Result<Option<Checksum>, S3Error> {
         match self {
             Self::Known(checksum) => Ok(checksum),
-            Self::Unread { algorithm, value } => {
-                let mut running = Running::new(algorithm);
+            Self::NeedsReading { algorithm, value } => {
+                let mut running = ChecksumHasher::new(algorithm);
                 for part in parts {
-                    let mut reader = read(part).map_err(|error| failure::told(&error, id))?;
-                    body::absorb(&mut reader, id, abandoned, |bytes| running.update(bytes))?;
+                    let mut reader = read(part).map_err(|error| client_error::to_client_error(&error, id))?;
+                    body::for_each_chunk(&mut reader, id, cancel, |bytes| running.update(bytes))?;
                 }
                 let checksum = checksums::of_whole((algorithm, running.finish()));
                 verify(value.as_ref(), &checksum, parts)?;
@@ -161,7 +164,7 @@ impl Settled {
     }
 }
 
-fn verify(claimed: Option<&Value>, checksum: &Checksum, parts: &[PartRecord]) -> Result<(), S3Error> {
+fn verify(claimed: Option<&ClaimedValue>, checksum: &Checksum, parts: &[PartRecord]) -> Result<(), S3Error> {
     match claimed {
         Some(value) if !value.proves(checksum, parts) => {
             let name = value.algorithm.as_str();
@@ -172,14 +175,14 @@ fn verify(claimed: Option<&Value>, checksum: &Checksum, parts: &[PartRecord]) ->
     }
 }
 
-impl Value {
-    fn parse(algorithm: Algorithm, text: &[u8]) -> Result<Self, S3Error> {
+impl ClaimedValue {
+    fn parse(algorithm: ChecksumAlgorithm, text: &[u8]) -> Result<Self, S3Error> {
         let (value, parts) = match text.iter().rposition(|&b| b == b'-') {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
             None => (text, None),
         };
         let count = |digits| std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-        let malformed = || invalid(format!("Value for the {} header is invalid.", algorithm.suffix()));
+        let malformed = || invalid(format!("ClaimedValue for the {} header is invalid.", algorithm.suffix()));
         let parts = parts.map(|digits| count(digits).ok_or_else(malformed)).transpose()?;
         Ok(Self { algorithm, bytes: checksum::parse_value(algorithm, value)?, parts })
     }
@@ -198,20 +201,19 @@ impl Value {
 }
 
 /// The checksum of an object of these parts; `None` where one of them lacks what it takes.
-fn of_parts(algorithm: Algorithm, kind: ChecksumType, parts: &[PartRecord]) -> Option<Checksum> {
+fn of_parts(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[PartRecord]) -> Option<Checksum> {
     let value_of = |part: &PartRecord| {
         part.checksum.as_ref().filter(|own| is_of(own, algorithm)).map(|own| own.value.clone())
     };
     let values = parts.iter().map(value_of).collect::<Option<Vec<_>>>()?;
     match kind {
         ChecksumType::Composite => {
-            let mut running = Running::new(algorithm);
+            let mut running = ChecksumHasher::new(algorithm);
             values.iter().for_each(|value| running.update(value));
-            let algorithm = checksums::to_store(algorithm);
             Some(Checksum { algorithm, kind, parts: parts.len() as u32, value: running.finish() })
         }
         ChecksumType::FullObject => {
-            let none = Running::new(algorithm).finish();
+            let none = ChecksumHasher::new(algorithm).finish();
             let whole = values
                 .iter()
                 .zip(parts)
@@ -221,20 +223,20 @@ fn of_parts(algorithm: Algorithm, kind: ChecksumType, parts: &[PartRecord]) -> O
     }
 }
 
-fn is_of(checksum: &Checksum, algorithm: Algorithm) -> bool {
-    checksum.algorithm == checksums::to_store(algorithm)
+fn is_of(checksum: &Checksum, algorithm: ChecksumAlgorithm) -> bool {
+    checksum.algorithm == algorithm
 }
 
 /// The algorithm of the checksums of all parts.
-fn common_algorithm(parts: &[PartRecord]) -> Option<Algorithm> {
-    let first = checksums::from_store(parts.first()?.checksum.as_ref()?.algorithm);
+fn common_algorithm(parts: &[PartRecord]) -> Option<ChecksumAlgorithm> {
+    let first = parts.first()?.checksum.as_ref()?.algorithm;
     let same = |part: &PartRecord| part.checksum.as_ref().is_some_and(|own| is_of(own, first));
     parts.iter().all(same).then_some(first)
 }
 
 /// The value of `p-checksum-type`.
 fn kind(call: &Call<'_>) -> Result<Option<ChecksumType>, S3Error> {
-    match call.p("checksum-type") {
+    match call.vendor_header("checksum-type") {
         None => Ok(None),
         Some("COMPOSITE") => Ok(Some(ChecksumType::Composite)),
         Some("FULL_OBJECT") => Ok(Some(ChecksumType::FullObject)),
@@ -242,18 +244,21 @@ fn kind(call: &Call<'_>) -> Result<Option<ChecksumType>, S3Error> {
     }
 }
 
-fn default_kind(algorithm: Algorithm) -> ChecksumType {
+fn default_kind(algorithm: ChecksumAlgorithm) -> ChecksumType {
     match algorithm {
-        Algorithm::Crc64Nvme => ChecksumType::FullObject,
-        Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Sha1 | Algorithm::Sha256 => ChecksumType::Composite,
+        ChecksumAlgorithm::Crc64Nvme => ChecksumType::FullObject,
+        ChecksumAlgorithm::Crc32
+        | ChecksumAlgorithm::Crc32c
+        | ChecksumAlgorithm::Sha1
+        | ChecksumAlgorithm::Sha256 => ChecksumType::Composite,
     }
 }
 
 /// Digests are never of the full object, since that would have to be read for it; CRC-64 is never composite.
-fn check_fits(algorithm: Algorithm, kind: ChecksumType) -> Result<(), S3Error> {
+fn check_fits(algorithm: ChecksumAlgorithm, kind: ChecksumType) -> Result<(), S3Error> {
     let fits = match kind {
         ChecksumType::FullObject => algorithm.combines(),
-        ChecksumType::Composite => algorithm != Algorithm::Crc64Nvme,
+        ChecksumType::Composite => algorithm != ChecksumAlgorithm::Crc64Nvme,
     };
     if fits {
         return Ok(());
@@ -262,14 +267,14 @@ fn check_fits(algorithm: Algorithm, kind: ChecksumType) -> Result<(), S3Error> {
     Err(invalid(format!("The {kind} checksum type cannot be used with the {algorithm} checksum algorithm.")))
 }
 
-fn mismatch(expected: Algorithm, actual: Algorithm) -> S3Error {
+fn mismatch(expected: ChecksumAlgorithm, actual: ChecksumAlgorithm) -> S3Error {
     let (expected, actual) = (expected.as_str(), actual.as_str());
     invalid(format!(
         "Checksum Type mismatch occurred, expected checksum Type: {expected}, actual checksum Type: {actual}"
     ))
 }
 
-fn part_without(algorithm: Algorithm, parts: &[PartRecord]) -> S3Error {
+fn part_without(algorithm: ChecksumAlgorithm, parts: &[PartRecord]) -> S3Error {
     let lacks = |part: &&PartRecord| !part.checksum.as_ref().is_some_and(|own| is_of(own, algorithm));
     let number = parts.iter().find(lacks).map_or(0, |part| part.number);
     let name = algorithm.as_str();

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::checksum::{Claimed, Settled};
+use super::checksum::{ClaimedChecksum, ObjectChecksum};
 use super::part_list::PartList;
 use super::{etag_of, upload_id};
 use crate::auth::Authorized;
 use crate::base::Reservation;
-use crate::ops::failure::{self, ForClient as _};
-use crate::ops::keep_alive::Abandoned;
-use crate::ops::{Context, body, checksums, find, keep_alive, memory, new_object, version_id};
+use crate::ops::client_error::{self, ForClient as _};
+use crate::ops::padded_response::CancelToken;
+use crate::ops::{Context, body, checksums, lookup, memory, new_object, padded_response, version_id};
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
@@ -18,33 +18,35 @@ use crate::store::{
 };
 use crate::xml::Writer;
 
-/// CompleteMultipartUpload. Durable once the answer tells of the object. Whatever can be refused without reading the parts
-/// is refused before the answer may begin. Where it begins early its headers cannot tell the version: ids rise with the
-/// commits of a key, so that none is allotted before.
+/// CompleteMultipartUpload. Durable when the response reports success. All checks that do not read the parts precede the
+/// response. A padded response has no version id in its headers: the id is assigned at the commit.
 pub(in crate::ops) fn complete(
     context: &Context,
     proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
     check_body(call)?;
-    let wanted = Wanted::from_headers(proof, call)?;
+    let headers = CompletionHeaders::from_headers(proof, call)?;
     let held = reserve(context, call)?;
-    let state = State::find(context, call)?;
+    let status = UploadStatus::find(context, call)?;
     let list = PartList::read(context, call)?;
-    match state {
-        State::Completed(version) if list.made(&version) => Ok(repeated(context, call, &version)),
-        State::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
-        State::InProgress(upload) => {
+    match status {
+        UploadStatus::Completed(version) if list.made(&version) => Ok(repeated(context, call, &version)),
+        UploadStatus::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
+        UploadStatus::InProgress(upload) => {
             let Upload { record, parts } = upload;
             let parts = list.choose(parts)?;
-            let (commit, checksum) = wanted.settle((context, proof), call, &record, &parts)?;
+            let (commit, checksum) = headers.into_commit((context, proof), call, &record, &parts)?;
             let completion = Completion { upload: record.id, parts, commit };
             commit_parts((context, proof), call, completion, checksum, held)
         }
     }
 }
 
-/// A form is what clients send who do not know what they send (S3 API reference, CompleteMultipartUpload).
+/// Refuses a body that is sent as a form, as clients do by mistake (S3 API reference, CompleteMultipartUpload).
+///
+/// # Errors
+/// `MissingContentLength`, `InvalidRequest`.
 fn check_body(call: &Call<'_>) -> Result<(), S3Error> {
     body::announced_length(&call.request.body)?;
     let content_type = call.headers().get_str("content-type").unwrap_or_default();
@@ -56,68 +58,67 @@ fn check_body(call: &Call<'_>) -> Result<(), S3Error> {
     Ok(())
 }
 
-/// What has become of the upload.
-enum State {
+/// The status of the upload.
+enum UploadStatus {
     InProgress(Upload),
-    /// A client that did not get the answer asks again. Those of the service's own dialect are told that there is no such
-    /// upload.
+    /// The request is a retry. In the service's own dialect a retry gets `NoSuchUpload`.
     Completed(VersionRecord),
 }
 
-impl State {
+impl UploadStatus {
     fn find(context: &Context, call: &Call<'_>) -> Result<Self, S3Error> {
         let id = upload_id(context, call)?;
         match context.store.upload(call.bucket(), call.key(), id) {
             Err(StoreError::NoSuchUpload) if call.dialect == Dialect::Aws => {
                 let made = context.store.find_completed(call.bucket(), call.key(), id).for_client(call)?;
-                made.map(State::Completed).ok_or(StoreError::NoSuchUpload).for_client(call)
+                made.map(UploadStatus::Completed).ok_or(StoreError::NoSuchUpload).for_client(call)
             }
-            upload => upload.map(State::InProgress).for_client(call),
+            upload => upload.map(UploadStatus::InProgress).for_client(call),
         }
     }
 }
 
-/// What it takes to make an object of the parts, before they are brought.
+/// Reserves the memory for the parts before they are loaded.
 fn reserve(context: &Context, call: &Call<'_>) -> Result<Reservation, S3Error> {
     match context.store.parts_total(call.bucket(), call.key(), upload_id(context, call)?) {
         Ok(total) => memory::for_parts(context, total),
-        // It may have been completed.
+        // The upload may be completed already.
         Err(StoreError::NoSuchUpload) => Ok(Reservation::default()),
         Err(error) => Err(error).for_client(call),
     }
 }
 
-/// What the headers say of the object that is to be.
-struct Wanted {
+/// The properties of the object in the headers.
+struct CompletionHeaders {
     condition: WriteCondition,
     size: Option<u64>,
-    claimed: Claimed,
+    claimed: ClaimedChecksum,
 }
 
-impl Wanted {
+impl CompletionHeaders {
     fn from_headers(proof: &Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
         let condition = new_object::condition(proof, call)?;
-        let size = call.p("mp-object-size").map(|text| {
+        let size = call.vendor_header("mp-object-size").map(|text| {
             let name = format!("{}mp-object-size", call.dialect.header_prefix());
             let message = "The size of the object is a number of bytes.";
             text.parse().map_err(|_| S3Error::invalid_argument(&name, text, message))
         });
-        Ok(Self { condition, size: size.transpose()?, claimed: Claimed::from_headers(call)? })
+        Ok(Self { condition, size: size.transpose()?, claimed: ClaimedChecksum::from_headers(call)? })
     }
 
-    fn settle(
+    fn into_commit(
         self,
         (context, proof): (&Context, &Authorized),
         call: &Call<'_>,
         upload: &UploadRecord,
         parts: &[PartRecord],
-    ) -> Result<(Commit, Settled), S3Error> {
+    ) -> Result<(Commit, ObjectChecksum), S3Error> {
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if self.size.is_some_and(|wanted| wanted != size) {
             return Err(S3Error::new(ErrorCode::InvalidRequest)
                 .message(format!("The size of the object is {size} bytes, not what was specified.")));
         }
-        let checksum = self.claimed.settle(upload.checksum, parts)?;
+        let checksum = self.claimed.resolve(upload.checksum, parts)?;
         new_object::check_early(context, proof, call, &self.condition)?;
         let md5s: Vec<_> = parts.iter().map(|part| part.md5).collect();
         let commit = Commit {
@@ -131,34 +132,34 @@ impl Wanted {
     }
 }
 
-/// Has the parts made an object, and keeps the client waiting meanwhile.
+/// Commits the object on a thread of its own; the response may be padded.
 fn commit_parts(
     (context, proof): (&Context, &Authorized),
     call: &Call<'_>,
     completion: Completion,
-    checksum: Settled,
+    checksum: ObjectChecksum,
     held: Reservation,
 ) -> Result<Response, S3Error> {
-    let commit = Committing {
+    let commit = CompletionTask {
         store: Arc::clone(&context.store),
         proof: proof.clone(),
         id: call.id.clone(),
         dialect: call.dialect,
         bucket: call.bucket().to_owned(),
         key: call.key().to_owned(),
-        document: begun(context, call),
+        document: document_start(context, call),
         _held: held,
     };
-    let takes_reading = matches!(checksum, Settled::Unread { .. });
-    let run = move |abandoned: &Abandoned| commit.run(completion, checksum, abandoned);
-    match takes_reading {
-        true => Ok(keep_alive::defer(context.keep_alive, call, run)),
-        false => keep_alive::answer(context.keep_alive, call, run),
+    let needs_reading = matches!(checksum, ObjectChecksum::NeedsReading { .. });
+    let run = move |cancel: &CancelToken| commit.run(completion, checksum, cancel);
+    match needs_reading {
+        true => Ok(padded_response::defer(context, call, run)),
+        false => padded_response::respond(context, call, run),
     }
 }
 
-/// What a commit takes with it to its thread.
-struct Committing {
+/// The commit, apart from its call, which may end before it.
+struct CompletionTask {
     store: Arc<Store>,
     proof: Authorized,
     id: RequestId,
@@ -166,32 +167,37 @@ struct Committing {
     bucket: String,
     key: String,
     document: Writer,
-    /// Given back when the work is done, whatever has become of the client.
+    /// Released when the work is done, also if the client has left.
     _held: Reservation,
 }
 
-impl Committing {
+impl CompletionTask {
     fn run(
         self,
         mut completion: Completion,
-        checksum: Settled,
-        abandoned: &Abandoned,
+        checksum: ObjectChecksum,
+        cancel: &CancelToken,
     ) -> Result<Response, S3Error> {
         let (object, upload) = ((self.bucket.as_str(), self.key.as_str()), completion.upload);
         let read = |part: &PartRecord| self.store.read_part(object, upload, part);
-        let checksum = checksum.finish(&read, &self.id, abandoned, &completion.parts)?;
+        let checksum = checksum.finish(&read, &self.id, cancel, &completion.parts)?;
         completion.commit.checksums = checksum.into_iter().collect();
         let etag = completion.commit.etag;
         let kept = completion.commit.checksums.clone();
         let written = self.store.complete_upload(&self.bucket, &self.key, completion);
         let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
-        let concealed =
-            |error| find::conceal(failure::told(&error, &self.id), &self.proof, (&self.bucket, &self.key));
+        let concealed = |error| {
+            lookup::conceal(
+                client_error::to_client_error(&error, &self.id),
+                &self.proof,
+                (&self.bucket, &self.key),
+            )
+        };
         let written = written.map_err(concealed)?;
-        Ok(version_id::announce(&self.store, finished(self.document, etag, &kept), &written))
+        Ok(version_id::announce(&self.store, response(self.document, etag, &kept), &written))
     }
 
-    /// A client that became impatient and asked again while its first request was at work gets the same answer twice.
+    /// The outcome for a client that repeated its request while the first one was in progress: the same for both.
     fn made_meanwhile(
         &self,
         error: StoreError,
@@ -207,9 +213,9 @@ impl Committing {
     }
 }
 
-/// The answer to a client that asks again.
+/// The response to a retry of a completed upload.
 fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Response {
-    let response = finished(begun(context, call), version.etag, &version.checksums);
+    let response = response(document_start(context, call), version.etag, &version.checksums);
     version_id::announce(&context.store, response, &written(version))
 }
 
@@ -217,8 +223,8 @@ fn written(version: &VersionRecord) -> CommittedVersion {
     CommittedVersion { id: version.id, null: version.null, modified: version.modified, etag: version.etag }
 }
 
-/// The beginning of the answer, which is known before the object is made.
-fn begun(context: &Context, call: &Call<'_>) -> Writer {
+/// The beginning of the response, which is known before the commit.
+fn document_start(context: &Context, call: &Call<'_>) -> Writer {
     let mut document = context.document("CompleteMultipartUploadResult");
     document.leaf("Location", &location(call));
     document.leaf("Bucket", call.bucket());
@@ -226,13 +232,13 @@ fn begun(context: &Context, call: &Call<'_>) -> Writer {
     document
 }
 
-fn finished(mut document: Writer, etag: ETag, kept: &[Checksum]) -> Response {
+fn response(mut document: Writer, etag: ETag, kept: &[Checksum]) -> Response {
     document.plain("ETag", etag);
     checksums::write(&mut document, kept);
     xml(200, document)
 }
 
-/// The URI of the object, as the client itself would write it.
+/// The URI of the object as the client addresses it.
 fn location(call: &Call<'_>) -> String {
     let scheme = if call.request.secure { "https" } else { "http" };
     let host = call.headers().get_str("host").unwrap_or_default();

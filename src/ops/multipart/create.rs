@@ -2,7 +2,7 @@
 
 use super::{checksum, upload_id};
 use crate::auth::Authorized;
-use crate::ops::failure::ForClient as _;
+use crate::ops::client_error::ForClient as _;
 use crate::ops::{Context, checksums, new_object, tagging};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
@@ -18,7 +18,7 @@ pub(in crate::ops) fn create(
     let announced = checksum::announced(call)?;
     let new = NewUpload {
         initiator: proof.user().to_owned(),
-        checksum: announced.map(|(algorithm, kind)| (checksums::to_store(algorithm), kind)),
+        checksum: announced,
         attributes: new_object::attributes(call)?,
         tags: tagging::of_new(proof, call)?,
     };

@@ -2,7 +2,7 @@
 
 use super::upload_id;
 use crate::auth::Authorized;
-use crate::ops::failure::ForClient as _;
+use crate::ops::client_error::ForClient as _;
 use crate::ops::listing::{Listing, write_user};
 use crate::ops::{Context, checksums, memory};
 use crate::s3::render::xml;
@@ -56,7 +56,7 @@ fn write_part(document: &mut Writer, part: &PartSummary) {
 /// Writes what checksums an upload was announced to have.
 pub(super) fn write_announced(document: &mut Writer, upload: &UploadSummary) {
     if let Some((algorithm, kind)) = upload.checksum {
-        document.leaf("ChecksumAlgorithm", checksums::from_store(algorithm).as_str());
+        document.leaf("ChecksumAlgorithm", algorithm.as_str());
         document.leaf("ChecksumType", checksums::type_name(kind));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::list_parts::write_announced;
 use crate::auth::Authorized;
-use crate::ops::failure::ForClient as _;
+use crate::ops::client_error::ForClient as _;
 use crate::ops::listing::{Listing, write_user};
 use crate::ops::{Context, memory};
 use crate::s3::render::xml;

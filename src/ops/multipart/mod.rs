@@ -16,7 +16,7 @@ pub(super) use parts::{copy_part, upload_part};
 
 use crate::base::digest::Md5;
 use crate::ops::Context;
-use crate::ops::failure::ForClient as _;
+use crate::ops::client_error::ForClient as _;
 use crate::s3::{Call, S3Error};
 use crate::store::{ETag, StoreError, UploadId};
 

@@ -2,10 +2,10 @@
 
 use super::etag_of;
 use crate::base::digest::{from_hex, is_hex_of};
-use crate::base::entity_tag;
 use crate::base::limits::{OBJECT_SIZE_MAX_BYTES, PART_LIST_MAX_BYTES, PART_NUMBER_MAX, PART_SIZE_MIN_BYTES};
+use crate::base::{ChecksumAlgorithm, entity_tag};
 use crate::ops::{Context, body, checksums};
-use crate::s3::checksum::{self, Algorithm};
+use crate::s3::checksum;
 use crate::s3::{Call, ErrorCode, S3Error};
 use crate::store::{ETag, PartRecord, VersionRecord};
 use crate::xml::Element;
@@ -17,7 +17,7 @@ struct ListedPart {
     number: u32,
     tag: String,
     /// Checksums in base64.
-    checksums: Vec<(Algorithm, String)>,
+    checksums: Vec<(ChecksumAlgorithm, String)>,
 }
 
 impl PartList {
@@ -32,7 +32,7 @@ impl PartList {
 
     fn parse(bytes: &[u8]) -> Result<Self, S3Error> {
         let document = body::parse(bytes, "CompleteMultipartUpload")?;
-        let names = Algorithm::ALL.map(|algorithm| (algorithm, checksums::element(algorithm)));
+        let names = ChecksumAlgorithm::ALL.map(|algorithm| (algorithm, checksums::element(algorithm)));
         let parts = document.root().all("Part").map(|part| ListedPart::parse(part, &names));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         if parts.is_empty() || parts.len() > PART_NUMBER_MAX as usize {
@@ -74,7 +74,7 @@ impl PartList {
 
 impl ListedPart {
     /// `names` are those of the elements that bear checksums.
-    fn parse(part: Element<'_>, names: &[(Algorithm, String)]) -> Result<Self, S3Error> {
+    fn parse(part: Element<'_>, names: &[(ChecksumAlgorithm, String)]) -> Result<Self, S3Error> {
         let (mut number, mut tag, mut checksums) = (None, None, Vec::new());
         for child in part.children() {
             let text = || child.text().trim().to_owned();
@@ -114,8 +114,8 @@ impl ListedPart {
     }
 
     fn is(&self, part: &PartRecord) -> bool {
-        let has = |(algorithm, text): &(Algorithm, String)| {
-            let own = part.checksum.as_ref().filter(|own| own.algorithm == checksums::to_store(*algorithm));
+        let has = |(algorithm, text): &(ChecksumAlgorithm, String)| {
+            let own = part.checksum.as_ref().filter(|own| own.algorithm == *algorithm);
             own.is_some_and(|own| checksum::encode(&own.value) == *text)
         };
         is_hex_of(entity_tag::bare(&self.tag), &part.md5) && self.checksums.iter().all(has)

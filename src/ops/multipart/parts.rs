@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::{checksum, upload_id};
 use crate::auth::Authorized;
+use crate::base::ChecksumAlgorithm;
 use crate::base::limits::PART_NUMBER_MAX;
-use crate::ops::failure::{ForClient as _, Subject};
-use crate::ops::find::{self, Source};
-use crate::ops::keep_alive::{self, Abandoned};
-use crate::ops::{Context, body, checksums, memory, new_object};
-use crate::s3::checksum::Algorithm;
+use crate::ops::client_error::{ErrorContext, ForClient as _};
+use crate::ops::lookup::{self, SourceObject};
+use crate::ops::padded_response::{self, CancelToken};
+use crate::ops::{Context, body, checksums, new_object};
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
@@ -18,7 +18,7 @@ use crate::s3::{Call, Response, S3Error};
 use crate::store::{Checksum, CopyRange, ETag, Store, UploadId, VersionRecord};
 use crate::xml::Writer;
 
-/// UploadPart. Durable on return. All that can be refused without the body is refused before it is asked for.
+/// UploadPart. Durable on return. All checks that do not need the body precede its first byte.
 pub(in crate::ops) fn upload_part(
     context: &Context,
     _: &Authorized,
@@ -48,8 +48,8 @@ pub(in crate::ops) fn upload_part(
     })
 }
 
-/// UploadPartCopy. Durable once the answer tells of the part. It shares the bytes of its source; they are read once, for their
-/// digests, where these are not known. Of many bytes, that is work for which the client may be kept waiting.
+/// UploadPartCopy. Durable when the response reports success. The part shares the extents of its source. The source is read
+/// only if its digests are not known; for many bytes that is long work, whose response may be padded.
 pub(in crate::ops) fn copy_part(
     context: &Context,
     proof: &Authorized,
@@ -59,54 +59,46 @@ pub(in crate::ops) fn copy_part(
     new_object::check_served(call)?;
     let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
-    let source = find::source(context, proof, call)?;
+    let source = lookup::source(context, proof, call)?;
     let range = source_range(call, source.found.version.size)?;
     let bytes = source.bytes(range.clone())?;
 
-    let algorithm = upload.checksum.map(|(algorithm, _)| checksums::from_store(algorithm));
+    let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
     let known = known_digests(&source.found.version, &range, algorithm);
     let is_long = known.is_none() && !body::is_read_at_once(range.end - range.start);
-    let copying = Copying {
+    let task = PartCopyTask {
         store: Arc::clone(&context.store),
-        target: Subject::of(call),
+        target: ErrorContext::of(call),
         part: (id, number),
         document: context.document("CopyPartResult"),
         source,
         algorithm,
     };
-    if !is_long {
-        return copying.run(bytes, known, &Abandoned::default());
-    }
-    let held = memory::for_late_answer(context)?;
-    let run = move |abandoned: &Abandoned| {
-        let _held = held;
-        copying.run(bytes, known, abandoned)
-    };
-    Ok(keep_alive::defer(context.keep_alive, call, run))
+    padded_response::run_or_defer(context, call, is_long, move |cancel| task.run(bytes, known, cancel))
 }
 
-/// What it takes to make a part when the call is over.
-struct Copying {
+/// The copy of a part, apart from its call, which may end before it.
+struct PartCopyTask {
     store: Arc<Store>,
-    target: Subject,
+    target: ErrorContext,
     part: (UploadId, u32),
-    source: Source,
-    /// The algorithm of the checksum that the upload wants.
-    algorithm: Option<Algorithm>,
-    /// The beginning of the answer.
+    source: SourceObject,
+    /// The checksum algorithm of the upload.
+    algorithm: Option<ChecksumAlgorithm>,
+    /// The beginning of the response.
     document: Writer,
 }
 
-impl Copying {
+impl PartCopyTask {
     fn run(
         mut self,
         bytes: CopyRange,
         known: Option<Digests>,
-        abandoned: &Abandoned,
+        cancel: &CancelToken,
     ) -> Result<Response, S3Error> {
         let (md5, checksum) = match known {
             Some(known) => known,
-            None => self.digests(bytes.range.clone(), abandoned)?,
+            None => self.digests(bytes.range.clone(), cancel)?,
         };
         let object = (self.target.bucket.as_str(), self.target.key.as_str());
         let part = self.store.copy_part(bytes, object, self.part, md5, checksum);
@@ -118,24 +110,24 @@ impl Copying {
         Ok(self.source.announce(&self.store, xml(200, self.document)))
     }
 
-    fn digests(&self, range: Range<u64>, abandoned: &Abandoned) -> Result<Digests, S3Error> {
+    fn digests(&self, range: Range<u64>, cancel: &CancelToken) -> Result<Digests, S3Error> {
         let mut integrity = Integrity::none().computing(self.algorithm);
         let reader = self.store.read(&self.source.found, range);
-        let mut reader = reader.map_err(|error| self.target.told(&error))?;
-        body::absorb(&mut reader, &self.target.id, abandoned, |bytes| integrity.update(bytes))?;
+        let mut reader = reader.map_err(|error| self.target.to_client_error(&error))?;
+        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| integrity.update(bytes))?;
         let computed = integrity.verify(&[])?;
         Ok((md5_of(&computed), computed.checksum.map(checksums::of_whole)))
     }
 }
 
-/// The MD5 of a part, and the checksum that its upload wants.
+/// The MD5 of a part, and the checksum of its upload's algorithm.
 type Digests = ([u8; 16], Option<Checksum>);
 
-/// Those of a whole source that was put in one piece: they were computed when its bytes were there.
+/// The stored digests of a source that was put in one piece and is copied whole.
 fn known_digests(
     version: &VersionRecord,
     range: &Range<u64>,
-    algorithm: Option<Algorithm>,
+    algorithm: Option<ChecksumAlgorithm>,
 ) -> Option<Digests> {
     match version.etag {
         ETag::Md5(md5) if *range == (0..version.size) => match algorithm {
@@ -146,16 +138,19 @@ fn known_digests(
     }
 }
 
-/// The digest that is the tag of a part, also where objects that are put in one piece have another: the tag of a multipart
-/// object is made of them.
+/// The MD5 of a part. It is computed also if objects put in one piece have other entity tags: the tag of a multipart object is
+/// made of the MD5s of its parts.
 fn md5_of(part: &Verified) -> [u8; 16] {
-    part.md5.expect("the MD5 of a part is never spared")
+    part.md5.expect("the MD5 of a part is always computed")
 }
 
-/// The bytes of the source that are to be copied: both ends must be named and lie in it (S3 API reference, UploadPartCopy,
+/// The range of the source to copy. Both ends must be given and lie within the source (S3 API reference, UploadPartCopy,
 /// "x-amz-copy-source-range").
+///
+/// # Errors
+/// `InvalidArgument`.
 fn source_range(call: &Call<'_>, size: u64) -> Result<Range<u64>, S3Error> {
-    let Some(text) = call.p("copy-source-range") else { return Ok(0..size) };
+    let Some(text) = call.vendor_header("copy-source-range") else { return Ok(0..size) };
     let name = format!("{}copy-source-range", call.dialect.header_prefix());
     match ByteRange::parse(text) {
         Some(ByteRange::Closed { first, last }) if last < size => Ok(first..last + 1),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::{Context, EntityTags, KeepAlive};
+use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{BodyRead, Dialect, Response, ResponseBody, S3Error};
-use siltstone::service::{MetricsAccess, Service, Settings};
+use siltstone::service::{MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{StoreOptions, Store};
 
 /// When all of it happens.
@@ -55,12 +55,12 @@ pub fn service() -> Service {
         store,
         region: "eu".into(),
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
-        keep_alive: KeepAlive::default(),
+        padding: PaddingTimes::default(),
         entity_tags: EntityTags::Md5,
         md5: Md5Pool::start().expect("a thread can be started"),
         memory: siltstone::base::Budget::unlimited(),
     };
-    let settings = Settings {
+    let settings = ServiceSettings {
         default_dialect: Dialect::Svc,
         addressing: Addressing { domain: Some("s3.example".into()) },
         metrics: MetricsAccess::Open,

@@ -3,12 +3,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use siltstone::auth::Users;
-use siltstone::base::Timestamp;
-use siltstone::s3::checksum::{self, Algorithm};
+use siltstone::base::{ChecksumAlgorithm, Timestamp};
+use siltstone::s3::checksum;
 use siltstone::s3::conditions::{ReadConditions, delete_condition, write_condition};
 use siltstone::s3::range::ByteRange;
 use siltstone::s3::{
-    BucketName, CopySource, Dialect, Headers, ObjectKey, QueryParams, VendorHeaders, metadata, tags, uri,
+    BucketName, CopySourceHeader, Dialect, Headers, ObjectKey, QueryParams, VendorHeaders, metadata, tags, uri,
 };
 
 fn headers(value: &[u8]) {
@@ -23,7 +23,7 @@ fn headers(value: &[u8]) {
     if let Ok(found) = tags::from_header(vendor) {
         let _ = tags::check(&found);
     }
-    let _ = CopySource::from_headers(vendor);
+    let _ = CopySourceHeader::from_headers(vendor);
     let _ = metadata::collect(&headers, vendor);
     let _ = write_condition(&headers);
     let _ = delete_condition(&headers, vendor);
@@ -32,7 +32,7 @@ fn headers(value: &[u8]) {
 
 fuzz_target!(|bytes: &[u8]| {
     headers(bytes);
-    for algorithm in Algorithm::ALL {
+    for algorithm in ChecksumAlgorithm::ALL {
         if let Ok(value) = checksum::parse_value(algorithm, bytes) {
             assert_eq!(value.len(), algorithm.value_len());
         }

@@ -1,11 +1,12 @@
 //! Checksums of parts and of what they come to.
 
-use siltstone::s3::checksum::{Algorithm, Running, encode};
+use siltstone::base::ChecksumAlgorithm;
+use siltstone::s3::checksum::{ChecksumHasher, encode};
 
 use super::*;
 
-fn of(algorithm: Algorithm, bytes: &[u8]) -> String {
-    let mut running = Running::new(algorithm);
+fn of(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> String {
+    let mut running = ChecksumHasher::new(algorithm);
     running.update(bytes);
     encode(&running.finish())
 }
@@ -51,7 +52,7 @@ fn the_checksum_of_the_full_object_follows_from_its_parts() {
     let server = Server::new();
     let (first, last) = (pattern(MIN), b"the end".to_vec());
     let whole = [first.as_slice(), &last].concat();
-    for algorithm in [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme] {
+    for algorithm in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::Crc64Nvme] {
         let id =
             server.begin(&[("p-checksum-algorithm", algorithm.as_str()), ("p-checksum-type", "FULL_OBJECT")]);
         // One part comes with its checksum, the other without.
@@ -69,11 +70,11 @@ fn the_checksum_of_the_full_object_follows_from_its_parts() {
 #[test]
 fn digests_are_composite() {
     let server = Server::new();
-    for algorithm in [Algorithm::Sha1, Algorithm::Sha256] {
+    for algorithm in [ChecksumAlgorithm::Sha1, ChecksumAlgorithm::Sha256] {
         let id = server.begin(&[("p-checksum-algorithm", algorithm.as_str())]);
         let put = server.part(&id, 1, b"x").header(algorithm.header(), of(algorithm, b"x")).send();
         let made = server.complete(&id, &[(1, put.header("ETag").unwrap())]);
-        let mut digest = Running::new(algorithm);
+        let mut digest = ChecksumHasher::new(algorithm);
         digest.update(b"x");
         let expected = format!("{}-1", of(algorithm, &digest.finish()));
         assert_eq!(made.one(&format!("Checksum{}", algorithm.as_str())), Some(expected));

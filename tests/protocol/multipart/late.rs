@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use siltstone::ops::KeepAlive;
+use siltstone::ops::PaddingTimes;
 use siltstone::s3::{BodySource, Response, ResponseBody};
 
 use super::*;
 
-const IMPATIENT: KeepAlive = KeepAlive { after: Duration::ZERO, every: Duration::from_millis(1) };
-const PATIENT: KeepAlive = KeepAlive { after: Duration::from_secs(600), every: Duration::from_secs(600) };
+const IMPATIENT: PaddingTimes = PaddingTimes { after: Duration::ZERO, every: Duration::from_millis(1) };
+const PATIENT: PaddingTimes =
+    PaddingTimes { after: Duration::from_secs(600), every: Duration::from_secs(600) };
 
-fn with_part(keep_alive: KeepAlive) -> (Server, String, String) {
-    let server = Server::with_keep_alive(keep_alive);
+fn with_part(padding: PaddingTimes) -> (Server, String, String) {
+    let server = Server::with_padding(padding);
     let id = server.begin(&[]);
     let tag = server.put_part(&id, 1, b"x");
     (server, id, tag)
@@ -94,7 +95,7 @@ fn a_late_failure_is_an_error_inside_of_the_answer() {
 
 #[test]
 fn what_can_be_refused_is_refused_before_the_answer_begins() {
-    let server = Server::with_keep_alive(IMPATIENT);
+    let server = Server::with_padding(IMPATIENT);
     let id = server.begin(&[("p-checksum-algorithm", "CRC32"), ("p-checksum-type", "FULL_OBJECT")]);
     let tag = server.put_part(&id, 1, b"x");
     let _gate = server.fs.hold_syncs("");
@@ -115,7 +116,7 @@ fn claiming(server: &Server, crc: &str) -> (String, Response) {
 
 #[test]
 fn a_checksum_that_takes_reading_the_parts_is_verified_while_the_client_is_kept_waiting() {
-    let server = Server::with_keep_alive(IMPATIENT);
+    let server = Server::with_padding(IMPATIENT);
     let (id, response) = claiming(&server, "AAAAAA==");
     // Reading may for once be quicker than the least patience: then the error is an ordinary one.
     let (status, text) = match response {
@@ -140,7 +141,7 @@ fn a_checksum_that_takes_reading_the_parts_is_verified_while_the_client_is_kept_
 
 #[test]
 fn where_that_is_done_in_time_a_false_checksum_is_refused_before_the_answer_begins() {
-    let server = Server::with_keep_alive(PATIENT);
+    let server = Server::with_padding(PATIENT);
     let (_, response) = claiming(&server, "AAAAAA==");
     assert_eq!(response.status, 400);
     server.get("/b/k").is_error(404, "NoSuchKey");

@@ -1,5 +1,4 @@
-//! From the errors of the store to those of the protocol. What only the operator may see goes to the log, under the
-//! request id.
+//! Conversion of the store's errors to S3 errors. Details for the operator go to the log, under the request id.
 
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::StoreError;
@@ -7,20 +6,20 @@ use crate::store::StoreError;
 const INDEX_FULL: &str = "The index of the store has reached the memory that it may take up. Delete objects or have the limit \
                           raised, then try again.";
 
-/// Turns what the store failed with into what the client is told.
+/// Converts a store error into an S3 error.
 pub(super) trait ForClient<T> {
-    /// Names bucket and key of `call` where that helps the client.
+    /// Adds the bucket, the key, the version or the upload of `call`, depending on the error.
     fn for_client(self, call: &Call<'_>) -> Result<T, S3Error>;
 }
 
 impl<T> ForClient<T> for Result<T, StoreError> {
     fn for_client(self, call: &Call<'_>) -> Result<T, S3Error> {
-        self.map_err(|error| Subject::of(call).told(&error))
+        self.map_err(|error| ErrorContext::of(call).to_client_error(&error))
     }
 }
 
-/// What a request is about, for errors in work that outlasts its call.
-pub(super) struct Subject {
+/// The names in a request that its errors quote, for work that outlasts the call.
+pub(super) struct ErrorContext {
     pub(super) id: RequestId,
     pub(super) bucket: String,
     pub(super) key: String,
@@ -28,41 +27,41 @@ pub(super) struct Subject {
     upload: String,
 }
 
-impl Subject {
-    /// The subject of `call`.
+impl ErrorContext {
+    /// The names in `call`.
     pub(super) fn of(call: &Call<'_>) -> Self {
         let parameter = |name| call.query.get(name).unwrap_or_default().to_owned();
         let (id, bucket, key) = (call.id.clone(), call.bucket().to_owned(), call.key().to_owned());
         Self { id, bucket, key, version: parameter("versionId"), upload: parameter("uploadId") }
     }
 
-    /// What the client is told of `error`.
-    pub(super) fn told(&self, error: &StoreError) -> S3Error {
+    /// Converts `error`, with the name that was not found.
+    pub(super) fn to_client_error(&self, error: &StoreError) -> S3Error {
         let what = (self.bucket.as_str(), self.key.as_str(), self.version.as_str());
-        match told_of(error, &self.id, what) {
-            told if told.code == ErrorCode::NoSuchUpload => told.element("UploadId", self.upload.as_str()),
-            told => told,
+        match client_error_naming(error, &self.id, what) {
+            error if error.code == ErrorCode::NoSuchUpload => error.element("UploadId", self.upload.as_str()),
+            error => error,
         }
     }
 }
 
-/// What the client is told of `error`, with what was not there: the bucket, the key or the version.
-pub(super) fn told_of(
+/// Converts `error`, with the bucket, the key or the version that was not found.
+pub(super) fn client_error_naming(
     error: &StoreError,
     id: &RequestId,
     (bucket, key, version): (&str, &str, &str),
 ) -> S3Error {
-    let told = told(error, id);
-    match told.code {
-        ErrorCode::NoSuchBucket => told.element("BucketName", bucket),
-        ErrorCode::NoSuchKey => told.element("Key", key),
-        ErrorCode::NoSuchVersion => told.element("Key", key).element("VersionId", version),
-        _ => told,
+    let converted = to_client_error(error, id);
+    match converted.code {
+        ErrorCode::NoSuchBucket => converted.element("BucketName", bucket),
+        ErrorCode::NoSuchKey => converted.element("Key", key),
+        ErrorCode::NoSuchVersion => converted.element("Key", key).element("VersionId", version),
+        _ => converted,
     }
 }
 
-/// What the client is told of `error`.
-pub(super) fn told(error: &StoreError, id: &RequestId) -> S3Error {
+/// Converts `error`. Errors of the server are logged.
+pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
     let code = match error {
         StoreError::NoSuchBucket => ErrorCode::NoSuchBucket,
         StoreError::BucketExists { .. } => ErrorCode::BucketAlreadyExists,
@@ -95,7 +94,7 @@ mod tests {
     use crate::base::SeededEntropy;
 
     fn status(error: &StoreError) -> u16 {
-        told(error, &RequestId::new(&SeededEntropy::new(1))).status()
+        to_client_error(error, &RequestId::new(&SeededEntropy::new(1))).status()
     }
 
     #[test]
@@ -115,7 +114,7 @@ mod tests {
     #[test]
     fn clients_see_nothing_of_the_disk() {
         let id = RequestId::new(&SeededEntropy::new(1));
-        let error = told(&StoreError::Io("/var/lib/store: bad sector".to_owned()), &id);
+        let error = to_client_error(&StoreError::Io("/var/lib/store: bad sector".to_owned()), &id);
         assert_eq!(error, S3Error::new(ErrorCode::InternalError));
     }
 }

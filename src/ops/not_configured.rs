@@ -2,12 +2,12 @@
 //! are told that the latter do not exist.
 
 use super::Context;
-use super::failure::ForClient as _;
+use super::client_error::ForClient as _;
 use crate::auth::Authorized;
 use crate::s3::{Call, ErrorCode, Operation, Response, S3Error};
 
 /// Says so, once it is certain that the bucket exists.
-pub(super) fn answer(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn respond(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     context.store.bucket(call.bucket()).for_client(call)?;
     let code = code_of(call.operation).unwrap_or(ErrorCode::NotImplemented);
     Err(S3Error::new(code).element("BucketName", call.bucket()))

@@ -2,29 +2,29 @@
 
 use std::ops::{Deref, Range};
 
-use super::failure::{self, ForClient as _, Subject};
+use super::client_error::{self, ErrorContext, ForClient as _};
 use super::{Context, memory, owner, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
-use crate::s3::conditions::{ReadConditions, Verdict};
-use crate::s3::{Call, CopySource, ErrorCode, RequestId, Response, S3Error};
+use crate::s3::conditions::{ConditionOutcome, ReadConditions};
+use crate::s3::{Call, CopySourceHeader, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{self, FoundVersion, Selector, Store, StoreError, VersionRecord};
 
 /// A version that was found, and the memory that it takes up.
-pub(super) struct Read {
+pub(super) struct LoadedVersion {
     found: FoundVersion,
     held: Reservation,
 }
 
-impl Read {
+impl LoadedVersion {
     /// The version, and what is to be held for as long as it is there.
     pub(super) fn into_parts(self) -> (FoundVersion, Reservation) {
         (self.found, self.held)
     }
 }
 
-impl Deref for Read {
+impl Deref for LoadedVersion {
     type Target = FoundVersion;
 
     fn deref(&self) -> &FoundVersion {
@@ -37,7 +37,11 @@ impl Deref for Read {
 /// # Errors
 /// Those of a read: `NoSuchKey` or, for whom it must be concealed from, `AccessDenied`; `NoSuchVersion`;
 /// `MethodNotAllowed` for a delete marker that is named; `SlowDown`.
-pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Read, S3Error> {
+pub(super) fn target(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<LoadedVersion, S3Error> {
     let find = |which| context.store.find(call.bucket(), call.key(), which);
     target_by(find, context, proof, call)
 }
@@ -46,7 +50,11 @@ pub(super) fn target(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
 ///
 /// # Errors
 /// As of [`target`].
-pub(super) fn outline(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Read, S3Error> {
+pub(super) fn outline(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<LoadedVersion, S3Error> {
     let find = |which| context.store.find_outline(call.bucket(), call.key(), which);
     target_by(find, context, proof, call)
 }
@@ -56,13 +64,13 @@ fn target_by(
     context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
-) -> Result<Read, S3Error> {
+) -> Result<LoadedVersion, S3Error> {
     let which = version_id::selector(context, call)?;
     let found = find(which).for_client(call);
     let found = found.map_err(|error| conceal(error, proof, (call.bucket(), call.key())))?;
     if !found.version.delete_marker {
         let held = memory::for_version(context, &found.version)?;
-        return Ok(Read { found, held });
+        return Ok(LoadedVersion { found, held });
     }
     Err(match which {
         Selector::Current => conceal(deleted(context, &found, call), proof, (call.bucket(), call.key())),
@@ -102,11 +110,11 @@ fn with_version_id(context: &Context, error: S3Error, found: &FoundVersion) -> S
 }
 
 /// What a copy is made of: a version that the caller may read.
-pub(super) struct Source {
+pub(super) struct SourceObject {
     /// The bucket and the version.
     pub(super) found: FoundVersion,
     /// How the client named it.
-    pub(super) named: CopySource,
+    pub(super) named: CopySourceHeader,
     _held: Reservation,
 }
 
@@ -115,8 +123,12 @@ pub(super) struct Source {
 /// # Errors
 /// `InvalidArgument` for what names nothing; `AccessDenied`; `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`;
 /// `InvalidRequest` for a delete marker that is named; `PreconditionFailed`; `SlowDown`.
-pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Source, S3Error> {
-    let named = CopySource::from_headers(call.vendor())?;
+pub(super) fn source(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<SourceObject, S3Error> {
+    let named = CopySourceHeader::from_headers(call.vendor())?;
     let which = version_id::named(context, named.version.as_deref())?;
     let action = if which == Selector::Current { Action::GetObject } else { Action::GetObjectVersion };
     if !proof.may(action, &named.bucket, Some(named.key.as_str())) {
@@ -125,23 +137,23 @@ pub(super) fn source(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
     owner::check_source(context, call, &named.bucket)?;
     let found = context.store.find(&named.bucket, named.key.as_str(), which);
     let place = (named.bucket.as_str(), named.key.as_str());
-    let found = found.map_err(|error| conceal(told(&error, &named, &call.id), proof, place))?;
+    let found = found.map_err(|error| conceal(source_error(&error, &named, &call.id), proof, place))?;
     if found.version.delete_marker {
         return Err(conceal(marked_source(&named, which), proof, place));
     }
     check_conditions(&found.version, call)?;
     let held = memory::for_version(context, &found.version)?;
-    Ok(Source { found, named, _held: held })
+    Ok(SourceObject { found, named, _held: held })
 }
 
-/// What the client is told of an error of the store about a source.
-fn told(error: &StoreError, named: &CopySource, id: &RequestId) -> S3Error {
+/// Converts a store error about a copy source.
+fn source_error(error: &StoreError, named: &CopySourceHeader, id: &RequestId) -> S3Error {
     let version = named.version.as_deref().unwrap_or_default();
-    failure::told_of(error, id, (&named.bucket, named.key.as_str(), version))
+    client_error::client_error_naming(error, id, (&named.bucket, named.key.as_str(), version))
 }
 
 /// The answer where a copy is to be made of a delete marker (S3 API reference, CopyObject).
-fn marked_source(named: &CopySource, which: Selector) -> S3Error {
+fn marked_source(named: &CopySourceHeader, which: Selector) -> S3Error {
     match which {
         Selector::Current => S3Error::new(ErrorCode::NoSuchKey).element("Key", named.key.as_str()),
         Selector::Null | Selector::Id(_) => S3Error::new(ErrorCode::InvalidRequest).message(
@@ -153,15 +165,15 @@ fn marked_source(named: &CopySource, which: Selector) -> S3Error {
 fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Error> {
     let conditions = ReadConditions::of_copy_source(call.vendor());
     match conditions.decide(&version.etag.to_string(), version.modified) {
-        Verdict::Proceed => Ok(()),
-        Verdict::Failed(condition) | Verdict::NotModified(condition) => {
+        ConditionOutcome::Proceed => Ok(()),
+        ConditionOutcome::Failed(condition) | ConditionOutcome::NotModified(condition) => {
             let name = format!("{}copy-source-{condition}", call.dialect.header_prefix());
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", name))
         }
     }
 }
 
-impl Source {
+impl SourceObject {
     /// Bytes of the source, to be copied.
     ///
     /// # Errors
@@ -181,10 +193,14 @@ impl Source {
     ///
     /// # Errors
     /// `NoSuchVersion` or `NoSuchKey` for a source that is gone; else those of the store.
-    pub(super) fn copied<T>(&self, outcome: Result<T, StoreError>, target: &Subject) -> Result<T, S3Error> {
+    pub(super) fn copied<T>(
+        &self,
+        outcome: Result<T, StoreError>,
+        target: &ErrorContext,
+    ) -> Result<T, S3Error> {
         outcome.map_err(|error| match error {
             StoreError::NoSuchVersion => self.gone(&target.id),
-            error => target.told(&error),
+            error => target.to_client_error(&error),
         })
     }
 
@@ -193,7 +209,7 @@ impl Source {
             Some(_) => StoreError::NoSuchVersion,
             None => StoreError::NoSuchKey,
         };
-        told(&error, &self.named, id)
+        source_error(&error, &self.named, id)
     }
 
     /// Tells in a response which version was copied, where the bucket of the source has versions.
