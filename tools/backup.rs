@@ -11,9 +11,9 @@ use siltstone::base::SystemClock;
 use siltstone::base::digest::to_hex;
 use siltstone::fs::OsFs;
 use siltstone::store::backup::{
-    BackupError, BackupOptions, BackupReport, Files, Progress, RestoreReport, Source,
+    BackupError, BackupOptions, BackupReport, BackupSource, FileTotals, RestoreReport,
 };
-use siltstone::store::{self, verify::Finding};
+use siltstone::store::{self, Progress, verify::Finding};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -83,7 +83,7 @@ pub(crate) fn run(
     let (from, target) = (OsFs::new(data_dir), OsFs::new(to));
     target.create_root().map_err(|error| refused(&error))?;
     let link = |path: &str, new: &str| from.link_into(path, &target, new);
-    let source = Source { fs: &from, link: &link };
+    let source = BackupSource { fs: &from, link: &link };
     let options = BackupOptions { verify: arguments.verify, with_users: arguments.with_users };
     let mut meter = Meter::start(json);
     let made =
@@ -177,7 +177,7 @@ fn write_backup(report: &BackupReport, json: bool, out: &mut dyn Write) -> io::R
         });
         return show::json(out, &described);
     }
-    for (what, Files { count, bytes }) in [("linked", linked), ("kept", kept), ("copied", copied)] {
+    for (what, FileTotals { count, bytes }) in [("linked", linked), ("kept", kept), ("copied", copied)] {
         writeln!(out, "segments {what}: {count}, bytes {bytes}")?;
     }
     writeln!(out, "checkpoints and log: bytes {metadata_bytes}")?;
@@ -197,7 +197,7 @@ fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io
         return show::json(out, &described);
     }
     findings.iter().try_for_each(|finding| writeln!(out, "finding: {finding}"))?;
-    let Files { count, bytes } = copied;
+    let FileTotals { count, bytes } = copied;
     writeln!(out, "restored: files {count}, bytes {bytes}, up to group {sequence} of {taken}")?;
     match findings.len() {
         0 => writeln!(out, "nothing is wrong"),
@@ -205,8 +205,8 @@ fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io
     }
 }
 
-fn files(files: &Files) -> Value {
-    let Files { count, bytes } = files;
+fn files(files: &FileTotals) -> Value {
+    let FileTotals { count, bytes } = files;
     json!({ "count": count, "bytes": bytes })
 }
 

@@ -7,9 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::fs::OsFs;
-use siltstone::store;
-use siltstone::store::rebuild::{Kept, Lost, PassedOver, RebuildOptions, Rebuilt, Restored};
-use siltstone::store::verify::Progress;
+use siltstone::store::rebuild::{
+    Assumption, LostRecord, RebuildOptions, RebuildReport, RestoredCounts, SkippedCounts,
+};
+use siltstone::store::{self, Progress};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -71,14 +72,14 @@ pub(crate) fn run(
     Ok(if rebuilt.is_whole() { Outcome::Well } else { Outcome::Findings })
 }
 
-fn write_text(rebuilt: &Rebuilt, out: &mut dyn Write) -> io::Result<()> {
+fn write_text(rebuilt: &RebuildReport, out: &mut dyn Write) -> io::Result<()> {
     rebuilt.damage.iter().try_for_each(|damage| writeln!(out, "damage: {damage}"))?;
     rebuilt.lost.iter().try_for_each(|lost| writeln!(out, "not restored: {lost}"))?;
-    rebuilt.uncertain.iter().try_for_each(|kept| writeln!(out, "uncertain: {kept}"))?;
+    rebuilt.assumptions.iter().try_for_each(|assumption| writeln!(out, "uncertain: {assumption}"))?;
     writeln!(out, "uncertain: {NOT_KNOWN}")?;
     rebuilt.moved.iter().try_for_each(|path| writeln!(out, "moved aside: {path}"))?;
-    let Restored { buckets, versions, live_bytes, uploads, segments, extents } = rebuilt.restored;
-    let PassedOver { replaced, in_deleted_buckets, of_ended_uploads, unfinished } = rebuilt.passed_over;
+    let RestoredCounts { buckets, versions, live_bytes, uploads, segments, extents } = rebuilt.restored;
+    let SkippedCounts { replaced, in_deleted_buckets, of_ended_uploads, unfinished } = rebuilt.skipped;
     writeln!(out, "read: segments {segments}, extents {extents}")?;
     writeln!(
         out,
@@ -91,10 +92,10 @@ fn write_text(rebuilt: &Rebuilt, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-fn describe(rebuilt: &Rebuilt) -> Value {
-    let Rebuilt { restored, lost, uncertain, damage, passed_over, log_bytes, moved } = rebuilt;
-    let Restored { buckets, versions, live_bytes, uploads, segments, extents } = restored;
-    let PassedOver { replaced, in_deleted_buckets, of_ended_uploads, unfinished } = passed_over;
+fn describe(rebuilt: &RebuildReport) -> Value {
+    let RebuildReport { restored, lost, assumptions, damage, skipped, log_bytes, moved } = rebuilt;
+    let RestoredCounts { buckets, versions, live_bytes, uploads, segments, extents } = restored;
+    let SkippedCounts { replaced, in_deleted_buckets, of_ended_uploads, unfinished } = skipped;
     json!({
         "restored": {
             "buckets": buckets,
@@ -103,7 +104,7 @@ fn describe(rebuilt: &Rebuilt) -> Value {
             "live_bytes": live_bytes,
         },
         "lost": lost.iter().map(describe_lost).collect::<Value>(),
-        "uncertain": uncertain.iter().map(describe_kept).collect::<Value>(),
+        "uncertain": assumptions.iter().map(describe_assumption).collect::<Value>(),
         "damage": damage.iter().map(show::damage).collect::<Value>(),
         "passed_over": {
             "replaced": replaced,
@@ -117,8 +118,8 @@ fn describe(rebuilt: &Rebuilt) -> Value {
     })
 }
 
-fn describe_lost(lost: &Lost) -> Value {
-    let Lost { owner, why, damage } = lost;
+fn describe_lost(lost: &LostRecord) -> Value {
+    let LostRecord { owner, why, damage } = lost;
     let mut described = json!({});
     show::owner(owner, &mut described);
     described["why"] = why.as_str().into();
@@ -126,7 +127,7 @@ fn describe_lost(lost: &Lost) -> Value {
     described
 }
 
-fn describe_kept(kept: &Kept) -> Value {
-    let Kept { bucket, key, what } = kept;
+fn describe_assumption(assumption: &Assumption) -> Value {
+    let Assumption { bucket, key, what } = assumption;
     json!({ "bucket": bucket, "key": key, "what": what })
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 use siltstone::store::Damage;
-use siltstone::store::verify::{Owner, Which};
+use siltstone::store::verify::{NamedOwner, RecordRef};
 
 /// Writes `value` as one line of JSON.
 pub(crate) fn json(out: &mut dyn Write, value: &Value) -> io::Result<()> {
@@ -18,15 +18,15 @@ pub(crate) fn damage(damage: &Damage) -> Value {
 }
 
 /// Adds to a description whose bytes it is about.
-pub(crate) fn owner(owner: &Owner, described: &mut Value) {
+pub(crate) fn owner(owner: &NamedOwner, described: &mut Value) {
     described["bucket"] = owner.bucket.as_str().into();
     described["key"] = owner.key.as_str().into();
-    match owner.which {
-        Which::Version { null, .. } => {
+    match owner.record {
+        RecordRef::Version { null, .. } => {
             described["version"] = owner.id.to_string().into();
             described["null"] = null.into();
         }
-        Which::Part { number, .. } => {
+        RecordRef::Part { number, .. } => {
             described["upload"] = owner.id.to_string().into();
             described["part"] = number.into();
         }

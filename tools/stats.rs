@@ -10,7 +10,7 @@ use siltstone::format::{FileKind, WrittenBytes};
 use siltstone::fs::OsFs;
 use siltstone::store;
 use siltstone::store::stats::{
-    Age, BucketTotal, Count, FileStats, KeySize, SegmentStats, SizeClass, Stats, Tally,
+    AgeClass, BucketTotal, Count, FileStats, KeySize, SegmentStats, SizeClass, Stats, Totals,
 };
 
 use crate::outcome::{Failure, Outcome};
@@ -54,25 +54,25 @@ pub(crate) fn run(
 }
 
 fn write_text(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
-    let Tally { objects, noncurrent, delete_markers, uploads, parts, .. } = &stats.tally;
+    let Totals { objects, noncurrent, delete_markers, uploads, parts, .. } = &stats.totals;
     stats.damage.iter().try_for_each(|damage| writeln!(out, "damage: {damage}"))?;
     writeln!(out, "buckets: {}", stats.buckets)?;
     writeln!(out, "objects: {} with {} bytes", objects.count, objects.bytes)?;
     writeln!(out, "older versions: {} with {} bytes", noncurrent.count, noncurrent.bytes)?;
     writeln!(out, "delete markers: {delete_markers}")?;
     writeln!(out, "uploads in progress: {uploads} with {} parts of {} bytes", parts.count, parts.bytes)?;
-    for SizeClass { up_to, of } in stats.tally.sizes.iter().filter(|class| class.of.count > 0) {
+    for SizeClass { up_to, of } in stats.totals.sizes.iter().filter(|class| class.of.count > 0) {
         let bound = up_to.map_or("larger".into(), |up_to| format!("up to {up_to} bytes"));
         writeln!(out, "size {bound}: {} objects, {} bytes", of.count, of.bytes)?;
     }
-    for Age { up_to_secs, of } in stats.tally.ages.iter().filter(|class| class.of.count > 0) {
+    for AgeClass { up_to_secs, of } in stats.totals.ages.iter().filter(|class| class.of.count > 0) {
         let bound = up_to_secs.map_or("more".into(), |secs| format!("up to {} hours", secs / 3600));
         writeln!(out, "age {bound}: {} objects, {} bytes", of.count, of.bytes)?;
     }
-    for BucketTotal { bytes, versions, name } in &stats.tally.largest_buckets {
+    for BucketTotal { bytes, versions, name } in &stats.totals.largest_buckets {
         writeln!(out, "bucket {name}: {bytes} bytes in {versions} versions")?;
     }
-    for KeySize { bytes, bucket, key } in &stats.tally.largest_keys {
+    for KeySize { bytes, bucket, key } in &stats.totals.largest_keys {
         writeln!(out, "key {key:?} of bucket {bucket}: {bytes} bytes")?;
     }
     write_space(stats, out)
@@ -131,19 +131,19 @@ fn describe_written(written: WrittenBytes) -> Value {
 }
 
 fn describe(stats: &Stats) -> Value {
-    let tally = &stats.tally;
+    let totals = &stats.totals;
     json!({
         "sequence": stats.sequence,
         "buckets": stats.buckets,
-        "objects": count(tally.objects),
-        "noncurrent": count(tally.noncurrent),
-        "delete_markers": tally.delete_markers,
-        "uploads": tally.uploads,
-        "parts": count(tally.parts),
-        "sizes": tally.sizes.iter().map(|class| json!({ "up_to": class.up_to, "of": count(class.of) })).collect::<Value>(),
-        "ages": tally.ages.iter().map(|class| json!({ "up_to_secs": class.up_to_secs, "of": count(class.of) })).collect::<Value>(),
-        "largest_buckets": tally.largest_buckets.iter().map(bucket).collect::<Value>(),
-        "largest_keys": tally.largest_keys.iter().map(key).collect::<Value>(),
+        "objects": count(totals.objects),
+        "noncurrent": count(totals.noncurrent),
+        "delete_markers": totals.delete_markers,
+        "uploads": totals.uploads,
+        "parts": count(totals.parts),
+        "sizes": totals.sizes.iter().map(|class| json!({ "up_to": class.up_to, "of": count(class.of) })).collect::<Value>(),
+        "ages": totals.ages.iter().map(|class| json!({ "up_to_secs": class.up_to_secs, "of": count(class.of) })).collect::<Value>(),
+        "largest_buckets": totals.largest_buckets.iter().map(bucket).collect::<Value>(),
+        "largest_keys": totals.largest_keys.iter().map(key).collect::<Value>(),
         "space": {
             "live": stats.live_bytes(),
             "on_disk": stats.on_disk(),

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use siltstone::fs::OsFs;
-use siltstone::store;
-use siltstone::store::verify::{Counts, Finding, Note, Progress, Report, SegmentUse};
+use siltstone::store::verify::{Finding, Note, SegmentUse, VerifyCounts, VerifyReport};
+use siltstone::store::{self, Progress};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -25,7 +25,7 @@ pub(crate) fn run(data_dir: &Path, json: bool, out: &mut dyn Write) -> Result<Ou
     Ok(if report.findings.is_empty() { Outcome::Well } else { Outcome::Findings })
 }
 
-fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn write_text(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
     report.findings.iter().try_for_each(|finding| writeln!(out, "finding: {finding}"))?;
     report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
     for segment in &report.segments {
@@ -33,7 +33,7 @@ fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let state = if *sealed { "sealed" } else { "in use" };
         writeln!(out, "{}: {live} of {len} bytes are live, {state}", segment.path())?;
     }
-    let Counts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
+    let VerifyCounts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
         report.counts;
     writeln!(out, "files: segments {segments}, of the log {log_files}, checkpoints {checkpoints}")?;
     writeln!(out, "contents: buckets {buckets}, versions {versions}, uploads in progress {uploads}")?;
@@ -45,8 +45,8 @@ fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-fn describe(report: &Report) -> Value {
-    let Counts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
+fn describe(report: &VerifyReport) -> Value {
+    let VerifyCounts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
         report.counts;
     json!({
         "findings": report.findings.iter().map(finding).collect::<Value>(),

@@ -96,6 +96,16 @@ impl LogError {
             _ => error.into(),
         }
     }
+
+    /// Damage found at `offset` of `file`: a place that cannot be read counts as damaged.
+    pub(crate) fn into_damage(self, file: &str, offset: u64) -> Damage {
+        match self {
+            Self::Damaged(damage) => damage,
+            Self::DiskFull(error) | Self::Exhausted(error) | Self::Io(error) => {
+                Damage::new(file, offset, unreadable(&error))
+            }
+        }
+    }
 }
 
 fn unreadable(error: &io::Error) -> String {

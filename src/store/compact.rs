@@ -11,7 +11,7 @@ use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::log::{Damage, list_numbers};
 use crate::store::loader::store_id;
-use crate::store::reclaim::Policy;
+use crate::store::reclaim::ReclaimPolicy;
 use crate::store::{OpenError, Store, StoreError, StoreOptions};
 
 /// The log goes on in a new file when it has grown to this, so that the one before can go.
@@ -150,7 +150,7 @@ fn empty_segments(
     store.shared.segments.retire(|_| true);
     let total_bytes = store.health().live_bytes;
     loop {
-        let more = store.reclaim_by(Policy::OFFLINE)?.more;
+        let more = store.reclaim_by(ReclaimPolicy::OFFLINE)?.more;
         if !more {
             // What was moved last is sealed, too.
             let index = store.shared.index();

@@ -20,6 +20,7 @@ mod loader;
 mod mutation;
 mod options;
 mod plan;
+mod progress;
 mod reader;
 pub mod rebuild;
 mod reclaim;
@@ -55,6 +56,7 @@ pub use mutation::{
     Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewUpload, Selector, VersionRef,
 };
 pub use options::StoreOptions;
+pub use progress::{Progress, ProgressStep};
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
@@ -729,7 +731,7 @@ impl Store {
     /// How the store is.
     pub fn health(&self) -> Health {
         let mut health = self.shared.health();
-        self.scrubber.tell(&self.shared, &mut health);
+        self.scrubber.add_to_health(&self.shared, &mut health);
         health
     }
 }

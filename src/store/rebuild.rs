@@ -1,13 +1,13 @@
 //! Making a metadata log from segments alone (data-format.md, section 9): what extents tell of themselves, put in order. What
 //! they do not tell is reported and never guessed.
 
-mod assemble;
+mod assembler;
 mod report;
-mod survey;
+mod scan;
 
 use std::io;
 
-pub use report::{Kept, Lost, PassedOver, Rebuilt, Restored};
+pub use report::{Assumption, LostRecord, RebuildReport, RestoredCounts, SkippedCounts};
 
 use thiserror::Error;
 
@@ -18,10 +18,9 @@ use crate::index::{Cursor, Index};
 use crate::log::{
     BuiltLog, CheckpointPlan, CheckpointWriter, Damage, LogError, build_log, list_numbers, open_file,
 };
-use crate::store::verify::{Progress, Step};
-use crate::store::{OpenError, recovery};
-use assemble::Assembler;
-use survey::Survey;
+use crate::store::{OpenError, Progress, ProgressStep, recovery};
+use assembler::Assembler;
+use scan::StoreScan;
 
 /// Keys that are taken out of the index at once.
 const KEYS_AT_ONCE: usize = 4096;
@@ -88,7 +87,7 @@ pub fn rebuild(
     clock: &dyn Clock,
     options: &RebuildOptions,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Rebuilt, RebuildError> {
+) -> Result<RebuildReport, RebuildError> {
     if list_numbers(fs, FileKind::Segment)?.is_empty() {
         return Err(RebuildError::NoSegment);
     }
@@ -101,11 +100,11 @@ pub fn rebuild(
         return Err(RebuildError::HasLog(path.clone()));
     }
     let store = store_id(fs)?;
-    let survey = Survey::of(fs, store, progress)?;
-    let mut assembler = Assembler::new(fs, store, &survey, &options.owner);
+    let scan = StoreScan::read(fs, store, progress)?;
+    let mut assembler = Assembler::new(fs, store, &scan, &options.owner);
     assembler.run(progress)?;
     let (index, mut rebuilt) = assembler.finish();
-    progress(Progress { step: Step::NewLog, done: 0, total: 0 });
+    progress(Progress { step: ProgressStep::NewLog, done: 0, total: 0 });
     let log = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
     rebuilt.log_bytes = log.len;
     write_checkpoint(fs, clock, store, &index, (log.last, log.len));

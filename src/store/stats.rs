@@ -1,10 +1,10 @@
 //! What a store holds and what that costs, told without changing a byte of it, and also while a server uses it.
 
-mod tally;
+mod totals;
 
 use std::io;
 
-pub use tally::{Age, BucketTotal, Count, KeySize, SizeClass, Tally};
+pub use totals::{AgeClass, BucketTotal, Count, KeySize, SizeClass, Totals};
 
 use thiserror::Error;
 
@@ -28,7 +28,7 @@ pub struct Stats {
     /// Buckets.
     pub buckets: u64,
     /// What is in them.
-    pub tally: Tally,
+    pub totals: Totals,
     /// The segments, by id.
     pub segments: Vec<SegmentStats>,
     /// The files of the log: how many, their bytes, and what they take up on the disk.
@@ -143,29 +143,29 @@ pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsE
 fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
     let store = store_id(fs)?.ok_or(StatsError::NotAStore)?;
     let mut damage = Vec::new();
-    let mut reading = StoreLoader::from_newest(fs, store, &mut damage)?;
-    let covered = reading.start.covered;
-    let tail = reading.replay()?;
+    let mut loader = StoreLoader::from_newest(fs, store, &mut damage)?;
+    let covered = loader.start.covered;
+    let tail = loader.replay()?;
     damage.extend(tail.damage);
-    damage.extend(reading.missing_segments()?);
-    let (index, written) = (reading.index, reading.written);
+    damage.extend(loader.missing_segments()?);
+    let (index, written) = (loader.index, loader.written);
     let newest_checkpoint = match covered {
         0 => None,
         covered => Some(open_file(fs, FileKind::Checkpoint, covered, Some(store))?.1.created),
     };
-    let mut tally = Tally::new(now, top);
+    let mut totals = Totals::new(now, top);
     let mut cursor = Cursor::Start;
     loop {
         let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
         if entries.is_empty() {
             break;
         }
-        tally.take(&entries);
+        totals.add_all(&entries);
     }
     Ok(Stats {
         sequence: tail.sequence - 1,
         buckets: index.bucket_count(),
-        tally: tally.finish(),
+        totals: totals.finish(),
         segments: segments(fs, store, &index)?,
         log: files(fs, FileKind::Log)?,
         checkpoints: files(fs, FileKind::Checkpoint)?,

@@ -32,7 +32,7 @@ pub struct UndeleteQuery {
 
 impl UndeleteQuery {
     /// Whether no key behind this one is wanted.
-    fn is_past(&self, seen: Option<&str>) -> bool {
+    fn is_done(&self, seen: Option<&str>) -> bool {
         self.key.is_some() && self.key.as_deref() != seen
     }
 
@@ -43,7 +43,7 @@ impl UndeleteQuery {
 }
 
 /// The versions of one key, as far as they were seen.
-struct Run {
+struct SeenVersions {
     key: String,
     markers: Vec<VersionRef>,
     deleted: Timestamp,
@@ -65,21 +65,21 @@ impl Store {
     ) -> Result<(), StoreError> {
         let prefix = wanted.key.as_ref().unwrap_or(&wanted.prefix).clone();
         let mut query = ListQuery { prefix, limit: PAGE_LEN_MAX, ..ListQuery::default() };
-        let (mut after, mut run) = (None, None);
+        let (mut after, mut versions) = (None, None);
         loop {
             let page = self.list_versions(bucket, &query, after)?;
             let mut found = Vec::new();
             for item in page.items {
                 let VersionsItem::Version { key, version, .. } = item else { continue };
                 after = Some(reference(&version));
-                found.extend(step(&mut run, &key, version));
+                found.extend(next_deletion(&mut versions, &key, version));
                 query.after = Some(key);
             }
             found.retain(|found| wanted.wants(found));
             if !found.is_empty() {
                 visit(&found)?;
             }
-            if !page.truncated || wanted.is_past(query.after.as_deref()) {
+            if !page.truncated || wanted.is_done(query.after.as_deref()) {
                 return Ok(());
             }
         }
@@ -101,19 +101,28 @@ impl Store {
 }
 
 /// Takes the next version of a listing, and gives the key when it is the first that is no marker, below one.
-fn step(run: &mut Option<Run>, key: &str, version: VersionSummary) -> Option<Undeletable> {
-    if run.as_ref().is_none_or(|run| run.key != key) {
-        *run = Some(Run { key: key.to_owned(), markers: Vec::new(), deleted: version.modified, over: false });
+fn next_deletion(
+    versions: &mut Option<SeenVersions>,
+    key: &str,
+    version: VersionSummary,
+) -> Option<Undeletable> {
+    if versions.as_ref().is_none_or(|versions| versions.key != key) {
+        *versions = Some(SeenVersions {
+            key: key.to_owned(),
+            markers: Vec::new(),
+            deleted: version.modified,
+            over: false,
+        });
     }
-    let run = run.as_mut().filter(|run| !run.over)?;
+    let versions = versions.as_mut().filter(|versions| !versions.over)?;
     if version.delete_marker {
-        run.markers.push(reference(&version));
-        run.deleted = version.modified;
+        versions.markers.push(reference(&version));
+        versions.deleted = version.modified;
         return None;
     }
-    run.over = true;
-    let markers = std::mem::take(&mut run.markers);
-    let found = Undeletable { key: key.to_owned(), markers, deleted: run.deleted, version };
+    versions.over = true;
+    let markers = std::mem::take(&mut versions.markers);
+    let found = Undeletable { key: key.to_owned(), markers, deleted: versions.deleted, version };
     (!found.markers.is_empty()).then_some(found)
 }
 

@@ -1,14 +1,14 @@
 //! Looking at all of a store without changing a byte of it: every file, every group behind a checkpoint that is kept, every
 //! extent of every version and of every part of an upload.
 
-mod account;
-mod objects;
+mod object_verifier;
+mod overlap_check;
 mod report;
 
 use std::io;
 
 pub use report::{
-    Counts, Finding, Note, NoteKind, Owner, Progress, Report, SegmentUse, Step, VerifyError, Which,
+    Finding, NamedOwner, Note, NoteKind, RecordRef, SegmentUse, VerifyCounts, VerifyError, VerifyReport,
 };
 
 use crate::base::digest::Crc32;
@@ -18,8 +18,8 @@ use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
 use crate::store::checkpointer::GENERATIONS;
 use crate::store::loader::{StoreLoader, store_id};
-use crate::store::{OpenError, reclaim, recovery, scrub};
-use objects::Objects;
+use crate::store::{OpenError, Progress, ProgressStep, reclaim, recovery, scrub};
+use object_verifier::ObjectVerifier;
 
 /// Keys that are taken out of the index at once.
 const KEYS_AT_ONCE: usize = 4096;
@@ -29,9 +29,9 @@ const KEYS_AT_ONCE: usize = 4096;
 /// # Errors
 /// When it could not be looked at: another process has the store open, there is none, or the disk fails in a way that leaves
 /// nothing to go on with. What is wrong with the store is no error but a finding.
-pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Report, VerifyError> {
+pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, VerifyError> {
     let guarded = ReadOnlyFs::new(fs);
-    let mut report = Report::default();
+    let mut report = VerifyReport::default();
     if count_files(&guarded, &mut report.counts)? == 0 {
         return Err(VerifyError::NotAStore);
     }
@@ -44,7 +44,7 @@ pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Report,
     Ok(verifier.report)
 }
 
-fn count_files(fs: &dyn Fs, counts: &mut Counts) -> io::Result<u64> {
+fn count_files(fs: &dyn Fs, counts: &mut VerifyCounts) -> io::Result<u64> {
     let count = |kind| Ok::<_, io::Error>(list_numbers(fs, kind)?.len() as u64);
     counts.segments = count(FileKind::Segment)?;
     counts.log_files = count(FileKind::Log)?;
@@ -54,7 +54,7 @@ fn count_files(fs: &dyn Fs, counts: &mut Counts) -> io::Result<u64> {
 
 /// Keeps others out, where that takes no writing: a copy without the file to lock is nobody's, and nobody writes to a file
 /// system that is read-only here.
-fn lock(fs: &dyn Fs, report: &mut Report) -> Result<Option<Box<dyn Lock>>, VerifyError> {
+fn lock(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<Box<dyn Lock>>, VerifyError> {
     let locked = if fs.list("")?.iter().any(|name| name == LOCK) {
         recovery::lock(fs)
     } else {
@@ -74,10 +74,10 @@ fn lock(fs: &dyn Fs, report: &mut Report) -> Result<Option<Box<dyn Lock>>, Verif
 
 /// The id of the store as recovery finds it, else from any file that still tells it. Without one nothing can be checked but that
 /// no file has a good header.
-fn identify(fs: &dyn Fs, report: &mut Report) -> Result<Option<StoreId>, VerifyError> {
+fn identify(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<StoreId>, VerifyError> {
     match store_id(fs) {
         Ok(id) => return Ok(id),
-        Err(error) => report.find(unless_newer(error, FileKind::Log.dir())?),
+        Err(error) => report.find(damage_unless_newer(error, FileKind::Log.dir())?),
     }
     if let Some(header) = any_header(fs)? {
         return Ok(Some(header.store));
@@ -85,7 +85,7 @@ fn identify(fs: &dyn Fs, report: &mut Report) -> Result<Option<StoreId>, VerifyE
     for kind in FileKind::ALL {
         for number in list_numbers(fs, kind)? {
             if let Err(error) = open_file(fs, kind, number, None) {
-                report.find(as_damage(error, &kind.path(number), 0));
+                report.find(error.into_damage(&kind.path(number), 0));
             }
         }
     }
@@ -95,7 +95,7 @@ fn identify(fs: &dyn Fs, report: &mut Report) -> Result<Option<StoreId>, VerifyE
 struct Verifier<'a> {
     fs: &'a dyn Fs,
     store: StoreId,
-    report: Report,
+    report: VerifyReport,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -103,23 +103,23 @@ impl<'a> Verifier<'a> {
     /// One index is held at a time: the older checkpoint is compared by its fingerprint.
     fn run(&mut self) -> Result<(), VerifyError> {
         self.check_files()?;
-        self.step(Step::Metadata);
-        let mut reading = self.newest()?;
-        let covered = reading.start.covered;
-        let whole = self.replay(&mut reading)?;
-        reading.missing_segments().map_err(could_not_look)?.into_iter().for_each(|d| self.report.find(d));
-        self.check_objects(&reading.index);
-        self.check_scrub(&reading.index)?;
+        self.step(ProgressStep::Metadata);
+        let mut loader = self.newest()?;
+        let covered = loader.start.covered;
+        let whole = self.replay(&mut loader)?;
+        loader.missing_segments().map_err(verify_error)?.into_iter().for_each(|d| self.report.find(d));
+        self.check_objects(&loader.index);
+        self.check_scrub(&loader.index)?;
         self.check_reclaim()?;
-        self.account(&reading.index, whole);
-        let expected = whole.then(|| fingerprint(&reading.index));
-        drop(reading);
+        self.count_live_bytes(&loader.index, whole);
+        let expected = whole.then(|| fingerprint(&loader.index));
+        drop(loader);
         self.check_other_checkpoints(covered, expected)
     }
 
     /// Opens every file, which checks its header, and looks for footers and for what is unfinished.
     fn check_files(&mut self) -> Result<(), VerifyError> {
-        self.step(Step::Files);
+        self.step(ProgressStep::Files);
         for kind in FileKind::ALL {
             for number in list_numbers(self.fs, kind)? {
                 self.check_file(kind, number);
@@ -142,7 +142,7 @@ impl<'a> Verifier<'a> {
                 let sealed = match segment.footer(&self.store) {
                     Ok(footer) => footer.is_some(),
                     Err(error) => {
-                        self.report.find(as_damage(error, &path, 0));
+                        self.report.find(error.into_damage(&path, 0));
                         true
                     }
                 };
@@ -150,7 +150,7 @@ impl<'a> Verifier<'a> {
                 self.report.segments.push(SegmentUse { id: number, len, sealed, live: 0 });
             }
             Ok(_) => {}
-            Err(error) => self.report.find(as_damage(error, &path, 0)),
+            Err(error) => self.report.find(error.into_damage(&path, 0)),
         }
     }
 
@@ -158,19 +158,21 @@ impl<'a> Verifier<'a> {
     fn newest(&mut self) -> Result<StoreLoader<'a>, VerifyError> {
         for covered in list_numbers(self.fs, FileKind::Checkpoint)?.into_iter().rev() {
             match StoreLoader::from_checkpoint(self.fs, self.store, covered) {
-                Ok(reading) => return Ok(reading),
-                Err(error) => self.report.find(unless_newer(error, &FileKind::Checkpoint.path(covered))?),
+                Ok(loader) => return Ok(loader),
+                Err(error) => {
+                    self.report.find(damage_unless_newer(error, &FileKind::Checkpoint.path(covered))?);
+                }
             }
         }
         Ok(StoreLoader::from_start(self.fs, self.store))
     }
 
     /// Reads the log behind a checkpoint. Whether all of the index is known then.
-    fn replay(&mut self, reading: &mut StoreLoader<'_>) -> Result<bool, VerifyError> {
-        let tail = match reading.replay() {
+    fn replay(&mut self, loader: &mut StoreLoader<'_>) -> Result<bool, VerifyError> {
+        let tail = match loader.replay() {
             Ok(tail) => tail,
             Err(error) => {
-                self.report.find(unless_newer(error, FileKind::Log.dir())?);
+                self.report.find(damage_unless_newer(error, FileKind::Log.dir())?);
                 return Ok(false);
             }
         };
@@ -187,7 +189,7 @@ impl<'a> Verifier<'a> {
 
     fn check_objects(&mut self, index: &Index) {
         let total = index.liveness().total();
-        let mut objects = Objects::new(self.fs, self.store, &mut self.report, self.progress, total);
+        let mut objects = ObjectVerifier::new(self.fs, self.store, &mut self.report, self.progress, total);
         let mut cursor = Cursor::Start;
         loop {
             let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
@@ -196,7 +198,7 @@ impl<'a> Verifier<'a> {
             }
             objects.check(&entries);
         }
-        objects.settle(index.liveness());
+        objects.finish(index.liveness());
     }
 
     /// What the scrub found bad and is still referred to was found here, too, or it can be read again.
@@ -206,9 +208,9 @@ impl<'a> Verifier<'a> {
                 self.report.find(damage);
                 return Ok(());
             }
-            loaded => loaded.map_err(could_not_look)?.unwrap_or_default(),
+            loaded => loaded.map_err(verify_error)?.unwrap_or_default(),
         };
-        for bad in state.bad.iter().filter(|bad| scrub::is_wanted(index, bad)) {
+        for bad in state.bad.iter().filter(|bad| scrub::is_referenced(index, bad)) {
             let Damage { file, offset, what } = scrub::damage_of(bad);
             if !self
                 .report
@@ -229,12 +231,12 @@ impl<'a> Verifier<'a> {
                 self.report.find(damage);
                 Ok(())
             }
-            loaded => loaded.map(|_| ()).map_err(could_not_look),
+            loaded => loaded.map(|_| ()).map_err(verify_error),
         }
     }
 
     /// How much of each segment is wanted. Where part of the index is lost, nobody can say which segments are not.
-    fn account(&mut self, index: &Index, whole: bool) {
+    fn count_live_bytes(&mut self, index: &Index, whole: bool) {
         self.report.counts.buckets = index.bucket_count();
         self.report.counts.versions = index.version_count();
         self.report.counts.uploads = index.upload_count();
@@ -250,20 +252,20 @@ impl<'a> Verifier<'a> {
     /// The checkpoints beside the one that was read. The older of the two that are kept must add up to the same with the log
     /// behind it; a still older one was left behind by a crash, and its log may be gone.
     fn check_other_checkpoints(&mut self, newest: u64, expected: Option<u32>) -> Result<(), VerifyError> {
-        self.step(Step::OtherCheckpoints);
+        self.step(ProgressStep::OtherCheckpoints);
         let covered = list_numbers(self.fs, FileKind::Checkpoint)?;
         for (age, covered) in covered.into_iter().rev().enumerate().filter(|(_, covered)| *covered != newest)
         {
             let path = FileKind::Checkpoint.path(covered);
             match StoreLoader::from_checkpoint(self.fs, self.store, covered) {
-                Err(error) => self.report.find(as_damage(error, &path, 0)),
+                Err(error) => self.report.find(error.into_damage(&path, 0)),
                 Ok(_) if age >= GENERATIONS => {
                     let what = "superfluous: removed with the next checkpoint";
                     self.report.notes.push(Note::new(NoteKind::Superfluous, path, what));
                 }
-                Ok(mut reading) => {
-                    let whole = self.replay(&mut reading)?;
-                    if whole && expected.is_some_and(|expected| expected != fingerprint(&reading.index)) {
+                Ok(mut loader) => {
+                    let whole = self.replay(&mut loader)?;
+                    if whole && expected.is_some_and(|expected| expected != fingerprint(&loader.index)) {
                         let what = "with the log behind it, it adds up to something else than the newest one";
                         self.report.find(Damage::new(path, 0, what));
                     }
@@ -273,7 +275,7 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ProgressStep) {
         (self.progress)(Progress { step, done: 0, total: 0 });
     }
 }
@@ -292,25 +294,15 @@ fn fingerprint(index: &Index) -> u32 {
     }
 }
 
-/// What cannot be read is as good as damaged.
-pub(super) fn as_damage(error: LogError, file: &str, offset: u64) -> Damage {
-    match error {
-        LogError::Damaged(damage) => damage,
-        LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => {
-            Damage::new(file, offset, format!("it cannot be read: {error}"))
-        }
-    }
-}
-
 /// What is wrong with the store; what only a newer siltstone can read is not.
-fn unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyError> {
+fn damage_unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyError> {
     match error {
         LogError::Io(error) if error.kind() == io::ErrorKind::Unsupported => Err(VerifyError::Io(error)),
-        error => Ok(as_damage(error, file, 0)),
+        error => Ok(error.into_damage(file, 0)),
     }
 }
 
-fn could_not_look(error: LogError) -> VerifyError {
+fn verify_error(error: LogError) -> VerifyError {
     VerifyError::Io(match error {
         LogError::Damaged(damage) => io::Error::other(damage.to_string()),
         LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => error,

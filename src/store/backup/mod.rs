@@ -3,19 +3,19 @@
 //! A backup lies in one of two slots, each of which is a data directory like any other; a file beside them names the
 //! one that is whole. A new backup goes to the other slot, which begins to count when that file has been replaced, in one step.
 
-mod copying;
-mod extents;
-mod pins;
+mod backup_pins;
+mod expected_extents;
+mod file_copier;
 mod report;
-mod restoring;
+mod restore;
 mod slots;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-pub use report::{BackupError, BackupReport, Files, Progress, RestoreReport, Step};
-pub use restoring::restore;
+pub use report::{BackupError, BackupReport, FileTotals, RestoreReport};
+pub use restore::restore;
 
 use crate::base::Clock;
 use crate::format::{BackupCurrent, FileKind, number_of};
@@ -23,11 +23,12 @@ use crate::fs::{File, Fs, ReadOnlyFs, SubdirFs};
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segment};
 use crate::store::loader::{StoreLoader, store_id};
-use crate::store::verify::{self, Finding, verify};
-use copying::{Copied, Copying};
-use extents::Extents;
-use pins::Pins;
-use slots::Slots;
+use crate::store::verify::{Finding, verify};
+use crate::store::{Progress, ProgressStep};
+use backup_pins::{BackupPins, slot_pin};
+use expected_extents::{ExpectedExtents, findings_with_owners};
+use file_copier::{FileCopier, ZeroBlocks};
+use slots::BackupSlots;
 
 /// Where the users stand, in a data directory and in a backup.
 const USERS: &str = "users.toml";
@@ -39,7 +40,7 @@ const ATTEMPTS_MAX: usize = 100;
 pub type Link<'l> = dyn Fn(&str, &str) -> io::Result<()> + 'l;
 
 /// A store to be backed up. Its lock is not taken: a server may be using it.
-pub struct Source<'a> {
+pub struct BackupSource<'a> {
     /// The data directory.
     pub fs: &'a dyn Fs,
     /// Links from there to the target; fails where they are on different file systems.
@@ -79,7 +80,7 @@ pub struct BackupOptions {
 /// # Errors
 /// [`BackupError`]. What had been written to the slot is removed again, as far as the disk lets it.
 pub fn backup(
-    source: &Source<'_>,
+    source: &BackupSource<'_>,
     target: &dyn Fs,
     clock: &dyn Clock,
     options: BackupOptions,
@@ -88,14 +89,14 @@ pub fn backup(
     let taken = clock.now();
     let guarded = ReadOnlyFs::new(source.fs);
     let store = store_id(&guarded)?.ok_or(BackupError::NotAStore)?;
-    let slots = Slots::open(target)?;
+    let slots = BackupSlots::open(target)?;
     if slots.current().is_some_and(|current| current.store != store) {
         return Err(BackupError::OtherStore);
     }
-    let slot = slots.free();
-    let report = BackupReport::begun(slot, store, taken);
-    let to = slots.below(slot);
-    let mut run = Run { source, guarded: &guarded, slots: &slots, to, options, progress, report };
+    let slot = slots.next_slot();
+    let report = BackupReport::started(slot, store, taken);
+    let to = slots.slot_fs(slot);
+    let mut run = BackupRun { source, guarded: &guarded, slots: &slots, to, options, progress, report };
     if let Err(error) = run.run() {
         // What matters is the error that led here; the next run tries again.
         let _ = slots.clear(slot);
@@ -106,20 +107,20 @@ pub fn backup(
 
 /// How a segment gets into the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum SegmentTransfer {
     /// Its pin is there already and becomes its name.
-    Link,
+    RenamePin,
     /// The former backup has it.
-    Keep,
+    LinkFormer,
     /// Byte by byte.
     Copy,
 }
 
 /// A backup being made.
-struct Run<'a> {
-    source: &'a Source<'a>,
+struct BackupRun<'a> {
+    source: &'a BackupSource<'a>,
     guarded: &'a dyn Fs,
-    slots: &'a Slots<'a>,
+    slots: &'a BackupSlots<'a>,
     /// The slot that it goes to.
     to: SubdirFs<'a>,
     options: BackupOptions,
@@ -128,10 +129,10 @@ struct Run<'a> {
 }
 
 /// A file with its path.
-type Opened = (String, Arc<dyn File>);
+type MetadataFile = (String, Arc<dyn File>);
 
 /// What has to be known of the metadata.
-struct Metadata {
+struct CopiedMetadata {
     /// The segments that it refers to.
     segments: BTreeSet<u64>,
     /// The last group.
@@ -140,13 +141,13 @@ struct Metadata {
     index: Index,
 }
 
-impl<'a> Run<'a> {
+impl<'a> BackupRun<'a> {
     fn run(&mut self) -> Result<(), BackupError> {
         let BackupReport { slot, store, taken, .. } = self.report;
-        self.slots.make(slot)?;
-        let mut pins = Pins::new(self.source, slot, self.slots.below(slot));
+        self.slots.prepare(slot)?;
+        let mut pins = BackupPins::new(self.source, slot, self.slots.slot_fs(slot));
         let mut metadata = self.pin_and_read(&mut pins)?;
-        self.put_into_place(&metadata, &pins)?;
+        self.place_segments(&metadata, &pins)?;
         drop(pins);
         // The check makes one of its own.
         metadata.index = Index::new();
@@ -156,21 +157,21 @@ impl<'a> Run<'a> {
         self.slots.sync(slot)?;
         self.check(&metadata)?;
         self.report.sequence = metadata.sequence;
-        self.slots.switch(&BackupCurrent { slot, store, sequence: metadata.sequence, taken })?;
+        self.slots.set_current(&BackupCurrent { slot, store, sequence: metadata.sequence, taken })?;
         Ok(self.slots.clear(slot.other())?)
     }
 
-    fn pin_and_read(&mut self, pins: &mut Pins<'a>) -> Result<Metadata, BackupError> {
-        self.step(Step::Metadata, 0, 0);
+    fn pin_and_read(&mut self, pins: &mut BackupPins<'a>) -> Result<CopiedMetadata, BackupError> {
+        self.step(ProgressStep::CopyMetadata, 0, 0);
         pins.pin_all()?;
         let mut missing = None;
         loop {
             let metadata = self.copy_metadata()?;
-            let Some(unknown) = metadata.segments.iter().copied().find(|id| !pins.hold(*id)) else {
+            let Some(unknown) = metadata.segments.iter().copied().find(|id| !pins.contains(*id)) else {
                 return Ok(metadata);
             };
             pins.pin_all()?;
-            if !pins.hold(unknown) && missing.replace(unknown) == Some(unknown) {
+            if !pins.contains(unknown) && missing.replace(unknown) == Some(unknown) {
                 let what = "the segment is missing, and objects with it";
                 return Err(Damage::new(FileKind::Segment.path(unknown), 0, what).into());
             }
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
 
     /// Copies the metadata until a copy is good. While groups are being written, a copy may hold a group that had not been
     /// written when its place was read, and one behind it: then it looks damaged, each time at another place.
-    fn copy_metadata(&mut self) -> Result<Metadata, BackupError> {
+    fn copy_metadata(&mut self) -> Result<CopiedMetadata, BackupError> {
         let mut before = None;
         loop {
             self.slots.clear_metadata(self.report.slot)?;
@@ -195,10 +196,10 @@ impl<'a> Run<'a> {
         let files = self.open_metadata()?;
         let total = files.iter().try_fold(0, |sum, (_, file)| Ok::<_, io::Error>(sum + file.len()?))?;
         self.slots.check_room(total)?;
-        let mut copying = self.copying(Step::Metadata, total);
+        let mut copier = self.copier(ProgressStep::CopyMetadata, total);
         let mut bytes = 0;
         for (path, file) in &files {
-            bytes += copying.copy(file.as_ref(), path, Copied::Whole)?;
+            bytes += copier.copy(file.as_ref(), path, ZeroBlocks::Write)?;
         }
         self.report.metadata_bytes = bytes;
         Ok(())
@@ -206,7 +207,7 @@ impl<'a> Run<'a> {
 
     /// All files of the metadata as they were at one moment: the same names before and after they were opened. They are
     /// removed oldest first and their names never come back, so an open file is as good as its name.
-    fn open_metadata(&self) -> Result<Vec<Opened>, BackupError> {
+    fn open_metadata(&self) -> Result<Vec<MetadataFile>, BackupError> {
         for _ in 0..ATTEMPTS_MAX {
             let names = self.metadata_names()?;
             let open = |path: &String| Ok((path.clone(), self.guarded.open_uncached(path)?));
@@ -225,79 +226,93 @@ impl<'a> Run<'a> {
 
     fn metadata_names(&self) -> io::Result<Vec<String>> {
         let dir = FileKind::Log.dir();
-        let known = |name: &String| {
+        let is_metadata = |name: &String| {
             [FileKind::Log, FileKind::Checkpoint].iter().any(|k| number_of(*k, name).is_some())
         };
-        Ok(self.guarded.list(dir)?.into_iter().filter(known).map(|name| format!("{dir}/{name}")).collect())
+        Ok(self
+            .guarded
+            .list(dir)?
+            .into_iter()
+            .filter(is_metadata)
+            .map(|name| format!("{dir}/{name}"))
+            .collect())
     }
 
     /// Reads the copy of the metadata as a start would; the segments are those of `segments`.
-    fn read_copy(&self, segments: &dyn Fs) -> Result<Metadata, LogError> {
+    fn read_copy(&self, segments: &dyn Fs) -> Result<CopiedMetadata, LogError> {
         let mut damage = Vec::new();
-        let reading = StoreLoader::from_newest(&self.to, self.report.store, &mut damage)?;
-        let mut reading = reading.with_segments_on(segments);
-        let tail = reading.replay()?;
+        let loader = StoreLoader::from_newest(&self.to, self.report.store, &mut damage)?;
+        let mut loader = loader.with_segments_on(segments);
+        let tail = loader.replay()?;
         if let Some(damage) = damage.into_iter().chain(tail.damage).next() {
             return Err(damage.into());
         }
-        let segments = reading.index.liveness().iter().map(|(segment, _)| segment).collect();
-        Ok(Metadata { segments, sequence: tail.sequence - 1, index: reading.index })
+        let segments = loader.index.liveness().iter().map(|(segment, _)| segment).collect();
+        Ok(CopiedMetadata { segments, sequence: tail.sequence - 1, index: loader.index })
     }
 
-    fn put_into_place(&mut self, metadata: &Metadata, pins: &Pins<'a>) -> Result<(), BackupError> {
+    fn place_segments(
+        &mut self,
+        metadata: &CopiedMetadata,
+        pins: &BackupPins<'a>,
+    ) -> Result<(), BackupError> {
         let mut to_copy = Vec::new();
         for id in &metadata.segments {
             let segment = Segment { id: *id, file: pins.open(*id)? };
             let len = segment.file.len()?;
-            match self.put_without_copying(&segment, pins)? {
+            match self.place_without_copying(&segment, pins)? {
                 Some(way) => self.report.count(way, len),
                 None => to_copy.push((*id, len)),
             }
         }
         let total = to_copy.iter().map(|(_, len)| len).sum();
         self.slots.check_room(total)?;
-        self.step(Step::Segments, 0, total);
+        self.step(ProgressStep::CopySegments, 0, total);
         let (mut done, mut found) = (0, Vec::new());
-        let (store, mut extents) = (self.report.store, Extents::new(&metadata.index));
+        let (store, mut extents) = (self.report.store, ExpectedExtents::new(&metadata.index));
         for (id, _) in to_copy {
             let (file, path) = (pins.open(id)?, FileKind::Segment.path(id));
-            let mut copying = Copying { done, ..self.copying(Step::Segments, total) };
+            let mut copier = FileCopier { done, ..self.copier(ProgressStep::CopySegments, total) };
             let mut check = |copy: &dyn File| extents.check(id, &store, copy);
-            let (len, damage) = copying.copy_and(file.as_ref(), &path, Copied::Sparse, &mut check)?;
-            done = copying.done;
-            self.report.count(Way::Copy, len);
+            let (len, damage) = copier.copy_and(file.as_ref(), &path, ZeroBlocks::Skip, &mut check)?;
+            done = copier.done;
+            self.report.count(SegmentTransfer::Copy, len);
             found.extend(damage);
         }
         pins.clear_slot()?;
         match found.is_empty() {
             true => Ok(()),
-            false => Err(BackupError::Findings(extents::owned(&store, &metadata.index, found))),
+            false => Err(BackupError::Findings(findings_with_owners(&store, &metadata.index, found))),
         }
     }
 
     /// Where the target does not let a file have further names, all are copied.
-    fn put_without_copying(&self, segment: &Segment, pins: &Pins<'a>) -> Result<Option<Way>, BackupError> {
+    fn place_without_copying(
+        &self,
+        segment: &Segment,
+        pins: &BackupPins<'a>,
+    ) -> Result<Option<SegmentTransfer>, BackupError> {
         if segment.footer(&self.report.store)?.is_none() {
             return Ok(None);
         }
-        if pins.are_in_slot(segment.id) {
-            self.to.rename(&pins::slot_pin(segment.id), &segment.path())?;
-            return Ok(Some(Way::Link));
+        if pins.is_in_slot(segment.id) {
+            self.to.rename(&slot_pin(segment.id), &segment.path())?;
+            return Ok(Some(SegmentTransfer::RenamePin));
         }
-        Ok(self.slots.keep(segment, self.report.slot)?.then_some(Way::Keep))
+        Ok(self.slots.link_from_former(segment, self.report.slot)?.then_some(SegmentTransfer::LinkFormer))
     }
 
     fn copy_users(&mut self) -> Result<(), BackupError> {
         let users = self.guarded.open_uncached(USERS)?;
-        self.copying(Step::Metadata, 0).copy(users.as_ref(), USERS, Copied::Whole)?;
+        self.copier(ProgressStep::CopyMetadata, 0).copy(users.as_ref(), USERS, ZeroBlocks::Write)?;
         Ok(())
     }
 
     /// Reads the new backup from the disk: all of it, or its metadata and the headers of the segments that it refers to.
-    fn check(&mut self, metadata: &Metadata) -> Result<(), BackupError> {
-        self.step(Step::Check, 0, 0);
+    fn check(&mut self, metadata: &CopiedMetadata) -> Result<(), BackupError> {
+        self.step(ProgressStep::CheckCopy, 0, 0);
         if self.options.verify {
-            let found = verified(&self.to, self.progress)?;
+            let found = verify_copy(&self.to, self.progress)?;
             return if found.is_empty() { Ok(()) } else { Err(BackupError::Findings(found)) };
         }
         let found = self.read_copy(&self.to)?;
@@ -308,18 +323,18 @@ impl<'a> Run<'a> {
             .try_for_each(|id| Ok(Segment::open(&self.to, self.report.store, *id).map(|_| ())?))
     }
 
-    fn copying(&mut self, step: Step, total: u64) -> Copying<'_> {
-        Copying { to: &self.to, step, done: 0, total, progress: &mut *self.progress }
+    fn copier(&mut self, step: ProgressStep, total: u64) -> FileCopier<'_> {
+        FileCopier { to: &self.to, step, done: 0, total, progress: &mut *self.progress }
     }
 
-    fn step(&mut self, step: Step, done: u64, total: u64) {
+    fn step(&mut self, step: ProgressStep, done: u64, total: u64) {
         (self.progress)(Progress { step, done, total });
     }
 }
 
 /// What is wrong with the store in `fs`, every checksum checked.
-fn verified(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Finding>, BackupError> {
+fn verify_copy(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Finding>, BackupError> {
     let mut pass =
-        |p: verify::Progress| progress(Progress { step: Step::Check, done: p.done, total: p.total });
+        |p: Progress| progress(Progress { step: ProgressStep::CheckCopy, done: p.done, total: p.total });
     Ok(verify(fs, &mut pass)?.findings)
 }

@@ -1,11 +1,10 @@
 //! What making a backup, and going back to one, tells.
 
-use std::fmt;
 use std::io;
 
 use thiserror::Error;
 
-use super::Way;
+use super::SegmentTransfer;
 use crate::base::Timestamp;
 use crate::format::{BackupSlot, StoreId};
 use crate::log::{Damage, LogError};
@@ -23,18 +22,18 @@ pub struct BackupReport {
     /// The last group in it.
     pub sequence: u64,
     /// Segments that are further names of the store's own.
-    pub linked: Files,
+    pub linked: FileTotals,
     /// Segments that the former backup had.
-    pub kept: Files,
+    pub kept: FileTotals,
     /// Segments that were copied.
-    pub copied: Files,
+    pub copied: FileTotals,
     /// Bytes of log and checkpoints, which are always copied.
     pub metadata_bytes: u64,
 }
 
 /// Some files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Files {
+pub struct FileTotals {
     /// How many.
     pub count: u64,
     /// Their lengths in all.
@@ -49,33 +48,11 @@ pub struct RestoreReport {
     /// The last group in it.
     pub sequence: u64,
     /// What was copied.
-    pub files: Files,
+    pub files: FileTotals,
     /// Whether users came with it.
     pub with_users: bool,
     /// What is wrong with the restored store.
     pub findings: Vec<Finding>,
-}
-
-/// What is being done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Copying log and checkpoints.
-    Metadata,
-    /// Copying segments.
-    Segments,
-    /// Reading what has been written.
-    Check,
-}
-
-/// How far it has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// What is being done.
-    pub step: Step,
-    /// Bytes done in this step.
-    pub done: u64,
-    /// Bytes to do in this step; 0 when nobody knows.
-    pub total: u64,
 }
 
 /// Why there is no new backup, or nothing was restored.
@@ -130,35 +107,25 @@ pub enum BackupError {
 }
 
 impl BackupReport {
-    pub(super) fn begun(slot: BackupSlot, store: StoreId, taken: Timestamp) -> Self {
-        let none = Files::default();
+    pub(super) fn started(slot: BackupSlot, store: StoreId, taken: Timestamp) -> Self {
+        let none = FileTotals::default();
         Self { slot, store, taken, sequence: 0, linked: none, kept: none, copied: none, metadata_bytes: 0 }
     }
 
-    pub(super) fn count(&mut self, way: Way, bytes: u64) {
+    pub(super) fn count(&mut self, way: SegmentTransfer, bytes: u64) {
         let files = match way {
-            Way::Link => &mut self.linked,
-            Way::Keep => &mut self.kept,
-            Way::Copy => &mut self.copied,
+            SegmentTransfer::RenamePin => &mut self.linked,
+            SegmentTransfer::LinkFormer => &mut self.kept,
+            SegmentTransfer::Copy => &mut self.copied,
         };
         files.add(bytes);
     }
 }
 
-impl Files {
+impl FileTotals {
     pub(super) fn add(&mut self, bytes: u64) {
         self.count += 1;
         self.bytes += bytes;
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Metadata => "copying checkpoint and log",
-            Self::Segments => "copying segments",
-            Self::Check => "checking the copy",
-        })
     }
 }
 

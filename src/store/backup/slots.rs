@@ -9,23 +9,23 @@ use crate::fs::{File, Fs, Lock, SubdirFs};
 use crate::log::{Damage, LogError, Segment, write_aside};
 
 /// A longer file does not name a slot.
-const CURRENT_LEN_MAX: u64 = 1024;
+const CURRENT_MAX_BYTES: u64 = 1024;
 
 /// The directories of a slot; `""` is its own.
 const DIRS: [&str; 3] = ["", "data", "meta"];
 
 /// The directory of a backup, while nobody else writes to it.
-pub(super) struct Slots<'a> {
+pub(super) struct BackupSlots<'a> {
     target: &'a dyn Fs,
     current: Option<BackupCurrent>,
     _lock: Option<Box<dyn Lock>>,
 }
 
-impl<'a> Slots<'a> {
+impl<'a> BackupSlots<'a> {
     /// Opens it to be written to. It must hold a backup, or no files.
     pub(super) fn open(target: &'a dyn Fs) -> Result<Self, BackupError> {
-        let ours = [BackupCurrent::PATH, &unfinished(BackupCurrent::PATH), LOCK];
-        if let Some(name) = target.list("")?.into_iter().find(|name| !ours.contains(&name.as_str())) {
+        let expected = [BackupCurrent::PATH, &unfinished(BackupCurrent::PATH), LOCK];
+        if let Some(name) = target.list("")?.into_iter().find(|name| !expected.contains(&name.as_str())) {
             return Err(BackupError::Foreign(name));
         }
         let lock = lock(target)?;
@@ -47,19 +47,19 @@ impl<'a> Slots<'a> {
     }
 
     /// The slot that the next backup goes to.
-    pub(super) fn free(&self) -> BackupSlot {
+    pub(super) fn next_slot(&self) -> BackupSlot {
         self.current.map_or(BackupSlot::A, |current| current.slot.other())
     }
 
     /// A slot as a disk of its own.
-    pub(super) fn below(&self, slot: BackupSlot) -> SubdirFs<'a> {
+    pub(super) fn slot_fs(&self, slot: BackupSlot) -> SubdirFs<'a> {
         SubdirFs::new(self.target, slot.dir())
     }
 
     /// Makes the directories of a slot, and takes away what a backup that failed has left there.
-    pub(super) fn make(&self, slot: BackupSlot) -> io::Result<()> {
-        let below = self.below(slot);
-        DIRS.iter().filter(|dir| !dir.is_empty()).try_for_each(|dir| below.create_dir(dir))?;
+    pub(super) fn prepare(&self, slot: BackupSlot) -> io::Result<()> {
+        let slot_fs = self.slot_fs(slot);
+        DIRS.iter().filter(|dir| !dir.is_empty()).try_for_each(|dir| slot_fs.create_dir(dir))?;
         self.clear(slot)
     }
 
@@ -74,9 +74,9 @@ impl<'a> Slots<'a> {
     }
 
     fn clear_dir(&self, slot: BackupSlot, dir: &str) -> io::Result<()> {
-        let below = self.below(slot);
+        let slot_fs = self.slot_fs(slot);
         let path = |name: &String| if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
-        below.list(dir)?.iter().try_for_each(|name| below.remove(&path(name)))
+        slot_fs.list(dir)?.iter().try_for_each(|name| slot_fs.remove(&path(name)))
     }
 
     /// Fails when the target has no room for so many bytes.
@@ -90,7 +90,7 @@ impl<'a> Slots<'a> {
     }
 
     /// Takes a sealed segment over from the former backup into `slot`. Whether it was there, and could be.
-    pub(super) fn keep(&self, segment: &Segment, slot: BackupSlot) -> io::Result<bool> {
+    pub(super) fn link_from_former(&self, segment: &Segment, slot: BackupSlot) -> io::Result<bool> {
         let at = |slot: BackupSlot| format!("{}/{}", slot.dir(), segment.path());
         let former = match self.current {
             Some(current) => at(current.slot),
@@ -104,12 +104,12 @@ impl<'a> Slots<'a> {
 
     /// Makes the names in a slot durable.
     pub(super) fn sync(&self, slot: BackupSlot) -> io::Result<()> {
-        let below = self.below(slot);
-        DIRS.iter().try_for_each(|dir| below.sync_dir(dir))
+        let slot_fs = self.slot_fs(slot);
+        DIRS.iter().try_for_each(|dir| slot_fs.sync_dir(dir))
     }
 
     /// Makes another backup the one that counts, in one step. Durable on return.
-    pub(super) fn switch(&self, current: &BackupCurrent) -> Result<(), LogError> {
+    pub(super) fn set_current(&self, current: &BackupCurrent) -> Result<(), LogError> {
         write_aside(self.target, BackupCurrent::PATH, "", |file| Ok(file.write_all_at(&current.encode(), 0)?))
             .map(drop)
     }
@@ -128,7 +128,7 @@ fn read_current(target: &dyn Fs) -> Result<Option<BackupCurrent>, BackupError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    let mut bytes = vec![0; file.len()?.min(CURRENT_LEN_MAX) as usize];
+    let mut bytes = vec![0; file.len()?.min(CURRENT_MAX_BYTES) as usize];
     file.read_exact_at(&mut bytes, 0)?;
     match BackupCurrent::decode(&bytes) {
         Ok(current) => Ok(Some(current)),

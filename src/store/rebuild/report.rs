@@ -3,21 +3,21 @@
 use std::fmt;
 
 use crate::log::Damage;
-use crate::store::verify::Owner;
+use crate::store::verify::NamedOwner;
 
 /// What became of a rebuild.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rebuilt {
+pub struct RebuildReport {
     /// What was restored.
-    pub restored: Restored,
+    pub restored: RestoredCounts,
     /// What was not, though a record of it was found.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRecord>,
     /// What was restored and may have been otherwise.
-    pub uncertain: Vec<Kept>,
+    pub assumptions: Vec<Assumption>,
     /// Places where something cannot be read; what it was is not known.
     pub damage: Vec<Damage>,
     /// What was found and is not wanted any more.
-    pub passed_over: PassedOver,
+    pub skipped: SkippedCounts,
     /// Bytes of the new log.
     pub log_bytes: u64,
     /// Where the files of an old log are now, relative to the data directory.
@@ -26,7 +26,7 @@ pub struct Rebuilt {
 
 /// How much was restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredCounts {
     /// Buckets.
     pub buckets: u64,
     /// Versions.
@@ -43,7 +43,7 @@ pub struct Restored {
 
 /// How much was found that does not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct SkippedCounts {
     /// Versions that a later null version replaced.
     pub replaced: u64,
     /// Versions and parts in buckets that had been deleted.
@@ -56,9 +56,9 @@ pub struct PassedOver {
 
 /// A version or part that was not restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRecord {
     /// Whose bytes they were.
-    pub owner: Owner,
+    pub owner: NamedOwner,
     /// Why.
     pub why: String,
     /// Where it was seen that bytes are missing, if that is known.
@@ -67,7 +67,7 @@ pub struct Lost {
 
 /// Something that was restored as it was when it was last written to a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct Assumption {
     /// The bucket.
     pub bucket: String,
     /// The key, unless it concerns the bucket.
@@ -76,21 +76,21 @@ pub struct Kept {
     pub what: String,
 }
 
-impl Rebuilt {
+impl RebuildReport {
     /// Whether all that was found could be restored.
     pub fn is_whole(&self) -> bool {
         self.lost.is_empty() && self.damage.is_empty()
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.owner, self.why)?;
         self.damage.iter().try_for_each(|damage| write!(f, "; {damage}"))
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for Assumption {
     /// Control characters are escaped: a key may hold any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bucket {}", self.bucket)?;

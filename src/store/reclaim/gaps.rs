@@ -44,14 +44,14 @@ pub(super) struct Gap {
 }
 
 impl Gaps {
-    /// Of a segment of which the first `len_max` bytes are looked at.
-    pub(super) fn new(len_max: u64) -> Self {
-        Self { stretches: Vec::new(), stretches_max: (len_max / HOLE_MIN_BYTES) as usize }
+    /// Of a segment of which the first `searched_len` bytes are looked at.
+    pub(super) fn new(searched_len: u64) -> Self {
+        Self { stretches: Vec::new(), stretches_max: (searched_len / HOLE_MIN_BYTES) as usize }
     }
 
     /// The most memory that one takes up, in bytes.
-    pub(super) fn memory_max_bytes(len_max: u64) -> u64 {
-        len_max / HOLE_MIN_BYTES * size_of::<Stretch>() as u64 + 2 * size_of::<(u64, Self)>() as u64
+    pub(super) fn memory_max_bytes(searched_len: u64) -> u64 {
+        searched_len / HOLE_MIN_BYTES * size_of::<Stretch>() as u64 + 2 * size_of::<(u64, Self)>() as u64
     }
 
     pub(super) fn add(&mut self, extent: &ExtentRef) {
@@ -130,15 +130,15 @@ mod tests {
         for _ in 0..300 {
             let (len, mut at, mut extents) = (40 * MIB, PAGE_BYTES, Vec::new());
             while at < len - 18 * MIB {
-                let step = draw.next_u64();
-                let payload_len = if step.is_multiple_of(7) { step % (16 * MIB) } else { step % 300_000 };
+                let flow = draw.next_u64();
+                let payload_len = if flow.is_multiple_of(7) { flow % (16 * MIB) } else { flow % 300_000 };
                 extents.push(extent(at, payload_len));
-                at = (at + 64 + payload_len + 1_200).next_multiple_of(if step.is_multiple_of(3) {
+                at = (at + 64 + payload_len + 1_200).next_multiple_of(if flow.is_multiple_of(3) {
                     64
                 } else {
                     4096
                 });
-                at += if step.is_multiple_of(5) { (step >> 20) % (3 * MIB) / 4096 * 4096 } else { 0 };
+                at += if flow.is_multiple_of(5) { (flow >> 20) % (3 * MIB) / 4096 * 4096 } else { 0 };
             }
             let order = draw.next_u64() as usize % extents.len();
             extents.rotate_left(order);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::gaps::{Gap, Gaps};
-use super::{KEYS_AT_ONCE, Phase, Reclaimer, Run, WALKS_AT_ONCE, extents_of};
+use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, Reclaimer, WALKS_PER_CALL, extents_of};
 use crate::base::limits::{HOLE_MIN_BYTES, HOLES_DEAD_BYTES_PER_KEY, PAGE_BYTES, SEGMENT_MAX_BYTES};
 use crate::format::{StoreId, page_ceil, unit_ceil};
 use crate::index::{Cursor, Index};
@@ -13,21 +13,21 @@ use crate::store::StoreError;
 use crate::store::shared::{Published, walk_memory_bytes};
 
 /// Segments that are opened in one call to see how long they are.
-const MEASURED_AT_ONCE: usize = 64;
+const MEASURED_PER_CALL: usize = 64;
 /// Segments that are punched in one call, each with a sync.
-const PUNCHED_AT_ONCE: usize = 16;
+const PUNCHED_PER_CALL: usize = 16;
 /// Segments of which it is known where holes could be, and which somebody reads from or has given another name.
-const PUT_OFF_MAX: usize = 4096;
+const DEFERRED_MAX: usize = 4096;
 
 /// Looks for holes, all in one snapshot: an extent that became another record's meanwhile must not be missed.
-pub(super) struct Holes {
+pub(super) struct HoleSearch {
     published: Published,
     cursor: Cursor,
     gaps: HashMap<u64, Gaps>,
 }
 
 /// A segment that was looked at.
-pub(super) struct Searched {
+pub(super) struct SearchedSegment {
     id: u64,
     /// What lived in it then, in bytes.
     live: u64,
@@ -36,7 +36,7 @@ pub(super) struct Searched {
 
 /// Holes that wait until nobody reads from their segment or holds it, and it has one name. What was dead when it was looked at stays dead,
 /// and whoever comes later does not read it: so they can wait for as long as it takes.
-pub(super) struct PutOff {
+pub(super) struct DeferredHoles {
     /// What lived in the segment when it was looked at, in bytes.
     live: u64,
     holes: Vec<Range<u64>>,
@@ -44,86 +44,88 @@ pub(super) struct PutOff {
 
 impl Reclaimer {
     /// Where there are too many, one is looked at again when more has died in it.
-    fn put_off(&mut self, id: u64, put_off: PutOff) {
-        if self.put_off.len() < PUT_OFF_MAX {
-            self.put_off.insert(id, put_off);
+    fn defer(&mut self, id: u64, deferred: DeferredHoles) {
+        if self.deferred.len() < DEFERRED_MAX {
+            self.deferred.insert(id, deferred);
         } else {
-            self.marks.searched(id, put_off.live);
+            self.baselines.searched(id, deferred.live);
         }
     }
 }
 
-impl Run<'_> {
+impl ReclaimRun<'_> {
     /// Looks which segments may be worth a hole. The order of steps 1 and 2 holds here, too.
-    pub(super) fn begin_holes(&mut self) -> Phase {
-        let settled = self.shared.segments.immutable_segments();
-        if self.is_sealing && !self.is_pressed() {
+    pub(super) fn begin_holes(&mut self) -> ReclaimPhase {
+        let immutable = self.shared.segments.immutable_segments();
+        if self.is_sealing && !self.reclaims_everything() {
             // After a start it takes some calls until it is known which segments are sealed; a walk is for all of them.
-            return Phase::Idle;
+            return ReclaimPhase::Idle;
         }
         let unsealed = self.shared.segments.unsealed();
         let published = self.shared.published();
         let liveness = published.index.liveness();
-        let sealed = settled.into_iter().filter(|id| !unsealed.contains(id) && liveness.of(*id) > 0);
+        let sealed = immutable.into_iter().filter(|id| !unsealed.contains(id) && liveness.of(*id) > 0);
         let sealed: Vec<u64> = sealed.filter(|id| *id != published.doubtful_segment).collect();
         if self.measure(&sealed) {
             // It is weighed up when all of them are known.
             self.done.more = true;
-            return Phase::Idle;
+            return ReclaimPhase::Idle;
         }
-        let len_max = self.len_looked_at();
-        let most = walk_memory_bytes(&published.index) / Gaps::memory_max_bytes(len_max);
+        let searched_len = self.searched_len();
+        let most = walk_memory_bytes(&published.index) / Gaps::memory_max_bytes(searched_len);
         let chosen = self.worth_a_walk(sealed, &published.index, most.max(1) as usize);
         if chosen.is_empty() {
-            return Phase::Idle;
+            return ReclaimPhase::Idle;
         }
         self.reclaimer.count_walk();
-        let gaps = chosen.into_iter().map(|id| (id, Gaps::new(len_max))).collect();
-        Phase::Holes(Holes { published, cursor: Cursor::Start, gaps })
+        let gaps = chosen.into_iter().map(|id| (id, Gaps::new(searched_len))).collect();
+        ReclaimPhase::FindHoles(HoleSearch { published, cursor: Cursor::Start, gaps })
     }
 
     /// Whether whatever can be won back is.
-    fn is_pressed(&self) -> bool {
+    fn reclaims_everything(&self) -> bool {
         self.done.urgent || self.policy.thorough
     }
 
     /// How much of a segment is looked at. What is longer was written with another limit.
-    fn len_looked_at(&self) -> u64 {
+    fn searched_len(&self) -> u64 {
         self.shared.options.segment_max_bytes.max(SEGMENT_MAX_BYTES)
     }
 
     /// Gives segments their marks; `true` when there are more than for one call.
     fn measure(&mut self, sealed: &[u64]) -> bool {
-        let open: Vec<u64> = sealed.iter().copied().filter(|id| self.reclaimer.marks.is_open(*id)).collect();
-        for id in open.iter().copied().take(MEASURED_AT_ONCE) {
+        let open: Vec<u64> =
+            sealed.iter().copied().filter(|id| self.reclaimer.baselines.is_unmeasured(*id)).collect();
+        for id in open.iter().copied().take(MEASURED_PER_CALL) {
             let used = |segment: &Segment| Ok(segment.file.usage()?.allocated_bytes.min(segment.file.len()?));
             let used = self.shared.segments.get(id).and_then(|segment| used(&segment));
             // One that cannot be opened gets no hole.
-            self.reclaimer.marks.close(id, used.unwrap_or(0));
+            self.reclaimer.baselines.measured(id, used.unwrap_or(0));
         }
-        open.len() > MEASURED_AT_ONCE
+        open.len() > MEASURED_PER_CALL
     }
 
     /// The segments to be looked at, at most so many, those with the most dead bytes: none where a walk over the whole index
     /// would be much for what may come of it.
     fn worth_a_walk(&mut self, sealed: Vec<u64>, index: &Index, most: usize) -> Vec<u64> {
-        let (marks, size) = (&self.reclaimer.marks, self.shared.options.segment_max_bytes);
-        let dead = |id: u64| (marks.dead(id, index.liveness().of(id), size), id);
-        let candidates = sealed.into_iter().filter(|id| !self.reclaimer.put_off.contains_key(id));
+        let (baselines, size) = (&self.reclaimer.baselines, self.shared.options.segment_max_bytes);
+        let dead = |id: u64| (baselines.dead(id, index.liveness().of(id), size), id);
+        let candidates = sealed.into_iter().filter(|id| !self.reclaimer.deferred.contains_key(id));
         let mut dead: Vec<(u64, u64)> = candidates.map(dead).filter(|(dead, _)| *dead > 0).collect();
         let all: u64 = dead.iter().map(|(dead, _)| dead).sum();
-        if !self.is_pressed() && all < index.version_count().saturating_mul(HOLES_DEAD_BYTES_PER_KEY) {
+        if !self.reclaims_everything() && all < index.version_count().saturating_mul(HOLES_DEAD_BYTES_PER_KEY)
+        {
             return Vec::new();
         }
         dead.sort_unstable_by(|one, other| other.cmp(one));
         dead.into_iter().take(most).map(|(_, id)| id).collect()
     }
 
-    pub(super) fn look_for_holes(&mut self, mut holes: Holes) -> Result<Phase, StoreError> {
-        for _ in 0..WALKS_AT_ONCE {
-            let entries = holes.published.index.walk(&mut holes.cursor, KEYS_AT_ONCE);
+    pub(super) fn find_holes_next(&mut self, mut holes: HoleSearch) -> Result<ReclaimPhase, StoreError> {
+        for _ in 0..WALKS_PER_CALL {
+            let entries = holes.published.index.walk(&mut holes.cursor, KEYS_PER_WALK);
             if entries.is_empty() {
-                return Ok(self.found(holes));
+                return Ok(self.queue_holes(holes));
             }
             for extent in entries.iter().flat_map(extents_of) {
                 if let Some(gaps) = holes.gaps.get_mut(&extent.segment) {
@@ -131,77 +133,80 @@ impl Run<'_> {
                 }
             }
         }
-        Ok(Phase::Holes(holes))
+        Ok(ReclaimPhase::FindHoles(holes))
     }
 
-    fn found(&mut self, holes: Holes) -> Phase {
-        let Holes { published, gaps, .. } = holes;
+    fn queue_holes(&mut self, holes: HoleSearch) -> ReclaimPhase {
+        let HoleSearch { published, gaps, .. } = holes;
         let live = |id: u64| published.index.liveness().of(id);
-        let searched = gaps.into_iter().map(|(id, gaps)| Searched { id, live: live(id), gaps });
-        let mut queue: Vec<Searched> = searched.collect();
+        let searched = gaps.into_iter().map(|(id, gaps)| SearchedSegment { id, live: live(id), gaps });
+        let mut queue: Vec<SearchedSegment> = searched.collect();
         queue.sort_unstable_by_key(|searched| searched.id);
-        Phase::Punch(queue.into())
+        ReclaimPhase::Punch(queue.into())
     }
 
     /// Steps 9 to 11 for some of the segments.
-    pub(super) fn punch_on(&mut self, mut queue: VecDeque<Searched>) -> Result<Phase, StoreError> {
-        for _ in 0..PUNCHED_AT_ONCE {
-            let Some(Searched { id, live, gaps }) = queue.pop_front() else {
+    pub(super) fn punch_next(
+        &mut self,
+        mut queue: VecDeque<SearchedSegment>,
+    ) -> Result<ReclaimPhase, StoreError> {
+        for _ in 0..PUNCHED_PER_CALL {
+            let Some(SearchedSegment { id, live, gaps }) = queue.pop_front() else {
                 // There may be others that there was no memory for.
                 self.done.more = true;
-                return self.keep_verdicts().map(|()| Phase::Idle);
+                return self.keep_verdicts().map(|()| ReclaimPhase::Idle);
             };
             let holes = self.holes_of(id, &gaps);
             if holes.is_empty() {
-                self.reclaimer.marks.searched(id, live);
+                self.reclaimer.baselines.searched(id, live);
             } else {
-                self.punch(id, PutOff { live, holes })?;
+                self.punch(id, DeferredHoles { live, holes })?;
             }
         }
-        Ok(Phase::Punch(queue))
+        Ok(ReclaimPhase::Punch(queue))
     }
 
     /// The length of a sealed segment does not change, so that it may be asked for after the snapshot.
     fn holes_of(&self, id: u64, gaps: &Gaps) -> Vec<Range<u64>> {
-        let found = || {
+        let find = || {
             let segment = self.shared.segments.get(id).ok()?;
             let gaps = gaps.find(segment.file.len().ok()?);
             Some(gaps.into_iter().filter_map(|gap| hole(&segment, &self.shared.store, gap)).collect())
         };
-        found().unwrap_or_default()
+        find().unwrap_or_default()
     }
 
     /// Punches some of the segments that were put off, in turn, as far as nobody reads from them any more.
-    pub(super) fn punch_put_off(&mut self) -> Result<(), StoreError> {
-        let (put_off, turn) = (&self.reclaimer.put_off, self.reclaimer.put_off_turn);
-        let ids = put_off.range(turn..).chain(put_off.range(..turn)).map(|(id, _)| *id);
+    pub(super) fn punch_deferred(&mut self) -> Result<(), StoreError> {
+        let (deferred, turn) = (&self.reclaimer.deferred, self.reclaimer.deferred_cursor);
+        let ids = deferred.range(turn..).chain(deferred.range(..turn)).map(|(id, _)| *id);
         let free: Vec<u64> =
-            ids.filter(|id| self.shared.segments.is_unread(*id)).take(PUNCHED_AT_ONCE).collect();
+            ids.filter(|id| self.shared.segments.is_unread(*id)).take(PUNCHED_PER_CALL).collect();
         for id in free {
-            self.reclaimer.put_off_turn = id + 1;
-            if let Some(put_off) = self.reclaimer.put_off.remove(&id) {
-                self.punch(id, put_off)?;
+            self.reclaimer.deferred_cursor = id + 1;
+            if let Some(deferred) = self.reclaimer.deferred.remove(&id) {
+                self.punch(id, deferred)?;
             }
         }
         Ok(())
     }
 
-    fn punch(&mut self, id: u64, put_off: PutOff) -> Result<(), StoreError> {
+    fn punch(&mut self, id: u64, deferred: DeferredHoles) -> Result<(), StoreError> {
         // One that cannot be opened gets no hole.
         if let Ok(segment) = self.shared.segments.get(id) {
             let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));
             let before = usage()?;
             let is_held = segment.file.has_shared_lock().map_err(|error| self.shared.failed(error.into()))?;
             if before.links > 1 || is_held || !self.shared.segments.is_unread(id) {
-                self.reclaimer.put_off(id, put_off);
+                self.reclaimer.defer(id, deferred);
                 return Ok(());
             }
             let punch = |hole: &Range<u64>| segment.file.punch(hole.start, hole.end - hole.start);
-            let punched = put_off.holes.iter().try_for_each(punch).and_then(|()| segment.file.sync_data());
+            let punched = deferred.holes.iter().try_for_each(punch).and_then(|()| segment.file.sync_data());
             punched.map_err(|error| self.shared.write_failed(LogError::from(error)))?;
             self.done.bytes += before.allocated_bytes.saturating_sub(usage()?.allocated_bytes);
         }
-        self.reclaimer.marks.searched(id, put_off.live);
+        self.reclaimer.baselines.searched(id, deferred.live);
         Ok(())
     }
 }

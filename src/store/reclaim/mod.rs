@@ -47,11 +47,11 @@
 //! A store that takes no writes is left as it is: where the log is damaged, what looks dead may be what the lost groups
 //! refer to.
 
+mod baselines;
+mod candidates;
 mod gaps;
 mod holes;
-mod marks;
-mod moves;
-mod survey;
+mod relocation;
 mod verdicts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,24 +64,24 @@ use crate::base::Timestamp;
 use crate::base::limits::{
     COMPACT_BELOW_LIVE_PERCENT, MERGE_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT, SEGMENTS_BESIDE_MAX,
 };
-use crate::format::{Entry, ExtentRef, FileKind};
+use crate::format::{Entry, ExtentRef, FileKind, MoveVerdict};
 use crate::log::{LogError, SpaceClaim, WriteHead};
 use crate::store::shared::{Published, SharedStore};
 use crate::store::{Store, StoreError};
-use holes::{Holes, PutOff, Searched};
-use marks::Marks;
-use moves::Moves;
-use survey::{Starved, Survey};
+use baselines::LiveBaselines;
+use candidates::{CandidateScan, RoomShortage};
+use holes::{DeferredHoles, HoleSearch, SearchedSegment};
+use relocation::RelocationPass;
 pub(super) use verdicts::load;
 
 /// Segments that are looked at in one call whether they need a footer.
-const SEALED_AT_ONCE: usize = 64;
+const SEALED_PER_CALL: usize = 64;
 /// Where room is short, a lane leaves its segment when so much in it is dead, in bytes, and at least half of it.
 const LEFT_DEAD_MIN_BYTES: u64 = 64 * 1024;
 /// Keys that are taken out of the index at once, while it is locked against the committer.
-const KEYS_AT_ONCE: usize = 256;
+const KEYS_PER_WALK: usize = 256;
 /// So often in one call.
-const WALKS_AT_ONCE: usize = 64;
+const WALKS_PER_CALL: usize = 64;
 
 /// What a call has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub struct Reclaimed {
 
 /// Which segments are worth moving what lives in them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Policy {
+pub(super) struct ReclaimPolicy {
     /// Those that would shrink to so many hundredths of their length, or less.
     live_percent_max: u64,
     /// Segments that there may be beside those that what lives would fill.
@@ -111,7 +111,7 @@ pub(super) struct Policy {
     thorough: bool,
 }
 
-impl Policy {
+impl ReclaimPolicy {
     const ONLINE: Self = Self {
         live_percent_max: MOVE_BELOW_LIVE_PERCENT,
         beside_max: SEGMENTS_BESIDE_MAX,
@@ -130,18 +130,18 @@ impl Policy {
 /// What is known from call to call.
 #[derive(Default)]
 pub(super) struct Reclaimer {
-    phase: Phase,
+    phase: ReclaimPhase,
     /// Lengths of segments that nobody writes to.
-    lens: BTreeMap<u64, u64>,
+    lengths: BTreeMap<u64, u64>,
     /// Segments that are left alone until less is alive in them.
-    judged: BTreeMap<u64, Judged>,
+    move_verdicts: BTreeMap<u64, MoveVerdict>,
     /// How much has died in each segment since holes were looked for.
-    marks: Marks,
+    baselines: LiveBaselines,
     /// Segments with holes that are to be punched when nobody reads from them, and whose turn it is to be asked for.
-    put_off: BTreeMap<u64, PutOff>,
-    put_off_turn: u64,
+    deferred: BTreeMap<u64, DeferredHoles>,
+    deferred_cursor: u64,
     /// Why the last survey came to nothing, where room was wanting.
-    starved: Option<Starved>,
+    shortage: Option<RoomShortage>,
     /// When the verdicts were kept last, and the CRC of what was.
     saved: Timestamp,
     kept: u32,
@@ -149,16 +149,16 @@ pub(super) struct Reclaimer {
     #[cfg(test)]
     pub(super) walks: u64,
     /// Segments that extents were moved to, and which are as dense as can be when the lane has left them.
-    filled: BTreeSet<u64>,
+    relocated_into: BTreeSet<u64>,
 }
 
 impl Reclaimer {
     /// Forgets the segments in which nothing lives any more; `live` has all others.
     fn forget_all_but(&mut self, live: &BTreeMap<u64, u64>) {
-        self.judged.retain(|id, _| live.contains_key(id));
-        self.lens.retain(|id, _| live.contains_key(id));
-        self.put_off.retain(|id, _| live.contains_key(id));
-        self.marks.follow(live);
+        self.move_verdicts.retain(|id, _| live.contains_key(id));
+        self.lengths.retain(|id, _| live.contains_key(id));
+        self.deferred.retain(|id, _| live.contains_key(id));
+        self.baselines.follow(live);
     }
 
     fn count_walk(&mut self) {
@@ -170,34 +170,26 @@ impl Reclaimer {
 }
 
 #[derive(Default)]
-enum Phase {
+enum ReclaimPhase {
     #[default]
     Idle,
     /// Finding out what moving would bring.
-    Survey(Survey),
-    Move(Moves),
+    ScanCandidates(CandidateScan),
+    Move(RelocationPass),
     /// Finding out where holes can be.
-    Holes(Holes),
-    Punch(VecDeque<Searched>),
+    FindHoles(HoleSearch),
+    Punch(VecDeque<SearchedSegment>),
 }
 
-impl Phase {
+impl ReclaimPhase {
     fn is_walk(&self) -> bool {
-        matches!(self, Self::Survey(_) | Self::Holes(_))
+        matches!(self, Self::ScanCandidates(_) | Self::FindHoles(_))
     }
 }
 
-/// What was found out about a segment that was left alone.
-#[derive(Clone, Copy)]
-struct Judged {
-    /// How much was alive in it, in bytes.
-    live: u64,
-    /// How long it would have been with nothing else in it, in bytes. [`Judged::STUCK`]: what lives in it cannot be moved.
-    dense: u64,
-}
-
-impl Judged {
-    const STUCK: u64 = u64::MAX;
+impl MoveVerdict {
+    /// The length of a segment with extents that cannot be moved.
+    const UNMOVABLE: u64 = u64::MAX;
 
     /// Whether it is longer than `most` bytes still, as far as can be told without another look: what has died took that
     /// much with it at the least, and its descriptors too.
@@ -218,15 +210,16 @@ impl Store {
     /// [`StoreError::ReadOnly`]; of the disk. Damage is no error: it is reported, and what is damaged stays. Nor is a full
     /// disk, on which less is done.
     pub fn reclaim(&self) -> Result<Reclaimed, StoreError> {
-        self.reclaim_by(Policy::ONLINE)
+        self.reclaim_by(ReclaimPolicy::ONLINE)
     }
 
-    pub(super) fn reclaim_by(&self, policy: Policy) -> Result<Reclaimed, StoreError> {
+    pub(super) fn reclaim_by(&self, policy: ReclaimPolicy) -> Result<Reclaimed, StoreError> {
         self.shared.check_writable()?;
         // A call that panicked has left nothing behind that the next one builds on.
         let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         let (shared, done) = (self.shared.as_ref(), Reclaimed::default());
-        let mut run = Run { store: self, shared, reclaimer: &mut reclaimer, policy, is_sealing: false, done };
+        let mut run =
+            ReclaimRun { store: self, shared, reclaimer: &mut reclaimer, policy, is_sealing: false, done };
         let ended = run.run();
         let done = run.done;
         let tally = &self.shared.reclaimed;
@@ -244,30 +237,30 @@ impl Store {
 }
 
 /// One call.
-struct Run<'a> {
+struct ReclaimRun<'a> {
     store: &'a Store,
     shared: &'a SharedStore,
     reclaimer: &'a mut Reclaimer,
-    policy: Policy,
+    policy: ReclaimPolicy,
     /// Whether the next call has segments to look at that may lack a footer.
     is_sealing: bool,
     done: Reclaimed,
 }
 
-impl Run<'_> {
+impl ReclaimRun<'_> {
     fn run(&mut self) -> Result<(), StoreError> {
         self.done.urgent = self.room_is_short().map_err(|error| self.shared.failed(error))?;
         // It asks for every segment, which a step of a walk need not wait for.
         if self.done.urgent || !self.reclaimer.phase.is_walk() {
             self.tidy_up()?;
         }
-        self.go_on()?;
+        self.run_phase()?;
         self.keep_verdicts_if_due()
     }
 
     fn tidy_up(&mut self) -> Result<(), StoreError> {
         if self.done.urgent {
-            self.leave_lanes();
+            self.retire_half_dead();
         }
         if let Err(error) = self.shared.segments.seal_retired() {
             self.shared.write_failed(error);
@@ -277,15 +270,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn go_on(&mut self) -> Result<(), StoreError> {
+    fn run_phase(&mut self) -> Result<(), StoreError> {
         let phase = match std::mem::take(&mut self.reclaimer.phase) {
-            Phase::Idle => self.begin()?,
-            Phase::Survey(survey) => self.look_on(survey),
-            Phase::Move(moves) => self.move_on(moves)?,
-            Phase::Holes(holes) => self.look_for_holes(holes)?,
-            Phase::Punch(queue) => self.punch_on(queue)?,
+            ReclaimPhase::Idle => self.begin()?,
+            ReclaimPhase::ScanCandidates(scan) => self.scan_next(scan),
+            ReclaimPhase::Move(pass) => self.relocate_next(pass)?,
+            ReclaimPhase::FindHoles(holes) => self.find_holes_next(holes)?,
+            ReclaimPhase::Punch(queue) => self.punch_next(queue)?,
         };
-        self.done.more |= !matches!(phase, Phase::Idle);
+        self.done.more |= !matches!(phase, ReclaimPhase::Idle);
         self.reclaimer.phase = phase;
         Ok(())
     }
@@ -297,7 +290,7 @@ impl Run<'_> {
 
     /// Lets the lanes go on in new segments where half of what they have written is dead, since nothing comes back from a
     /// segment that is written to.
-    fn leave_lanes(&self) {
+    fn retire_half_dead(&self) {
         let shared = self.shared;
         shared.segments.retire(|id| {
             let live = shared.index().liveness().of(id);
@@ -308,14 +301,14 @@ impl Run<'_> {
 
     /// Steps 1 to 4 for every segment.
     fn remove_dead(&mut self) -> Result<(), StoreError> {
-        let settled = self.shared.segments.immutable_segments();
+        let immutable = self.shared.segments.immutable_segments();
         let dead: Vec<u64> = {
             let Published { index, doubtful_segment, .. } = self.shared.published();
             let is_dead = |id: &u64| index.liveness().of(*id) == 0 && *id != doubtful_segment;
-            settled.into_iter().filter(is_dead).collect()
+            immutable.into_iter().filter(is_dead).collect()
         };
         let before = self.done.segments;
-        self.let_the_newest_go(&dead);
+        self.replace_newest(&dead);
         dead.into_iter().try_for_each(|id| self.remove(id))?;
         if self.done.segments > before {
             let synced = self.shared.fs.sync_dir(FileKind::Segment.dir());
@@ -325,7 +318,7 @@ impl Run<'_> {
     }
 
     /// The newest segment stays; where it is dead and its room is wanted, another one takes its place.
-    fn let_the_newest_go(&self, dead: &[u64]) {
+    fn replace_newest(&self, dead: &[u64]) {
         let newest = self.shared.segments.ids().last().copied();
         let replaceable = self.done.urgent || self.policy.thorough;
         if replaceable && newest.is_some_and(|newest| dead.contains(&newest)) {
@@ -344,7 +337,7 @@ impl Run<'_> {
         match usage.and_then(|usage| Ok(segments.remove(id)?.then_some(usage))) {
             Ok(None) => {}
             Ok(Some(usage)) => {
-                self.reclaimer.filled.remove(&id);
+                self.reclaimer.relocated_into.remove(&id);
                 self.done.segments += 1;
                 // Other names keep the bytes.
                 self.done.bytes += if usage.links > 1 { 0 } else { usage.allocated_bytes };
@@ -358,7 +351,7 @@ impl Run<'_> {
     /// Seals what earlier runs have left without a footer.
     fn seal(&mut self) {
         let unsealed = self.shared.segments.unsealed();
-        for id in unsealed.iter().copied().take(SEALED_AT_ONCE) {
+        for id in unsealed.iter().copied().take(SEALED_PER_CALL) {
             match self.shared.segments.seal_immutable(id) {
                 Ok(()) => {}
                 // Another time there may be room.
@@ -370,7 +363,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.is_sealing = unsealed.len() > SEALED_AT_ONCE;
+        self.is_sealing = unsealed.len() > SEALED_PER_CALL;
         self.done.more |= self.is_sealing;
     }
 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use super::marks::{Mark, Marks};
-use super::{Judged, Reclaimer, Run};
+use super::baselines::{LiveBaseline, LiveBaselines};
+use super::{ReclaimRun, Reclaimer};
 use crate::base::digest::Crc32;
 use crate::base::limits::{RECLAIM_FILE_MAX_BYTES, RECLAIM_SAVE_EVERY_SECS};
-use crate::format::{HoleVerdict, MoveVerdict, RECLAIM, ReclaimState, SegmentVerdict, StoreId};
+use crate::format::{HoleVerdict, RECLAIM, ReclaimState, SegmentVerdict, StoreId};
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::store::shared::SharedStore;
@@ -34,16 +34,21 @@ impl Reclaimer {
             log::warn!("what is dead in segments is looked for again: {error}");
             None
         });
-        let (mut marks, mut judged) = (BTreeMap::new(), BTreeMap::new());
+        let (mut baselines, mut move_verdicts) = (BTreeMap::new(), BTreeMap::new());
         for (id, SegmentVerdict { hole, moving }) in kept.unwrap_or_default().segments {
-            marks.extend(hole.map(|HoleVerdict { live, searched }| {
-                (id, if searched { Mark::Searched(live) } else { Mark::Lived(live) })
+            baselines.extend(hole.map(|HoleVerdict { live, searched }| {
+                (id, if searched { LiveBaseline::Searched(live) } else { LiveBaseline::Lived(live) })
             }));
-            judged.extend(moving.map(|MoveVerdict { live, dense }| (id, Judged { live, dense })));
+            move_verdicts.extend(moving.map(|verdict| (id, verdict)));
         }
         let newest = shared.segments.ids().last().copied().unwrap_or(0);
         let saved = shared.clock.now();
-        let mut this = Self { marks: Marks::new(marks, newest), judged, saved, ..Self::default() };
+        let mut this = Self {
+            baselines: LiveBaselines::new(baselines, newest),
+            move_verdicts,
+            saved,
+            ..Self::default()
+        };
         this.kept = Crc32::of(&this.encode(&shared.store));
         this
     }
@@ -54,17 +59,17 @@ impl Reclaimer {
 
     fn state(&self) -> ReclaimState {
         let mut segments: BTreeMap<u64, SegmentVerdict> = BTreeMap::new();
-        for (id, mark) in self.marks.iter() {
-            let (live, searched) = match mark {
-                Mark::Lived(live) => (live, false),
-                Mark::Searched(live) => (live, true),
+        for (id, baseline) in self.baselines.iter() {
+            let (live, searched) = match baseline {
+                LiveBaseline::Lived(live) => (live, false),
+                LiveBaseline::Searched(live) => (live, true),
                 // Where it ends is not known.
-                Mark::Filling(_) => continue,
+                LiveBaseline::Filling(_) => continue,
             };
             segments.entry(id).or_default().hole = Some(HoleVerdict { live, searched });
         }
-        for (id, Judged { live, dense }) in &self.judged {
-            segments.entry(*id).or_default().moving = Some(MoveVerdict { live: *live, dense: *dense });
+        for (id, verdict) in &self.move_verdicts {
+            segments.entry(*id).or_default().moving = Some(*verdict);
         }
         ReclaimState { segments }
     }
@@ -89,7 +94,7 @@ impl Reclaimer {
     }
 }
 
-impl Run<'_> {
+impl ReclaimRun<'_> {
     pub(super) fn keep_verdicts(&mut self) -> Result<(), StoreError> {
         self.reclaimer.save(self.shared)
     }

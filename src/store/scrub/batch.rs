@@ -24,7 +24,7 @@ impl LiveExtent {
         Self { segment, offset, payload_len, check, owner: if shared { SHARED } else { owner } }
     }
 
-    pub(super) fn spot(&self) -> ExtentLocation {
+    pub(super) fn location(&self) -> ExtentLocation {
         (self.segment, self.offset)
     }
 
@@ -48,7 +48,7 @@ pub(super) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
 }
 
 /// A walk over the index that gathers extents.
-pub(super) struct Gathering {
+pub(super) struct BatchBuilder {
     pub(super) cursor: Cursor,
     from: ExtentLocation,
     /// The last segment.
@@ -59,7 +59,7 @@ pub(super) struct Gathering {
     found: Vec<LiveExtent>,
 }
 
-impl Gathering {
+impl BatchBuilder {
     /// Of what starts at `from` or behind it in segments up to `end`. No more than `memory_bytes` bytes are used, and at least
     /// one extent is found where there is any.
     pub(super) fn new(from: ExtentLocation, end: u64, memory_bytes: u64) -> Self {
@@ -73,8 +73,8 @@ impl Gathering {
         };
         let owner = owner_mark(bucket, key);
         for extent in extents {
-            let spot = (extent.segment, extent.offset);
-            let is_next = spot >= self.from && self.limit.is_none_or(|limit| spot < limit);
+            let location = (extent.segment, extent.offset);
+            let is_next = location >= self.from && self.limit.is_none_or(|limit| location < limit);
             if is_next && extent.segment <= self.end {
                 self.found.push(LiveExtent::new(extent, owner));
                 if self.found.len() >= self.most {
@@ -89,7 +89,7 @@ impl Gathering {
         self.sort();
         let kept = self.most / 2;
         if let Some(first_left) = self.found.get(kept) {
-            self.limit = Some(first_left.spot());
+            self.limit = Some(first_left.location());
             self.found.truncate(kept);
         }
     }
@@ -97,7 +97,7 @@ impl Gathering {
     /// An extent that several share is there once.
     fn sort(&mut self) {
         self.found.sort_unstable();
-        self.found.dedup_by_key(|extent| extent.spot());
+        self.found.dedup_by_key(|extent| extent.location());
     }
 
     /// The extents in order, and where the next walk begins; `None` when that was the last.
@@ -151,12 +151,12 @@ mod tests {
         let entries: Vec<Entry> = (0..600).map(|_| part(vec![random(), random()])).collect();
         let (mut from, mut walks, mut found) = ((2, 700), 0, Vec::new());
         loop {
-            let mut gathering = Gathering::new(from, 7, 100 * size_of::<LiveExtent>() as u64);
-            entries.iter().for_each(|entry| gathering.add(entry));
-            assert!(gathering.found.capacity() <= 200);
-            let (batch, next) = gathering.finish();
+            let mut builder = BatchBuilder::new(from, 7, 100 * size_of::<LiveExtent>() as u64);
+            entries.iter().for_each(|entry| builder.add(entry));
+            assert!(builder.found.capacity() <= 200);
+            let (batch, next) = builder.finish();
             assert!(batch.len() >= 50 || next.is_none());
-            found.extend(batch.iter().map(LiveExtent::spot));
+            found.extend(batch.iter().map(LiveExtent::location));
             walks += 1;
             match next {
                 Some(next) => from = next,
@@ -167,7 +167,7 @@ mod tests {
         let mut expected: Vec<ExtentLocation> = all.map(|extent| (extent.segment, extent.offset)).collect();
         expected.sort_unstable();
         expected.dedup();
-        expected.retain(|spot| *spot >= (2, 700) && spot.0 <= 7);
+        expected.retain(|location| *location >= (2, 700) && location.0 <= 7);
         assert_eq!(found, expected);
         assert!(walks > 5, "{walks}");
     }

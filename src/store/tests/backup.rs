@@ -13,7 +13,7 @@ use crate::fs::ReadOnlyFs;
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::log::list_numbers;
 use crate::store::backup::{
-    BackupError, BackupOptions, BackupReport, Progress, RestoreReport, Source, Step, backup, restore,
+    BackupError, BackupOptions, BackupReport, BackupSource, RestoreReport, backup, restore,
 };
 
 fn small() -> StoreOptions {
@@ -41,7 +41,7 @@ fn backup_while(
         Err(io::ErrorKind::CrossesDevices.into())
     };
     let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
-    backup(&Source { fs: from, link: &elsewhere }, to, &clock, options, &mut |_| {})
+    backup(&BackupSource { fs: from, link: &elsewhere }, to, &clock, options, &mut |_| {})
 }
 
 fn back_up(from: &SimFs, to: &SimFs) -> BackupReport {
@@ -434,11 +434,17 @@ fn back_up_read_only(from: &SimFs, to: &SimFs, meanwhile: &dyn Fn()) -> Result<B
     let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
     let mut once = Some(meanwhile);
     let mut progress = |progress: Progress| {
-        if progress.step == Step::Segments {
+        if progress.step == ProgressStep::CopySegments {
             once.take().into_iter().for_each(|meanwhile| meanwhile());
         }
     };
-    backup(&Source { fs: &read_only, link: &elsewhere }, to, &clock, BackupOptions::default(), &mut progress)
+    backup(
+        &BackupSource { fs: &read_only, link: &elsewhere },
+        to,
+        &clock,
+        BackupOptions::default(),
+        &mut progress,
+    )
 }
 
 /// Three objects large enough for holes, in one sealed segment; a fourth elsewhere.

@@ -12,15 +12,15 @@ use crate::format::{FileKind, log_path, segment_path};
 use crate::fs::OsFs;
 use crate::fs::sim::CrashPolicy;
 use crate::log::list_numbers;
-use crate::store::rebuild::{RebuildError, RebuildOptions, Rebuilt};
+use crate::store::rebuild::{RebuildError, RebuildOptions, RebuildReport};
 
-fn try_rebuild(fs: &SimFs, replace: bool) -> Result<Rebuilt, RebuildError> {
+fn try_rebuild(fs: &SimFs, replace: bool) -> Result<RebuildReport, RebuildError> {
     let clock = ManualClock::new(Timestamp::from_millis(1_800_000_000_000));
     rebuild(fs, &clock, &RebuildOptions { replace, owner: "nobody".into() }, &mut |_| {})
 }
 
 /// A store that has lost its log, with the log that it had.
-fn without_log(fs: &SimFs) -> (Store, Rebuilt) {
+fn without_log(fs: &SimFs) -> (Store, RebuildReport) {
     let fs = segments_of(fs);
     let rebuilt = rebuild_log(&fs);
     (open(&fs), rebuilt)
@@ -161,7 +161,7 @@ fn a_put_that_was_refused_does_not_come_back() {
     assert_eq!(refused, Err(StoreError::PreconditionFailed));
     let (rebuilt, report) = without_log(&fs);
     assert_eq!(sizes(&rebuilt, "k"), [5]);
-    assert_eq!((report.damage, report.passed_over.unfinished), (vec![], 1));
+    assert_eq!((report.damage, report.skipped.unfinished), (vec![], 1));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn objects_that_lack_bytes_are_named_unless_something_replaced_them() {
     fs.overwrite(&segment_path(places[1].segment), places[1].offset, &[0; 190_000]).unwrap();
     let (rebuilt, report) = without_log(&fs);
     assert_eq!(keys(&rebuilt, "b"), ["replaced"]);
-    assert_eq!((report.lost.len(), report.passed_over.replaced), (1, 1));
+    assert_eq!((report.lost.len(), report.skipped.replaced), (1, 1));
     let lost = &report.lost[0];
     assert_eq!((lost.owner.bucket.as_str(), lost.owner.key.as_str()), ("b", "gone"));
     assert_eq!(lost.damage.as_ref().unwrap().file, segment_path(places[0].segment));
@@ -251,7 +251,7 @@ fn an_extent_that_was_being_moved_is_there_twice_and_counts_once() {
     drop(store);
     fs.overwrite(&segment_path(extent.segment), header.offset, &bytes).unwrap();
     let (rebuilt, report) = without_log(&fs);
-    assert_eq!((report.restored.versions, report.passed_over.replaced), (1, 0));
+    assert_eq!((report.restored.versions, report.skipped.replaced), (1, 0));
     assert_eq!(get(&rebuilt, "b", "k").unwrap(), b"abc");
 }
 
@@ -268,7 +268,7 @@ fn what_was_in_a_bucket_that_was_deleted_and_made_again_stays_away() {
     let (rebuilt, report) = without_log(&fs);
     assert_eq!(keys(&rebuilt, "b"), ["new"]);
     assert_eq!(rebuilt.bucket("b").unwrap(), store.bucket("b").unwrap());
-    assert_eq!(report.passed_over.in_deleted_buckets, 1);
+    assert_eq!(report.skipped.in_deleted_buckets, 1);
 }
 
 #[test]
@@ -311,5 +311,5 @@ fn a_store_of_siltstone_0_1_0_is_rebuilt_as_far_as_its_segments_tell() {
     assert_eq!((versioned.owner.as_str(), versioned.versioning), ("nobody", Versioning::Enabled));
     let lost: Vec<_> = report.lost.iter().map(|lost| lost.owner.key.as_str()).collect();
     assert_eq!(lost, ["film", "slice"], "{:#?}", report.lost);
-    assert_eq!(report.uncertain.len(), 2);
+    assert_eq!(report.assumptions.len(), 2);
 }

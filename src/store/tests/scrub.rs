@@ -146,7 +146,7 @@ fn a_finding_goes_with_its_object() {
         // It is gone from the file, too.
         scrubbing.scrub(1);
         scrubbing.reopen();
-        assert_eq!(scrubbing.store().scrubber.known(), 1);
+        assert_eq!(scrubbing.store().scrubber.listed(), 1);
     }
 }
 

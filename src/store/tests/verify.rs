@@ -12,19 +12,20 @@ use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::log::{LogError, LogWriter, Segment, build_log};
 use crate::store::loader::{StoreLoader, store_id};
-use crate::store::verify::{NoteKind, Progress, Report, Step, VerifyError, Which};
+use crate::store::verify::{NoteKind, RecordRef, VerifyError, VerifyReport};
+use crate::store::{Progress, ProgressStep};
 
-fn look(fs: &SimFs) -> Report {
+fn look(fs: &SimFs) -> VerifyReport {
     verify(fs, &mut |_| {}).expect("the store can be looked at")
 }
 
-fn nothing_found(fs: &SimFs) -> Report {
+fn nothing_found(fs: &SimFs) -> VerifyReport {
     let report = look(fs);
     assert_eq!(report.findings, []);
     report
 }
 
-fn kinds(report: &Report) -> Vec<NoteKind> {
+fn kinds(report: &VerifyReport) -> Vec<NoteKind> {
     report.notes.iter().map(|note| note.kind).collect()
 }
 
@@ -91,7 +92,7 @@ fn parts_of_uploads_in_progress_are_looked_at() {
     assert_eq!(nothing_found(&fs).counts.uploads, 1);
     fs.damage(&segment_path(extent.segment), extent.offset + 70_000, 1).unwrap();
     let owner = look(&fs).findings.remove(0).owner.unwrap();
-    assert_eq!(owner.which, Which::Part { upload, number: 7 });
+    assert_eq!(owner.record, RecordRef::Part { upload, number: 7 });
 }
 
 #[test]
@@ -272,8 +273,11 @@ fn progress_goes_through_all_steps_and_reaches_its_end() {
     verify(&fs, &mut |progress| seen.push(progress)).unwrap();
     let mut steps: Vec<_> = seen.iter().map(|progress| progress.step).collect();
     steps.dedup();
-    assert_eq!(steps, [Step::Files, Step::Metadata, Step::Objects, Step::OtherCheckpoints]);
-    let last = seen.iter().rfind(|progress| progress.step == Step::Objects).unwrap();
+    assert_eq!(
+        steps,
+        [ProgressStep::Files, ProgressStep::Metadata, ProgressStep::Objects, ProgressStep::OtherCheckpoints]
+    );
+    let last = seen.iter().rfind(|progress| progress.step == ProgressStep::Objects).unwrap();
     assert!(last.total > 600_000 && last.done == last.total, "{last:?}");
 }
 

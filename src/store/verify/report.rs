@@ -11,7 +11,7 @@ use crate::store::text;
 
 /// All that was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     /// What is wrong, each place once.
     pub findings: Vec<Finding>,
     /// What is worth knowing and not wrong.
@@ -19,7 +19,7 @@ pub struct Report {
     /// The segments whose header is good.
     pub segments: Vec<SegmentUse>,
     /// How much was looked at.
-    pub counts: Counts,
+    pub counts: VerifyCounts,
 }
 
 /// Something that is not as it was written.
@@ -28,25 +28,25 @@ pub struct Finding {
     /// Where, what was expected and what is there instead.
     pub damage: Damage,
     /// Whose bytes they are; `None` when it concerns the file.
-    pub owner: Option<Owner>,
+    pub owner: Option<NamedOwner>,
 }
 
 /// A version of an object, or a part of an upload in progress, by its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct NamedOwner {
     /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
     /// Which of those under this key.
-    pub which: Which,
+    pub record: RecordRef,
     /// The id of the version or upload as clients see it.
     pub id: ClientId,
 }
 
 /// Which version or part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum RecordRef {
     /// A version.
     Version {
         /// Its id.
@@ -108,7 +108,7 @@ pub struct SegmentUse {
 
 /// How much was looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct VerifyCounts {
     /// Segments.
     pub segments: u64,
     /// Files of the log.
@@ -127,36 +127,6 @@ pub struct Counts {
     pub payload_bytes: u64,
 }
 
-/// What is being looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// The headers of all files.
-    Files,
-    /// The newest checkpoint, and the log behind it.
-    Metadata,
-    /// The extents of all versions and parts.
-    Objects,
-    /// The other checkpoints, and the log behind them.
-    OtherCheckpoints,
-    /// All that lies in segments.
-    Segments,
-    /// What the records found there add up to.
-    Records,
-    /// The log that is made of them.
-    NewLog,
-}
-
-/// How far it has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// What is being looked at.
-    pub step: Step,
-    /// Bytes done in this step.
-    pub done: u64,
-    /// Bytes to do in this step; 0 when nobody knows.
-    pub total: u64,
-}
-
 /// Why a store could not be looked at.
 #[derive(Debug, Error)]
 pub enum VerifyError {
@@ -171,7 +141,7 @@ pub enum VerifyError {
     Io(#[from] io::Error),
 }
 
-impl Report {
+impl VerifyReport {
     /// Adds damage of a file that may have been seen before.
     pub(super) fn find(&mut self, damage: Damage) {
         let finding = Finding { damage, owner: None };
@@ -211,25 +181,25 @@ impl fmt::Display for Finding {
     }
 }
 
-impl Owner {
-    pub(in crate::store) fn new(store: &StoreId, bucket: &str, key: &[u8], which: Which) -> Self {
+impl NamedOwner {
+    pub(in crate::store) fn new(store: &StoreId, bucket: &str, key: &[u8], record: RecordRef) -> Self {
         let ids = ClientIds::new(store);
-        let id = match which {
-            Which::Version { id, .. } => ids.of_version(id),
-            Which::Part { upload, .. } => ids.of_upload(upload),
+        let id = match record {
+            RecordRef::Version { id, .. } => ids.of_version(id),
+            RecordRef::Part { upload, .. } => ids.of_upload(upload),
         };
-        Self { bucket: bucket.to_owned(), key: text(key.to_vec()), which, id }
+        Self { bucket: bucket.to_owned(), key: text(key.to_vec()), record, id }
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for NamedOwner {
     /// Control characters are escaped: a key may hold any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bucket {}, key {:?}, ", self.bucket, self.key)?;
-        match self.which {
-            Which::Version { null: false, .. } => write!(f, "version {}", self.id),
-            Which::Version { null: true, .. } => write!(f, "version {} (null)", self.id),
-            Which::Part { number, .. } => write!(f, "part {number} of upload {}", self.id),
+        match self.record {
+            RecordRef::Version { null: false, .. } => write!(f, "version {}", self.id),
+            RecordRef::Version { null: true, .. } => write!(f, "version {} (null)", self.id),
+            RecordRef::Part { number, .. } => write!(f, "part {number} of upload {}", self.id),
         }
     }
 }
@@ -255,19 +225,5 @@ impl NoteKind {
             Self::NotLocked => "not-locked",
             Self::Recorded => "recorded",
         }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Files => "files",
-            Self::Metadata => "checkpoint and log",
-            Self::Objects => "objects",
-            Self::OtherCheckpoints => "other checkpoints",
-            Self::Segments => "segments",
-            Self::Records => "records",
-            Self::NewLog => "the new log",
-        })
     }
 }

@@ -3,8 +3,8 @@
 use super::steps::{Run, bare};
 use super::world::{Bucket, Object, Pending};
 use super::*;
-use crate::store::rebuild::{RebuildOptions, Rebuilt};
-use crate::store::verify::{Owner, Which};
+use crate::store::rebuild::{RebuildOptions, RebuildReport};
+use crate::store::verify::{NamedOwner, RecordRef};
 
 /// A disk with the segments of another and nothing else.
 pub(in crate::store::tests) fn segments_of(fs: &SimFs) -> SimFs {
@@ -20,7 +20,7 @@ pub(in crate::store::tests) fn segments_of(fs: &SimFs) -> SimFs {
 }
 
 /// Makes a log for a disk that has none.
-pub(in crate::store::tests) fn rebuild_log(fs: &SimFs) -> Rebuilt {
+pub(in crate::store::tests) fn rebuild_log(fs: &SimFs) -> RebuildReport {
     let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
     let options = RebuildOptions { replace: false, owner: "nobody".into() };
     rebuild(fs, &clock, &options, &mut |_| {}).expect("it can be rebuilt")
@@ -42,13 +42,13 @@ impl Run {
         }
     }
 
-    fn is_there(&self, Owner { bucket, key, which, .. }: &Owner) -> bool {
+    fn is_there(&self, NamedOwner { bucket, key, record, .. }: &NamedOwner) -> bool {
         let Ok(bucket) = self.world.bucket(bucket) else { return false };
-        match which {
-            Which::Version { id, .. } => {
+        match record {
+            RecordRef::Version { id, .. } => {
                 bucket.versions(key).iter().any(|object| object.record.id == *id && !object.is_of_no_part())
             }
-            Which::Part { upload, number } => {
+            RecordRef::Part { upload, number } => {
                 let pending = bucket.uploads.get(&(key.clone(), *upload));
                 pending.is_some_and(|pending| pending.parts.contains_key(number))
             }

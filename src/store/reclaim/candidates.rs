@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::moves::{Moves, SHARED_KEPT_MAX};
-use super::{Judged, KEYS_AT_ONCE, Phase, Run, WALKS_AT_ONCE, encoded_len, extents_of};
+use super::relocation::{RelocationPass, SHARED_TRACKED_MAX};
+use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, WALKS_PER_CALL, encoded_len, extents_of};
 use crate::base::limits::MOVED_AT_ONCE_MAX_SEGMENTS;
-use crate::format::{Entry, ExtentHeader, ExtentRef, unit_ceil};
+use crate::format::{Entry, ExtentHeader, ExtentRef, MoveVerdict, unit_ceil};
 use crate::index::Cursor;
 use crate::log::{ExtentCopier, ExtentLocation, WriteHead};
 use crate::store::StoreError;
@@ -22,8 +22,8 @@ const DESCRIPTOR_BYTES: u64 = 96;
 const MERGED_AHEAD: u64 = 4;
 
 /// Finds out how long some segments would be if nothing but what lives lay in them.
-pub(super) struct Survey {
-    dense: BTreeMap<u64, Dense>,
+pub(super) struct CandidateScan {
+    sizes: BTreeMap<u64, CompactedSize>,
     /// Shared extents that were counted.
     shared: HashSet<ExtentLocation>,
     cursor: Cursor,
@@ -31,7 +31,7 @@ pub(super) struct Survey {
 
 /// The segment that would take least to be moved, when there was no room even for that.
 #[derive(Clone, Copy)]
-pub(super) struct Starved {
+pub(super) struct RoomShortage {
     /// Bytes that it would take.
     bytes: u64,
     /// How much was alive in it, in bytes.
@@ -40,16 +40,16 @@ pub(super) struct Starved {
 
 /// What lives in a segment, with all that belongs to it.
 #[derive(Clone, Copy, Default)]
-struct Dense {
+struct CompactedSize {
     bytes: u64,
     /// The longest extent, in bytes.
     longest: u64,
 }
 
-impl Survey {
+impl CandidateScan {
     fn add(&mut self, entry: &Entry) {
         let extents = extents_of(entry);
-        if !extents.iter().any(|extent| self.dense.contains_key(&extent.segment)) {
+        if !extents.iter().any(|extent| self.sizes.contains_key(&extent.segment)) {
             return;
         }
         // The last one brings the record.
@@ -57,13 +57,13 @@ impl Survey {
         for (at, extent) in extents.iter().enumerate() {
             // Where there are too many to be remembered, a segment seems to be denser than it is, and stays.
             let is_known = extent.shared
-                && self.shared.len() < SHARED_KEPT_MAX
+                && self.shared.len() < SHARED_TRACKED_MAX
                 && !self.shared.insert((extent.segment, extent.offset));
             if is_known {
                 continue;
             }
             let described = if at + 1 == extents.len() { described } else { 0 };
-            if let Some(dense) = self.dense.get_mut(&extent.segment) {
+            if let Some(dense) = self.sizes.get_mut(&extent.segment) {
                 let len = extent_bytes(extent, described);
                 dense.bytes += len;
                 dense.longest = dense.longest.max(len);
@@ -78,89 +78,91 @@ fn extent_bytes(extent: &ExtentRef, described: u64) -> u64 {
     unit_ceil(ExtentHeader::BYTES as u64 + payload_len + table_len + described + DESCRIPTOR_BYTES)
 }
 
-impl Run<'_> {
+impl ReclaimRun<'_> {
     /// Looks which segments may be worth a survey.
-    pub(super) fn begin(&mut self) -> Result<Phase, StoreError> {
-        let settled = self.shared.segments.immutable_segments();
+    pub(super) fn begin(&mut self) -> Result<ReclaimPhase, StoreError> {
+        let immutable = self.shared.segments.immutable_segments();
         let all: BTreeMap<u64, u64> = self.shared.index().liveness().iter().collect();
         self.reclaimer.forget_all_but(&all);
-        self.punch_put_off()?;
+        self.punch_deferred()?;
         let live: BTreeMap<u64, u64> =
-            settled.into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
+            immutable.into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
         for (id, live) in &live {
-            if self.reclaimer.filled.remove(id) {
-                let dense = self.len(*id).unwrap_or(Judged::STUCK);
-                self.reclaimer.judged.insert(*id, Judged { live: *live, dense });
+            if self.reclaimer.relocated_into.remove(id) {
+                let dense = self.segment_len(*id).unwrap_or(MoveVerdict::UNMOVABLE);
+                self.reclaimer.move_verdicts.insert(*id, MoveVerdict { live: *live, dense });
             }
         }
         let merging = self.files_too_many() > 0;
         let candidates = live.iter().filter(|(id, live)| self.is_candidate(**id, **live, merging));
         let candidates: BTreeMap<u64, u64> = candidates.map(|(id, live)| (*id, *live)).collect();
-        if candidates.is_empty() || self.is_starved(&candidates) {
+        if candidates.is_empty() || self.is_short_of_room(&candidates) {
             return Ok(self.begin_holes());
         }
         self.reclaimer.count_walk();
-        let dense = candidates.into_keys().map(|id| (id, Dense::default())).collect();
-        Ok(Phase::Survey(Survey { dense, shared: HashSet::new(), cursor: Cursor::Start }))
+        let sizes = candidates.into_keys().map(|id| (id, CompactedSize::default())).collect();
+        let scan = CandidateScan { sizes, shared: HashSet::new(), cursor: Cursor::Start };
+        Ok(ReclaimPhase::ScanCandidates(scan))
     }
 
     /// Whether there is as little room for copies as when a survey came to nothing for want of it, and no segment that would
     /// need less by much.
-    fn is_starved(&mut self, candidates: &BTreeMap<u64, u64>) -> bool {
-        let Some(Starved { bytes, live }) = self.reclaimer.starved else {
+    fn is_short_of_room(&mut self, candidates: &BTreeMap<u64, u64>) -> bool {
+        let Some(RoomShortage { bytes, live }) = self.reclaimer.shortage else {
             return false;
         };
         let room = self.shared.segments.available_bytes(WriteHead::Relocation).unwrap_or(0);
         let least = candidates.values().min().copied().unwrap_or(0);
-        let starved = room < bytes && least * 8 > live * 7;
-        self.reclaimer.starved = starved.then_some(Starved { bytes, live });
-        starved
+        let shortage = room < bytes && least * 8 > live * 7;
+        self.reclaimer.shortage = shortage.then_some(RoomShortage { bytes, live });
+        shortage
     }
 
-    pub(super) fn look_on(&mut self, mut survey: Survey) -> Phase {
-        for _ in 0..WALKS_AT_ONCE {
-            let entries = self.shared.index().walk(&mut survey.cursor, KEYS_AT_ONCE);
+    pub(super) fn scan_next(&mut self, mut scan: CandidateScan) -> ReclaimPhase {
+        for _ in 0..WALKS_PER_CALL {
+            let entries = self.shared.index().walk(&mut scan.cursor, KEYS_PER_WALK);
             if entries.is_empty() {
-                return self.choose(survey);
+                return self.choose(scan);
             }
-            entries.iter().for_each(|entry| survey.add(entry));
+            entries.iter().for_each(|entry| scan.add(entry));
         }
-        Phase::Survey(survey)
+        ReclaimPhase::ScanCandidates(scan)
     }
 
     /// Chooses those that free most for what has to be moved, as many as there is room for the copies.
-    fn choose(&mut self, survey: Survey) -> Phase {
-        let mut all: Vec<(u64, Dense)> = survey.dense.into_iter().collect();
+    fn choose(&mut self, scan: CandidateScan) -> ReclaimPhase {
+        let mut all: Vec<(u64, CompactedSize)> = scan.sizes.into_iter().collect();
         all.sort_unstable_by_key(|(_, dense)| dense.bytes);
         let (mut worth, others): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(id, dense)| dense.bytes <= self.worth_bytes(*id));
+            all.into_iter().partition(|(id, dense)| dense.bytes <= self.relocate_below_bytes(*id));
         let merged = self.merged(&worth, &others);
         worth.extend_from_slice(&others[..merged.unwrap_or(0)]);
-        self.judge(&others[merged.unwrap_or(0)..], merged.is_none());
+        self.remember_verdicts(&others[merged.unwrap_or(0)..], merged.is_none());
         let mut room = self.shared.segments.available_bytes(WriteHead::Relocation).unwrap_or(0);
-        let fits = |(_, dense): &(u64, Dense)| {
+        let fits = |(_, dense): &(u64, CompactedSize)| {
             let fits = dense.bytes <= room;
             room = room.saturating_sub(dense.bytes);
             fits
         };
         let chosen = worth.iter().copied().take_while(fits).take(MOVED_AT_ONCE_MAX_SEGMENTS);
-        let victims: BTreeMap<u64, u64> = {
+        let segments: BTreeMap<u64, u64> = {
             let index = self.shared.index();
             chosen.map(|(id, _)| (id, index.liveness().of(id))).collect()
         };
-        if victims.is_empty() {
+        if segments.is_empty() {
             let least = worth.first();
             let live = |id: u64| self.shared.index().liveness().of(id);
-            self.reclaimer.starved = least.map(|(id, dense)| Starved { bytes: dense.bytes, live: live(*id) });
+            self.reclaimer.shortage =
+                least.map(|(id, dense)| RoomShortage { bytes: dense.bytes, live: live(*id) });
             return self.begin_holes();
         }
         self.reclaimer.count_walk();
-        Phase::Move(Moves::new(victims))
+        ReclaimPhase::Move(RelocationPass::new(segments))
     }
 
     /// How many of `others`, the emptiest first, are put together with what is moved anyway, so that there are not too many
     /// segments. `None` where there are too many and fewer need not come of it, as unluckily as extents and segments may fit.
-    fn merged(&self, worth: &[(u64, Dense)], others: &[(u64, Dense)]) -> Option<usize> {
+    fn merged(&self, worth: &[(u64, CompactedSize)], others: &[(u64, CompactedSize)]) -> Option<usize> {
         let too_many = self.files_too_many();
         if too_many == 0 {
             return Some(0);
@@ -172,7 +174,7 @@ impl Run<'_> {
             (bytes, longest) = (bytes + dense.bytes, longest.max(dense.longest));
             let copies = u64::div_ceil(bytes, size.saturating_sub(longest).max(1));
             let fewer = (at as u64 + 1).saturating_sub(copies);
-            if fewer > 0 && dense.bytes <= self.merge_bytes() {
+            if fewer > 0 && dense.bytes <= self.merge_below_bytes() {
                 enough = at + 1;
             }
             if fewer >= too_many + MERGED_AHEAD {
@@ -183,11 +185,11 @@ impl Run<'_> {
     }
 
     /// Remembers what is left alone. Where it is in vain to put them together, they pass for full.
-    fn judge(&mut self, left: &[(u64, Dense)], in_vain: bool) {
-        let least = if in_vain { self.merge_bytes() + 1 } else { 0 };
+    fn remember_verdicts(&mut self, left: &[(u64, CompactedSize)], cannot_merge: bool) {
+        let least = if cannot_merge { self.merge_below_bytes() + 1 } else { 0 };
         for (id, dense) in left {
             let live = self.shared.index().liveness().of(*id);
-            self.reclaimer.judged.insert(*id, Judged { live, dense: dense.bytes.max(least) });
+            self.reclaimer.move_verdicts.insert(*id, MoveVerdict { live, dense: dense.bytes.max(least) });
         }
     }
 
@@ -202,31 +204,32 @@ impl Run<'_> {
     /// in which little has died since.
     fn is_candidate(&mut self, id: u64, live: u64, merging: bool) -> bool {
         let size = self.shared.options.segment_max_bytes;
-        let full = size.max(self.reclaimer.lens.get(&id).copied().unwrap_or(0));
-        let mut most = if merging { self.merge_bytes() } else { 0 };
+        let full = size.max(self.reclaimer.lengths.get(&id).copied().unwrap_or(0));
+        let mut most = if merging { self.merge_below_bytes() } else { 0 };
         if live * 100 < full * self.policy.live_percent_max {
-            most = most.max(self.worth_bytes(id));
+            most = most.max(self.relocate_below_bytes(id));
         }
-        live <= most && !self.reclaimer.judged.get(&id).is_some_and(|judged| judged.exceeds(most, live))
+        live <= most
+            && !self.reclaimer.move_verdicts.get(&id).is_some_and(|verdict| verdict.exceeds(most, live))
     }
 
     /// The length down to which a segment must shrink to be worth it by itself; 0 for one that cannot be opened.
-    fn worth_bytes(&mut self, id: u64) -> u64 {
-        self.len(id).map_or(0, |len| len * self.policy.live_percent_max / 100)
+    fn relocate_below_bytes(&mut self, id: u64) -> u64 {
+        self.segment_len(id).map_or(0, |len| len * self.policy.live_percent_max / 100)
     }
 
     /// The length down to which one must shrink to be put together with others.
-    fn merge_bytes(&self) -> u64 {
+    fn merge_below_bytes(&self) -> u64 {
         self.shared.options.segment_max_bytes * self.policy.merge_percent_max / 100
     }
 
     /// One that cannot be opened is not asked for.
-    pub(super) fn len(&mut self, id: u64) -> Option<u64> {
-        if let Some(len) = self.reclaimer.lens.get(&id) {
+    pub(super) fn segment_len(&mut self, id: u64) -> Option<u64> {
+        if let Some(len) = self.reclaimer.lengths.get(&id) {
             return Some(*len);
         }
         let len = self.shared.segments.get(id).ok()?.file.len().ok()?;
-        self.reclaimer.lens.insert(id, len);
+        self.reclaimer.lengths.insert(id, len);
         Some(len)
     }
 }

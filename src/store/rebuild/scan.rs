@@ -11,11 +11,11 @@ use crate::format::{
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Scanned, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
 use crate::store::rebuild::RebuildError;
-use crate::store::verify::{Progress, Step};
+use crate::store::{Progress, ProgressStep};
 
 /// Some of the bytes of a write.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct WritePiece {
     pub(super) write: u64,
     pub(super) position: u64,
     pub(super) extent: ExtentRef,
@@ -23,7 +23,7 @@ pub(super) struct Piece {
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RecordAt {
+pub(super) struct RecordLocation {
     /// The id of the version or part.
     pub(super) id: u64,
     pub(super) write: u64,
@@ -34,21 +34,21 @@ pub(super) struct RecordAt {
 
 /// What is known of a bucket.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct ScannedBucket {
     pub(super) name: String,
     /// As the record with this id tells it.
-    pub(super) told: Option<(u64, BucketRecord)>,
+    pub(super) recorded: Option<(u64, BucketRecord)>,
     /// Whether a version in it is no null version.
     pub(super) keeps_versions: bool,
 }
 
 /// All that was found.
-pub(super) struct Survey {
+pub(super) struct StoreScan {
     /// By write and position, each once.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<WritePiece>,
     /// By id, each once.
-    pub(super) records: Vec<RecordAt>,
-    pub(super) buckets: BTreeMap<u64, Bucket>,
+    pub(super) records: Vec<RecordLocation>,
+    pub(super) buckets: BTreeMap<u64, ScannedBucket>,
     /// The writes that copies name as their sources.
     copied: HashSet<u64>,
     /// The uploads that a version was made by.
@@ -56,7 +56,7 @@ pub(super) struct Survey {
     /// The ids and numbers of parts whose record tells nothing of their upload, by upload.
     pub(super) bare_parts: HashMap<UploadId, Vec<(u32, u64)>>,
     /// A place where bytes of a write cannot be read, by write.
-    pub(super) spoiled: HashMap<u64, Damage>,
+    pub(super) unreadable: HashMap<u64, Damage>,
     pub(super) damage: Vec<Damage>,
     /// No stamp that was seen is higher.
     pub(super) last_stamp: u64,
@@ -64,27 +64,28 @@ pub(super) struct Survey {
     pub(super) extents: u64,
 }
 
-impl Survey {
+impl StoreScan {
     /// Reads all segments, to the last byte: an extent may have lost its payload and kept its header.
-    pub(super) fn of(
+    pub(super) fn read(
         fs: &dyn Fs,
         store: StoreId,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, RebuildError> {
-        let mut survey = Self::empty();
+        let mut scan = Self::empty();
         let mut segments = Vec::new();
         for id in list_numbers(fs, FileKind::Segment)? {
-            segments.extend(survey.open(fs, store, id)?);
+            segments.extend(scan.open(fs, store, id)?);
         }
         let (mut done, total) = (0, segments.iter().map(|(_, len)| len).sum());
         for (segment, len) in segments {
-            let mut scanned = |at| progress(Progress { step: Step::Segments, done: done + at, total });
-            survey.scan(&Arc::new(segment), store, &mut scanned);
+            let mut scanned =
+                |at| progress(Progress { step: ProgressStep::Segments, done: done + at, total });
+            scan.scan(&Arc::new(segment), store, &mut scanned);
             done += len;
         }
-        progress(Progress { step: Step::Segments, done, total });
-        survey.sort();
-        Ok(survey)
+        progress(Progress { step: ProgressStep::Segments, done, total });
+        scan.sort();
+        Ok(scan)
     }
 
     fn empty() -> Self {
@@ -95,7 +96,7 @@ impl Survey {
             copied: HashSet::new(),
             ended: HashSet::new(),
             bare_parts: HashMap::new(),
-            spoiled: HashMap::new(),
+            unreadable: HashMap::new(),
             damage: Vec::new(),
             last_stamp: 0,
             segments: 0,
@@ -120,7 +121,7 @@ impl Survey {
         match opened.and_then(|file| Ok((file.len()?, file))) {
             Ok((len, file)) => Ok(Some((Segment { id, file }, len))),
             Err(error) => {
-                self.damage.push(as_damage(error, &segment_path(id)));
+                self.damage.push(error.into_damage(&segment_path(id), 0));
                 Ok(None)
             }
         }
@@ -130,47 +131,47 @@ impl Survey {
         self.segments += 1;
         let scan = match SegmentScan::new(segment.clone(), store) {
             Ok(scan) => scan,
-            Err(error) => return self.damage.push(as_damage(error, &segment.path())),
+            Err(error) => return self.damage.push(error.into_damage(&segment.path(), 0)),
         };
         for found in scan {
             match found {
                 Ok((at, Scanned::Record(SegmentRecord::Extent(header)))) => {
                     progress(at);
-                    self.take(segment, &header);
+                    self.add_extent(segment, &header);
                 }
                 Ok((at, Scanned::Unread { why, damaged: true, .. })) => {
                     self.damage.push(segment.damage(at, why));
                 }
                 Ok(_) => {}
-                Err(error) => self.damage.push(as_damage(error, &segment.path())),
+                Err(error) => self.damage.push(error.into_damage(&segment.path(), 0)),
             }
         }
     }
 
     /// A record counts also where the payload in front of it does not: it names what is lost.
-    fn take(&mut self, segment: &Arc<Segment>, header: &ExtentHeader) {
+    fn add_extent(&mut self, segment: &Arc<Segment>, header: &ExtentHeader) {
         let descriptor = match segment.descriptor(header) {
             Ok(descriptor) => descriptor,
-            Err(error) => return self.damage.push(as_damage(error, &segment.path())),
+            Err(error) => return self.damage.push(error.into_damage(&segment.path(), 0)),
         };
         let Descriptor { write, position, .. } = descriptor;
         match segment.check_payload(&header.to_ref()) {
             Ok(()) => {
                 self.extents += 1;
                 if header.payload_len > 0 {
-                    self.pieces.push(Piece { write, position, extent: header.to_ref() });
+                    self.pieces.push(WritePiece { write, position, extent: header.to_ref() });
                 }
             }
             Err(error) => {
-                self.spoiled.entry(write).or_insert_with(|| as_damage(error, &segment.path()));
+                self.unreadable.entry(write).or_insert_with(|| error.into_damage(&segment.path(), 0));
             }
         }
-        self.saw(descriptor.bucket);
-        self.saw(write);
-        self.take_record(header, &descriptor);
+        self.raise_last_stamp(descriptor.bucket);
+        self.raise_last_stamp(write);
+        self.add_record_of(header, &descriptor);
     }
 
-    fn take_record(&mut self, header: &ExtentHeader, descriptor: &Descriptor) {
+    fn add_record_of(&mut self, header: &ExtentHeader, descriptor: &Descriptor) {
         match &descriptor.purpose {
             ExtentPurpose::Object(Some(record)) => {
                 self.record(header, descriptor, record.id.0, false);
@@ -186,12 +187,12 @@ impl Survey {
             }
             ExtentPurpose::Part(upload, Some(record)) => {
                 self.record(header, descriptor, record.id, true);
-                self.saw(upload.0);
+                self.raise_last_stamp(upload.0);
                 self.bare_parts.entry(*upload).or_default().push((record.number, record.id));
             }
             ExtentPurpose::PartRecord(upload, part) => {
                 self.record(header, descriptor, part.record.id, true);
-                self.saw(upload.id.0);
+                self.raise_last_stamp(upload.id.0);
                 self.copied.extend(part.sources.iter().map(|source| source.stamp));
             }
             ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) => {}
@@ -200,17 +201,17 @@ impl Survey {
 
     fn record(&mut self, header: &ExtentHeader, descriptor: &Descriptor, id: u64, is_part: bool) {
         let (segment, offset) = (header.segment, header.offset);
-        self.records.push(RecordAt { id, write: descriptor.write, is_part, segment, offset });
-        self.saw(id);
-        let bucket = self.buckets.entry(descriptor.bucket).or_insert_with(|| Bucket {
+        self.records.push(RecordLocation { id, write: descriptor.write, is_part, segment, offset });
+        self.raise_last_stamp(id);
+        let bucket = self.buckets.entry(descriptor.bucket).or_insert_with(|| ScannedBucket {
             name: descriptor.bucket_name.clone(),
-            told: None,
+            recorded: None,
             keeps_versions: false,
         });
         if let Some(record) = descriptor.bucket_record()
-            && bucket.told.as_ref().is_none_or(|(before, _)| *before < id)
+            && bucket.recorded.as_ref().is_none_or(|(before, _)| *before < id)
         {
-            bucket.told = Some((id, record));
+            bucket.recorded = Some((id, record));
         }
     }
 
@@ -220,7 +221,7 @@ impl Survey {
         }
     }
 
-    fn saw(&mut self, stamp: u64) {
+    fn raise_last_stamp(&mut self, stamp: u64) {
         self.last_stamp = self.last_stamp.max(stamp);
     }
 
@@ -234,14 +235,14 @@ impl Survey {
     }
 
     /// The pieces of a write, in order.
-    pub(super) fn pieces_of(&self, write: u64) -> &[Piece] {
+    pub(super) fn pieces_of(&self, write: u64) -> &[WritePiece] {
         let from = self.pieces.partition_point(|piece| piece.write < write);
         let len = self.pieces[from..].partition_point(|piece| piece.write == write);
         &self.pieces[from..from + len]
     }
 
     /// The part with this id.
-    pub(super) fn part(&self, id: u64) -> Option<&RecordAt> {
+    pub(super) fn part(&self, id: u64) -> Option<&RecordLocation> {
         let at = self.records.binary_search_by_key(&id, |record| record.id).ok()?;
         Some(&self.records[at]).filter(|record| record.is_part)
     }
@@ -255,7 +256,7 @@ impl Survey {
     pub(super) fn unfinished(&self) -> u64 {
         let recorded: HashSet<u64> = self.records.iter().map(|record| record.write).collect();
         let is_unfinished =
-            |piece: &&Piece| !recorded.contains(&piece.write) && !self.copied.contains(&piece.write);
+            |piece: &&WritePiece| !recorded.contains(&piece.write) && !self.copied.contains(&piece.write);
         self.pieces.iter().filter(is_unfinished).count() as u64
     }
 }
@@ -265,13 +266,4 @@ fn belongs_elsewhere(file: &dyn File, store: StoreId) -> bool {
     let mut page = vec![0; PAGE_BYTES as usize];
     let header = file.read_exact_at(&mut page, 0).ok().and_then(|()| FileHeader::decode(&page).ok());
     header.is_some_and(|header| header.store != store)
-}
-
-fn as_damage(error: LogError, file: &str) -> Damage {
-    match error {
-        LogError::Damaged(damage) => damage,
-        LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => {
-            Damage::new(file, 0, format!("it cannot be read: {error}"))
-        }
-    }
 }

@@ -7,45 +7,45 @@ use crate::format::{Entry, ExtentRef, StoreId, segment_path};
 use crate::fs::Fs;
 use crate::index::Liveness;
 use crate::log::{Damage, Segment};
-use crate::store::extents;
-use crate::store::verify::account::Account;
-use crate::store::verify::{Finding, Owner, Progress, Report, Step, Which, as_damage};
+use crate::store::verify::overlap_check::OverlapCheck;
+use crate::store::verify::{Finding, NamedOwner, RecordRef, VerifyReport};
+use crate::store::{Progress, ProgressStep, extents};
 
 /// Checks extents and puts into the report what it finds.
-pub(super) struct Objects<'a> {
+pub(super) struct ObjectVerifier<'a> {
     fs: &'a dyn Fs,
     store: StoreId,
-    report: &'a mut Report,
+    report: &'a mut VerifyReport,
     progress: &'a mut dyn FnMut(Progress),
     done: u64,
     total: u64,
     /// The bucket that the next versions and parts are in.
-    bucket: Bucket,
+    bucket: CurrentBucket,
     /// The segment that was looked at last, or why it cannot be.
     segment: Option<(u64, Result<Arc<Segment>, String>)>,
     /// What was found in the extents that several share: each is read once, and found to be damaged for each of them.
     shared: HashMap<ExtentRef, Vec<Damage>>,
-    account: Account,
+    overlap_check: OverlapCheck,
 }
 
 #[derive(Default)]
-struct Bucket {
+struct CurrentBucket {
     id: u64,
     name: String,
 }
 
 /// An extent and whose it is.
-struct Owned<'e> {
+struct OwnedExtent<'e> {
     extent: ExtentRef,
     key: &'e [u8],
-    which: Which,
+    which: RecordRef,
 }
 
-impl<'a> Objects<'a> {
+impl<'a> ObjectVerifier<'a> {
     pub(super) fn new(
         fs: &'a dyn Fs,
         store: StoreId,
-        report: &'a mut Report,
+        report: &'a mut VerifyReport,
         progress: &'a mut dyn FnMut(Progress),
         total: u64,
     ) -> Self {
@@ -56,10 +56,10 @@ impl<'a> Objects<'a> {
             progress,
             done: 0,
             total,
-            bucket: Bucket::default(),
+            bucket: CurrentBucket::default(),
             segment: None,
             shared: HashMap::new(),
-            account: Account::default(),
+            overlap_check: OverlapCheck::default(),
         }
     }
 
@@ -69,30 +69,30 @@ impl<'a> Objects<'a> {
         for entry in entries {
             let (key, which, refs) = match entry {
                 Entry::BucketPut(bucket) => {
-                    self.bucket = Bucket { id: bucket.id, name: bucket.name.clone() };
+                    self.bucket = CurrentBucket { id: bucket.id, name: bucket.name.clone() };
                     continue;
                 }
                 Entry::VersionPut { key, record, .. } => {
-                    (key, Which::Version { id: record.id, null: record.null }, &record.extents)
+                    (key, RecordRef::Version { id: record.id, null: record.null }, &record.extents)
                 }
                 Entry::PartPut { key, upload, record, .. } => {
-                    (key, Which::Part { upload: *upload, number: record.number }, &record.extents)
+                    (key, RecordRef::Part { upload: *upload, number: record.number }, &record.extents)
                 }
                 _ => continue,
             };
-            extents.extend(refs.iter().map(|extent| Owned { extent: *extent, key, which }));
+            extents.extend(refs.iter().map(|extent| OwnedExtent { extent: *extent, key, which }));
         }
         extents.sort_unstable_by_key(|owned| (owned.extent.segment, owned.extent.offset));
         extents.iter().for_each(|owned| self.check_owned(owned));
     }
 
     /// Compares all that was referred to with what the index counts as live.
-    pub(super) fn settle(self, liveness: &Liveness) {
-        self.account.settle(liveness).into_iter().for_each(|damage| self.report.find(damage));
+    pub(super) fn finish(self, liveness: &Liveness) {
+        self.overlap_check.finish(liveness).into_iter().for_each(|damage| self.report.find(damage));
     }
 
-    fn check_owned(&mut self, owned: &Owned<'_>) {
-        self.account.add(&owned.extent);
+    fn check_owned(&mut self, owned: &OwnedExtent<'_>) {
+        self.overlap_check.add(&owned.extent);
         let whole = ExtentRef { skip: 0, take: owned.extent.payload_len, ..owned.extent };
         let damage = match self.shared.get(&whole) {
             Some(known) => known.clone(),
@@ -101,18 +101,18 @@ impl<'a> Objects<'a> {
         if whole.shared {
             self.shared.insert(whole, damage.clone());
         }
-        let owner = || Owner::new(&self.store, &self.bucket.name, owned.key, owned.which);
+        let owner = || NamedOwner::new(&self.store, &self.bucket.name, owned.key, owned.which);
         let findings = damage.into_iter().map(|damage| Finding { damage, owner: Some(owner()) });
         self.report.findings.extend(findings);
     }
 
-    fn check_extent(&mut self, owned: &Owned<'_>) -> Vec<Damage> {
+    fn check_extent(&mut self, owned: &OwnedExtent<'_>) -> Vec<Damage> {
         let ExtentRef { segment: id, offset, payload_len, .. } = owned.extent;
         let damage = match self.open(id) {
             Ok(segment) => {
                 let owner = (self.bucket.id, owned.key);
                 let errors = extents::check(&segment, &self.store, &owned.extent, owner);
-                errors.into_iter().map(|error| as_damage(error, &segment.path(), offset)).collect()
+                errors.into_iter().map(|error| error.into_damage(&segment.path(), offset)).collect()
             }
             Err(why) => {
                 vec![Damage::new(segment_path(id), offset, format!("the segment cannot be used: {why}"))]
@@ -121,14 +121,14 @@ impl<'a> Objects<'a> {
         self.report.counts.extents += 1;
         self.report.counts.payload_bytes += u64::from(payload_len);
         self.done += extents::len(&owned.extent);
-        (self.progress)(Progress { step: Step::Objects, done: self.done, total: self.total });
+        (self.progress)(Progress { step: ProgressStep::Objects, done: self.done, total: self.total });
         damage
     }
 
     fn open(&mut self, id: u64) -> Result<Arc<Segment>, String> {
         if self.segment.as_ref().is_none_or(|(open, _)| *open != id) {
             let opened = Segment::open(self.fs, self.store, id).map(Arc::new);
-            let opened = opened.map_err(|error| as_damage(error, &segment_path(id), 0).what);
+            let opened = opened.map_err(|error| error.into_damage(&segment_path(id), 0).what);
             self.segment = Some((id, opened));
         }
         let (_, opened) = self.segment.as_ref().expect("it was opened where it was not");

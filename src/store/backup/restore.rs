@@ -2,13 +2,14 @@
 
 use std::io;
 
-use super::copying::{Copied, Copying};
-use super::report::{BackupError, Files, Progress, RestoreReport, Step};
-use super::slots::Slots;
-use super::{USERS, verified};
+use super::file_copier::{FileCopier, ZeroBlocks};
+use super::report::{BackupError, FileTotals, RestoreReport};
+use super::slots::BackupSlots;
+use super::{USERS, verify_copy};
 use crate::format::{FileKind, LOCK, unfinished};
 use crate::fs::{Fs, Lock};
 use crate::log::list_numbers;
+use crate::store::{Progress, ProgressStep};
 
 /// Restores the backup in the directory `backup` into the empty directory `target`, and then checks every checksum of it. All
 /// files are copied: a restored store appends to segments, which must not be those of the backup. Durable on return.
@@ -26,9 +27,9 @@ pub fn restore(
     target: &dyn Fs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RestoreReport, BackupError> {
-    let slots = Slots::open_to_read(backup)?;
+    let slots = BackupSlots::open_to_read(backup)?;
     let current = slots.current().ok_or(BackupError::NotABackup)?;
-    let from = slots.below(current.slot);
+    let from = slots.slot_fs(current.slot);
     for dir in ["", FileKind::Segment.dir(), FileKind::Log.dir()] {
         if !target.list(dir)?.is_empty() {
             return Err(BackupError::NotEmpty);
@@ -39,7 +40,7 @@ pub fn restore(
     let files = copy_all(&from, target, with_users, progress)?;
     // Checking takes the lock by itself.
     drop(lock);
-    let findings = verified(target, progress)?;
+    let findings = verify_copy(target, progress)?;
     Ok(RestoreReport { taken: current.taken, sequence: current.sequence, files, with_users, findings })
 }
 
@@ -55,7 +56,7 @@ fn copy_all(
     target: &dyn Fs,
     with_users: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Files, BackupError> {
+) -> Result<FileTotals, BackupError> {
     let mut paths = Vec::new();
     for kind in [FileKind::Segment, FileKind::Checkpoint, FileKind::Log] {
         target.create_dir(kind.dir())?;
@@ -74,17 +75,19 @@ fn copy_all(
     if total > free_bytes {
         return Err(BackupError::NoRoom { needed_bytes: total, free_bytes });
     }
-    let (step, mut files) = (Step::Segments, Files::default());
-    let mut copying = Copying { to: target, step, done: 0, total, progress };
+    let (step, mut files) = (ProgressStep::CopySegments, FileTotals::default());
+    let mut copier = FileCopier { to: target, step, done: 0, total, progress };
     for (dir, path) in paths {
-        let what = if path.ends_with(FileKind::Segment.suffix()) { Copied::Sparse } else { Copied::Whole };
-        let aside = unfinished(&path);
-        let copied = copying.copy(from.open_uncached(&path)?.as_ref(), &aside, what).inspect_err(|_| {
-            // The error to report is that of the copy.
-            let _ = target.remove(&aside);
-        });
+        let zeros =
+            if path.ends_with(FileKind::Segment.suffix()) { ZeroBlocks::Skip } else { ZeroBlocks::Write };
+        let unfinished_path = unfinished(&path);
+        let copied =
+            copier.copy(from.open_uncached(&path)?.as_ref(), &unfinished_path, zeros).inspect_err(|_| {
+                // The error to report is that of the copy.
+                let _ = target.remove(&unfinished_path);
+            });
         files.add(copied?);
-        target.rename(&aside, &path)?;
+        target.rename(&unfinished_path, &path)?;
         target.sync_dir(dir)?;
     }
     Ok(files)

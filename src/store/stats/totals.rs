@@ -35,7 +35,7 @@ pub struct SizeClass {
 
 /// Objects of about an age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Age {
+pub struct AgeClass {
     /// None is older, in seconds; the last class has no bound.
     pub up_to_secs: Option<u64>,
     /// How many.
@@ -66,7 +66,7 @@ pub struct KeySize {
 
 /// What was counted.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct Totals {
     now: Timestamp,
     top: usize,
     /// Current versions that are no delete markers.
@@ -82,7 +82,7 @@ pub struct Tally {
     /// Current versions by size.
     pub sizes: Vec<SizeClass>,
     /// Current versions by the time since they were put.
-    pub ages: Vec<Age>,
+    pub ages: Vec<AgeClass>,
     /// The largest buckets, the largest first.
     pub largest_buckets: Vec<BucketTotal>,
     /// The largest current versions, the largest first.
@@ -100,11 +100,11 @@ const HOUR_SECS: u64 = 3600;
 const AGES_SECS: [u64; 5] =
     [HOUR_SECS, 24 * HOUR_SECS, 7 * 24 * HOUR_SECS, 30 * 24 * HOUR_SECS, 365 * 24 * HOUR_SECS];
 
-impl Tally {
+impl Totals {
     pub(super) fn new(now: Timestamp, top: usize) -> Self {
         let bounds = |bounds: &[u64]| bounds.iter().copied().map(Some).chain([None]).collect::<Vec<_>>();
         let size = |up_to| SizeClass { up_to, of: Count::default() };
-        let age = |up_to_secs| Age { up_to_secs, of: Count::default() };
+        let age = |up_to_secs| AgeClass { up_to_secs, of: Count::default() };
         Self {
             now,
             top,
@@ -125,7 +125,7 @@ impl Tally {
     }
 
     /// Takes the next entries of a walk, in which the versions of a key follow each other, the newest last.
-    pub(super) fn take(&mut self, entries: &[Entry]) {
+    pub(super) fn add_all(&mut self, entries: &[Entry]) {
         for entry in entries {
             match entry {
                 Entry::BucketPut(bucket) => {
@@ -142,8 +142,8 @@ impl Tally {
 
     pub(super) fn finish(mut self) -> Self {
         self.end_bucket();
-        self.largest_buckets = descending(std::mem::take(&mut self.all_buckets));
-        self.largest_keys = descending(std::mem::take(&mut self.all_keys));
+        self.largest_buckets = into_descending(std::mem::take(&mut self.all_buckets));
+        self.largest_keys = into_descending(std::mem::take(&mut self.all_keys));
         self
     }
 
@@ -164,7 +164,7 @@ impl Tally {
             self.current_version(key, &current);
         }
         if let Some(bucket) = self.bucket.take() {
-            keep(&mut self.all_buckets, bucket, self.top);
+            push_bounded(&mut self.all_buckets, bucket, self.top);
         }
     }
 
@@ -184,15 +184,15 @@ impl Tally {
         let fits = |class: &&mut SizeClass| class.up_to.is_none_or(|up_to| record.size <= up_to);
         self.sizes.iter_mut().find(fits).into_iter().for_each(|class| class.of.add(record.size));
         let secs = self.now.as_millis().saturating_sub(record.modified.as_millis()) / 1000;
-        let fits = |class: &&mut Age| class.up_to_secs.is_none_or(|up_to| secs <= up_to);
+        let fits = |class: &&mut AgeClass| class.up_to_secs.is_none_or(|up_to| secs <= up_to);
         self.ages.iter_mut().find(fits).into_iter().for_each(|class| class.of.add(record.size));
         let bucket = self.bucket.as_ref().map_or_else(String::new, |bucket| bucket.name.clone());
-        keep(&mut self.all_keys, KeySize { bytes: record.size, bucket, key: text(key) }, self.top);
+        push_bounded(&mut self.all_keys, KeySize { bytes: record.size, bucket, key: text(key) }, self.top);
     }
 }
 
 /// Keeps the `top` greatest.
-fn keep<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, item: T, top: usize) {
+fn push_bounded<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, item: T, top: usize) {
     heap.push(Reverse(item));
     if heap.len() > top {
         heap.pop();
@@ -200,6 +200,6 @@ fn keep<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, item: T, top: usize) {
 }
 
 /// The smallest under [`Reverse`] is the greatest.
-fn descending<T: Ord>(heap: BinaryHeap<Reverse<T>>) -> Vec<T> {
+fn into_descending<T: Ord>(heap: BinaryHeap<Reverse<T>>) -> Vec<T> {
     heap.into_sorted_vec().into_iter().map(|Reverse(item)| item).collect()
 }

@@ -14,10 +14,10 @@ use crate::fs::Fs;
 use crate::index::{Index, Query, UploadItem};
 use crate::log::{Damage, LogError, Segment};
 use crate::store::extents::slices;
-use crate::store::rebuild::report::{Kept, Lost, Rebuilt};
-use crate::store::rebuild::survey::{RecordAt, Survey};
-use crate::store::text;
-use crate::store::verify::{Owner, Progress, Step, Which};
+use crate::store::rebuild::report::{Assumption, LostRecord, RebuildReport};
+use crate::store::rebuild::scan::{RecordLocation, StoreScan};
+use crate::store::verify::{NamedOwner, RecordRef};
+use crate::store::{Progress, ProgressStep, text};
 
 /// Segments that are kept open.
 const OPEN_MAX: usize = 64;
@@ -26,52 +26,52 @@ const OPEN_MAX: usize = 64;
 pub(super) struct Assembler<'a> {
     fs: &'a dyn Fs,
     store: StoreId,
-    survey: &'a Survey,
+    scan: &'a StoreScan,
     /// The buckets that are there; of those with one name the last.
     buckets: BTreeMap<u64, BucketRecord>,
     segments: HashMap<u64, Segment>,
     index: Index,
-    rebuilt: Rebuilt,
+    rebuilt: RebuildReport,
     applied: u64,
     /// What lacks bytes, until it is known whether something replaced it.
-    incomplete: Vec<(u64, Lost)>,
+    incomplete: Vec<(u64, LostRecord)>,
 }
 
 /// What the stamps of sources are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum SourceKind {
     Writes,
     Parts,
 }
 
 /// A record as it was found.
-struct Item {
+struct LoadedRecord {
     descriptor: Descriptor,
     header: ExtentHeader,
 }
 
 /// Why something is not restored, and where that was seen.
-struct Missing {
+struct LossReason {
     why: String,
     damage: Option<Damage>,
 }
 
-impl Missing {
+impl LossReason {
     fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), damage: None }
     }
 }
 
 impl<'a> Assembler<'a> {
-    pub(super) fn new(fs: &'a dyn Fs, store: StoreId, survey: &'a Survey, owner: &str) -> Self {
+    pub(super) fn new(fs: &'a dyn Fs, store: StoreId, scan: &'a StoreScan, owner: &str) -> Self {
         let mut assembler = Self {
             fs,
             store,
-            survey,
+            scan,
             buckets: BTreeMap::new(),
             segments: HashMap::new(),
             index: Index::bulk_loading(),
-            rebuilt: Rebuilt { damage: survey.damage.clone(), ..Rebuilt::default() },
+            rebuilt: RebuildReport { damage: scan.damage.clone(), ..RebuildReport::default() },
             applied: 0,
             incomplete: Vec::new(),
         };
@@ -82,11 +82,10 @@ impl<'a> Assembler<'a> {
     /// A name belongs to one bucket at a time, and ids rise: all but the last were deleted.
     fn choose_buckets(&mut self, owner: &str) {
         let last: HashMap<&str, u64> =
-            self.survey.buckets.iter().map(|(id, b)| (b.name.as_str(), *id)).collect();
-        for (id, bucket) in
-            self.survey.buckets.iter().filter(|(id, bucket)| last[bucket.name.as_str()] == **id)
+            self.scan.buckets.iter().map(|(id, b)| (b.name.as_str(), *id)).collect();
+        for (id, bucket) in self.scan.buckets.iter().filter(|(id, bucket)| last[bucket.name.as_str()] == **id)
         {
-            let record = match &bucket.told {
+            let record = match &bucket.recorded {
                 Some((_, record)) => record.clone(),
                 None => {
                     let what = format!(
@@ -97,7 +96,11 @@ impl<'a> Assembler<'a> {
                             "no more than its objects tell"
                         }
                     );
-                    self.rebuilt.uncertain.push(Kept { bucket: bucket.name.clone(), key: None, what });
+                    self.rebuilt.assumptions.push(Assumption {
+                        bucket: bucket.name.clone(),
+                        key: None,
+                        what,
+                    });
                     let versioning =
                         if bucket.keeps_versions { Versioning::Enabled } else { Versioning::Unset };
                     // The id is a stamp: the microseconds since 1970 when the bucket was made.
@@ -116,22 +119,22 @@ impl<'a> Assembler<'a> {
             // A bucket that is put fits any index.
             let _ = apply(&mut self.index, &Entry::BucketPut(record.clone()));
         }
-        progress(Progress { step: Step::Records, done: 0, total: 0 });
-        let survey = self.survey;
-        for at in &survey.records {
+        progress(Progress { step: ProgressStep::Records, done: 0, total: 0 });
+        let scan = self.scan;
+        for at in &scan.records {
             let item = self.load(at)?;
             if self.buckets.contains_key(&item.descriptor.bucket) {
                 self.restore(&item)?;
             } else {
-                self.rebuilt.passed_over.in_deleted_buckets += 1;
+                self.rebuilt.skipped.in_deleted_buckets += 1;
             }
         }
         Ok(())
     }
 
     /// The index, and what there is to tell.
-    pub(super) fn finish(mut self) -> (Index, Rebuilt) {
-        self.index.raise_last_stamp(self.survey.last_stamp);
+    pub(super) fn finish(mut self) -> (Index, RebuildReport) {
+        self.index.raise_last_stamp(self.scan.last_stamp);
         self.index.finish_loading();
         self.report_incomplete();
         self.report_uploads();
@@ -140,29 +143,29 @@ impl<'a> Assembler<'a> {
         restored.versions = self.index.version_count();
         restored.live_bytes = self.index.liveness().total();
         restored.uploads = self.index.upload_count();
-        restored.segments = self.survey.segments;
-        restored.extents = self.survey.extents;
-        self.rebuilt.passed_over.replaced += self.applied - self.index.version_count();
-        self.rebuilt.passed_over.unfinished = self.survey.unfinished();
+        restored.segments = self.scan.segments;
+        restored.extents = self.scan.extents;
+        self.rebuilt.skipped.replaced += self.applied - self.index.version_count();
+        self.rebuilt.skipped.unfinished = self.scan.unfinished();
         (self.index, self.rebuilt)
     }
 
     /// What lacks bytes and was replaced is missed by nobody.
     fn report_incomplete(&mut self) {
         for (bucket, lost) in std::mem::take(&mut self.incomplete) {
-            let replaced = match lost.owner.which {
-                Which::Version { id, null: true } => {
+            let replaced = match lost.owner.record {
+                RecordRef::Version { id, null: true } => {
                     let mut there = self.index.summaries(bucket, lost.owner.key.as_bytes());
                     there.any(|version| version.null && version.id > id)
                 }
-                Which::Version { null: false, .. } => false,
-                Which::Part { upload, number } => {
+                RecordRef::Version { null: false, .. } => false,
+                RecordRef::Part { upload, number } => {
                     let there = self.index.upload(bucket, lost.owner.key.as_bytes(), upload);
                     there.is_some_and(|upload| upload.parts.iter().any(|part| part.number == number))
                 }
             };
             if replaced {
-                self.rebuilt.passed_over.replaced += 1;
+                self.rebuilt.skipped.replaced += 1;
             } else {
                 self.rebuilt.lost.push(lost);
             }
@@ -181,27 +184,23 @@ impl<'a> Assembler<'a> {
                     ids.of_upload(upload.id)
                 );
                 let (bucket, key) = (bucket.name.clone(), Some(text(key)));
-                self.rebuilt.uncertain.push(Kept { bucket, key, what });
+                self.rebuilt.assumptions.push(Assumption { bucket, key, what });
             }
         }
     }
 
-    fn restore(&mut self, item: &Item) -> Result<(), LogError> {
+    fn restore(&mut self, item: &LoadedRecord) -> Result<(), LogError> {
         match &item.descriptor.purpose {
             ExtentPurpose::Object(Some(record)) => self.restore_version(item, record, &[]),
             ExtentPurpose::ObjectRecord(object) => {
                 self.restore_version(item, &object.record, &object.sources)
             }
-            ExtentPurpose::PartRecord(upload, _) if self.survey.ended.contains(&upload.id) => {
-                self.pass_over_part()
-            }
+            ExtentPurpose::PartRecord(upload, _) if self.scan.ended.contains(&upload.id) => self.skip_part(),
             ExtentPurpose::PartRecord(upload, part) => self.restore_part(item, upload, part),
-            ExtentPurpose::Part(upload, Some(_)) if self.survey.ended.contains(upload) => {
-                self.pass_over_part()
-            }
+            ExtentPurpose::Part(upload, Some(_)) if self.scan.ended.contains(upload) => self.skip_part(),
             ExtentPurpose::Part(upload, Some(record)) => {
-                let which = Which::Part { upload: *upload, number: record.number };
-                let missing = Missing::new(
+                let which = RecordRef::Part { upload: *upload, number: record.number };
+                let missing = LossReason::new(
                     "nothing tells of its upload, which siltstone did not write to segments then",
                 );
                 let lost = self.lost(item, which, missing);
@@ -212,21 +211,21 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn pass_over_part(&mut self) -> Result<(), LogError> {
-        self.rebuilt.passed_over.of_ended_uploads += 1;
+    fn skip_part(&mut self) -> Result<(), LogError> {
+        self.rebuilt.skipped.of_ended_uploads += 1;
         Ok(())
     }
 
     fn restore_version(
         &mut self,
-        item: &Item,
+        item: &LoadedRecord,
         record: &VersionRecord,
         sources: &[PayloadSource],
     ) -> Result<(), LogError> {
         let extents = match record.completed() {
-            Some(upload) if sources.is_empty() => self.of_upload(item, record, upload)?,
-            Some(_) => self.of_sources(item, record.size, sources, Named::Parts)?,
-            None => self.of_sources(item, record.size, sources, Named::Writes)?,
+            Some(upload) if sources.is_empty() => self.extents_of_upload(item, record, upload)?,
+            Some(_) => self.extents_of_sources(item, record.size, sources, SourceKind::Parts)?,
+            None => self.extents_of_sources(item, record.size, sources, SourceKind::Writes)?,
         };
         let put = extents.and_then(|extents| {
             let (bucket, key) = (item.descriptor.bucket, item.descriptor.key.clone());
@@ -236,7 +235,7 @@ impl<'a> Assembler<'a> {
         match put {
             Ok(()) => self.applied += 1,
             Err(missing) => {
-                let lost = self.lost(item, Which::Version { id: record.id, null: record.null }, missing);
+                let lost = self.lost(item, RecordRef::Version { id: record.id, null: record.null }, missing);
                 self.incomplete.push((item.descriptor.bucket, lost));
             }
         }
@@ -245,12 +244,12 @@ impl<'a> Assembler<'a> {
 
     fn restore_part(
         &mut self,
-        item: &Item,
+        item: &LoadedRecord,
         upload: &UploadRecord,
         part: &Recorded<PartRecord>,
     ) -> Result<(), LogError> {
         let (bucket, key, id) = (item.descriptor.bucket, item.descriptor.key.clone(), upload.id);
-        let extents = self.of_sources(item, part.record.size, &part.sources, Named::Writes)?;
+        let extents = self.extents_of_sources(item, part.record.size, &part.sources, SourceKind::Writes)?;
         let there = self.index.has_upload(bucket, &key, id);
         let put = extents.and_then(|extents| {
             if !there {
@@ -263,32 +262,32 @@ impl<'a> Assembler<'a> {
             apply(&mut self.index, &Entry::PartPut { bucket, key, upload: id, record })
         });
         if let Err(missing) = put {
-            let lost = self.lost(item, Which::Part { upload: id, number: part.record.number }, missing);
+            let lost = self.lost(item, RecordRef::Part { upload: id, number: part.record.number }, missing);
             self.incomplete.push((bucket, lost));
         }
         Ok(())
     }
 
-    fn lost(&self, item: &Item, which: Which, missing: Missing) -> Lost {
-        let owner = Owner::new(&self.store, &item.descriptor.bucket_name, &item.descriptor.key, which);
-        Lost { owner, why: missing.why, damage: missing.damage }
+    fn lost(&self, item: &LoadedRecord, which: RecordRef, reason: LossReason) -> LostRecord {
+        let owner = NamedOwner::new(&self.store, &item.descriptor.bucket_name, &item.descriptor.key, which);
+        LostRecord { owner, why: reason.why, damage: reason.damage }
     }
 
     /// The extents of what an item tells of, the item's own among them.
-    fn of_sources(
+    fn extents_of_sources(
         &mut self,
-        item: &Item,
+        item: &LoadedRecord,
         size: u64,
         sources: &[PayloadSource],
-        named: Named,
-    ) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
+        kind: SourceKind,
+    ) -> Result<Result<Vec<ExtentRef>, LossReason>, LogError> {
         let own = [PayloadSource { stamp: item.descriptor.write, from: 0, len: size }];
         let sources = if sources.is_empty() { &own } else { sources };
         let mut extents = Vec::new();
         for source in sources {
-            let found = match named {
-                Named::Writes => self.of_write(source),
-                Named::Parts => self.of_part(source)?,
+            let found = match kind {
+                SourceKind::Writes => self.extents_of_write(source),
+                SourceKind::Parts => self.extents_of_part(source)?,
             };
             match found {
                 Ok(found) => extents.extend(found),
@@ -303,17 +302,20 @@ impl<'a> Assembler<'a> {
     }
 
     /// The extents of a part, that with its record among them: as long as that is there, its id can be looked up.
-    fn of_part(&mut self, source: &PayloadSource) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
-        let Some(part) = self.survey.part(source.stamp) else {
-            return Ok(Err(Missing::new("a part of it is not there")));
+    fn extents_of_part(
+        &mut self,
+        source: &PayloadSource,
+    ) -> Result<Result<Vec<ExtentRef>, LossReason>, LogError> {
+        let Some(part) = self.scan.part(source.stamp) else {
+            return Ok(Err(LossReason::new("a part of it is not there")));
         };
         let item = self.load(part)?;
         let (size, sources) = match &item.descriptor.purpose {
             ExtentPurpose::PartRecord(_, part) => (part.record.size, part.sources.as_slice()),
             ExtentPurpose::Part(_, Some(record)) => (record.size, &[][..]),
-            _ => return Ok(Err(Missing::new("a source of it is not what it is said to be"))),
+            _ => return Ok(Err(LossReason::new("a source of it is not what it is said to be"))),
         };
-        let extents = self.of_sources(&item, size, sources, Named::Writes)?;
+        let extents = self.extents_of_sources(&item, size, sources, SourceKind::Writes)?;
         Ok(extents.map(|extents| match (source.from, source.len) {
             (0, len) if len == size => extents,
             (from, len) => slices(&extents, &(from..from.saturating_add(len))),
@@ -321,12 +323,12 @@ impl<'a> Assembler<'a> {
     }
 
     /// The extents with a range of the bytes of a write.
-    fn of_write(&self, source: &PayloadSource) -> Result<Vec<ExtentRef>, Missing> {
+    fn extents_of_write(&self, source: &PayloadSource) -> Result<Vec<ExtentRef>, LossReason> {
         let PayloadSource { stamp: write, from, len } = *source;
-        let shared = self.survey.is_shared(write);
+        let shared = self.scan.is_shared(write);
         let (mut at, end) = (from, from.saturating_add(len));
         let mut extents = Vec::new();
-        for piece in self.survey.pieces_of(write) {
+        for piece in self.scan.pieces_of(write) {
             let stop = piece.position + u64::from(piece.extent.payload_len);
             if at == end || piece.position > at {
                 break;
@@ -346,43 +348,43 @@ impl<'a> Assembler<'a> {
         } else {
             format!("its bytes from {at} on are not there: it was deleted, or is damaged")
         };
-        Err(Missing { why, damage: self.survey.spoiled.get(&write).cloned() })
+        Err(LossReason { why, damage: self.scan.unreadable.get(&write).cloned() })
     }
 
     /// The extents of an object that was completed when siltstone did not write down of which parts: those of the upload with
     /// the right numbers and sizes, if they give its ETag.
-    fn of_upload(
+    fn extents_of_upload(
         &mut self,
-        item: &Item,
+        item: &LoadedRecord,
         record: &VersionRecord,
         upload: UploadId,
-    ) -> Result<Result<Vec<ExtentRef>, Missing>, LogError> {
+    ) -> Result<Result<Vec<ExtentRef>, LossReason>, LogError> {
         let (mut md5, mut extents) = (Md5::new(), Vec::new());
         let parts = record.upload.as_ref().map_or(&[][..], |made| &made.parts);
         for wanted in parts {
-            let known = self.survey.bare_parts.get(&upload);
+            let known = self.scan.bare_parts.get(&upload);
             let fits = |(number, id): &&(u32, u64)| *number == wanted.number && VersionId(*id) < record.id;
             let last = known.and_then(|parts| parts.iter().filter(fits).map(|(_, id)| *id).max());
-            let Some(part) = last.and_then(|id| self.survey.part(id)) else {
-                return Ok(Err(Missing::new(format!("part {} of it is not there", wanted.number))));
+            let Some(part) = last.and_then(|id| self.scan.part(id)) else {
+                return Ok(Err(LossReason::new(format!("part {} of it is not there", wanted.number))));
             };
             if let ExtentPurpose::Part(_, Some(part)) = self.load(part)?.descriptor.purpose {
                 md5.update(&part.md5);
             }
-            match self.of_part(&PayloadSource { stamp: part.id, from: 0, len: wanted.size })? {
+            match self.extents_of_part(&PayloadSource { stamp: part.id, from: 0, len: wanted.size })? {
                 Ok(found) => extents.extend(found),
                 Err(missing) => return Ok(Err(missing)),
             }
         }
         let etag = ETag::Multipart { md5: md5.finish(), parts: parts.len() as u32 };
         if etag != record.etag {
-            return Ok(Err(Missing::new("the parts that are there are not those that it was made of")));
+            return Ok(Err(LossReason::new("the parts that are there are not those that it was made of")));
         }
         extents.push(item.header.to_ref());
         Ok(Ok(extents))
     }
 
-    fn load(&mut self, at: &RecordAt) -> Result<Item, LogError> {
+    fn load(&mut self, at: &RecordLocation) -> Result<LoadedRecord, LogError> {
         if self.segments.len() >= OPEN_MAX && !self.segments.contains_key(&at.segment) {
             self.segments.clear();
         }
@@ -394,10 +396,10 @@ impl<'a> Assembler<'a> {
             }
         };
         let header = segment.extent(&self.store, at.offset)?;
-        Ok(Item { descriptor: segment.descriptor(&header)?, header })
+        Ok(LoadedRecord { descriptor: segment.descriptor(&header)?, header })
     }
 }
 
-fn apply(index: &mut Index, entry: &Entry) -> Result<(), Missing> {
-    index.apply(entry).map_err(|error| Missing::new(error.to_string()))
+fn apply(index: &mut Index, entry: &Entry) -> Result<(), LossReason> {
+    index.apply(entry).map_err(|error| LossReason::new(error.to_string()))
 }

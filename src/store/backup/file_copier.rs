@@ -2,40 +2,40 @@
 
 use std::io;
 
-use super::report::{Progress, Step};
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, MIB};
 use crate::fs::{File, Fs};
+use crate::store::{Progress, ProgressStep};
 
 static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
 
 /// What becomes of zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Copied {
+pub(super) enum ZeroBlocks {
     /// They are written: in a log they are room that was set aside.
-    Whole,
+    Write,
     /// Blocks of them are left out, so that holes stay holes.
-    Sparse,
+    Skip,
 }
 
 /// Reads a copy back: gives the CRC of all of it, and what else it has seen.
 pub(super) type ReadBack<'r, T> = dyn FnMut(&dyn File) -> io::Result<(u32, T)> + 'r;
 
 /// Copies files to a directory.
-pub(super) struct Copying<'a> {
+pub(super) struct FileCopier<'a> {
     pub(super) to: &'a dyn Fs,
-    pub(super) step: Step,
+    pub(super) step: ProgressStep,
     /// Bytes done so far, of all files.
     pub(super) done: u64,
     pub(super) total: u64,
     pub(super) progress: &'a mut dyn FnMut(Progress),
 }
 
-impl Copying<'_> {
+impl FileCopier<'_> {
     /// Copies a file up to its end, wherever that is by then, makes the bytes durable, and compares them with what is read back
     /// from the disk. Gives the length. The name is not durable.
-    pub(super) fn copy(&mut self, from: &dyn File, path: &str, what: Copied) -> io::Result<u64> {
-        self.copy_and(from, path, what, &mut |written| Ok((crc_of(written)?, ()))).map(|(len, ())| len)
+    pub(super) fn copy(&mut self, from: &dyn File, path: &str, zeros: ZeroBlocks) -> io::Result<u64> {
+        self.copy_and(from, path, zeros, &mut |written| Ok((crc_of(written)?, ()))).map(|(len, ())| len)
     }
 
     /// The same; what is written is read back by `read`, of which the answer is given, too.
@@ -43,11 +43,11 @@ impl Copying<'_> {
         &mut self,
         from: &dyn File,
         path: &str,
-        what: Copied,
+        zeros: ZeroBlocks,
         read: &mut ReadBack<'_, T>,
     ) -> io::Result<(u64, T)> {
         let file = self.to.create(path)?;
-        let (len, crc) = self.write_all(from, file.as_ref(), what)?;
+        let (len, crc) = self.write_all(from, file.as_ref(), zeros)?;
         if file.len()? < len {
             file.write_all_at(&[0], len - 1)?;
         }
@@ -55,12 +55,12 @@ impl Copying<'_> {
         file.evict()?;
         match read(self.to.open_uncached(path)?.as_ref())? {
             (found, seen) if found == crc => Ok((len, seen)),
-            _ => Err(io::Error::other(format!("{path}: what is read back is not what was written"))),
+            _ => Err(io::Error::other(format!("{path}: zeros is read back is not zeros was written"))),
         }
     }
 
     /// Gives the length and the CRC of what was written.
-    fn write_all(&mut self, from: &dyn File, to: &dyn File, what: Copied) -> io::Result<(u64, u32)> {
+    fn write_all(&mut self, from: &dyn File, to: &dyn File, zeros: ZeroBlocks) -> io::Result<(u64, u32)> {
         let (mut buffer, mut crc, mut len) = (vec![0; MIB as usize], Crc32::new(), 0);
         loop {
             let part = MIB.min(from.len()?.saturating_sub(len)) as usize;
@@ -69,7 +69,7 @@ impl Copying<'_> {
             }
             from.read_exact_at(&mut buffer[..part], len)?;
             crc.update(&buffer[..part]);
-            write(to, &buffer[..part], len, what)?;
+            write(to, &buffer[..part], len, zeros)?;
             len += part as u64;
             self.done += part as u64;
             (self.progress)(Progress { step: self.step, done: self.done, total: self.total.max(self.done) });
@@ -77,8 +77,8 @@ impl Copying<'_> {
     }
 }
 
-fn write(file: &dyn File, bytes: &[u8], offset: u64, what: Copied) -> io::Result<()> {
-    if what == Copied::Whole {
+fn write(file: &dyn File, bytes: &[u8], offset: u64, zeros: ZeroBlocks) -> io::Result<()> {
+    if zeros == ZeroBlocks::Write {
         return file.write_all_at(bytes, offset);
     }
     for (at, block) in bytes.chunks(ZEROS.len()).enumerate() {

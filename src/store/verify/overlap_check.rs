@@ -8,28 +8,28 @@ use crate::log::Damage;
 
 /// All extents that are referred to.
 #[derive(Default)]
-pub(super) struct Account(Vec<Place>);
+pub(super) struct OverlapCheck(Vec<ExtentSpan>);
 
 /// Header, payload and block table of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct ExtentSpan {
     segment: u64,
     offset: u64,
     len: u64,
     shared: bool,
 }
 
-impl Account {
+impl OverlapCheck {
     pub(super) fn add(&mut self, extent: &ExtentRef) {
         let ExtentRef { segment, offset, shared, .. } = *extent;
         let payload_len = u64::from(extent.payload_len);
         let len = ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len);
-        self.0.push(Place { segment, offset, len, shared });
+        self.0.push(ExtentSpan { segment, offset, len, shared });
     }
 
     /// Extents that belong to several who do not say so, or lie over each other, and segments of which the index counts
     /// something else as live.
-    pub(super) fn settle(mut self, liveness: &Liveness) -> Vec<Damage> {
+    pub(super) fn finish(mut self, liveness: &Liveness) -> Vec<Damage> {
         self.0.sort_unstable();
         self.0.dedup_by(|again, place| place.shared && again == place);
         let mut damage: Vec<_> = self.0.windows(2).filter_map(|pair| conflict(pair[0], pair[1])).collect();
@@ -45,7 +45,7 @@ impl Account {
     }
 }
 
-fn conflict(one: Place, next: Place) -> Option<Damage> {
+fn conflict(one: ExtentSpan, next: ExtentSpan) -> Option<Damage> {
     if one.segment != next.segment || one.offset + one.len <= next.offset {
         return None;
     }

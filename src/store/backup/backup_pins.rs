@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::Source;
+use super::BackupSource;
 use super::report::BackupError;
 use crate::format::{BackupSlot, FileKind, LOCK, segment_path};
 use crate::fs::{File, Fs, Lock, SubdirFs};
@@ -34,25 +34,25 @@ enum Pin {
 }
 
 /// The pins of one backup. Dropping them takes those beside the store away.
-pub(super) struct Pins<'a> {
-    source: &'a Source<'a>,
+pub(super) struct BackupPins<'a> {
+    source: &'a BackupSource<'a>,
     slot: BackupSlot,
     /// The slot as a disk of its own.
     to: SubdirFs<'a>,
     pins: BTreeMap<u64, Pin>,
     /// Held while there are pins beside the store.
-    beside: Option<Box<dyn Lock>>,
+    source_lock: Option<Box<dyn Lock>>,
 }
 
-impl<'a> Pins<'a> {
-    pub(super) fn new(source: &'a Source<'a>, slot: BackupSlot, to: SubdirFs<'a>) -> Self {
-        Self { source, slot, to, pins: BTreeMap::new(), beside: None }
+impl<'a> BackupPins<'a> {
+    pub(super) fn new(source: &'a BackupSource<'a>, slot: BackupSlot, to: SubdirFs<'a>) -> Self {
+        Self { source, slot, to, pins: BTreeMap::new(), source_lock: None }
     }
 
     /// Pins every segment there is now.
     pub(super) fn pin_all(&mut self) -> Result<(), BackupError> {
         for id in list_numbers(self.source.fs, FileKind::Segment)? {
-            if !self.hold(id) {
+            if !self.contains(id) {
                 match self.pin(id) {
                     // It was dead, and is gone.
                     Err(BackupError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -71,7 +71,7 @@ impl<'a> Pins<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error.into()),
             Err(_) => {}
         }
-        match self.pin_beside(id) {
+        match self.pin_in_source(id) {
             Ok(()) => Ok(Pin::InSource),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error.into()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(BackupError::Busy),
@@ -82,23 +82,23 @@ impl<'a> Pins<'a> {
         }
     }
 
-    fn pin_beside(&mut self, id: u64) -> io::Result<()> {
+    fn pin_in_source(&mut self, id: u64) -> io::Result<()> {
         let fs = self.source.fs;
-        if self.beside.is_none() {
+        if self.source_lock.is_none() {
             fs.create_dir(SOURCE_DIR)?;
-            self.beside = Some(fs.lock(&format!("{SOURCE_DIR}/{LOCK}"))?);
+            self.source_lock = Some(fs.lock(&format!("{SOURCE_DIR}/{LOCK}"))?);
             remove_pins(fs, SOURCE_DIR)?;
         }
         fs.link(&segment_path(id), &source_pin(id))
     }
 
     /// Whether a segment is pinned.
-    pub(super) fn hold(&self, id: u64) -> bool {
+    pub(super) fn contains(&self, id: u64) -> bool {
         self.pins.contains_key(&id)
     }
 
     /// Whether the pin of a segment is in the slot.
-    pub(super) fn are_in_slot(&self, id: u64) -> bool {
+    pub(super) fn is_in_slot(&self, id: u64) -> bool {
         matches!(self.pins.get(&id), Some(Pin::InSlot))
     }
 
@@ -117,9 +117,9 @@ impl<'a> Pins<'a> {
     }
 }
 
-impl Drop for Pins<'_> {
+impl Drop for BackupPins<'_> {
     fn drop(&mut self) {
-        if self.beside.is_some() {
+        if self.source_lock.is_some() {
             // Those that stay cost room until the next backup takes them away.
             let _ = remove_pins(self.source.fs, SOURCE_DIR);
         }

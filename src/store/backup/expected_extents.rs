@@ -9,7 +9,7 @@ use crate::format::{Entry, ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, segment
 use crate::fs::File;
 use crate::index::{Cursor, Index};
 use crate::log::Damage;
-use crate::store::verify::{Finding, Owner, Which};
+use crate::store::verify::{Finding, NamedOwner, RecordRef};
 
 /// Keys that are taken out of the index at once.
 const KEYS_AT_ONCE: usize = 4096;
@@ -17,17 +17,17 @@ const KEYS_AT_ONCE: usize = 4096;
 /// Tests have as many as that.
 const EXTENTS_AT_ONCE: usize = if cfg!(test) { 3 } else { 4 << 20 };
 /// Bad extents of one segment that are told.
-const TOLD_MAX: usize = 10;
+const FINDINGS_PER_SEGMENT_MAX: usize = 10;
 
 /// An extent as the metadata has it. Offsets are counted in units, so that it is small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Expected {
+struct ExpectedExtent {
     unit: u32,
     payload_len: u32,
     check: u32,
 }
 
-impl Expected {
+impl ExpectedExtent {
     fn of(extent: &ExtentRef) -> Self {
         let unit = (extent.offset / UNIT_BYTES) as u32;
         Self { unit, payload_len: extent.payload_len, check: extent.check }
@@ -39,24 +39,24 @@ impl Expected {
 }
 
 /// The extents that an index refers to, of some segments at a time, which are asked for in ascending order.
-pub(super) struct Extents<'i> {
+pub(super) struct ExpectedExtents<'i> {
     index: &'i Index,
-    known: BTreeMap<u64, Vec<Expected>>,
+    collected: BTreeMap<u64, Vec<ExpectedExtent>>,
     /// All segments before this one have been looked for.
-    known_to: u64,
+    collected_to: u64,
 }
 
-impl<'i> Extents<'i> {
+impl<'i> ExpectedExtents<'i> {
     pub(super) fn new(index: &'i Index) -> Self {
-        Self { index, known: BTreeMap::new(), known_to: 0 }
+        Self { index, collected: BTreeMap::new(), collected_to: 0 }
     }
 
     /// The extents in a segment, in the order of the disk.
-    fn take(&mut self, segment: u64) -> Vec<Expected> {
-        if segment >= self.known_to {
-            self.look_from(segment);
+    fn remove(&mut self, segment: u64) -> Vec<ExpectedExtent> {
+        if segment >= self.collected_to {
+            self.collect_from(segment);
         }
-        let mut extents = self.known.remove(&segment).unwrap_or_default();
+        let mut extents = self.collected.remove(&segment).unwrap_or_default();
         extents.sort_unstable();
         // Those that are shared are referred to more than once.
         extents.dedup();
@@ -64,8 +64,8 @@ impl<'i> Extents<'i> {
     }
 
     /// Looks for the extents of as many segments, from `first` on, as are known at a time.
-    fn look_from(&mut self, first: u64) {
-        (self.known, self.known_to) = (BTreeMap::new(), u64::MAX);
+    fn collect_from(&mut self, first: u64) {
+        (self.collected, self.collected_to) = (BTreeMap::new(), u64::MAX);
         let (mut cursor, mut count) = (Cursor::Start, 0);
         loop {
             let entries = self.index.walk(&mut cursor, KEYS_AT_ONCE);
@@ -73,14 +73,14 @@ impl<'i> Extents<'i> {
                 return;
             }
             for extent in entries.iter().flat_map(extents_of) {
-                if (first..self.known_to).contains(&extent.segment) {
-                    self.known.entry(extent.segment).or_default().push(Expected::of(extent));
+                if (first..self.collected_to).contains(&extent.segment) {
+                    self.collected.entry(extent.segment).or_default().push(ExpectedExtent::of(extent));
                     count += 1;
                 }
             }
-            while count > EXTENTS_AT_ONCE && self.known.len() > 1 {
-                let (last, extents) = self.known.pop_last().expect("there are two at the least");
-                (self.known_to, count) = (last, count - extents.len());
+            while count > EXTENTS_AT_ONCE && self.collected.len() > 1 {
+                let (last, extents) = self.collected.pop_last().expect("there are two at the least");
+                (self.collected_to, count) = (last, count - extents.len());
             }
         }
     }
@@ -96,20 +96,20 @@ impl<'i> Extents<'i> {
         store: &StoreId,
         copy: &dyn File,
     ) -> io::Result<(u32, Vec<Damage>)> {
-        let mut reader = Sequential::new(copy)?;
+        let mut reader = SequentialReader::new(copy)?;
         let mut damage = Vec::new();
-        for expected in self.take(segment) {
+        for expected in self.remove(segment) {
             if let Err(what) = check(&mut reader, segment, store, expected)? {
                 damage.push(Damage::new(segment_path(segment), expected.offset(), what));
             }
         }
-        damage.truncate(TOLD_MAX);
+        damage.truncate(FINDINGS_PER_SEGMENT_MAX);
         Ok((reader.finish()?, damage))
     }
 }
 
 /// Bad extents with the versions and parts that they belong to.
-pub(super) fn owned(store: &StoreId, index: &Index, damage: Vec<Damage>) -> Vec<Finding> {
+pub(super) fn findings_with_owners(store: &StoreId, index: &Index, damage: Vec<Damage>) -> Vec<Finding> {
     let bad: BTreeMap<_, _> = damage.into_iter().map(|bad| ((bad.file.clone(), bad.offset), bad)).collect();
     let (mut findings, mut bucket, mut cursor) = (Vec::new(), String::new(), Cursor::Start);
     loop {
@@ -130,15 +130,17 @@ pub(super) fn owned(store: &StoreId, index: &Index, damage: Vec<Damage>) -> Vec<
     }
 }
 
-fn owner_of(store: &StoreId, bucket: &str, entry: &Entry) -> Option<Owner> {
+fn owner_of(store: &StoreId, bucket: &str, entry: &Entry) -> Option<NamedOwner> {
     let (key, which) = match entry {
-        Entry::VersionPut { key, record, .. } => (key, Which::Version { id: record.id, null: record.null }),
+        Entry::VersionPut { key, record, .. } => {
+            (key, RecordRef::Version { id: record.id, null: record.null })
+        }
         Entry::PartPut { key, upload, record, .. } => {
-            (key, Which::Part { upload: *upload, number: record.number })
+            (key, RecordRef::Part { upload: *upload, number: record.number })
         }
         _ => return None,
     };
-    Some(Owner::new(store, bucket, key, which))
+    Some(NamedOwner::new(store, bucket, key, which))
 }
 
 /// The extents of a version or part.
@@ -152,10 +154,10 @@ fn extents_of(entry: &Entry) -> &[ExtentRef] {
 
 /// What is wrong with an extent, if anything is.
 fn check(
-    reader: &mut Sequential<'_>,
+    reader: &mut SequentialReader<'_>,
     segment: u64,
     store: &StoreId,
-    expected: Expected,
+    expected: ExpectedExtent,
 ) -> io::Result<Result<(), String>> {
     let offset = expected.offset();
     let Some(bytes) = reader.bytes(offset, ExtentHeader::BYTES as u64)? else {
@@ -192,7 +194,7 @@ fn check_bytes(header: &ExtentHeader, bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Reads a file once, front to back, and keeps as much of it as is looked at.
-struct Sequential<'a> {
+struct SequentialReader<'a> {
     file: &'a dyn File,
     len: u64,
     /// What has been read and is not passed over yet, and where it starts.
@@ -201,7 +203,7 @@ struct Sequential<'a> {
     crc: Crc32,
 }
 
-impl<'a> Sequential<'a> {
+impl<'a> SequentialReader<'a> {
     fn new(file: &'a dyn File) -> io::Result<Self> {
         let len = file.len()?;
         Ok(Self { file, len, kept: Vec::new(), kept_from: 0, crc: Crc32::new() })
@@ -212,7 +214,7 @@ impl<'a> Sequential<'a> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Ok(None);
         }
-        self.pass_over(offset)?;
+        self.skip_to(offset)?;
         while self.kept.len() as u64 <= len && self.read_to() < self.len {
             self.read_more()?;
         }
@@ -220,7 +222,7 @@ impl<'a> Sequential<'a> {
     }
 
     fn finish(mut self) -> io::Result<u32> {
-        self.pass_over(self.len)?;
+        self.skip_to(self.len)?;
         Ok(self.crc.value())
     }
 
@@ -228,7 +230,7 @@ impl<'a> Sequential<'a> {
         self.kept_from + self.kept.len() as u64
     }
 
-    fn pass_over(&mut self, offset: u64) -> io::Result<()> {
+    fn skip_to(&mut self, offset: u64) -> io::Result<()> {
         while self.read_to() < offset {
             (self.kept_from, self.kept) = (self.read_to(), Vec::new());
             self.read_more()?;
@@ -260,7 +262,7 @@ mod tests {
         file.write_all_at(&bytes, 0).unwrap();
         let looks =
             [(0, 64), (0, 4_000), (4_096, 0), (1_048_000, 64), (1_048_000, 1_500_000), (3_100_000, 5)];
-        let mut reader = Sequential::new(file.as_ref()).unwrap();
+        let mut reader = SequentialReader::new(file.as_ref()).unwrap();
         for (offset, len) in looks {
             let found = reader.bytes(offset, len).unwrap().unwrap();
             assert_eq!(found, &bytes[offset as usize..(offset + len) as usize]);
@@ -268,6 +270,6 @@ mod tests {
         assert_eq!(reader.bytes(3_100_000, MIB).unwrap(), None);
         assert_eq!(reader.bytes(u64::MAX, 2).unwrap(), None);
         assert_eq!(reader.finish().unwrap(), Crc32::of(&bytes));
-        assert_eq!(Sequential::new(file.as_ref()).unwrap().finish().unwrap(), Crc32::of(&bytes));
+        assert_eq!(SequentialReader::new(file.as_ref()).unwrap().finish().unwrap(), Crc32::of(&bytes));
     }
 }
