@@ -10,7 +10,7 @@ pub enum DecodeError {
     #[error("it ends too early")]
     Short,
     /// Bytes are left over after the value.
-    #[error("there are bytes behind its end")]
+    #[error("there are bytes after its end")]
     Long,
     /// A varint of more than 64 bits.
     #[error("a number is too large")]
@@ -28,7 +28,7 @@ pub enum DecodeError {
     #[error("{0} has a value that is not allowed")]
     Value(&'static str),
     /// A format version other than 1.
-    #[error("it has format version {0}, and this siltstone reads version 1 alone: use a newer siltstone")]
+    #[error("it has format version {0}, and this siltstone reads only version 1: use a newer siltstone")]
     Version(u32),
     /// Unknown critical features.
     #[error("it needs the features with {}, which this siltstone does not know: use a newer siltstone", bits(.0))]
@@ -179,7 +179,7 @@ impl<'a> ByteDecoder<'a> {
 
     /// `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
-        Ok(self.take(N)?.try_into().expect("take gives as many bytes as asked for"))
+        Ok(self.take(N)?.try_into().expect("`take` returns N bytes"))
     }
 
     /// A varint.

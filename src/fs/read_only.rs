@@ -67,7 +67,7 @@ impl Fs for ReadOnlyFs<'_> {
 }
 
 fn refused<T>(path: &str) -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, format!("{path}: it is only looked at")))
+    Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, format!("{path}: it is opened read-only")))
 }
 
 #[cfg(test)]

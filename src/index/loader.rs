@@ -110,7 +110,7 @@ impl Loader {
         self.index.liveness.add_batch(std::mem::take(&mut self.batch));
         if let Some((bucket, keys)) = self.filling.take() {
             let filled = self.index.change(bucket, |bucket| bucket.keys = keys.finish());
-            filled.expect("no bucket goes while it is filled");
+            filled.expect("no bucket is deleted while it is filled");
         }
     }
 }

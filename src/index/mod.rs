@@ -45,10 +45,10 @@ pub enum ApplyError {
     #[error("the extents of the version or part {:016x} do not add up to its size", .0.0)]
     Incomplete(VersionId),
     /// The version order of its key is exhausted.
-    #[error("the version {:016x} follows one that nothing can follow", .0.0)]
+    #[error("no version order is left for the version {:016x}", .0.0)]
     LastStamp(VersionId),
     /// An entry of this kind does not belong in a log.
-    #[error("an entry stands where it does not belong")]
+    #[error("an entry of this kind does not belong in a log")]
     Misplaced,
 }
 

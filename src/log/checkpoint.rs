@@ -290,7 +290,7 @@ fn check_end(end: CheckpointEnd, found: CheckpointCounts) -> Result<CheckpointEn
         return Ok(end);
     }
     Err(format!(
-        "its end tells of {} buckets and {} versions, and {} and {} stand in it",
+        "its end states {} buckets and {} versions, but it holds {} and {}",
         said.buckets, said.versions, found.buckets, found.versions
     ))
 }
@@ -319,7 +319,7 @@ mod tests {
         };
         write(1, 0).unwrap();
         let refused = write(2, 1).unwrap_err().to_string();
-        assert!(refused.contains("tells of 1 buckets and 0 versions, and 0 and 0 stand in it"), "{refused}");
+        assert!(refused.contains("states 1 buckets and 0 versions, but it holds 0 and 0"), "{refused}");
         assert_eq!(list_numbers(&fs, FileKind::Checkpoint).unwrap(), [1]);
     }
 

@@ -189,7 +189,7 @@ impl SourceExtent {
         let header = segment.extent(store, extent.offset)?;
         if (header.payload_len, header.check) != (extent.payload_len, extent.check) {
             return Err(segment
-                .damage(extent.offset, "the extent is another one than is referred to")
+                .damage(extent.offset, "the record refers to another extent")
                 .into());
         }
         let descriptor = segment.descriptor_bytes(&header)?;

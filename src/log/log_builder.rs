@@ -114,7 +114,7 @@ fn check(file: &dyn File, store: StoreId, end: u64) -> Result<(), LogError> {
     let mut reader = GroupReader { groups, position: PAGE_BYTES, sequence: 1, previous_crc: 0 };
     while reader.sequence < end {
         if let Err(none) = reader.next()? {
-            let what = format!("what was written cannot be read back: {}", none.why());
+            let what = format!("the written group cannot be read back: {}", none.why());
             return Err(Damage::new(log_path(1), reader.position, what).into());
         }
     }

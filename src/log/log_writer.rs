@@ -230,7 +230,7 @@ impl LogWriter {
         };
         let to = to.min(self.zeroed_to.saturating_add(self.spare) / PAGE_BYTES * PAGE_BYTES);
         if to < group_end {
-            let what = "the log has used up what is kept free for it";
+            let what = "the log has used up the space kept free for it";
             return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
         }
         if to <= self.zeroed_to {

@@ -355,7 +355,7 @@ impl ReplayPass<'_, '_> {
                 position = held.at;
                 self.sequence = held.group.header.sequence;
                 self.previous_crc = Some(held.group.header.previous_crc);
-                let why = "the data that it names did not reach the disk".into();
+                let why = "its pack did not reach the disk".into();
                 torn = Some(TornGroup { file: held.path, offset: held.at, end: stop.position, why });
             } else if let Err(found) = self.apply(held) {
                 damage.get_or_insert(found);

@@ -338,7 +338,7 @@ impl SimFile {
     }
 
     fn check_writable(&self) -> io::Result<()> {
-        if self.writable { Ok(()) } else { Err(io::Error::other("opened for reading alone")) }
+        if self.writable { Ok(()) } else { Err(io::Error::other("opened read-only")) }
     }
 }
 
@@ -382,7 +382,7 @@ impl File for SimFile {
         self.with(|disk| match self.writable {
             true => disk.truncate(self.id, &self.path, len),
             // As ftruncate(2) does.
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "opened for reading alone")),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "opened read-only")),
         })
     }
 

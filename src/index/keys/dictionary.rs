@@ -58,7 +58,7 @@ impl AttributeDictionary {
         let entry: Arc<[u8]> = pair.into();
         self.entry_bytes += shared_bytes(pair.len());
         self.entries.push(entry.clone());
-        let code = u8::try_from(self.entries.len()).expect("there are no more codes than fit a byte");
+        let code = u8::try_from(self.entries.len()).expect("there are at most 255 codes");
         self.codes.insert(entry, code);
         code
     }

@@ -36,7 +36,7 @@ impl<'e> TreeEdit<'e> {
     /// The position of the leaf: that of the inserted entry, or else of the removed one.
     fn at(&self) -> EntryPos<'_> {
         let order = self.change.insert.map(|(order, _)| order).or(self.change.remove);
-        EntryPos { key: self.change.key, order: order.expect("a change changes something") }
+        EntryPos { key: self.change.key, order: order.expect("a change removes or inserts an entry") }
     }
 
     pub(super) fn first_leaf(&mut self) -> Option<Leaf> {
