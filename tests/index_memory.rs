@@ -1,5 +1,5 @@
-//! What the index says that it takes up, held against what the process grows by: each kind of content in a process of its own,
-//! so that nothing else grows meanwhile.
+//! The memory that the index reports, compared with the growth of the process. Each kind of content runs in a process
+//! of its own, so that nothing else grows.
 
 use std::process::Command;
 
@@ -11,9 +11,9 @@ use siltstone::format::{
 };
 use siltstone::index::Index;
 
-/// Which content the process of its own is to measure.
+/// The content that the child process measures.
 const KIND: &str = "SILTSTONE_TEST_INDEX_KIND";
-const TEST: &str = "index_memory::the_index_takes_up_what_it_says";
+const TEST: &str = "index_memory::the_index_reports_the_memory_that_it_uses";
 
 fn bucket(id: u64) -> Entry {
     let (name, owner) = (format!("bucket-{id:04}"), "admin".to_owned());
@@ -51,7 +51,7 @@ fn put(key: String, record: VersionRecord) -> Entry {
     Entry::VersionPut { bucket: 1, key: key.into_bytes(), record }
 }
 
-/// Keys in an order that has nothing to do with theirs.
+/// Keys in scattered order.
 fn key(nth: u64) -> String {
     let scattered = nth * 2_654_435_761 % 1_000_003;
     format!("photos/2026/{:02}/camera-{:02}/img-{scattered:08}.jpg", scattered % 12, scattered % 7)
@@ -145,18 +145,18 @@ fn measure(kind: &str) {
     index.apply(&upload(5, 0)).unwrap();
     let (before, counted_before) = (resident(), index.memory_bytes());
     for nth in 0..count {
-        // Numbers of parts begin with 1, and so do stamps.
+        // Part numbers and stamps start at 1.
         entries(kind, nth + 1, &draw).iter().for_each(|entry| index.apply(entry).unwrap());
     }
     let (grown, counted) = (resident() - before, index.memory_bytes() - counted_before);
     println!("{kind}: counted {}, grown by {} bytes each", counted / count, grown / count);
-    // An allocator that leaves have come and gone in has holes: about a fifth here, and less the larger the index is.
+    // An allocator has holes after leaves were allocated and freed: about a fifth here, and less in a larger index.
     assert!(grown <= counted * 130 / 100 + 2 * MIB, "{kind}: {grown} bytes, and {counted} are counted");
     assert!(counted <= grown * 130 / 100 + MIB, "{kind}: {grown} bytes, and {counted} are counted");
 }
 
 #[test]
-fn the_index_takes_up_what_it_says() {
+fn the_index_reports_the_memory_that_it_uses() {
     if let Ok(kind) = std::env::var(KIND) {
         return measure(&kind);
     }
@@ -164,7 +164,7 @@ fn the_index_takes_up_what_it_says() {
         let child = Command::new(std::env::current_exe().unwrap())
             .args([TEST, "--exact", "--nocapture"])
             .env(KIND, kind)
-            // As the server itself has it, memory of this size comes from the heap.
+            // As in the server, allocations of this size come from the heap.
             .env("MALLOC_ARENA_MAX", "1")
             .output();
         let child = child.unwrap();

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_tag_names_nothing_whatever_the_digit() {
+    fn an_id_with_any_wrong_digit_names_nothing() {
         let good = ids().of_version(VersionId(0xabc)).to_string();
         for at in 0..good.len() {
             let mut wrong = good.clone().into_bytes();

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_one_behind_the_other() {
+    fn encoded_entries_decode_in_sequence() {
         let mut bytes = Vec::new();
         all_kinds().iter().for_each(|entry| entry.encode(&mut bytes));
         let mut decoder = ByteDecoder::new(&bytes);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_a_body_are_refused() {
+    fn bytes_after_a_body_are_refused() {
         assert_eq!(Entry::decode(&mut ByteDecoder::new(&[BUCKET_DELETE, 2, 1, 1])), Err(DecodeError::Long));
     }
 

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_damaged_header_can_be_guessed() {
+    fn a_damaged_header_can_be_guessed() {
         let mut page = header().encode();
         page[4000] ^= 1;
         assert_eq!(FileHeader::guess(&page), Some(header()));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_future_is_refused_and_what_may_be_ignored_is() {
+    fn unknown_critical_values_are_refused_and_ignorable_ones_skipped() {
         let decode = |field, bytes: &[u8]| FileHeader::decode(&with_field(field, bytes));
         assert_eq!(decode(VERSION, &2u32.to_le_bytes()), Err(DecodeError::Version(2)));
         let features = DecodeError::Features(1 | 1 << 40);

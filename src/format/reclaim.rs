@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out() {
+    fn segments_that_do_not_fit_are_left_out() {
         let verdict =
             SegmentVerdict { hole: Some(HoleVerdict { live: 1 << 28, searched: true }), moving: None };
         let all = ReclaimState { segments: (1..1000).map(|id| (id, verdict)).collect() };

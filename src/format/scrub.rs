@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pass_in_the_order_of_keys_found_stays_found_and_the_pass_begins_again() {
+    fn findings_of_a_pass_in_key_order_are_kept_and_the_pass_restarts() {
         let upload = [&[4, 5, 3][..], b"key", &[9; 8]].concat();
         let positions = [&[0, 0][..], &[1, 5], &[2, 5, 3, 107, 101, 121], &[3, 5], &upload, &[5, 200, 1]];
         for position in positions {

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_lacks_extents_and_parts_alone_and_looks_at_neither() {
+    fn an_outline_lacks_only_extents_and_parts_and_decodes_neither() {
         let record = full();
         let mut bytes = Vec::new();
         record.encode(&mut bytes);

@@ -28,7 +28,7 @@ for_both! {
     a_file_needs_its_directory
     directories_are_made_with_their_parents_and_twice_is_once
     a_file_is_no_directory
-    a_list_is_sorted_and_holds_files_of_that_directory_alone
+    a_list_is_sorted_and_holds_only_files_of_that_directory
     a_missing_directory_lists_nothing_but_cannot_be_synced
     bytes_are_read_as_written_at_any_offset
     a_read_past_the_end_fails
@@ -42,17 +42,17 @@ for_both! {
     a_rename_stays_in_its_directory
     a_link_is_another_name_of_the_same_file
     a_link_takes_no_other_name_and_needs_a_file
-    what_is_opened_in_passing_reads_the_same
+    an_uncached_read_returns_the_same_bytes
     a_removed_file_stays_readable_where_open
     a_lock_is_exclusive_until_dropped
-    a_lock_makes_its_file_and_leaves_one_alone
+    a_lock_creates_its_file_or_keeps_an_existing_one
     a_reservation_changes_neither_length_nor_bytes
-    room_behind_the_end_is_given_back
-    what_was_cut_off_does_not_come_back
+    space_after_the_end_is_freed
+    truncated_bytes_do_not_come_back
     a_hole_reads_as_zeros_and_takes_no_room
-    a_file_is_held_until_all_who_hold_it_have_closed_it
+    a_shared_lock_lasts_until_every_holder_has_closed_the_file
     syncs_succeed_on_everything
-    forgetting_what_is_cached_changes_nothing
+    evicting_the_cache_changes_nothing
     writing_out_early_changes_nothing
     there_is_room
     errors_name_the_file
@@ -122,7 +122,7 @@ fn a_file_is_no_directory(fs: &dyn Fs) {
     assert_eq!(kind(fs.create_dir("a/b")), ErrorKind::AlreadyExists);
 }
 
-fn a_list_is_sorted_and_holds_files_of_that_directory_alone(fs: &dyn Fs) {
+fn a_list_is_sorted_and_holds_only_files_of_that_directory(fs: &dyn Fs) {
     fs.create_dir("d/e").unwrap();
     for path in ["d/b", "d/a", "d/Z", "d/a.tmp", "d/e/inner", "outer"] {
         fs.create(path).unwrap();
@@ -240,7 +240,7 @@ fn a_link_takes_no_other_name_and_needs_a_file(fs: &dyn Fs) {
     assert_eq!(read_path(fs, "b"), b"kept");
 }
 
-fn what_is_opened_in_passing_reads_the_same(fs: &dyn Fs) {
+fn an_uncached_read_returns_the_same_bytes(fs: &dyn Fs) {
     assert_eq!(kind(fs.open_uncached("a")), ErrorKind::NotFound);
     let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
     let file = write(fs, "a", &bytes);
@@ -277,7 +277,7 @@ fn a_lock_is_exclusive_until_dropped(fs: &dyn Fs) {
     fs.lock("LOCK").unwrap();
 }
 
-fn a_lock_makes_its_file_and_leaves_one_alone(fs: &dyn Fs) {
+fn a_lock_creates_its_file_or_keeps_an_existing_one(fs: &dyn Fs) {
     write(fs, "a", b"kept");
     drop((fs.lock("a").unwrap(), fs.lock("b").unwrap()));
     assert_eq!(fs.list("").unwrap(), ["a", "b"]);
@@ -293,7 +293,7 @@ fn a_reservation_changes_neither_length_nor_bytes(fs: &dyn Fs) {
     assert_eq!(read(&*file), b"ab\0\0c");
 }
 
-fn room_behind_the_end_is_given_back(fs: &dyn Fs) {
+fn space_after_the_end_is_freed(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 5000]);
     file.reserve(0, 1 << 20).unwrap();
     let before = file.usage().unwrap();
@@ -305,7 +305,7 @@ fn room_behind_the_end_is_given_back(fs: &dyn Fs) {
     assert!(fs.open_read("a").unwrap().truncate(u64::MAX).is_err());
 }
 
-fn what_was_cut_off_does_not_come_back(fs: &dyn Fs) {
+fn truncated_bytes_do_not_come_back(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 100_000]);
     file.sync_data().unwrap();
     file.truncate(5000).unwrap();
@@ -332,11 +332,11 @@ fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
     assert!(fs.open_read("a").unwrap().punch(0, 4096).is_err());
 }
 
-fn a_file_is_held_until_all_who_hold_it_have_closed_it(fs: &dyn Fs) {
+fn a_shared_lock_lasts_until_every_holder_has_closed_the_file(fs: &dyn Fs) {
     let file = fs.create("a").unwrap();
     assert!(!file.has_shared_lock().unwrap());
     let [one, other] = [fs.open_uncached("a").unwrap(), fs.open_read("a").unwrap()];
-    assert!(!file.has_shared_lock().unwrap(), "to be open is not to hold");
+    assert!(!file.has_shared_lock().unwrap(), "an open handle is not a lock");
     one.lock_shared().unwrap();
     other.lock_shared().unwrap();
     other.lock_shared().unwrap();
@@ -354,7 +354,7 @@ fn syncs_succeed_on_everything(fs: &dyn Fs) {
     fs.sync_dir("").unwrap();
 }
 
-fn forgetting_what_is_cached_changes_nothing(fs: &dyn Fs) {
+fn evicting_the_cache_changes_nothing(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 70_000]);
     file.evict().unwrap();
     assert_eq!(read(&*file), [7; 70_000]);

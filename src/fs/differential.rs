@@ -10,11 +10,11 @@ use crate::base::entropy::{Entropy, OsEntropy, SeededEntropy};
 const ROUNDS: u64 = 20;
 const STEPS: u64 = 200;
 
-/// Files and directories never share a name here: what a directory does in a file's place is nobody's promise.
+/// Files and directories never share a name here: the behaviour of a directory in a file's place is not defined.
 const DIRS: [&str; 4] = ["", "d", "d/e", "f"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// One operation; numbers choose among what is open, modulo how much is.
+/// One operation. Numbers choose among the open files or locks, modulo their count.
 #[derive(Debug)]
 enum Action {
     Create(String),
@@ -126,7 +126,7 @@ impl Draw {
     }
 }
 
-/// One of the two file systems with what is open on it.
+/// One of the two file systems, with its open files and locks.
 struct Side<'a> {
     fs: &'a dyn Fs,
     files: Vec<Arc<dyn File>>,

@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_inside_have_whole_parts_alone() {
+    fn paths_inside_have_only_whole_parts() {
         assert!(["", "a", "d/a", "d/e/.a", "..a", "a.."].iter().all(|path| is_inside(path)));
         let outside = ["/", "/a", "a/", "d//a", ".", "..", "./a", "d/../a", "d/..", "a\0b"];
         assert!(outside.iter().all(|path| !is_inside(path)));

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_made_is_for_its_owner_alone() {
+    fn created_files_are_accessible_only_to_their_owner() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("store");
         let fs = OsFs::new(&root);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_the_whole_path_and_what_the_system_said() {
+    fn an_error_names_the_whole_path_and_the_system_error() {
         let dir = tempfile::tempdir().unwrap();
         let missing = OsFs::new(dir.path()).open("gone").err().unwrap();
         let path = dir.path().join("gone");
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_out_refuses_for_now_but_of_a_write_or_a_sync_nothing_is_known() {
+    fn a_lack_of_descriptors_is_busy_for_an_open_but_not_for_a_write_or_sync() {
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
             let error = io::Error::from(errno);
             assert_eq!(open_error(Path::new("a"), &error).kind(), io::ErrorKind::ResourceBusy);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_leaves_out_what_is_no_regular_file() {
+    fn a_list_holds_only_regular_files() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("nowhere", dir.path().join("link")).unwrap();
         std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
@@ -435,7 +435,7 @@ mod tests {
 
     /// The pages of a fresh file that are cached after an uncached read. `None` where this cannot be observed: some
     /// file systems are in memory, and some do not report cached pages.
-    fn cached_by_reading_in_passing(path: PathBuf) -> Option<Vec<u64>> {
+    fn cached_by_uncached_reads(path: PathBuf) -> Option<Vec<u64>> {
         std::fs::write(&path, [7; 300_000]).unwrap();
         let file = StdFile::open(&path).unwrap();
         fadvise(&file, 0, None, Advice::Random).unwrap();
@@ -456,9 +456,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_in_passing_is_not_cached_where_it_was_not_before() {
+    fn uncached_reads_cache_no_pages() {
         let dir = tempfile::tempdir().unwrap();
-        let told = ["a", "b", "c"].map(|name| cached_by_reading_in_passing(dir.path().join(name)));
+        let told = ["a", "b", "c"].map(|name| cached_by_uncached_reads(dir.path().join(name)));
         let told: Vec<_> = told.into_iter().flatten().collect();
         // The system does not drop a page that it is using at the moment.
         assert!(told.is_empty() || told.iter().any(Vec::is_empty), "{told:?}");

@@ -76,7 +76,7 @@ mod tests {
     use crate::fs::OsFs;
 
     #[test]
-    fn what_is_only_looked_at_stays_as_it_is() {
+    fn a_read_only_view_refuses_changes() {
         let dir = tempfile::tempdir().unwrap();
         let fs = OsFs::new(dir.path());
         fs.create("a").unwrap().write_all_at(b"abc", 0).unwrap();

@@ -79,7 +79,7 @@ mod tests {
     use crate::fs::OsFs;
 
     #[test]
-    fn what_is_done_below_is_done_in_that_directory_alone() {
+    fn operations_stay_inside_the_subdirectory() {
         let dir = tempfile::tempdir().unwrap();
         let fs = OsFs::new(dir.path());
         let subdir = SubdirFs::new(&fs, "d");

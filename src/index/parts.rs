@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stand_in_order_of_their_numbers_in_whatever_order_they_come() {
+    fn parts_are_sorted_by_number_in_any_order_of_arrival() {
         let (mut parts, mut model) = (PartTable::default(), BTreeMap::new());
         for step in 0..500 {
             // Within few rows, so that numbers come again, at both ends of a row and between.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_keeps_what_is_replaced_later() {
+    fn a_snapshot_keeps_versions_replaced_later() {
         let mut parts = PartTable::default();
         parts.put(&part(1, 1));
         parts.put(&part(2, 2));

@@ -302,7 +302,7 @@ mod tests {
     use crate::log::list_numbers;
 
     #[test]
-    fn a_checkpoint_that_does_not_hold_what_its_end_tells_of_is_none() {
+    fn a_checkpoint_with_other_counts_than_its_end_is_refused() {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Checkpoint.dir()).unwrap();
         let write = |covered, buckets| {

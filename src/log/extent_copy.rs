@@ -188,9 +188,7 @@ impl SourceExtent {
         let segment = segments.get(extent.segment)?;
         let header = segment.extent(store, extent.offset)?;
         if (header.payload_len, header.check) != (extent.payload_len, extent.check) {
-            return Err(segment
-                .damage(extent.offset, "the record refers to another extent")
-                .into());
+            return Err(segment.damage(extent.offset, "the record refers to another extent").into());
         }
         let descriptor = segment.descriptor_bytes(&header)?;
         if Crc32::of(&descriptor) != header.descriptor_crc {

@@ -129,7 +129,7 @@ impl StreamExtent {
         self.allocation.segment.file.write_all_at(bytes, offset)?;
         let steps = self.payload_len / WRITEBACK_STEP_BYTES;
         self.payload_len += bytes.len() as u64;
-        self.take_crcs(bytes);
+        self.update_crcs(bytes);
         if self.payload_len / WRITEBACK_STEP_BYTES > steps { self.start_writeback() } else { Ok(()) }
     }
 
@@ -142,7 +142,7 @@ impl StreamExtent {
         Ok(())
     }
 
-    fn take_crcs(&mut self, mut bytes: &[u8]) {
+    fn update_crcs(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (head, tail) = bytes.split_at(bytes.len().min((BLOCK_BYTES - self.block_len) as usize));
             self.block.update(head);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_arrived_is_written_out_while_the_rest_arrives_each_page_once() {
+    fn writeback_starts_during_the_upload_and_once_for_each_page() {
         let found = written_back(5 * MIB as usize / 2, 100_000);
         assert_eq!(found.len(), 5, "{found:?}");
         let mut from = 2 * PAGE_BYTES;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_smaller_than_a_step_is_left_to_the_sync() {
+    fn bytes_below_one_step_are_left_to_the_sync() {
         assert_eq!(written_back(WRITEBACK_STEP_BYTES as usize - 1, 100_000), []);
         assert_eq!(written_back(WRITEBACK_STEP_BYTES as usize, 100_000).len(), 1);
     }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_footer_that_was_not_wholly_written_seals_nothing_and_a_damaged_one_is_told() {
+    fn a_partial_footer_seals_nothing_and_a_damaged_one_is_reported() {
         let good = Footer { segment: 5, offset: AT };
         assert_eq!(footer(good, |_| {}), Ok(true));
         assert_eq!(footer(good, |page| page[..512].fill(0)), Ok(false));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_that_stands_elsewhere_than_it_says_is_told() {
+    fn an_extent_with_another_location_is_reported() {
         let header = |segment, offset| ExtentHeader {
             segment,
             offset,

@@ -90,7 +90,7 @@ mod tests {
     use crate::base::limits::MIB;
 
     #[test]
-    fn who_makes_the_store_smaller_may_use_what_the_others_leave() {
+    fn removal_may_use_the_space_that_growth_must_leave_free() {
         let reserve = Reserve::new(64 * MIB);
         let empty = reserve.kept_from(SpaceClaim::Removal);
         reserve.set_checkpoint(10 * MIB, 32 * MIB);

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn every_extent_is_found_and_other_bytes_are_told_apart() {
+    fn every_extent_is_found_and_other_bytes_are_classified() {
         let (segment, expected) = segment(&SimFs::new());
         let found = scan(&segment);
         assert_eq!(offsets(&found), expected);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_damaged_extent_those_in_the_same_pack_are_found() {
+    fn extents_after_a_damaged_one_in_a_pack_are_found() {
         let fs = SimFs::new();
         let (segment, expected) = segment(&fs);
         fs.damage(PATH, expected[1] + 30, 1).unwrap();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_damage_in_a_log_the_groups_are_found() {
+    fn groups_after_damage_in_a_log_are_found() {
         let fs = SimFs::new();
         let file = fs.create("log").unwrap();
         let mut position = PAGE_BYTES;

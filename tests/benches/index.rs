@@ -1,8 +1,9 @@
-//! What the index costs. `cargo bench --bench index`; `SILTSTONE_BENCH_KEYS` says how many keys it holds (1,000,000), and
-//! `SILTSTONE_BENCH_DIR` where the store of its second half lies, which should be a file system with a journal.
+//! The costs of the index. Run `cargo bench --bench index`. `SILTSTONE_BENCH_KEYS` sets the number of keys
+//! (1,000,000). `SILTSTONE_BENCH_DIR` names the directory of the store of the second half, which should be on a file
+//! system with a journal.
 //!
-//! Each half is a process of its own, so that what the process has grown by is what the index takes. What is an average over
-//! many is processor time; pages and commits are the median of what passed on the clock.
+//! Each half is a process of its own, so that the growth of the process is the memory of the index. Averages over
+//! many operations are processor time; pages and commits are medians of elapsed time.
 
 #![allow(missing_docs)]
 
@@ -29,13 +30,13 @@ use measure::median;
 use objects::put;
 use opened::open_with;
 
-/// What a small object holds.
+/// The content of a small object.
 const SMALL: [u8; 4 * KIB as usize] = [7; 4 * KIB as usize];
 
 /// Keys whose bytes share a segment.
 const KEYS_PER_SEGMENT: u64 = 50_000;
 const BUCKET: &str = "photos";
-/// Around now, in microseconds since 1970.
+/// A recent time, in microseconds since 1970.
 const FIRST_STAMP: u64 = 1_790_000_000_000_000;
 
 fn main() {
@@ -94,14 +95,14 @@ fn resident() -> u64 {
     pages * 4 * KIB
 }
 
-/// The processor time of this thread: what others do on the same processors meanwhile does not count.
+/// The processor time of this thread, which excludes other threads on the same processors.
 fn busy() -> Duration {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
     let nanos = schedstat.split(' ').next().and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.expect("it is a number"))
 }
 
-// ---- The first half: the index alone ------------------------------------------------------------------
+// ---- The first half: only the index -------------------------------------------------------------------
 
 fn key(nth: u64) -> Vec<u8> {
     let day = nth / 3_000;
@@ -147,12 +148,12 @@ fn put_of(bucket: u64, nth: u64, stamp: u64, draw: &SeededEntropy) -> Entry {
     Entry::VersionPut { bucket, key: key(nth), record: record(nth, stamp, draw) }
 }
 
-/// The `step`th number of a walk that comes to each below `keys` once, in an order that has nothing to do with theirs.
+/// The `step`th number of a walk that visits each number below `keys` once, in scattered order.
 fn scattered(step: u64, keys: u64) -> u64 {
     step * 2_654_435_761 % keys
 }
 
-/// Puts in random order, each with a snapshot before it, as a server makes them that never stands still.
+/// Puts in random order, each with a snapshot before it, like the puts of a busy server.
 fn grow(keys: u64, dir: &Path) {
     let draw = SeededEntropy::new(1);
     let mut index = Index::new();
@@ -301,7 +302,7 @@ fn finds(store: &Store, keys: u64) {
     println!("find in the store: {:.2?}", (busy() - start) / ROUNDS as u32);
 }
 
-/// The parent of a common prefix must cost the same, however much the prefix holds.
+/// The parent of a common prefix must cost the same, whatever the size of the prefix.
 fn pages(store: &Store) {
     store.create_bucket("few", "bench").expect("the bucket is new");
     (0..10).for_each(|nth| put(store, "few", &text(nth), &SMALL));
@@ -317,7 +318,7 @@ fn pages(store: &Store) {
     );
 }
 
-/// Commits beside a thread that lists all of a bucket, over and over.
+/// Commits beside a thread that repeatedly lists the whole bucket.
 fn commits(store: &Store) {
     let alone = commit_times(store);
     let (stop, listed) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -1,5 +1,5 @@
-//! What the store costs, each figure beside what bounds it. `cargo bench --bench store`; the directory that is written to
-//! can be named in `SILTSTONE_BENCH_DIR`, and should lie on a file system with a journal.
+//! The costs of the store, each figure beside its lower bound. Run `cargo bench --bench store`. `SILTSTONE_BENCH_DIR`
+//! can name the directory, which should be on a file system with a journal.
 
 #![allow(missing_docs)]
 
@@ -41,7 +41,7 @@ fn main() {
     std::fs::remove_dir_all(&dir).expect("the directory was made above");
 }
 
-/// The median time of what a commit cannot do without: a log and a segment synced side by side.
+/// The median time of the minimum of a commit: concurrent syncs of a log and a segment.
 fn sync_pair(dir: &Path) -> Duration {
     let disk = OsFs::new(dir);
     disk.create_root().expect("the directory can be made");
@@ -70,7 +70,7 @@ fn open(dir: &Path) -> Store {
     open_with(dir, StoreOptions::default())
 }
 
-/// Many writers, one sync: how commits share what each of them waits for.
+/// Many writers, one sync: concurrent commits share their syncs.
 fn commits(dir: &Path, pair: Duration) {
     let store = open(dir);
     store.create_bucket("b", "bench").expect("the bucket is new");
@@ -104,8 +104,8 @@ fn commits(dir: &Path, pair: Duration) {
     }
 }
 
-/// Single commits while what lives is moved out of segments that are mostly dead, as fast as it goes and as fast as the
-/// server lets it go.
+/// Single commits while live extents are relocated out of mostly dead segments: at full speed, and at the server's
+/// limit.
 fn commits_beside_moving(dir: &Path) {
     for (how, rate) in
         [("as fast as can be", None), ("at the default rate", Some(RECLAIM_RATE_BYTES_PER_SEC))]
@@ -113,7 +113,7 @@ fn commits_beside_moving(dir: &Path) {
         let store = mostly_dead(&dir.join(how));
         let stop = AtomicBool::new(false);
         let alone = commit_times(&store, |times| times < 2000);
-        // The rest may take long at a rate.
+        // Relocation at a limited rate may take long.
         let (beside, took, moved) = std::thread::scope(|scope| {
             let mover = scope.spawn(|| move_all(&store, rate, &stop));
             let start = Instant::now();
@@ -160,7 +160,8 @@ fn mostly_dead(dir: &Path) -> Store {
     store
 }
 
-/// Moves until nothing is left to be moved; with a rate in bytes a second it rests in between, as the server does.
+/// Relocates until nothing is left to relocate; with a rate in bytes a second it pauses in between, as the server
+/// does.
 fn move_all(store: &Store, rate: Option<u64>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let done = store.reclaim().expect("the disk works");
@@ -173,8 +174,8 @@ fn move_all(store: &Store, rate: Option<u64>, stop: &AtomicBool) {
     }
 }
 
-/// The median and the 99th percentile of single commits, and how many there were, as long as `go_on` says so of how many
-/// there have been.
+/// The median and the 99th percentile of single commits, and their number; `go_on` gets the number so far and ends
+/// the run.
 fn commit_times(store: &Store, go_on: impl Fn(usize) -> bool) -> ([Duration; 2], usize) {
     let (bytes, mut times) = (vec![7; 4 * KIB as usize], Vec::new());
     while go_on(times.len()) {
@@ -208,7 +209,7 @@ fn reads(dir: &Path) {
     }
 }
 
-/// The parent of a common prefix must cost the same, however much the prefix holds.
+/// The parent of a common prefix must cost the same, whatever the size of the prefix.
 fn listings() {
     let time = |keys: u64| {
         let index = index_of(keys);

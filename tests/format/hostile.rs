@@ -1,5 +1,5 @@
-//! Bytes on disk that are not what the store wrote: whatever they are, decoding them ends in a value or an error, and a
-//! store made of them opens or refuses to. Nothing panics, and nothing is allocated that the bytes do not justify.
+//! Arbitrary bytes on disk: decoding them ends in a value or an error, and a store with them opens or refuses to
+//! open. Nothing panics, and no allocation exceeds the size that the bytes justify.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn open(fs: &SimFs) -> Option<Store> {
     Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options()).ok()
 }
 
-/// A store with a checkpoint, a log behind it, and objects of one block and of several.
+/// A store with a checkpoint, a log after it, and objects of one block and of several.
 fn small_store() -> SimFs {
     let fs = SimFs::new();
     let store = open(&fs).unwrap();
@@ -50,7 +50,7 @@ fn small_store() -> SimFs {
     fs
 }
 
-/// Everything that a reader can ask of a store that did open.
+/// Calls every reading operation of an opened store.
 fn use_up(store: &Store) {
     let query = ListQuery { limit: 100, ..ListQuery::default() };
     for bucket in store.buckets() {
@@ -85,7 +85,7 @@ proptest! {
         let mut bytes = vec![kind, body.len() as u8 | 0x80, (body.len() >> 7) as u8];
         bytes.extend(&body);
         if let Ok(Some(entry)) = Entry::decode(&mut ByteDecoder::new(&bytes)) {
-            // What could be read is written the same way, but for varints that were longer than need be.
+            // A decoded value is encoded to the same bytes, except for varints that were longer than necessary.
             let mut again = Vec::new();
             entry.encode(&mut again);
             prop_assert_eq!(Entry::decode(&mut ByteDecoder::new(&again)), Ok(Some(entry)));
@@ -122,7 +122,7 @@ proptest! {
         for (file, offset, mask) in damage {
             let name = file.get(&names);
             let len = fs.contents(name).unwrap().len();
-            // Records lie in front; far behind are zeros that were written ahead.
+            // Records are in front; far after them are zeros that were written ahead.
             let span = if in_front { len.min(20_000) } else { len };
             fs.damage(name, offset.index(span) as u64, mask).unwrap();
         }

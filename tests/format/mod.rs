@@ -1,4 +1,4 @@
-//! data-format.md held against the code: its tables, its worked dump, and stores of version 1 that are kept as files.
+//! data-format.md compared with the code: its tables, its worked dump, and stores of version 1 as fixtures.
 
 mod hostile;
 
@@ -21,7 +21,7 @@ use siltstone::store::{
     NewUpload, Selector, Store, StoreOptions, UploadsItem, VersionsItem, WriteCondition,
 };
 
-/// Names a fixture to be made anew, which only a new one calls for: what is there was written by its time.
+/// Names a fixture to be written. Existing fixtures stay as the version of their time wrote them.
 const WRITE_FIXTURES: &str = "SILTSTONE_WRITE_FIXTURES";
 
 fn root() -> &'static Path {
@@ -32,7 +32,7 @@ fn page() -> String {
     fs::read_to_string(root().join("data-format.md")).unwrap()
 }
 
-/// The cells of all tables whose head begins so.
+/// The cells of all tables with this start of a header row.
 fn tables(head: &str) -> Vec<Vec<Vec<String>>> {
     let page = page();
     let mut tables = Vec::new();
@@ -182,7 +182,7 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     names.map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
 }
 
-/// Rows of 16 bytes behind their offset; rows of zeros are left out.
+/// Rows of 16 bytes with their offset; rows of zeros are left out.
 fn dump(files: &BTreeMap<String, Vec<u8>>) -> String {
     let mut text = String::new();
     for (name, bytes) in files {
@@ -195,7 +195,7 @@ fn dump(files: &BTreeMap<String, Vec<u8>>) -> String {
     text
 }
 
-/// The rows of a later dump that are not in an earlier one; the names of files stay.
+/// The rows of a later dump that are not in an earlier one, with the names of files.
 fn added(before: &str, after: &str) -> String {
     let mut known = std::collections::BTreeSet::new();
     let mut name = "";
@@ -218,7 +218,7 @@ fn added(before: &str, after: &str) -> String {
     text
 }
 
-/// Puts what a dump shows into files, which it makes where they are missing.
+/// Writes the bytes of a dump to files, which are created if missing.
 fn undump(files: &mut BTreeMap<String, Vec<u8>>, text: &str) {
     let mut current = String::new();
     for line in text.lines() {
@@ -243,7 +243,7 @@ fn worked_dumps() -> [String; 2] {
     [dump(1), dump(2)]
 }
 
-/// What the first dump shows.
+/// The store of the first dump.
 fn write_hello(dir: &Path) -> Store {
     let store = open(dir);
     store.create_bucket("docs", "admin").unwrap();
@@ -251,7 +251,7 @@ fn write_hello(dir: &Path) -> Store {
     store
 }
 
-/// What the second dump adds: a copy of all but the first seven bytes, and an upload of two parts.
+/// The additions of the second dump: a copy of all but the first seven bytes, and an upload of two parts.
 fn write_copy_and_upload(store: &Store) {
     let found = store.find("docs", "hello", Selector::Current).unwrap();
     let source =
@@ -339,7 +339,7 @@ fn delete(store: &Store, key: &str) {
     store.delete("versioned", vec![deletion]).unwrap();
 }
 
-/// A store with something of everything: the first half in a checkpoint, the other in the log.
+/// A store with every kind of content: the first half in a checkpoint, the other in the log.
 fn make_mixed(dir: &Path) {
     let store = open(dir);
     store.create_bucket("plain", "admin").unwrap();
@@ -386,7 +386,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// A store with records that say where the bytes of copies and of completed uploads are.
+/// A store with records that name the sources of copies and of completed uploads.
 fn make_records(dir: &Path) {
     let store = open(dir);
     store.create_bucket("plain", "camera").unwrap();

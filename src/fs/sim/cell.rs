@@ -15,24 +15,24 @@ struct PendingWrite<T> {
 /// A sector or a length, which the disk writes atomically.
 #[derive(Debug, Clone)]
 pub(super) struct SimCell<T> {
-    certain: T,
+    durable: T,
     /// Oldest first.
     changes: Vec<PendingWrite<T>>,
 }
 
 impl<T: Clone> SimCell<T> {
-    pub(super) fn new(certain: T) -> Self {
-        Self { certain, changes: Vec::new() }
+    pub(super) fn new(durable: T) -> Self {
+        Self { durable, changes: Vec::new() }
     }
 
     /// The value that a reader sees before the crash.
     pub(super) fn current(&self) -> &T {
-        self.changes.last().map_or(&self.certain, |change| &change.value)
+        self.changes.last().map_or(&self.durable, |change| &change.value)
     }
 
     /// The durable value.
-    pub(super) fn certain(&self) -> &T {
-        &self.certain
+    pub(super) fn durable(&self) -> &T {
+        &self.durable
     }
 
     pub(super) fn is_durable(&self) -> bool {
@@ -47,7 +47,7 @@ impl<T: Clone> SimCell<T> {
     pub(super) fn confirm(&mut self, mark: u64) {
         let newest = self.changes.iter().rposition(|change| change.at <= mark && !change.lost);
         if let Some(last) = newest.and_then(|newest| self.changes.drain(..=newest).next_back()) {
-            self.certain = last.value;
+            self.durable = last.value;
         }
     }
 
@@ -69,10 +69,10 @@ impl<T: Clone> SimCell<T> {
     }
 
     /// The value after a reboot.
-    pub(super) fn survivor(&self, survivors: &mut Survivors) -> T {
+    pub(super) fn after_crash(&self, survivors: &mut Survivors) -> T {
         let times: Vec<u64> = self.times().collect();
         match survivors.reached(&times) {
-            0 => self.certain.clone(),
+            0 => self.durable.clone(),
             reached => self.changes[reached - 1].value.clone(),
         }
     }

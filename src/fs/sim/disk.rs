@@ -61,10 +61,10 @@ impl SimDisk {
     pub(super) fn after_crash(&self, mut survivors: Survivors) -> Self {
         let mut disk = Self { allocates_at_sync: self.allocates_at_sync, ..Self::new(self.capacity) };
         for (path, directory) in &self.directories {
-            disk.directories.insert(path.clone(), Directory::of(directory.survivor(&mut survivors)));
+            disk.directories.insert(path.clone(), Directory::of(directory.after_crash(&mut survivors)));
         }
         for (&id, inode) in &self.files {
-            let image = inode.image.survivor(&mut survivors);
+            let image = inode.image.after_crash(&mut survivors);
             disk.files.insert(id, Inode { image, unreadable: inode.unreadable.clone(), handles: 0 });
         }
         disk.files_made = self.files_made;

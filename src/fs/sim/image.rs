@@ -165,11 +165,11 @@ impl FileImage {
     /// The same file with its current content durable, cut to `len` bytes.
     pub(super) fn flushed(&self, len: u64) -> Self {
         let sectors = self.sectors.iter().map(|(&number, cell)| (number, cell.current().clone()));
-        Self::certain(sectors, len.min(self.len()), self.room().min(len), &self.holes)
+        Self::durable(sectors, len.min(self.len()), self.room().min(len), &self.holes)
     }
 
     /// The file after a reboot.
-    pub(super) fn survivor(&self, survivors: &mut Survivors) -> Self {
+    pub(super) fn after_crash(&self, survivors: &mut Survivors) -> Self {
         let mut times: Vec<u64> = self
             .in_doubt
             .iter()
@@ -179,15 +179,15 @@ impl FileImage {
         times.sort_unstable();
         times.dedup();
         survivors.choose_fate(&times);
-        let told = self.len.survivor(survivors);
-        let len = survivors.length(*self.len.certain(), told);
-        let room = self.room.survivor(survivors);
-        let sectors = self.sectors.iter().map(|(&n, cell)| (n, cell.survivor(survivors)));
-        Self::certain(sectors, len, room, &self.holes)
+        let told = self.len.after_crash(survivors);
+        let len = survivors.length(*self.len.durable(), told);
+        let room = self.room.after_crash(survivors);
+        let sectors = self.sectors.iter().map(|(&n, cell)| (n, cell.after_crash(survivors)));
+        Self::durable(sectors, len, room, &self.holes)
     }
 
     /// A deallocated page is still a hole if it holds only zeros.
-    fn certain(
+    fn durable(
         sectors: impl Iterator<Item = (u64, Sector)>,
         len: u64,
         room: u64,
@@ -238,7 +238,7 @@ struct NameChange {
 /// The names of one directory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Directory {
-    certain: BTreeMap<String, FileId>,
+    durable: BTreeMap<String, FileId>,
     current: BTreeMap<String, FileId>,
     /// Oldest first.
     steps: Vec<NameChange>,
@@ -246,7 +246,7 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn of(names: BTreeMap<String, FileId>) -> Self {
-        Self { certain: names.clone(), current: names, steps: Vec::new() }
+        Self { durable: names.clone(), current: names, steps: Vec::new() }
     }
 
     pub(super) fn names(&self) -> &BTreeMap<String, FileId> {
@@ -256,7 +256,7 @@ impl Directory {
     /// The files that have a name, or may have one after a crash.
     pub(super) fn files(&self) -> impl Iterator<Item = FileId> {
         let told = self.steps.iter().flat_map(|step| step.names.iter().filter_map(|(_, id)| *id));
-        self.certain.values().chain(self.current.values()).copied().chain(told)
+        self.durable.values().chain(self.current.values()).copied().chain(told)
     }
 
     /// Adds and removes names in one step.
@@ -273,7 +273,7 @@ impl Directory {
             for earlier in rest.iter_mut().filter(|other| other.at < step.at) {
                 earlier.names.retain(|(name, _)| step.names.iter().all(|(other, _)| other != name));
             }
-            apply(&mut self.certain, &step.names);
+            apply(&mut self.durable, &step.names);
         }
         self.steps = rest;
     }
@@ -286,10 +286,10 @@ impl Directory {
     }
 
     /// The names after a reboot.
-    pub(super) fn survivor(&self, survivors: &mut Survivors) -> BTreeMap<String, FileId> {
+    pub(super) fn after_crash(&self, survivors: &mut Survivors) -> BTreeMap<String, FileId> {
         let times: Vec<u64> = self.steps.iter().map(|step| step.at).collect();
         survivors.choose_fate(&times);
-        let mut names = self.certain.clone();
+        let mut names = self.durable.clone();
         for step in &self.steps {
             if survivors.kept(step.at) {
                 apply(&mut names, &step.names);

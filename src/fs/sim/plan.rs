@@ -62,25 +62,25 @@ struct HeldSyncs {
     held: usize,
 }
 
-/// The faults to come, counted from 1 over all operations since the disk was made.
+/// The planned faults, counted from 1 over all operations since the disk was created.
 #[derive(Debug, Default)]
 pub(super) struct FaultPlan {
     pub(super) trace: Vec<Op>,
-    /// What was read, where that is asked for.
+    /// The recorded reads, if recording is on.
     pub(super) reads: Option<Vec<Op>>,
     pub(super) syncs: u64,
     pub(super) stop_at: Option<u64>,
     pub(super) fail_sync_at: Option<u64>,
     pub(super) openings: u64,
     pub(super) refuse_openings: Range<u64>,
-    /// No operation gets an answer any more.
+    /// Makes every further operation fail.
     pub(super) power_lost: bool,
     gates: BTreeMap<u64, HeldSyncs>,
     gates_made: u64,
 }
 
 impl FaultPlan {
-    /// Begins an operation. The one during which the power goes is begun, too: it may leave traces on the disk.
+    /// Starts an operation. The one during which the power is lost is started, too: it may change the disk.
     pub(super) fn begin(&mut self, op: Op) -> io::Result<()> {
         self.check_power()?;
         self.trace.push(op);
@@ -88,7 +88,7 @@ impl FaultPlan {
         Ok(())
     }
 
-    /// Takes a descriptor for a file or a directory.
+    /// Allocates a descriptor for a file or a directory.
     pub(super) fn take_descriptor(&mut self) -> io::Result<()> {
         self.openings += 1;
         if self.refuse_openings.contains(&self.openings) {
@@ -115,7 +115,7 @@ impl FaultPlan {
         self.gates.remove(&gate);
     }
 
-    /// The gate that holds back a sync of `path`; without power nothing is held.
+    /// The gate that holds a sync of `path`; nothing is held without power.
     pub(super) fn gate_before(&self, path: &str) -> Option<u64> {
         let gate = self.gates.iter().find(|(_, gate)| path.starts_with(&gate.prefix));
         gate.map(|(&number, _)| number).filter(|&number| self.holds(number))
@@ -125,7 +125,7 @@ impl FaultPlan {
         !self.power_lost && self.gates.contains_key(&gate)
     }
 
-    /// Counts a sync in front of a gate in or out.
+    /// Counts a sync that arrives at a gate, or leaves it.
     pub(super) fn count_held(&mut self, gate: u64, arrives: bool) {
         if let Some(gate) = self.gates.get_mut(&gate) {
             gate.held = if arrives { gate.held + 1 } else { gate.held - 1 };

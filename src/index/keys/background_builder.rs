@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_holds_all_that_was_put_in_be_it_built_here_or_beside() {
+    fn a_tree_is_complete_with_and_without_a_builder_thread() {
         for (count, thread) in [(0, false), (3, false), (30_000, true)] {
             let background_builder = filled(count);
             assert_eq!(background_builder.thread.is_some(), thread);

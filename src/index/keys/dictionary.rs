@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_what_is_taken_in() {
+    fn the_dictionary_is_bounded() {
         let mut entries = Arc::new(AttributeDictionary::default());
         assert_eq!(AttributeDictionary::code(&mut entries, b"a", b"meta-mtime"), 0);
         assert_eq!(AttributeDictionary::code(&mut entries, &[b'a'; LEN_MAX + 1], b"content-type"), 0);

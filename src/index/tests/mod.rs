@@ -240,7 +240,7 @@ fn a_walk_gives_the_entries_that_make_the_same_index() {
 }
 
 #[test]
-fn a_walk_survives_changes_behind_and_before_it() {
+fn a_walk_survives_changes_before_and_after_its_position() {
     let mut index = index_of_keys(&["a", "b", "c"]);
     let mut cursor = Cursor::Start;
     assert_eq!(index.walk(&mut cursor, 2).len(), 1, "the bucket itself");

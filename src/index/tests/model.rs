@@ -314,7 +314,7 @@ fn check_all(index: &Index, model: &Model, draw: &Draw) {
 }
 
 #[test]
-fn the_index_is_what_the_simplest_one_would_be_and_so_are_its_snapshots() {
+fn the_index_and_its_snapshots_equal_a_simple_model() {
     let given = std::env::var("SILTSTONE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| OsEntropy.next_u64());
     println!("SILTSTONE_TEST_SEED={seed}");

@@ -147,7 +147,7 @@ fn the_last_reference_that_says_shared_can_be_shared_again() {
 }
 
 #[test]
-fn a_copy_that_nobody_announced_keeps_its_bytes_alive_until_it_goes() {
+fn an_unannounced_copy_keeps_its_bytes_live_until_it_is_removed() {
     let mut index = index_of(&[put("a", as_shared(2)), put("b", as_shared(3))]);
     assert!(index.liveness().of(1) >= 100);
     index.apply(&delete("a", 2)).unwrap();

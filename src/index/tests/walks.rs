@@ -26,7 +26,7 @@ fn steps(index: &Index, limits: &StepLimits) -> Vec<Vec<Entry>> {
 }
 
 #[test]
-fn no_step_takes_more_than_it_may_whatever_a_key_or_an_upload_has() {
+fn no_step_exceeds_its_limits_however_large_a_key_or_an_upload() {
     let index = large();
     let endless = StepLimits { names: usize::MAX, entries: usize::MAX, bytes: usize::MAX };
     let whole = steps(&index, &endless).concat();
@@ -44,7 +44,7 @@ fn no_step_takes_more_than_it_may_whatever_a_key_or_an_upload_has() {
 }
 
 #[test]
-fn what_is_walked_in_small_steps_loads_to_the_same_index() {
+fn a_walk_in_small_steps_loads_to_the_same_index() {
     let index = large();
     let mut loader = Loader::default();
     let (mut cursor, mut bytes) = (Cursor::Start, Vec::new());

@@ -1,4 +1,4 @@
-//! What the fuzzers share: a server without sockets, and bodies from bytes.
+//! Shared by the fuzzers: a server without sockets, and bodies from bytes.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use siltstone::s3::{BodyRead, Dialect, Response, ResponseBody, S3Error};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{StoreOptions, Store};
 
-/// When all of it happens.
+/// The time of all requests.
 pub const NOW_MILLIS: u64 = 1_769_860_800_000;
 
-/// The same as a signature writes it.
+/// The same time in the form of signatures.
 pub const NOW_BASIC: &str = "20260131T120000Z";
 
-/// Anybody may do everything, and so may `owner`, whose key is `AK` with the secret `secret`.
+/// Everyone may do everything, and so may `owner`, with the key `AK` and the secret `secret`.
 const USERS: &str = r#"
 [[user]]
 name = "owner"
@@ -33,7 +33,7 @@ actions = ["*"]
 resources = ["*"]
 "#;
 
-/// A clock that stands at [`NOW_MILLIS`].
+/// A clock fixed at [`NOW_MILLIS`].
 pub fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MILLIS)))
 }
@@ -68,11 +68,11 @@ pub fn service() -> Service {
     Service::new(context, Arc::new(authenticator), clock(), Arc::new(SeededEntropy::new(2)), settings)
 }
 
-/// A body that comes in pieces of at most `step` bytes.
+/// A body that arrives in pieces of at most `step` bytes.
 pub struct Pieces<'b> {
-    /// What is left of it.
+    /// The bytes that have not arrived.
     pub bytes: &'b [u8],
-    /// How much comes at once; not 0.
+    /// The size of a piece; not 0.
     pub step: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Bodies in the coding `aws-chunked`, behind a head whose signature is right. The first byte chooses the form of the
-//! payload, the second in which pieces the rest comes.
+//! Bodies in the coding `aws-chunked`, after a head with a correct signature. The first byte chooses the form of the
+//! payload, the second the sizes of the pieces in which the rest arrives.
 #![no_main]
 
 use std::cell::RefCell;
@@ -61,7 +61,7 @@ fn signed_headers(form: &str, decoded_len: usize) -> Headers {
 fuzz_target!(|bytes: &[u8]| {
     let [form, step, rest @ ..] = bytes else { return };
     let form = FORMS[usize::from(*form) % FORMS.len()];
-    // Of the lengths that a client may announce, some that fit.
+    // Some plausible decoded lengths.
     let decoded_len = rest.len().saturating_sub(usize::from(*step));
     let reader = Box::new(Pieces { bytes: rest, step: usize::from(*step).max(1) });
     let request = Request {

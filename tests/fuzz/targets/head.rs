@@ -1,4 +1,4 @@
-//! A request head: any bytes are read to a head or refused, and it makes no difference in which pieces they come.
+//! A request head: any bytes are read to a head or refused, whatever the pieces in which they arrive.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(head_has_arrived(whole, 0), "a whole head must reach a worker");
     for searched in 0..head.len {
         let before = head_has_arrived(&whole[..searched], 0);
-        // Where a part looked whole, it is whole or refused; the rest is another request's.
+        // A prefix that looked complete is complete or refused; the rest belongs to another request.
         assert!(before || head_has_arrived(whole, searched), "the end is overlooked behind {searched}");
     }
 });

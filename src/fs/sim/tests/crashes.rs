@@ -1,15 +1,15 @@
-//! What a reboot finds.
+//! The disk after a reboot.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
-use super::{CrashPolicy, SEEDS, certain, disk_with, names, reboots};
+use super::{CrashPolicy, SEEDS, disk_with, durable, names, reboots};
 use crate::fs::Fs;
 use crate::fs::sim::SimFs;
 
 const SECTOR: usize = 512;
 
-/// For each sector the one byte that fills it.
+/// The byte that fills each sector.
 fn fills(bytes: &[u8]) -> Vec<u8> {
     let fill = |sector: &[u8]| {
         assert!(sector.iter().all(|byte| *byte == sector[0]), "a sector is written wholly or not at all");
@@ -75,7 +75,7 @@ fn a_synced_name_survives_every_seed_but_brings_no_bytes() {
 }
 
 #[test]
-fn a_sync_covers_its_own_directory_alone() {
+fn a_sync_covers_only_its_own_directory() {
     let fs = SimFs::new();
     fs.create_dir("d").unwrap();
     fs.create("d/a").unwrap();
@@ -95,7 +95,7 @@ fn a_directory_made_survives() {
 #[test]
 fn a_rename_happens_wholly_or_not_at_all() {
     let (fs, _) = disk_with("a", b"old");
-    certain(&fs, "a.tmp", b"new");
+    durable(&fs, "a.tmp", b"new");
     fs.rename("a.tmp", "a").unwrap();
     let mut outcomes = BTreeSet::new();
     for rebooted in reboots(&fs) {
@@ -109,7 +109,7 @@ fn a_rename_happens_wholly_or_not_at_all() {
 #[test]
 fn a_synced_rename_survives_every_seed() {
     let (fs, _) = disk_with("a", b"old");
-    certain(&fs, "a.tmp", b"new");
+    durable(&fs, "a.tmp", b"new");
     fs.rename("a.tmp", "a").unwrap();
     fs.sync_dir("").unwrap();
     for rebooted in reboots(&fs) {
@@ -192,7 +192,7 @@ fn a_file_may_have_grown_without_its_bytes_and_shows_zeros_there() {
 }
 
 #[test]
-fn bytes_behind_the_end_that_survived_do_not_come_back() {
+fn bytes_after_the_end_that_survived_do_not_come_back() {
     let (fs, file) = disk_with("a", &[1; 10]);
     file.write_all_at(&[2; 2000], 10).unwrap();
     for rebooted in reboots(&fs) {
@@ -217,7 +217,7 @@ fn a_seed_always_finds_the_same_and_another_may_not() {
 }
 
 #[test]
-fn what_a_reboot_found_is_certain() {
+fn the_content_after_a_reboot_is_durable() {
     let (fs, file) = disk_with("a", &[1; 4 * SECTOR]);
     file.write_all_at(&[2; 4 * SECTOR], 0).unwrap();
     fs.create("b").unwrap();
@@ -229,16 +229,16 @@ fn what_a_reboot_found_is_certain() {
 }
 
 #[test]
-fn files_made_after_a_reboot_leave_those_before_alone() {
+fn files_created_after_a_reboot_do_not_affect_earlier_ones() {
     let (fs, _) = disk_with("a", b"old");
     let rebooted = fs.crash(CrashPolicy::DropAll);
-    certain(&rebooted, "b", b"new file");
+    durable(&rebooted, "b", b"new file");
     assert_eq!(rebooted.contents("a").unwrap(), b"old");
     assert!(fs.files().len() == 1, "nor does the old disk change");
 }
 
 #[test]
-fn what_was_open_before_a_crash_fails_and_its_locks_are_gone() {
+fn handles_from_before_a_crash_fail_and_locks_are_released() {
     let (fs, file) = disk_with("a", b"bytes");
     let held = fs.lock("LOCK").unwrap();
     fs.sync_dir("").unwrap();
@@ -278,7 +278,7 @@ fn bytes_written_while_a_sync_runs_are_not_covered_by_it() {
 }
 
 #[test]
-fn the_next_process_reads_what_was_written_and_a_crash_may_still_take_it() {
+fn the_next_process_reads_unsynced_writes_which_a_crash_may_still_lose() {
     let (fs, file) = disk_with("a", b"old");
     file.write_all_at(b"new", 0).unwrap();
     fs.create("b").unwrap();
@@ -298,7 +298,7 @@ fn the_next_process_reads_what_was_written_and_a_crash_may_still_take_it() {
 }
 
 #[test]
-fn what_a_failed_sync_lost_stays_lost_for_the_next_process_which_can_find_out() {
+fn bytes_lost_by_a_failed_sync_stay_lost_and_eviction_reveals_it() {
     let (fs, file) = disk_with("a", b"old");
     file.write_all_at(b"new and longer", 0).unwrap();
     fs.fail_sync_at(fs.syncs() + 1);

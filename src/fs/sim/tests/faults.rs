@@ -1,12 +1,12 @@
-//! Faults that a test plans.
+//! Planned faults.
 
 use std::io::ErrorKind;
 
-use super::{CrashPolicy, certain, disk_with, names, reboots};
+use super::{CrashPolicy, disk_with, durable, names, reboots};
 use crate::fs::Fs;
 use crate::fs::sim::{OpKind, SimFs};
 
-/// Replaces a file the careful way.
+/// Replaces a file safely.
 fn replace(fs: &SimFs, path: &str, bytes: &[u8]) -> std::io::Result<()> {
     let aside = format!("{path}.tmp");
     let file = fs.create(&aside)?;
@@ -112,7 +112,7 @@ fn growth_in_a_failed_sync_stays_in_doubt() {
 #[test]
 fn names_of_a_failed_sync_stay_in_doubt_until_they_change_again() {
     let (fs, _) = disk_with("a", b"old");
-    certain(&fs, "a.tmp", b"new");
+    durable(&fs, "a.tmp", b"new");
     fs.rename("a.tmp", "a").unwrap();
     fs.create("b").unwrap();
     fs.fail_sync_at(fs.syncs() + 1);
@@ -132,7 +132,7 @@ fn names_of_a_failed_sync_stay_in_doubt_until_they_change_again() {
 }
 
 #[test]
-fn a_full_disk_takes_what_fits_and_says_so() {
+fn a_write_to_a_full_disk_is_partial_and_fails() {
     let fs = SimFs::with_capacity(1000);
     let file = fs.create("a").unwrap();
     let failed = file.write_all_at(&[1; 1200], 0).unwrap_err();
@@ -152,12 +152,12 @@ fn a_full_disk_takes_what_fits_and_says_so() {
 #[test]
 fn room_comes_back_when_the_last_name_and_handle_are_gone() {
     let fs = SimFs::with_capacity(1000);
-    let file = certain(&fs, "a", &[1; 600]);
+    let file = durable(&fs, "a", &[1; 600]);
     fs.remove("a").unwrap();
     assert_eq!(fs.space().unwrap().free_bytes, 400);
     drop(file);
     assert_eq!(fs.space().unwrap().free_bytes, 1000);
-    certain(&fs, "b", &[1; 1000]);
+    durable(&fs, "b", &[1; 1000]);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn damage_needs_something_to_harm() {
 }
 
 #[test]
-fn the_trace_tells_what_was_asked_in_order() {
+fn the_trace_lists_operations_in_order() {
     let fs = SimFs::new();
     let file = fs.create("a").unwrap();
     file.reserve(0, 100).unwrap();
@@ -257,9 +257,9 @@ fn the_trace_tells_what_was_asked_in_order() {
 }
 
 #[test]
-fn a_gate_holds_the_syncs_of_its_prefix_alone() {
+fn a_gate_holds_only_the_syncs_of_its_prefix() {
     let (fs, log) = disk_with("log", b"");
-    let data = certain(&fs, "data", b"");
+    let data = durable(&fs, "data", b"");
     log.write_all_at(b"entry", 0).unwrap();
     let gate = fs.hold_syncs("log");
     std::thread::scope(|scope| {
@@ -289,7 +289,7 @@ fn a_crash_fails_the_syncs_that_are_held() {
 }
 
 #[test]
-fn what_cannot_be_read_stays_so_and_keeps_nothing_else_from_being_read() {
+fn unreadable_bytes_stay_unreadable_and_others_readable() {
     let (fs, file) = disk_with("a", &[7; 10_000]);
     fs.make_unreadable("a", 4_000..4_001).unwrap();
     let check = |file: &dyn crate::fs::File| {

@@ -1,4 +1,4 @@
-//! Held against the simulated disk alone.
+//! Tests of the simulated disk alone.
 
 mod crashes;
 mod faults;
@@ -11,15 +11,15 @@ use crate::fs::{File, Fs};
 /// Enough seeds for every outcome that is possible in these small cases.
 const SEEDS: std::ops::Range<u64> = 0..300;
 
-/// A disk with one file, whose name and bytes are certain.
+/// A disk with one durable file.
 fn disk_with(path: &str, bytes: &[u8]) -> (SimFs, Arc<dyn File>) {
     let fs = SimFs::new();
-    let file = certain(&fs, path, bytes);
+    let file = durable(&fs, path, bytes);
     (fs, file)
 }
 
-/// A file whose name and bytes are certain.
-fn certain(fs: &SimFs, path: &str, bytes: &[u8]) -> Arc<dyn File> {
+/// A durable file.
+fn durable(fs: &SimFs, path: &str, bytes: &[u8]) -> Arc<dyn File> {
     let file = fs.create(path).unwrap();
     file.write_all_at(bytes, 0).unwrap();
     file.sync_data().unwrap();
@@ -27,7 +27,7 @@ fn certain(fs: &SimFs, path: &str, bytes: &[u8]) -> Arc<dyn File> {
     file
 }
 
-/// What reboots find by each of the seeds.
+/// The disks after a reboot, one for each seed.
 fn reboots(fs: &SimFs) -> impl Iterator<Item = SimFs> {
     SEEDS.map(|seed| fs.crash(CrashPolicy::Random(seed)))
 }

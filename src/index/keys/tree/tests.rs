@@ -118,7 +118,7 @@ fn shown(tree: &Tree) -> (Vec<Vec<u8>>, usize) {
 }
 
 #[test]
-fn what_does_not_show_is_not_read_on_the_way_to_what_does() {
+fn hidden_keys_are_not_read_on_the_way_to_a_visible_one() {
     let mut tree = Tree::default();
     let mut change = |key: &str, order, value| {
         tree.change(&LeafChange { key: key.as_bytes(), remove: None, insert: Some((order, value)) });
@@ -140,7 +140,7 @@ fn what_does_not_show_is_not_read_on_the_way_to_what_does() {
 }
 
 #[test]
-fn a_key_that_loses_its_newest_entries_shows_what_is_left() {
+fn a_key_without_its_newest_entries_stays_visible() {
     let mut builder = TreeBuilder::default();
     (0..300).rev().for_each(|order| builder.push(EntryPos { key: b"key", order }, SHOWS));
     let mut tree = builder.finish();
@@ -153,7 +153,7 @@ fn a_key_that_loses_its_newest_entries_shows_what_is_left() {
 }
 
 #[test]
-fn every_part_knows_what_shows_whatever_comes_and_goes() {
+fn visibility_is_right_after_random_changes() {
     let given = std::env::var("SILTSTONE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| OsEntropy.next_u64());
     println!("SILTSTONE_TEST_SEED={seed}");
@@ -187,7 +187,7 @@ fn every_part_knows_what_shows_whatever_comes_and_goes() {
 }
 
 #[test]
-fn a_search_among_separators_finds_what_comparing_with_each_does() {
+fn a_search_among_separators_equals_a_linear_comparison() {
     let tails = ["", "\0", "\0\0", "0123456789abcdef", "0123456789abcdef\0", "0123456789abcdefg", "1"];
     for start in ["", "a", &"long/".repeat(20)] {
         let keys: Vec<_> = tails.iter().map(|tail| [start, tail].concat().into_bytes()).collect();
@@ -218,7 +218,7 @@ fn large_values_lie_in_leaves_of_their_own() {
 }
 
 #[test]
-fn what_is_built_in_order_is_full() {
+fn leaves_built_in_order_are_full() {
     let mut builder = TreeBuilder::default();
     for nth in 0..10_000u64 {
         let key = format!("{:07}", nth / 3).into_bytes();
