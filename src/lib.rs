@@ -1,45 +1,122 @@
-//! Siltstone, an S3-style object store for small hosts: one binary, blocking threads, and no byte lost that
-//! was answered with 200.
+//! Siltstone, an S3-style object store for small hosts: one binary, blocking threads, and no byte lost that was answered
+//! with 200.
 //!
-//! # The map
+//! This page is the map for people who change the code. [`guide`] is the manual for operators; data-format.md describes the disk.
 //!
-//! Two columns that meet first in [`ops`]. Every arrow points down, and there is no cycle; `tests/floors.rs`
-//! reads the sources and holds the table.
+//! # Bird's eye view
+//!
+//! Two columns meet in [`ops`]. Every arrow points down, and there is no cycle; `tests/floors.rs` reads the sources and holds the
+//! table.
 //!
 //! ```text
 //!   7   main.rs, cli/                                tools/
-//!   6   http         bytes in, bytes out; the bounded worker pool; the engines
-//!   5   service      the whole life of a request on one page
-//!   4   ops          one file per operation group
+//!   6   http         bytes in, bytes out; event loop and worker pool; the engines
+//!   5   service      the life of a request on one page
+//!   4   ops          one file per group of operations
 //!   3   store                            auth
 //!   2   log     index                    s3
 //!   1   format  fs                       xml
-//!   0   base         limits, clock, entropy, timestamp, digest
+//!   0   base         limits, clock, entropy, timestamps, digests
 //!       -- storage column --             -- protocol column --
 //! ```
 //!
 //! | module | purpose | may name |
 //! |---|---|---|
-//! | [`base`] | limits, clock, entropy, timestamps, digests | nothing |
+//! | [`base`] | limits, clock, entropy, timestamps, digests, memory budget | nothing |
 //! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base |
-//! | [`fs`] | the only door to the disk | base |
-//! | [`xml`] | a thin reader and writer of XML | base |
+//! | [`fs`] | the only access to the disk; a simulated disk for tests | base |
+//! | [`xml`] | a reader and a writer of XML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
-//! | [`index`] | what the entries add up to, in memory | base, format |
+//! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, xml |
-//! | [`store`] | the engine | the storage column |
-//! | [`auth`] | who asks, and may they | base, s3 |
-//! | [`ops`] | S3 meets the store | base, xml, s3, auth, store |
+//! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
+//! | [`auth`] | signatures, users, permissions | base, s3 |
+//! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
 //! | [`service`] | from request to response | base, s3, auth, ops |
 //! | [`http`] | the engines | base, s3, service |
+//! | [`guide`] | the manual, without code | nothing |
 //!
-//! [`guide`] is the manual for operators; it has no code.
+//! # The life of a PUT
 //!
-//! # What is not here
+//! 1. `http/direct/event_loop.rs` owns the idle connection. `http/direct/event_handler.rs` reads the head without blocking and pushes the
+//!    connection to `http/direct/work_queues.rs`, as small or as large work.
+//! 2. A worker (`http/direct/worker.rs`) takes it; `http/direct/exchange.rs` parses the head and calls [`s3::Handler::handle`].
+//! 3. `service/mod.rs` parses the query, detects the dialect, routes to an [`s3::Operation`], authenticates (`auth/authenticator.rs`)
+//!    and authorizes (`auth/policy.rs`). Without the resulting [`auth::Authorized`] no operation can be called.
+//! 4. `ops/put.rs` checks everything that needs no body, then streams the body (`ops/body.rs`) into a [`store::ObjectWriter`].
+//! 5. `store/writer.rs` keeps a small body in memory. A large one goes to a segment at once (`log/extent_writer.rs`).
+//! 6. `store/committer/mod.rs` commits. The first thread to come leads; the others' mutations queue up and form the next group.
+//! 7. `store/committer/group_writer.rs` plans the group (`store/plan/mod.rs`), packs small bodies into one extent, syncs the segments while it
+//!    appends the group to the log (`log/log_writer.rs`), and syncs the log. **The PUT is durable here.**
+//! 8. The group is applied to the index and the new [`index::Index`] published. Every read from now on sees the object.
+//! 9. The committer answers; the worker writes the response. The connection returns to the event loop.
 //!
-//! No module below [`http`] sees a type of the transport, so the whole protocol is tested without a socket. Operations
-//! see neither a signature nor a header prefix; the store never sees HTTP; nothing but [`fs`] opens a file of the
-//! store. Paths and offsets go to the log under the request id, never to a client.
+//! # The life of a GET
+//!
+//! 1. As a PUT, to `ops/get.rs`, which asks the store for the version (`ops/find.rs`).
+//! 2. The store looks it up in the published index, without a lock that a commit waits for. [`store::FoundVersion`] pins its segments, so
+//!    that a concurrent delete or relocation takes nothing away.
+//! 3. `store/reader.rs` reads extents through `log/extent_reader.rs`, which verifies every block before it hands out a byte.
+//! 4. `http/response_writer.rs` sends. Where the client stalls, the rest of the response waits without a worker.
+//!
+//! # The life of a LIST
+//!
+//! 1. `ops/list.rs` turns the parameters into one query.
+//! 2. `index/listing.rs` walks a snapshot of the key tree (`index/keys/tree/mod.rs`), skipping over whole common prefixes.
+//! 3. The page is rendered from borrowed names (`xml/writer.rs`); its memory was reserved from the budget before.
+//!
+//! # Invariants
+//!
+//! 1. **Acknowledged means durable.** An answer of success is sent only after the data, the log and new directory entries were synced.
+//! 2. **One writer.** Only the thread with the commit leader lock changes log and index. Readers see published, durable states only.
+//! 3. **Verified bytes.** No byte reaches a client before its block's checksum matched.
+//! 4. **After a failed write or sync, no write follows** until a restart ([`store::ReadOnlyReason`]).
+//! 5. **Damage is reported** with file and offset. Nothing repairs it in silence.
+//! 6. **Bounded memory.** Sizes from the network or the disk are checked before memory is allocated; requests reserve from
+//!    [`base::Budget`].
+//! 7. **Entries are the only input of the index.** Server, checkpoints and tools build the same index from the same entries.
+//!
+//! Absent on purpose:
+//!
+//! 8. No module below [`http`] sees a type of the transport; the whole protocol is tested without a socket.
+//! 9. Operations see neither a signature nor a header prefix. The store sees no HTTP.
+//! 10. Nothing but [`fs`] opens a file of the store.
+//! 11. No `unsafe`, no async runtime, no background thread that a request waits for without a limit.
+//! 12. No path and no offset reaches a client. They go to the log, under the request id.
+//!
+//! # On a full disk
+//!
+//! The group writer asks for space before it writes (`log/reserve.rs`). Without space, mutations that need it are refused in
+//! `store/plan/mod.rs` with [`store::StoreError::DiskFull`], which `ops/failure.rs` turns into 507. Deletes use the reserve. The reclaimer
+//! (`store/reclaim/mod.rs`) and the checkpointer (`store/checkpointer.rs`) then return space while the server runs.
+//!
+//! # Glossary
+//!
+//! | term | meaning |
+//! |---|---|
+//! | segment | a file of object bytes, append-only until it is sealed |
+//! | extent | a contiguous run of an object's bytes in a segment, with checksums for its blocks |
+//! | pack | an extent with the bytes of several small objects |
+//! | entry | one change of the metadata |
+//! | group | entries that become durable together: the unit of the log |
+//! | checkpoint | a file with the whole metadata, from which a start begins |
+//! | watermark | the number of the last group that a file includes |
+//! | pin | a reader's hold on a segment |
+//! | hole | a range of a segment whose bytes were returned to the file system |
+//! | dialect | the vendor prefix of headers, `x-amz-` or `x-svc-` |
+//!
+//! # To change something
+//!
+//! | change | place |
+//! |---|---|
+//! | add an operation | a row in `s3/operation.rs`, its actions in `service/permission.rs`, a function in `ops`, a line in `ops/mod.rs`, a row in `src/guide/operations.md` |
+//! | add an error | `s3/error.rs` |
+//! | add an option | `cli/options.rs`, and a row in `src/guide/configuration.md` |
+//! | add a limit | `base/limits.rs`, and a row in `src/guide/limits.md` |
+//! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
+//! | add a metric | `service/metrics.rs` |
+//! | change when space is reclaimed | `store/reclaim/mod.rs` |
+//! | change the fairness between requests | `http/direct/work_queues.rs` |
 
 pub mod auth;
 pub mod base;

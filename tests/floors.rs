@@ -127,3 +127,19 @@ fn a_path_that_points_up_is_seen() {
         BTreeSet::from(["http".to_owned(), "base".to_owned(), "service".to_owned()])
     );
 }
+
+#[test]
+fn the_architecture_names_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let documentation = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    let named: Vec<_> = documentation
+        .split('`')
+        .filter(|code| code.ends_with(".rs") && code.contains('/') && !code.contains(' '))
+        .collect();
+    assert!(named.len() > 20, "{named:?}");
+    let missing: Vec<_> = named
+        .iter()
+        .filter(|file| !root.join("src").join(file).exists() && !root.join(file).exists())
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
