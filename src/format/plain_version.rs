@@ -23,7 +23,7 @@ pub struct PlainVersion<'a> {
 }
 
 impl<'a> PlainVersion<'a> {
-    /// Reads an encoded [`VersionRecord`]; `None` if it has another form.
+    /// Reads an encoded [`VersionRecord`](crate::format::VersionRecord); `None` if it has another form.
     ///
     /// # Errors
     /// On invalid bytes.
@@ -59,7 +59,7 @@ impl<'a> PlainVersion<'a> {
         self.extent.iter().chain(&self.record)
     }
 
-    /// Appends the encoding of the [`VersionRecord`].
+    /// Appends the encoding of the [`VersionRecord`](crate::format::VersionRecord).
     pub fn encode(&self, out: &mut Vec<u8>) {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let optional =
