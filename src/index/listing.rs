@@ -1,108 +1,145 @@
-//! Pages of keys in order, grouped by a delimiter. Behind a common prefix the search goes on past it, never through
-//! what it holds.
+//! Pages of a listing: the query, the page that all three listings share, and the listing of current versions.
+//!
+//! A listing never visits the keys of a common prefix one by one: it seeks past the prefix.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use crate::format::VersionSummary;
 use crate::index::keys::{KeyScan, Keys};
 
-/// Room that is made for the items of a page before there are any.
+/// Items that a page reserves memory for in advance.
 const ITEMS_RESERVED: usize = 1_000;
-/// Room that is made for the name of each.
+/// Bytes reserved for the name of each.
 const NAME_RESERVED_BYTES: usize = 64;
 
-/// What to list.
+/// A query for one page of keys, versions or uploads.
 #[derive(Debug, Clone, Default)]
-pub struct Query {
+pub struct ListQuery {
     /// Only keys that begin with it.
     pub prefix: Vec<u8>,
-    /// Keys are grouped up to its first occurrence behind the prefix; empty: not at all.
+    /// Keys are grouped up to the first delimiter after the prefix; empty: no grouping.
     pub delimiter: Vec<u8>,
-    /// Only keys greater than it, and the common prefixes that group such keys: also one that begins `after`, so behind
-    /// `a/b` comes `a/` while there is an `a/c`. Where it is itself a common prefix, nothing that begins with it.
+    /// Only keys greater than it, and the common prefixes of such keys. A common prefix may itself sort before `after`: after
+    /// `a/b` comes `a/` while there is an `a/c`. If `after` is a common prefix, all keys that begin with it are skipped.
     pub after: Option<Vec<u8>>,
-    /// At most so many items.
+    /// The most items of the page.
     pub limit: usize,
 }
 
-/// One item of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Item<'p> {
-    /// A key and its current version.
-    Object(&'p [u8], &'p VersionSummary),
+/// One item of a page. Names are text: invalid UTF-8, which no client can put, is replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListItem<'p, T> {
+    /// A key and the listed value.
+    Key(Cow<'p, str>, &'p T),
     /// A common prefix.
-    Prefix(&'p [u8]),
+    Prefix(Cow<'p, str>),
 }
 
-/// Items in order. All names lie in one piece of memory: a thousand of their own would cost as much as finding them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
-    /// The names, one behind the other.
+impl<'p, T> ListItem<'p, T> {
+    /// The key or the common prefix.
+    pub fn name(self) -> Cow<'p, str> {
+        match self {
+            Self::Key(name, _) | Self::Prefix(name) => name,
+        }
+    }
+}
+
+/// A page of items in byte order of their names. All names share one allocation: a thousand allocations would cost as much as
+/// the search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPage<T> {
+    /// The concatenated names.
     names: Vec<u8>,
-    /// Of each item, where its name ends, and the version of a key.
-    items: Vec<(usize, Option<VersionSummary>)>,
-    /// Whether there are more.
+    /// For each item the end of its name, and the value of a key; `None` for a common prefix.
+    items: Vec<(usize, Option<T>)>,
+    /// Whether there are more items after the page.
     pub truncated: bool,
 }
 
-impl Page {
-    fn with_room(items: usize) -> Self {
+impl<T> Default for ListPage<T> {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}
+
+impl<T> ListPage<T> {
+    fn with_capacity(items: usize) -> Self {
         let names = Vec::with_capacity(items * NAME_RESERVED_BYTES);
-        Self { names, items: Vec::with_capacity(items), ..Self::default() }
+        Self { names, items: Vec::with_capacity(items), truncated: false }
     }
 
+    /// Adds an item. If the page already has `limit` items, marks it as truncated instead and returns `false`. A page with the
+    /// limit 0 is never truncated: the client would ask again forever.
     #[inline]
-    pub(super) fn push(&mut self, name: &[u8], version: Option<VersionSummary>) {
+    pub(super) fn push(&mut self, limit: usize, name: &[u8], value: Option<T>) -> bool {
+        if self.items.len() >= limit {
+            self.truncated = limit > 0;
+            return false;
+        }
         self.names.extend_from_slice(name);
-        self.items.push((self.names.len(), version));
+        self.items.push((self.names.len(), value));
+        true
     }
 
-    /// How many items there are.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The items.
-    pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
+    /// The items in order.
+    pub fn items(&self) -> impl Iterator<Item = ListItem<'_, T>> {
         (0..self.len()).map(|nth| self.get(nth))
     }
 
-    /// The last item.
-    pub fn last(&self) -> Option<Item<'_>> {
-        self.len().checked_sub(1).map(|nth| self.get(nth))
+    /// The keys in order, without the common prefixes.
+    pub fn keys(&self) -> impl Iterator<Item = (Cow<'_, str>, &T)> {
+        self.items().filter_map(|item| match item {
+            ListItem::Key(key, value) => Some((key, value)),
+            ListItem::Prefix(_) => None,
+        })
     }
 
-    fn get(&self, nth: usize) -> Item<'_> {
+    /// The last item of a truncated page, after which the next page begins.
+    pub fn last_if_truncated(&self) -> Option<ListItem<'_, T>> {
+        let last = self.len().checked_sub(1).filter(|_| self.truncated)?;
+        Some(self.get(last))
+    }
+
+    fn get(&self, nth: usize) -> ListItem<'_, T> {
         let start = nth.checked_sub(1).map_or(0, |before| self.items[before].0);
-        let (end, version) = &self.items[nth];
-        let name = &self.names[start..*end];
-        version.as_ref().map_or(Item::Prefix(name), |version| Item::Object(name, version))
+        let (end, value) = &self.items[nth];
+        let name = String::from_utf8_lossy(&self.names[start..*end]);
+        match value {
+            Some(value) => ListItem::Key(name, value),
+            None => ListItem::Prefix(name),
+        }
     }
 }
 
-/// A page of the current versions among `keys`. Keys whose newest version is a delete marker are passed over.
-pub(super) fn list(keys: &Keys, query: &Query) -> Page {
+/// A page of the current versions of `keys`. Keys whose newest version is a delete marker are skipped.
+pub(super) fn list(keys: &Keys, query: &ListQuery) -> ListPage<VersionSummary> {
     let Some(start) = query.start() else {
-        return Page::default();
+        return ListPage::default();
     };
-    let mut page = Page::with_room(query.limit.min(ITEMS_RESERVED));
+    let mut page = ListPage::with_capacity(query.limit.min(ITEMS_RESERVED));
     let mut rest = scan_from(keys, start.as_ref());
     while rest.next_visible() && query.admits(rest.key()) {
-        if page.len() >= query.limit {
-            page.truncated = query.limit > 0;
-            break;
-        }
         let Some(prefix) = query.common_prefix(rest.key()) else {
-            page.push(rest.key(), Some(rest.version().summary()));
+            if !page.push(query.limit, rest.key(), Some(rest.version().summary())) {
+                break;
+            }
             continue;
         };
-        page.push(prefix, None);
-        match Query::past(prefix) {
+        if !page.push(query.limit, prefix, None) {
+            break;
+        }
+        match ListQuery::past(prefix) {
             Some(next) => rest.seek_key(&next),
             None => break,
         }
@@ -120,8 +157,8 @@ pub(super) fn scan_from<'k>(keys: &'k Keys, from: Bound<&Vec<u8>>) -> KeyScan<'k
     scan
 }
 
-impl Query {
-    /// Where to start; `None` where nothing can follow.
+impl ListQuery {
+    /// The bound of the first key to visit; `None` if no key can follow.
     pub(super) fn start(&self) -> Option<Bound<Vec<u8>>> {
         match &self.after {
             Some(after) if self.common_prefix(after) == Some(after) => Self::past(after).map(Bound::Included),
@@ -135,7 +172,7 @@ impl Query {
         self.prefix.is_empty() || key.starts_with(&self.prefix)
     }
 
-    /// The common prefix that a key is grouped under.
+    /// The common prefix of a key, if the query groups it.
     pub(super) fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         if self.delimiter.is_empty() || !self.admits(key) {
             return None;
@@ -144,7 +181,7 @@ impl Query {
         Some(&key[..self.prefix.len() + at + self.delimiter.len()])
     }
 
-    /// The first key behind everything that begins with `prefix`; `None` where there can be none.
+    /// The lower bound of all keys that sort after the keys with this prefix; `None` if there can be none.
     pub(super) fn past(prefix: &[u8]) -> Option<Vec<u8>> {
         let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
         let mut next = prefix[..=last].to_vec();

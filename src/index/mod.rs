@@ -18,11 +18,11 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 use thiserror::Error;
 
-pub use listing::{Item, Page, Query};
+pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
-pub use uploads::{Upload, UploadItem, UploadPage, UploadSummary};
-pub use version_listing::{AfterVersion, VersionItem, VersionPage};
+pub use uploads::{Upload, UploadSummary};
+pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
 use crate::format::{
@@ -209,20 +209,21 @@ impl Index {
     }
 
     /// A page of the current versions in a bucket. Each item costs at most O(log n), whatever is skipped.
-    pub fn list(&self, bucket: u64, query: &Query) -> Page {
-        self.buckets.get(&bucket).map_or_else(Page::default, |bucket| listing::list(&bucket.keys, query))
+    pub fn list(&self, bucket: u64, query: &ListQuery) -> ListPage<VersionSummary> {
+        let bucket = self.buckets.get(&bucket);
+        bucket.map_or_else(ListPage::default, |bucket| listing::list(&bucket.keys, query))
     }
 
-    /// A page of all versions in a bucket. Versions of the key `query.after` are included if they come after
-    /// `after_version`.
+    /// A page of all versions in a bucket. With `after_version`, it begins with the versions of the key `query.after` that are
+    /// older than that one.
     pub fn list_versions(
         &self,
         bucket: u64,
-        query: &Query,
-        after_version: Option<AfterVersion>,
-    ) -> VersionPage {
+        query: &ListQuery,
+        after_version: Option<VersionRef>,
+    ) -> ListPage<ListedVersion> {
         let list = |bucket: &BucketIndex| version_listing::list(&bucket.keys, query, after_version);
-        self.buckets.get(&bucket).map_or_else(VersionPage::default, list)
+        self.buckets.get(&bucket).map_or_else(ListPage::default, list)
     }
 
     /// Whether the upload exists.
@@ -256,12 +257,16 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.parts(key, upload).map(|parts| parts.behind(behind))
     }
 
-    /// A page of the uploads in a bucket. Uploads of the key `query.after` are included if their ids are greater than
-    /// `after_id`.
-    pub fn list_uploads(&self, bucket: u64, query: &Query, after_id: Option<UploadId>) -> UploadPage {
-        self.buckets
-            .get(&bucket)
-            .map_or_else(UploadPage::default, |bucket| bucket.uploads.list(query, after_id))
+    /// A page of the uploads in a bucket. With `after_id`, it begins with the uploads of the key `query.after` that have a
+    /// greater id.
+    pub fn list_uploads(
+        &self,
+        bucket: u64,
+        query: &ListQuery,
+        after_id: Option<UploadId>,
+    ) -> ListPage<UploadSummary> {
+        let bucket = self.buckets.get(&bucket);
+        bucket.map_or_else(ListPage::default, |bucket| bucket.uploads.list(query, after_id))
     }
 
     /// The number of uploads in progress.

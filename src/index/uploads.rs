@@ -7,7 +7,7 @@ use rpds::RedBlackTreeMapSync;
 
 use crate::base::Timestamp;
 use crate::format::{ChecksumAlgorithm, ChecksumType, PartRecord, UploadId, UploadRecord};
-use crate::index::listing::Query;
+use crate::index::listing::{ListPage, ListQuery};
 use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
 use crate::index::parts::PartTable;
 
@@ -38,24 +38,6 @@ impl From<&UploadRecord> for UploadSummary {
         let UploadRecord { id, initiated, ref initiator, checksum, .. } = *record;
         Self { id, initiated, initiator: initiator.clone(), checksum }
     }
-}
-
-/// One item of a page of uploads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UploadItem {
-    /// A key and the upload for it.
-    Upload(Vec<u8>, UploadSummary),
-    /// A common prefix.
-    Prefix(Vec<u8>),
-}
-
-/// Uploads in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UploadPage {
-    /// The items.
-    pub items: Vec<UploadItem>,
-    /// Whether there are more.
-    pub truncated: bool,
 }
 
 #[derive(Clone)]
@@ -176,10 +158,10 @@ impl Uploads {
         })
     }
 
-    /// A page of uploads; those of the key that `query` is after follow, too, if their id is greater than `after_id`.
-    pub(super) fn list(&self, query: &Query, after_id: Option<UploadId>) -> UploadPage {
-        let mut page = UploadPage::default();
-        // Behind a common prefix no upload for the key of that name is left, whatever its id.
+    /// A page of uploads. With `after_id`, it begins with the uploads of the key `query.after` that have a greater id.
+    pub(super) fn list(&self, query: &ListQuery, after_id: Option<UploadId>) -> ListPage<UploadSummary> {
+        let mut page = ListPage::default();
+        // A page after a common prefix skips the uploads of the key of that name, whatever their ids.
         let within = query.after.as_ref().filter(|key| query.common_prefix(key) != Some(key));
         let mut from = match (within, after_id) {
             (Some(key), Some(id)) => Bound::Excluded((key.as_slice().into(), id)),
@@ -199,17 +181,17 @@ impl Uploads {
                 }
                 break;
             }
-            if page.items.len() >= query.limit {
-                page.truncated = query.limit > 0;
-                break;
-            }
             let Some(prefix) = query.common_prefix(key) else {
-                page.items.push(UploadItem::Upload(key.to_vec(), entry.record.as_ref().into()));
+                if !page.push(query.limit, key, Some(entry.record.as_ref().into())) {
+                    break;
+                }
                 from = Bound::Excluded((key.clone(), *id));
                 continue;
             };
-            page.items.push(UploadItem::Prefix(prefix.to_vec()));
-            let Some(next) = Query::past(prefix) else { break };
+            if !page.push(query.limit, prefix, None) {
+                break;
+            }
+            let Some(next) = ListQuery::past(prefix) else { break };
             from = Bound::Included((next.into(), UploadId(0)));
         }
         page

@@ -2,57 +2,55 @@
 
 use std::ops::Bound;
 
-use crate::format::{VersionId, VersionSummary};
+use crate::format::{ClientIds, VersionId, VersionSummary};
 use crate::index::keys::{KeyScan, Keys};
-use crate::index::listing::{Query, scan_from};
+use crate::index::listing::{ListPage, ListQuery, scan_from};
 
-/// One item of a page of versions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VersionItem {
-    /// A version or a delete marker.
-    Version {
-        /// The key.
-        key: Vec<u8>,
-        /// The version.
-        version: VersionSummary,
-        /// Whether it is the newest of its key.
-        latest: bool,
-    },
-    /// A common prefix.
-    Prefix(Vec<u8>),
-}
-
-/// Where a page of versions starts within the key that the query is after.
+/// A version as clients name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AfterVersion {
-    /// Behind its null version.
+pub enum VersionRef {
+    /// `null`.
     Null,
-    /// Behind that version.
+    /// An id.
     Id(VersionId),
 }
 
-/// Versions in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VersionPage {
-    /// The items.
-    pub items: Vec<VersionItem>,
-    /// Whether there are more.
-    pub truncated: bool,
+impl VersionRef {
+    /// The text that clients see.
+    pub fn text(self, ids: &ClientIds) -> String {
+        match self {
+            Self::Null => "null".to_owned(),
+            Self::Id(id) => ids.of_version(id).to_string(),
+        }
+    }
 }
 
-/// A page of versions; those of the key that `query` is after follow, too, if they stand behind `after_version`. A key that
-/// is grouped under a common prefix shows no versions: what is left of them is what is left of the prefix.
-pub(super) fn list(keys: &Keys, query: &Query, after_version: Option<AfterVersion>) -> VersionPage {
-    let mut page = VersionPage::default();
+/// A version or a delete marker in a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedVersion {
+    /// The version.
+    pub version: VersionSummary,
+    /// Whether it is the newest version of its key.
+    pub latest: bool,
+}
+
+/// A page of versions. With `after_version`, it begins with the versions of the key `query.after` that are older than that one.
+/// The versions of a grouped key are not listed: of them only the common prefix remains.
+pub(super) fn list(
+    keys: &Keys,
+    query: &ListQuery,
+    after_version: Option<VersionRef>,
+) -> ListPage<ListedVersion> {
+    let mut page = ListPage::default();
     let rest_of_key = query.after.as_ref().zip(after_version).filter(|(key, _)| query.admits(key));
     let mut start = query.start();
     if let Some((key, after)) = rest_of_key {
-        let mut rest = behind(keys, key, after);
+        let mut older = scan_older(keys, key, after);
         match query.common_prefix(key) {
-            None if !push_rest(&mut page, query.limit, &mut rest, key, keys.newest_order(key)) => {
+            None if !push_older(&mut page, query.limit, &mut older, key, keys.newest_order(key)) => {
                 return page;
             }
-            Some(prefix) if prefix != key && rest.next() && rest.key() == key => {
+            Some(prefix) if prefix != key && older.next() && older.key() == key => {
                 start = Some(Bound::Included(key.clone()));
             }
             _ => {}
@@ -64,62 +62,52 @@ pub(super) fn list(keys: &Keys, query: &Query, after_version: Option<AfterVersio
     let mut rest = scan_from(keys, start.as_ref());
     while rest.next() && query.admits(rest.key()) {
         let Some(prefix) = query.common_prefix(rest.key()) else {
-            if !push(&mut page, query.limit, item(&rest, !rest.is_same_key())) {
+            if !push(&mut page, query.limit, &rest, !rest.is_same_key()) {
                 break;
             }
             continue;
         };
-        let prefix = prefix.to_vec();
-        let past = Query::past(&prefix);
-        if !push(&mut page, query.limit, VersionItem::Prefix(prefix)) {
+        if !page.push(query.limit, prefix, None) {
             break;
         }
-        let Some(next) = past else { break };
+        let Some(next) = ListQuery::past(prefix) else { break };
         rest.seek_key(&next);
     }
     page
 }
 
-/// The versions of `key` that are left. Whether there was room for all of them.
-fn push_rest(
-    page: &mut VersionPage,
+/// Adds the remaining versions of `key`; `false` if the page is full before their end.
+fn push_older(
+    page: &mut ListPage<ListedVersion>,
     limit: usize,
-    rest: &mut KeyScan<'_>,
+    older: &mut KeyScan<'_>,
     key: &[u8],
     newest: Option<u64>,
 ) -> bool {
-    while rest.next() && rest.key() == key {
-        if !push(page, limit, item(rest, newest == Some(rest.order()))) {
+    while older.next() && older.key() == key {
+        if !push(page, limit, older, newest == Some(older.order())) {
             return false;
         }
     }
     true
 }
 
-fn item(scan: &KeyScan<'_>, latest: bool) -> VersionItem {
-    VersionItem::Version { key: scan.key().to_vec(), version: scan.version().summary(), latest }
+/// Adds the version that `scan` is at; `false` if the page is full.
+fn push(page: &mut ListPage<ListedVersion>, limit: usize, scan: &KeyScan<'_>, latest: bool) -> bool {
+    page.push(limit, scan.key(), Some(ListedVersion { version: scan.version().summary(), latest }))
 }
 
-/// A scan of what follows a version of a key. Where that version is gone, ids, being stamps, tell what was older.
-fn behind<'k>(keys: &'k Keys, key: &[u8], after: AfterVersion) -> KeyScan<'k> {
+/// A scan of the versions of `key` that are older than `after`. If that version is gone, its id still tells which ones are
+/// older, since ids ascend with time.
+fn scan_older<'k>(keys: &'k Keys, key: &[u8], after: VersionRef) -> KeyScan<'k> {
     let mut scan = keys.scan();
-    let rank = match after {
-        AfterVersion::Null => keys.order_of_null(key),
-        AfterVersion::Id(id) => Some(keys.order_of(key, id).unwrap_or(id.0)),
+    let order = match after {
+        VersionRef::Null => keys.order_of_null(key),
+        VersionRef::Id(id) => Some(keys.order_of(key, id).unwrap_or(id.0)),
     };
-    match rank.and_then(|rank| rank.checked_sub(1)) {
+    match order.and_then(|order| order.checked_sub(1)) {
         Some(below) => scan.seek_version(key, below),
         None => scan.seek_past(key),
     }
     scan
-}
-
-/// Whether there was room; where there was none, the page is truncated.
-fn push(page: &mut VersionPage, limit: usize, item: VersionItem) -> bool {
-    if page.items.len() >= limit {
-        page.truncated = limit > 0;
-        return false;
-    }
-    page.items.push(item);
-    true
 }

@@ -1,28 +1,28 @@
-//! What all listings have in common: prefix, delimiter, the length of a page, and names that may have to be encoded.
+//! Parameters and elements that all listings share: prefix, delimiter, page length, encoding of names.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use crate::base::limits::PAGE_LEN_MAX;
 use crate::s3::{QueryParams, S3Error, uri};
-use crate::store::ListQuery;
+use crate::store::{ListItem, ListPage, ListQuery};
 use crate::xml::Writer;
 
-/// What a listing is asked for.
-pub(super) struct Listing<'q> {
-    /// What all names begin with.
+/// The parameters of a listing.
+pub(super) struct ListParams<'q> {
+    /// Only keys that begin with it.
     pub(super) prefix: &'q str,
-    /// What ends a common prefix; empty for none.
+    /// The end of a common prefix; empty for no grouping.
     pub(super) delimiter: &'q str,
-    /// How many items to tell of.
+    /// The most items of a page.
     pub(super) limit: usize,
-    /// Whether names are to be percent-encoded, for clients whose XML parsers do not take every character.
-    encoded: bool,
+    /// Whether names are percent-encoded, for clients whose XML parsers do not accept every character.
+    url_encoding: bool,
 }
 
-impl<'q> Listing<'q> {
-    /// Reads the parameters; `limit` is the name of the one that bounds a page, `limits` what it may be. More than a page
-    /// ever holds is as much as it holds.
+impl<'q> ListParams<'q> {
+    /// Reads the parameters. `limit` names the one that bounds a page, `limits` is its valid range. A limit above
+    /// [`PAGE_LEN_MAX`] is lowered to it.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -33,7 +33,7 @@ impl<'q> Listing<'q> {
     ) -> Result<Self, S3Error> {
         let text = |name| query.get(name).unwrap_or_default();
         let limit = query.number(limit, limits)?.unwrap_or(PAGE_LEN_MAX).min(PAGE_LEN_MAX);
-        let encoded = match query.get("encoding-type") {
+        let url_encoding = match query.get("encoding-type") {
             None => false,
             Some("url") => true,
             Some(other) => {
@@ -41,47 +41,48 @@ impl<'q> Listing<'q> {
                 return Err(S3Error::invalid_argument("encoding-type", other, message));
             }
         };
-        Ok(Self { prefix: text("prefix"), delimiter: text("delimiter"), limit, encoded })
+        Ok(Self { prefix: text("prefix"), delimiter: text("delimiter"), limit, url_encoding })
     }
 
-    /// The same for the store.
-    pub(super) fn query(&self, after: Option<String>) -> ListQuery {
-        let (prefix, delimiter) = (self.prefix.to_owned(), self.delimiter.to_owned());
-        ListQuery { prefix, delimiter, after, limit: self.limit }
+    /// The query for the page after that name; an empty name is none.
+    pub(super) fn query(&self, after: &str) -> ListQuery {
+        let after = (!after.is_empty()).then(|| after.into());
+        ListQuery { prefix: self.prefix.into(), delimiter: self.delimiter.into(), after, limit: self.limit }
     }
 
-    /// A name as the client wants it.
-    pub(super) fn name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        if self.encoded { Cow::Owned(uri::encode_listed(name)) } else { Cow::Borrowed(name) }
+    /// A name in the encoding that the client has asked for.
+    pub(super) fn encoded<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        if self.url_encoding { Cow::Owned(uri::encode_listed(name)) } else { Cow::Borrowed(name) }
     }
 
-    /// Echoes what was asked for; `limit` is the name of the element that bounds the page.
+    /// Echoes the parameters. `limit` names the element for the page length.
     pub(super) fn write_head(&self, document: &mut Writer, limit: &str, truncated: bool) {
-        document.leaf("Prefix", &self.name(self.prefix));
+        document.leaf("Prefix", &self.encoded(self.prefix));
         document.plain(limit, self.limit);
         if !self.delimiter.is_empty() {
-            document.leaf("Delimiter", &self.name(self.delimiter));
+            document.leaf("Delimiter", &self.encoded(self.delimiter));
         }
         self.write_encoding(document);
         document.plain("IsTruncated", truncated);
     }
 
-    /// Tells the encoding of names, if there is one.
+    /// Writes the encoding of names, if there is one.
     pub(super) fn write_encoding(&self, document: &mut Writer) {
-        if self.encoded {
+        if self.url_encoding {
             document.leaf("EncodingType", "url");
         }
     }
 
-    /// Writes common prefixes. They go behind everything else: some clients read each kind only where it stands together.
-    pub(super) fn write_prefixes<'p>(&self, document: &mut Writer, prefixes: impl Iterator<Item = &'p str>) {
-        for prefix in prefixes {
-            document.element("CommonPrefixes", |entry| entry.leaf("Prefix", &self.name(prefix)));
+    /// Writes the common prefixes of a page, after all keys: some clients read each kind of element only in one piece.
+    pub(super) fn write_prefixes<T>(&self, document: &mut Writer, page: &ListPage<T>) {
+        for item in page.items() {
+            let ListItem::Prefix(prefix) = item else { continue };
+            document.element("CommonPrefixes", |entry| entry.leaf("Prefix", &self.encoded(&prefix)));
         }
     }
 }
 
-/// Writes whose something is, as in `Owner` or `Initiator`.
+/// Writes a user as `Owner` or `Initiator`.
 pub(super) fn write_user(document: &mut Writer, element: &str, name: &str) {
     document.element(element, |user| {
         user.leaf("ID", name);

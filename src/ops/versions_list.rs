@@ -1,37 +1,37 @@
 //! ListObjectVersions.
 
 use super::client_error::ForClient as _;
-use super::listing::{Listing, write_user};
+use super::listing::{ListParams, write_user};
 use super::{Context, memory, version_id};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
 use crate::s3::{Call, QueryParams, Response, S3Error};
-use crate::store::{Page, VersionRef, VersionSummary, VersionsItem};
+use crate::store::{ListItem, ListPage, ListedVersion, VersionRef};
 use crate::xml::Writer;
 
 /// ListObjectVersions: keys ascending, the newest version of each first.
 pub(super) fn list(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let query = &call.query;
-    let listing = Listing::parse(query, "max-keys", 0..=i32::MAX as usize)?;
-    let markers = Markers::parse(context, query)?;
+    let params = ListParams::parse(&call.query, "max-keys", 0..=i32::MAX as usize)?;
+    let markers = Markers::parse(context, &call.query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
-    let _page = memory::for_page(context, listing.limit)?;
-    let page = markers.page(&listing, context, call)?;
-    let held = memory::for_document(context, page.items.iter().map(name_of))?;
+    let _page = memory::for_page(context, params.limit)?;
+    let query = params.query(markers.key);
+    let page = context.store.list_versions(call.bucket(), &query, markers.version).for_client(call)?;
+    let held = memory::for_document(context, page.items().map(ListItem::name))?;
 
     let mut document = context.long_document("ListVersionsResult", &held);
     document.leaf("Name", &bucket.name);
-    listing.write_head(&mut document, "MaxKeys", page.truncated);
-    document.leaf("KeyMarker", &listing.name(markers.key));
+    params.write_head(&mut document, "MaxKeys", page.truncated);
+    document.leaf("KeyMarker", &params.encoded(markers.key));
     document.leaf("VersionIdMarker", markers.version_text);
-    if page.truncated {
-        write_next(context, &listing, &mut document, &page);
+    if let Some(last) = page.last_if_truncated() {
+        write_next(context, &params, &mut document, last);
     }
-    write_items(context, &listing, &mut document, &page, &bucket.owner);
+    write_items(context, &params, &mut document, &page, &bucket.owner);
     Ok(xml(200, document).holding(held))
 }
 
-/// Where a page goes on.
+/// The key and the version after which the page begins.
 struct Markers<'q> {
     key: &'q str,
     version_text: &'q str,
@@ -39,7 +39,7 @@ struct Markers<'q> {
 }
 
 impl<'q> Markers<'q> {
-    /// An empty marker is as none: that is what clients send back where a page ended with a common prefix.
+    /// An empty marker counts as none: clients send one back after a page that ended with a common prefix.
     fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
         let (name, text) = ("version-id-marker", |name| query.get(name).unwrap_or_default());
         let (key, version_text) = (text("key-marker"), text(name));
@@ -56,64 +56,41 @@ impl<'q> Markers<'q> {
         };
         Ok(Self { key, version_text, version })
     }
+}
 
-    fn page(
-        &self,
-        listing: &Listing<'_>,
-        context: &Context,
-        call: &Call<'_>,
-    ) -> Result<Page<VersionsItem>, S3Error> {
-        let after = (!self.key.is_empty()).then(|| self.key.to_owned());
-        context.store.list_versions(call.bucket(), &listing.query(after), self.version).for_client(call)
+fn write_next(
+    context: &Context,
+    params: &ListParams<'_>,
+    document: &mut Writer,
+    last: ListItem<'_, ListedVersion>,
+) {
+    let listed = match last {
+        ListItem::Key(_, listed) => Some(listed),
+        ListItem::Prefix(_) => None,
+    };
+    document.leaf("NextKeyMarker", &params.encoded(&last.name()));
+    if let Some(listed) = listed {
+        document.leaf("NextVersionIdMarker", &version_id::listed(context, &listed.version));
     }
 }
 
-fn write_next(context: &Context, listing: &Listing<'_>, document: &mut Writer, page: &Page<VersionsItem>) {
-    match page.items.last() {
-        Some(VersionsItem::Version { key, version, .. }) => {
-            document.leaf("NextKeyMarker", &listing.name(key));
-            document.leaf("NextVersionIdMarker", &version_id::listed(context, version));
-        }
-        Some(VersionsItem::Prefix(prefix)) => document.leaf("NextKeyMarker", &listing.name(prefix)),
-        None => {}
-    }
-}
-
-/// Versions and delete markers as they come, then common prefixes.
-fn name_of(item: &VersionsItem) -> &str {
-    match item {
-        VersionsItem::Version { key, .. } => key,
-        VersionsItem::Prefix(prefix) => prefix,
-    }
-}
-
+/// Versions and delete markers in their order, then common prefixes.
 fn write_items(
     context: &Context,
-    listing: &Listing<'_>,
+    params: &ListParams<'_>,
     document: &mut Writer,
-    page: &Page<VersionsItem>,
+    page: &ListPage<ListedVersion>,
     owner: &str,
 ) {
-    let mut prefixes = Vec::new();
-    for item in &page.items {
-        match item {
-            VersionsItem::Version { key, version, latest } => {
-                let id = version_id::listed(context, version);
-                write_version(document, (&listing.name(key), &id), version, *latest, owner);
-            }
-            VersionsItem::Prefix(prefix) => prefixes.push(prefix.as_str()),
-        }
+    for (key, listed) in page.keys() {
+        let id = version_id::listed(context, &listed.version);
+        write_version(document, (&params.encoded(&key), &id), listed, owner);
     }
-    listing.write_prefixes(document, prefixes.into_iter());
+    params.write_prefixes(document, page);
 }
 
-fn write_version(
-    document: &mut Writer,
-    (key, id): (&str, &str),
-    version: &VersionSummary,
-    latest: bool,
-    owner: &str,
-) {
+fn write_version(document: &mut Writer, (key, id): (&str, &str), listed: &ListedVersion, owner: &str) {
+    let ListedVersion { version, latest } = listed;
     let name = if version.delete_marker { "DeleteMarker" } else { "Version" };
     document.element(name, |entry| {
         entry.leaf("Key", key);

@@ -35,7 +35,6 @@ pub mod verify;
 mod write_counters;
 mod writer;
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -46,15 +45,13 @@ pub use crate::format::{
     ChecksumType, ClientId, ClientIds, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
     VersionSummary, Versioning,
 };
-pub use crate::index::{Upload, UploadSummary};
+pub use crate::index::{ListItem, ListPage, ListQuery, ListedVersion, Upload, UploadSummary, VersionRef};
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
 pub use compact::compact;
 pub use error::{OpenError, StoreError};
 pub use health::{Health, ReadOnlyReason};
-pub use mutation::{
-    Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewUpload, Selector, VersionRef,
-};
+pub use mutation::{Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewUpload, Selector};
 pub use options::StoreOptions;
 pub use progress::{Progress, ProgressStep};
 pub use reader::ObjectReader;
@@ -67,7 +64,7 @@ pub use writer::{ObjectWriter, PartWriter};
 
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::fs::{Fs, Lock};
-use crate::index::{AfterVersion, Index, Item, Query, UploadItem, VersionItem};
+use crate::index::Index;
 use crate::log::SegmentPins;
 use committer::Committer;
 use mutation::{BucketChange, Mutation, Put, PutPart, UploadChange};
@@ -84,113 +81,6 @@ pub struct FoundVersion {
     /// The version, which may be a delete marker.
     pub version: VersionRecord,
     pins: SegmentPins,
-}
-
-/// What to list.
-#[derive(Debug, Clone, Default)]
-pub struct ListQuery {
-    /// Only keys that begin with it.
-    pub prefix: String,
-    /// Keys are grouped up to its first occurrence behind the prefix; empty: not at all.
-    pub delimiter: String,
-    /// Only keys greater than it, and the common prefixes that group such keys: also one that begins `after`, so behind
-    /// `a/b` comes `a/` while there is an `a/c`. Where it is itself a common prefix, nothing that begins with it.
-    pub after: Option<String>,
-    /// At most so many items.
-    pub limit: usize,
-}
-
-/// One item of a page of keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PageItem<'p> {
-    /// A key and its current version.
-    Object {
-        /// The key.
-        key: Cow<'p, str>,
-        /// The version.
-        version: &'p VersionSummary,
-    },
-    /// A common prefix.
-    Prefix(Cow<'p, str>),
-}
-
-impl<'p> PageItem<'p> {
-    /// The key or the common prefix: what the next page is `after`.
-    pub fn name(self) -> Cow<'p, str> {
-        match self {
-            Self::Object { key: name, .. } | Self::Prefix(name) => name,
-        }
-    }
-}
-
-impl<'p> From<Item<'p>> for PageItem<'p> {
-    fn from(item: Item<'p>) -> Self {
-        match item {
-            Item::Object(key, version) => Self::Object { key: String::from_utf8_lossy(key), version },
-            Item::Prefix(prefix) => Self::Prefix(String::from_utf8_lossy(prefix)),
-        }
-    }
-}
-
-/// Current versions by key, in the order of their bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KeysPage(crate::index::Page);
-
-impl KeysPage {
-    /// How many items there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The items.
-    pub fn items(&self) -> impl Iterator<Item = PageItem<'_>> {
-        self.0.items().map(PageItem::from)
-    }
-
-    /// Whether there are more, or may be.
-    pub fn truncated(&self) -> bool {
-        self.0.truncated
-    }
-
-    /// What the next page is after, where there are more: the name of the last item.
-    pub fn next(&self) -> Option<Cow<'_, str>> {
-        self.0.last().map(|item| PageItem::from(item).name()).filter(|_| self.truncated())
-    }
-}
-
-/// One item of a page of versions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VersionsItem {
-    /// A version or a delete marker.
-    Version {
-        /// The key.
-        key: String,
-        /// The version.
-        version: VersionSummary,
-        /// Whether it is the newest of its key.
-        latest: bool,
-    },
-    /// A common prefix.
-    Prefix(String),
-}
-
-/// One item of a page of multipart uploads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UploadsItem {
-    /// An upload.
-    Upload {
-        /// The key.
-        key: String,
-        /// The upload.
-        upload: UploadSummary,
-    },
-    /// A common prefix.
-    Prefix(String),
 }
 
 /// A part as a listing tells of it.
@@ -224,12 +114,14 @@ pub struct PartsTotal {
     pub extents: u64,
 }
 
-/// Items in the order of their bytes.
+/// A page of the parts of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page<T> {
-    /// The items. The name of the last one is what the next page is `after`.
-    pub items: Vec<T>,
-    /// Whether there are more.
+pub struct PartsPage {
+    /// The upload.
+    pub upload: UploadSummary,
+    /// Its parts by number.
+    pub parts: Vec<PartSummary>,
+    /// Whether there are more parts after the page.
     pub truncated: bool,
 }
 
@@ -239,23 +131,6 @@ impl PartialEq for FoundVersion {
     /// Whatever keeps the bytes of either.
     fn eq(&self, other: &Self) -> bool {
         (&self.bucket, &self.version) == (&other.bucket, &other.version)
-    }
-}
-
-impl<T> Default for Page<T> {
-    fn default() -> Self {
-        Self { items: Vec::new(), truncated: false }
-    }
-}
-
-impl ListQuery {
-    fn to_index(&self) -> Query {
-        Query {
-            prefix: self.prefix.clone().into_bytes(),
-            delimiter: self.delimiter.clone().into_bytes(),
-            after: self.after.clone().map(String::into_bytes),
-            limit: self.limit,
-        }
     }
 }
 
@@ -463,14 +338,18 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
-    pub fn list_objects(&self, bucket: &str, query: &ListQuery) -> Result<KeysPage, StoreError> {
+    pub fn list_objects(
+        &self,
+        bucket: &str,
+        query: &ListQuery,
+    ) -> Result<ListPage<VersionSummary>, StoreError> {
         let index = self.shared.index();
         let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-        Ok(KeysPage(index.list(bucket.id, &query.to_index())))
+        Ok(index.list(bucket.id, query))
     }
 
-    /// A page of all versions and delete markers in a bucket: keys ascending, newest first. Those of the key that `query`
-    /// is after follow, too, if they stand behind `after_version`.
+    /// A page of all versions and delete markers in a bucket: keys ascending, the versions of a key newest first. With
+    /// `after_version`, the page begins with the versions of the key `query.after` that are older than that one.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
@@ -479,23 +358,10 @@ impl Store {
         bucket: &str,
         query: &ListQuery,
         after_version: Option<VersionRef>,
-    ) -> Result<Page<VersionsItem>, StoreError> {
-        let after = after_version.map(|version| match version {
-            VersionRef::Null => AfterVersion::Null,
-            VersionRef::Id(id) => AfterVersion::Id(id),
-        });
-        let page = {
-            let index = self.shared.index();
-            let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-            index.list_versions(bucket.id, &query.to_index(), after)
-        };
-        let items = page.items.into_iter().map(|item| match item {
-            VersionItem::Version { key, version, latest } => {
-                VersionsItem::Version { key: text(key), version, latest }
-            }
-            VersionItem::Prefix(prefix) => VersionsItem::Prefix(text(prefix)),
-        });
-        Ok(Page { items: items.collect(), truncated: page.truncated })
+    ) -> Result<ListPage<ListedVersion>, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        Ok(index.list_versions(bucket.id, query, after_version))
     }
 
     /// Replaces the tags of a version, which is otherwise as it was. Durable on return.
@@ -578,7 +444,7 @@ impl Store {
         index.upload(bucket.id, key.as_bytes(), upload).ok_or(StoreError::NoSuchUpload)
     }
 
-    /// Some parts of an upload by number, behind a number, and the upload itself.
+    /// A page of the parts of an upload with numbers above `after`.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
@@ -586,15 +452,15 @@ impl Store {
         &self,
         (bucket, key): (&str, &str),
         upload: UploadId,
-        behind: u32,
+        after: u32,
         limit: usize,
-    ) -> Result<(UploadSummary, Page<PartSummary>), StoreError> {
+    ) -> Result<PartsPage, StoreError> {
         let index = self.shared.index();
         let (bucket, key) = (index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?.id, key.as_bytes());
         let record = index.upload_record(bucket, key, upload).ok_or(StoreError::NoSuchUpload)?;
-        let mut rest = index.parts(bucket, key, upload, behind).ok_or(StoreError::NoSuchUpload)?;
-        let items = rest.by_ref().take(limit).map(PartSummary::from).collect();
-        Ok((record.into(), Page { items, truncated: rest.next().is_some() }))
+        let mut rest = index.parts(bucket, key, upload, after).ok_or(StoreError::NoSuchUpload)?;
+        let parts = rest.by_ref().take(limit).map(PartSummary::from).collect();
+        Ok(PartsPage { upload: record.into(), parts, truncated: rest.next().is_some() })
     }
 
     /// How much [`Store::upload`] would bring: what it takes can be reserved before.
@@ -696,8 +562,8 @@ impl Store {
         Ok(index.records(bucket, key.as_bytes()).find(made_by))
     }
 
-    /// A page of the multipart uploads in a bucket: keys ascending, then by initiation. Those of the key that `query` is
-    /// after follow, too, if their id is greater than `after_id`.
+    /// A page of the multipart uploads in a bucket: keys ascending, then by initiation. With `after_id`, the page begins with
+    /// the uploads of the key `query.after` that have a greater id.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
@@ -706,17 +572,10 @@ impl Store {
         bucket: &str,
         query: &ListQuery,
         after_id: Option<UploadId>,
-    ) -> Result<Page<UploadsItem>, StoreError> {
-        let page = {
-            let index = self.shared.index();
-            let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-            index.list_uploads(bucket.id, &query.to_index(), after_id)
-        };
-        let items = page.items.into_iter().map(|item| match item {
-            UploadItem::Upload(key, upload) => UploadsItem::Upload { key: text(key), upload },
-            UploadItem::Prefix(prefix) => UploadsItem::Prefix(text(prefix)),
-        });
-        Ok(Page { items: items.collect(), truncated: page.truncated })
+    ) -> Result<ListPage<UploadSummary>, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        Ok(index.list_uploads(bucket.id, query, after_id))
     }
 
     /// Writes a checkpoint of what is visible, so that the next start is quick.

@@ -6,14 +6,13 @@ use std::ops::Range;
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::base::{Timestamp, WriteCondition};
 use crate::format::{
-    Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ClientIds, ETag,
-    ExtentRef, PartRecord, PayloadSource, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
-    Versioning,
+    Assembly, Attributes, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag, ExtentRef,
+    PartRecord, PayloadSource, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
 use crate::index::{BUCKET_BYTES, Liveness};
 use crate::log::{ExtentLocation, SpaceClaim};
-use crate::store::StoreError;
 use crate::store::extents::slices;
+use crate::store::{StoreError, VersionRef};
 
 /// Which version of a key is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,25 +32,6 @@ impl Selector {
             Self::Current => true,
             Self::Null => version.null,
             Self::Id(id) => version.id == id && !version.null,
-        }
-    }
-}
-
-/// What clients call a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionRef {
-    /// `null`.
-    Null,
-    /// An id.
-    Id(VersionId),
-}
-
-impl VersionRef {
-    /// The text that clients see.
-    pub fn text(self, ids: &ClientIds) -> String {
-        match self {
-            Self::Null => "null".to_owned(),
-            Self::Id(id) => ids.of_version(id).to_string(),
         }
     }
 }

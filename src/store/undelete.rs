@@ -2,9 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::base::limits::PAGE_LEN_MAX;
-use crate::store::{
-    Deletion, ListQuery, Selector, Store, StoreError, VersionRef, VersionSummary, VersionsItem,
-};
+use crate::store::{Deletion, ListQuery, Selector, Store, StoreError, VersionRef, VersionSummary};
 
 /// A key whose newest version is a delete marker, and that has a version which is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +30,8 @@ pub struct UndeleteQuery {
 
 impl UndeleteQuery {
     /// Whether no key behind this one is wanted.
-    fn is_done(&self, seen: Option<&str>) -> bool {
-        self.key.is_some() && self.key.as_deref() != seen
+    fn is_done(&self, seen: Option<&[u8]>) -> bool {
+        self.key.is_some() && self.key.as_deref().map(str::as_bytes) != seen
     }
 
     fn wants(&self, found: &Undeletable) -> bool {
@@ -63,17 +61,16 @@ impl Store {
         wanted: &UndeleteQuery,
         visit: &mut dyn FnMut(&[Undeletable]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let prefix = wanted.key.as_ref().unwrap_or(&wanted.prefix).clone();
+        let prefix = wanted.key.as_ref().unwrap_or(&wanted.prefix).clone().into_bytes();
         let mut query = ListQuery { prefix, limit: PAGE_LEN_MAX, ..ListQuery::default() };
         let (mut after, mut versions) = (None, None);
         loop {
             let page = self.list_versions(bucket, &query, after)?;
             let mut found = Vec::new();
-            for item in page.items {
-                let VersionsItem::Version { key, version, .. } = item else { continue };
-                after = Some(reference(&version));
-                found.extend(next_deletion(&mut versions, &key, version));
-                query.after = Some(key);
+            for (key, listed) in page.keys() {
+                after = Some(reference(&listed.version));
+                found.extend(next_deletion(&mut versions, &key, listed.version));
+                query.after = Some(key.as_bytes().to_vec());
             }
             found.retain(|found| wanted.wants(found));
             if !found.is_empty() {

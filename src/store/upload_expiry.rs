@@ -2,7 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::base::limits::PAGE_LEN_MAX;
-use crate::store::{ListQuery, Store, StoreError, UploadsItem};
+use crate::store::{ListQuery, Store, StoreError};
 
 impl Store {
     /// Aborts every multipart upload that was initiated longer ago than [`abort_uploads_after`] and is still in progress, and
@@ -32,12 +32,11 @@ impl Store {
                 Err(StoreError::NoSuchBucket) => return Ok(aborted),
                 page => page?,
             };
-            for item in page.items {
-                let UploadsItem::Upload { key, upload } = item else { continue };
+            for (key, upload) in page.keys() {
                 if upload.initiated < limit && ended(self.abort_upload(bucket, &key, upload.id))? {
                     aborted += 1;
                 }
-                (query.after, after) = (Some(key), Some(upload.id));
+                (query.after, after) = (Some(key.as_bytes().to_vec()), Some(upload.id));
             }
             if !page.truncated {
                 return Ok(aborted);

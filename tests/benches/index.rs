@@ -22,7 +22,7 @@ use siltstone::format::{
     BucketRecord, Entry, ExtentRef, FileHeader, FileKind, StoreId, VersionId, VersionRecord, Versioning,
 };
 use siltstone::fs::{Fs, OsFs};
-use siltstone::index::{Cursor, Index, Query};
+use siltstone::index::{Cursor, Index};
 use siltstone::log::{CheckpointPlan, CheckpointWriter, create_file, list_numbers, open_file};
 use siltstone::store::{Attributes, ETag, ListQuery, Selector, Store, StoreOptions};
 
@@ -217,7 +217,7 @@ fn look(index: &Index, keys: u64) {
     let mut from = wanted.iter();
     let page = median(|| {
         let after = from.next().cloned();
-        index.list(id, &Query { after, limit: 1000, ..Query::default() }).len()
+        index.list(id, &ListQuery { after, limit: 1000, ..ListQuery::default() }).len()
     });
     println!("page of 1,000 keys, anywhere: {page:.1?}");
     let snapshot = median(|| index.clone());
@@ -349,7 +349,7 @@ fn list_all(store: &Store, stop: &AtomicBool, listed: &AtomicU64) {
     while !stop.load(Ordering::Relaxed) {
         let page = store.list_objects(BUCKET, &query).expect("the bucket is there");
         listed.fetch_add(page.len() as u64, Ordering::Relaxed);
-        query.after = page.next().map(std::borrow::Cow::into_owned);
+        query.after = page.last_if_truncated().map(|item| item.name().into_owned().into_bytes());
     }
 }
 

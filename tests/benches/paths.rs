@@ -11,7 +11,7 @@ use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::format::{BucketRecord, ETag, Entry, ExtentRef, VersionId, VersionRecord, Versioning};
 use siltstone::fs::OsFs;
 use siltstone::http::fuzzing::read_head;
-use siltstone::index::{Index, Query};
+use siltstone::index::{Index, ListQuery};
 use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, QueryParams, Request, Response};
@@ -232,7 +232,7 @@ fn apply() -> Walk {
 /// A page of 1,000 keys out of the index.
 fn list() -> Walk {
     let index = index();
-    let query = Query { limit: 1000, ..Query::default() };
+    let query = ListQuery { limit: 1000, ..ListQuery::default() };
     Box::new(move || assert_eq!(index.list(1, black_box(&query)).len(), 1000))
 }
 

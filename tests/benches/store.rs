@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
 use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs};
-use siltstone::index::{Index, Query};
+use siltstone::index::{Index, ListQuery};
 use siltstone::store::{Attributes, Deletion, Selector, Store, StoreOptions};
 
 use measure::median;
@@ -213,8 +213,8 @@ fn reads(dir: &Path) {
 fn listings() {
     let time = |keys: u64| {
         let index = index_of(keys);
-        let flat = Query { limit: 1000, ..Query::default() };
-        let grouped = Query { delimiter: b"/".to_vec(), ..flat.clone() };
+        let flat = ListQuery { limit: 1000, ..ListQuery::default() };
+        let grouped = ListQuery { delimiter: b"/".to_vec(), ..flat.clone() };
         (median(|| index.list(1, &grouped).len()), median(|| index.list(1, &flat).len()))
     };
     let ((few, _), (many, page)) = (time(10), time(1_000_000));

@@ -83,18 +83,18 @@ fn ids(index: &Index, key: &str) -> Vec<u64> {
     index.summaries(1, key.as_bytes()).map(|summary| summary.id.0).collect()
 }
 
-fn names(index: &Index, query: &Query) -> (Vec<String>, bool) {
+fn names(index: &Index, query: &ListQuery) -> (Vec<String>, bool) {
     let page = index.list(1, query);
     let names = page.items().map(|item| match item {
-        Item::Object(key, _) => String::from_utf8_lossy(key).into_owned(),
-        Item::Prefix(prefix) => format!("{}*", String::from_utf8_lossy(prefix)),
+        ListItem::Key(key, _) => key.into_owned(),
+        ListItem::Prefix(prefix) => format!("{prefix}*"),
     });
     (names.collect(), page.truncated)
 }
 
-fn query(prefix: &str, delimiter: &str, after: Option<&str>, limit: usize) -> Query {
+fn query(prefix: &str, delimiter: &str, after: Option<&str>, limit: usize) -> ListQuery {
     let after = after.map(Into::into);
-    Query { prefix: prefix.into(), delimiter: delimiter.into(), after, limit }
+    ListQuery { prefix: prefix.into(), delimiter: delimiter.into(), after, limit }
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_common_prefix_of_the_highest_bytes_has_nothing_behind_it() {
         let record = record(20 + at as u64, true);
         index.apply(&Entry::VersionPut { bucket: 1, key: key.to_vec(), record }).unwrap();
     }
-    let mut query = Query { delimiter: vec![0xff, 0xff], limit: 5, ..Query::default() };
+    let mut query = ListQuery { delimiter: vec![0xff, 0xff], limit: 5, ..ListQuery::default() };
     assert_eq!(index.list(1, &query).len(), 2);
     query.after = Some(vec![0xff, 0xff]);
     assert!(index.list(1, &query).is_empty());
@@ -266,9 +266,7 @@ fn keys_that_are_hidden_are_not_listed_and_cut_no_page_short() {
     for (delimiter, expected) in [("", ["c", "d/250", "f"]), ("/", ["c", "d/", "f"])] {
         for limit in [1, 2, 3] {
             let page = index.list(1, &query("", delimiter, None, limit));
-            let names = page.items().map(|item| match item {
-                Item::Object(name, _) | Item::Prefix(name) => String::from_utf8_lossy(name).into_owned(),
-            });
+            let names = page.items().map(|item| item.name().into_owned());
             assert_eq!(names.collect::<Vec<_>>(), expected[..limit]);
             assert_eq!(page.truncated, limit < 3);
         }

@@ -68,7 +68,7 @@ impl Model {
     }
 
     /// The names after `after`, grouped, with the versions of each.
-    fn groups<'m>(&'m self, query: &Query) -> Vec<(Name, &'m [VersionRecord])> {
+    fn groups<'m>(&'m self, query: &ListQuery) -> Vec<(Name, &'m [VersionRecord])> {
         let mut groups = Vec::new();
         for (key, versions) in &self.0 {
             let in_last =
@@ -92,35 +92,38 @@ impl Model {
         groups
     }
 
-    fn list(&self, query: &Query) -> Page {
+    fn list(&self, query: &ListQuery) -> ListPage<VersionSummary> {
         let current = |versions: &Vec<VersionRecord>| !versions[0].delete_marker;
         let visible =
             Self(self.0.iter().filter(|(_, v)| current(v)).map(|(k, v)| (k.clone(), v.clone())).collect());
         let groups = visible.groups(query);
-        let mut page = Page::default();
-        page.truncated = query.limit > 0 && groups.len() > query.limit;
+        let mut page = ListPage::default();
         for (name, versions) in groups.iter().take(query.limit) {
             match name {
-                Name::Key(key) => page.push(key, Some(versions[0].summary())),
-                Name::Prefix(prefix) => page.push(prefix, None),
-            }
+                Name::Key(key) => page.push(usize::MAX, key, Some(versions[0].summary())),
+                Name::Prefix(prefix) => page.push(usize::MAX, prefix, None),
+            };
         }
+        page.truncated = query.limit > 0 && groups.len() > query.limit;
         page
     }
 
-    fn list_versions(&self, query: &Query) -> VersionPage {
+    fn list_versions(&self, query: &ListQuery) -> ListPage<ListedVersion> {
         let mut items = Vec::new();
         for (item, versions) in self.groups(query) {
             match item {
-                Name::Prefix(prefix) => items.push(VersionItem::Prefix(prefix)),
+                Name::Prefix(prefix) => items.push((prefix, None)),
                 Name::Key(key) => items.extend(versions.iter().enumerate().map(|(at, version)| {
-                    VersionItem::Version { key: key.clone(), version: version.summary(), latest: at == 0 }
+                    (key.clone(), Some(ListedVersion { version: version.summary(), latest: at == 0 }))
                 })),
             }
         }
-        let truncated = query.limit > 0 && items.len() > query.limit;
-        items.truncate(query.limit);
-        VersionPage { items, truncated }
+        let mut page = ListPage::default();
+        for (name, listed) in items.iter().take(query.limit) {
+            page.push(usize::MAX, name, *listed);
+        }
+        page.truncated = query.limit > 0 && items.len() > query.limit;
+        page
     }
 }
 
@@ -184,9 +187,9 @@ impl Draw {
         }
     }
 
-    fn query(&self) -> Query {
+    fn query(&self) -> ListQuery {
         let cut = |key: Vec<u8>| key[..self.below(key.len() as u64 + 1) as usize].to_vec();
-        Query {
+        ListQuery {
             prefix: if self.one_in(2) { cut(self.key()) } else { Vec::new() },
             delimiter: if self.one_in(2) { b"/".to_vec() } else { Vec::new() },
             after: self.one_in(2).then(|| cut(self.key())),

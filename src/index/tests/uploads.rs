@@ -26,11 +26,11 @@ pub(super) fn part(key: &str, upload: u64, number: u32, id: u64) -> Entry {
     Entry::PartPut { bucket: 1, key: key.into(), upload: UploadId(upload), record }
 }
 
-fn uploads(index: &Index, query: &Query, after_id: Option<u64>) -> (Vec<String>, bool) {
+fn uploads(index: &Index, query: &ListQuery, after_id: Option<u64>) -> (Vec<String>, bool) {
     let page = index.list_uploads(1, query, after_id.map(UploadId));
-    let names = page.items.iter().map(|item| match item {
-        UploadItem::Upload(key, record) => format!("{} {}", String::from_utf8_lossy(key), record.id.0),
-        UploadItem::Prefix(prefix) => format!("{}*", String::from_utf8_lossy(prefix)),
+    let names = page.items().map(|item| match item {
+        ListItem::Key(key, upload) => format!("{key} {}", upload.id.0),
+        ListItem::Prefix(prefix) => format!("{prefix}*"),
     });
     (names.collect(), page.truncated)
 }

@@ -1,12 +1,12 @@
 use super::*;
 
-fn versions(index: &Index, query: &Query, after: Option<AfterVersion>) -> (Vec<String>, bool) {
+fn versions(index: &Index, query: &ListQuery, after: Option<VersionRef>) -> (Vec<String>, bool) {
     let page = index.list_versions(1, query, after);
-    let names = page.items.iter().map(|item| match item {
-        VersionItem::Version { key, version, latest } => {
-            format!("{} {}{}", String::from_utf8_lossy(key), version.id.0, if *latest { "!" } else { "" })
+    let names = page.items().map(|item| match item {
+        ListItem::Key(key, ListedVersion { version, latest }) => {
+            format!("{key} {}{}", version.id.0, if *latest { "!" } else { "" })
         }
-        VersionItem::Prefix(prefix) => format!("{}*", String::from_utf8_lossy(prefix)),
+        ListItem::Prefix(prefix) => format!("{prefix}*"),
     });
     (names.collect(), page.truncated)
 }
@@ -36,10 +36,10 @@ fn versions_are_listed_newest_first_under_ascending_keys() {
 #[test]
 fn a_page_goes_on_behind_a_version_also_when_it_is_gone() {
     let mut index = some_versions();
-    let after = |id| Some(AfterVersion::Id(VersionId(id)));
+    let after = |id| Some(VersionRef::Id(VersionId(id)));
     let rest = |index: &Index, after| versions(index, &query("", "", Some("a"), 2), after).0;
     assert_eq!(rest(&index, after(4)), ["a 3", "a 2"]);
-    assert_eq!(rest(&index, Some(AfterVersion::Null)), ["a 2", "b/1 5!"]);
+    assert_eq!(rest(&index, Some(VersionRef::Null)), ["a 2", "b/1 5!"]);
     assert_eq!(rest(&index, after(2)), ["b/1 5!", "b/2 6!"]);
     index.apply(&delete("a", 4)).unwrap();
     assert_eq!(rest(&index, after(4)), ["a 3!", "a 2"]);
@@ -59,7 +59,7 @@ fn common_prefixes_count_as_one_also_when_they_hold_only_markers() {
 fn a_page_behind_a_version_within_a_group_shows_what_is_left_of_the_group() {
     let index = index_of(&[put("a/1", record(2, false)), put("a/1", record(3, false)), put("b", marker(4))]);
     let rest = |key, after| versions(&index, &query("", "/", Some(key), 9), after).0;
-    let behind = |id| Some(AfterVersion::Id(VersionId(id)));
+    let behind = |id| Some(VersionRef::Id(VersionId(id)));
     assert_eq!(rest("a/1", behind(3)), ["a/*", "b 4!"]);
     assert_eq!(rest("a/1", behind(2)), ["b 4!"]);
     assert_eq!(rest("a/1", None), ["b 4!"]);

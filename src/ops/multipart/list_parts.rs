@@ -3,7 +3,7 @@
 use super::upload_id;
 use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
-use crate::ops::listing::{Listing, write_user};
+use crate::ops::listing::{ListParams, write_user};
 use crate::ops::{Context, checksums, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
@@ -16,30 +16,30 @@ pub(in crate::ops) fn list_parts(
     _: &Authorized,
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
-    let listing = Listing::parse(&call.query, "max-parts", 0..=i32::MAX as usize)?;
+    let params = ListParams::parse(&call.query, "max-parts", 0..=i32::MAX as usize)?;
     let marker = call.query.number("part-number-marker", 0..=i32::MAX as u32)?.unwrap_or(0);
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let id = upload_id(context, call)?;
-    let _page = memory::for_page_of_parts(context, listing.limit)?;
-    let found = context.store.list_parts((call.bucket(), call.key()), id, marker, listing.limit);
-    let (upload, page) = found.for_client(call)?;
+    let _page = memory::for_page_of_parts(context, params.limit)?;
+    let found = context.store.list_parts((call.bucket(), call.key()), id, marker, params.limit);
+    let page = found.for_client(call)?;
 
-    let held = memory::for_document(context, page.items.iter().map(|_| ""))?;
+    let held = memory::for_document(context, page.parts.iter().map(|_| ""))?;
     let mut document = context.long_document("ListPartsResult", &held);
     document.leaf("Bucket", &bucket.name);
-    listing.write_encoding(&mut document);
-    document.leaf("Key", &listing.name(call.key()));
-    document.plain("UploadId", context.store.client_ids().of_upload(upload.id));
+    params.write_encoding(&mut document);
+    document.leaf("Key", &params.encoded(call.key()));
+    document.plain("UploadId", context.store.client_ids().of_upload(page.upload.id));
     document.plain("PartNumberMarker", marker);
-    document.plain("NextPartNumberMarker", page.items.last().map_or(marker, |part| part.number));
-    document.plain("MaxParts", listing.limit);
-    // A client that asked for none must not be sent round in circles.
-    document.plain("IsTruncated", page.truncated && listing.limit > 0);
-    page.items.iter().for_each(|part| write_part(&mut document, part));
-    write_user(&mut document, "Initiator", &upload.initiator);
+    document.plain("NextPartNumberMarker", page.parts.last().map_or(marker, |part| part.number));
+    document.plain("MaxParts", params.limit);
+    // A client that asks for no parts must not ask again forever.
+    document.plain("IsTruncated", page.truncated && params.limit > 0);
+    page.parts.iter().for_each(|part| write_part(&mut document, part));
+    write_user(&mut document, "Initiator", &page.upload.initiator);
     write_user(&mut document, "Owner", &bucket.owner);
     document.plain("StorageClass", "STANDARD");
-    write_announced(&mut document, &upload);
+    write_announced(&mut document, &page.upload);
     Ok(xml(200, document).holding(held))
 }
 
@@ -53,7 +53,7 @@ fn write_part(document: &mut Writer, part: &PartSummary) {
     });
 }
 
-/// Writes what checksums an upload was announced to have.
+/// Writes the checksum algorithm and type that an upload was created with.
 pub(super) fn write_announced(document: &mut Writer, upload: &UploadSummary) {
     if let Some((algorithm, kind)) = upload.checksum {
         document.leaf("ChecksumAlgorithm", algorithm.as_str());

@@ -3,11 +3,11 @@
 use super::list_parts::write_announced;
 use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
-use crate::ops::listing::{Listing, write_user};
+use crate::ops::listing::{ListParams, write_user};
 use crate::ops::{Context, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, QueryParams, Response, S3Error};
-use crate::store::{ClientId, UploadId, UploadSummary, UploadsItem};
+use crate::store::{ClientId, ListItem, UploadId, UploadSummary};
 use crate::xml::Writer;
 
 /// ListMultipartUploads.
@@ -16,50 +16,44 @@ pub(in crate::ops) fn list_uploads(
     _: &Authorized,
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
-    let listing = Listing::parse(&call.query, "max-uploads", 1..=i32::MAX as usize)?;
-    let marker = Marker::parse(context, &call.query)?;
+    let params = ListParams::parse(&call.query, "max-uploads", 1..=i32::MAX as usize)?;
+    let marker = UploadMarker::parse(context, &call.query)?;
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
-    let query = listing.query(marker.key.map(str::to_owned));
-    let _page = memory::for_page(context, listing.limit)?;
+    let query = params.query(marker.key);
+    let _page = memory::for_page(context, params.limit)?;
     let page = context
         .store
         .list_uploads(call.bucket(), &query, marker.upload.map(|(_, id)| id))
         .for_client(call)?;
 
-    let held = memory::for_document(context, page.items.iter().map(name_of))?;
+    let held = memory::for_document(context, page.items().map(ListItem::name))?;
     let mut document = context.long_document("ListMultipartUploadsResult", &held);
     document.leaf("Bucket", &bucket.name);
-    marker.write(&mut document, &listing);
-    if let Some(last) = page.items.last().filter(|_| page.truncated) {
-        write_next(context, &mut document, &listing, last);
+    marker.write(&mut document, &params);
+    if let Some(last) = page.last_if_truncated() {
+        write_next(context, &mut document, &params, last);
     }
-    listing.write_head(&mut document, "MaxUploads", page.truncated);
-    let mut prefixes = Vec::new();
-    for item in &page.items {
-        match item {
-            UploadsItem::Upload { key, upload } => {
-                let id = context.store.client_ids().of_upload(upload.id);
-                write_upload(&mut document, (&listing.name(key), id), upload, &bucket.owner);
-            }
-            UploadsItem::Prefix(prefix) => prefixes.push(prefix.as_str()),
-        }
+    params.write_head(&mut document, "MaxUploads", page.truncated);
+    for (key, upload) in page.keys() {
+        let id = context.store.client_ids().of_upload(upload.id);
+        write_upload(&mut document, (&params.encoded(&key), id), upload, &bucket.owner);
     }
-    listing.write_prefixes(&mut document, prefixes.into_iter());
+    params.write_prefixes(&mut document, &page);
     Ok(xml(200, document).holding(held))
 }
 
-/// Where the page before this one ended.
-struct Marker<'q> {
-    key: Option<&'q str>,
-    /// Uploads for that key follow, too, if their ids are greater.
+/// The key and the upload after which the page begins.
+struct UploadMarker<'q> {
+    key: &'q str,
+    /// The page begins with the uploads for that key that have greater ids.
     upload: Option<(&'q str, UploadId)>,
 }
 
-impl<'q> Marker<'q> {
+impl<'q> UploadMarker<'q> {
     fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
         let given = |name| query.get(name).filter(|text| !text.is_empty());
-        let key = given("key-marker");
-        let upload = match given("upload-id-marker").filter(|_| key.is_some()) {
+        let key = given("key-marker").unwrap_or_default();
+        let upload = match given("upload-id-marker").filter(|_| !key.is_empty()) {
             None => None,
             Some(text) => Some((
                 text,
@@ -71,28 +65,24 @@ impl<'q> Marker<'q> {
         Ok(Self { key, upload })
     }
 
-    fn write(&self, document: &mut Writer, listing: &Listing<'_>) {
-        document.leaf("KeyMarker", &listing.name(self.key.unwrap_or_default()));
+    fn write(&self, document: &mut Writer, params: &ListParams<'_>) {
+        document.leaf("KeyMarker", &params.encoded(self.key));
         document.leaf("UploadIdMarker", self.upload.map_or("", |(text, _)| text));
     }
 }
 
-fn write_next(context: &Context, document: &mut Writer, listing: &Listing<'_>, last: &UploadsItem) {
-    let (key, id) = match last {
-        UploadsItem::Upload { key, upload } => {
-            (key, context.store.client_ids().of_upload(upload.id).to_string())
-        }
-        UploadsItem::Prefix(prefix) => (prefix, String::new()),
+fn write_next(
+    context: &Context,
+    document: &mut Writer,
+    params: &ListParams<'_>,
+    last: ListItem<'_, UploadSummary>,
+) {
+    let id = match last {
+        ListItem::Key(_, upload) => context.store.client_ids().of_upload(upload.id).to_string(),
+        ListItem::Prefix(_) => String::new(),
     };
-    document.leaf("NextKeyMarker", &listing.name(key));
+    document.leaf("NextKeyMarker", &params.encoded(&last.name()));
     document.leaf("NextUploadIdMarker", &id);
-}
-
-fn name_of(item: &UploadsItem) -> &str {
-    match item {
-        UploadsItem::Upload { key, .. } => key,
-        UploadsItem::Prefix(prefix) => prefix,
-    }
 }
 
 fn write_upload(document: &mut Writer, (key, id): (&str, ClientId), upload: &UploadSummary, owner: &str) {

@@ -11,13 +11,13 @@ use crate::format::{
     segment_path,
 };
 use crate::fs::Fs;
-use crate::index::{Index, Query, UploadItem};
+use crate::index::{Index, ListQuery};
 use crate::log::{Damage, LogError, Segment};
 use crate::store::extents::slices;
 use crate::store::rebuild::report::{Assumption, LostRecord, RebuildReport};
 use crate::store::rebuild::scan::{RecordLocation, StoreScan};
 use crate::store::verify::{NamedOwner, RecordRef};
-use crate::store::{Progress, ProgressStep, text};
+use crate::store::{Progress, ProgressStep};
 
 /// Segments that are kept open.
 const OPEN_MAX: usize = 64;
@@ -174,16 +174,16 @@ impl<'a> Assembler<'a> {
 
     /// Nothing tells whether an upload was given up.
     fn report_uploads(&mut self) {
-        let (all, ids) = (Query { limit: usize::MAX, ..Query::default() }, ClientIds::new(&self.store));
+        let (all, ids) =
+            (ListQuery { limit: usize::MAX, ..ListQuery::default() }, ClientIds::new(&self.store));
         for bucket in self.buckets.values() {
-            for item in self.index.list_uploads(bucket.id, &all, None).items {
-                let UploadItem::Upload(key, upload) = item else { continue };
+            for (key, upload) in self.index.list_uploads(bucket.id, &all, None).keys() {
                 let what = format!(
                     "the multipart upload {} is in progress again: it may have been aborted, or completed to an object \
                      that was deleted",
                     ids.of_upload(upload.id)
                 );
-                let (bucket, key) = (bucket.name.clone(), Some(text(key)));
+                let (bucket, key) = (bucket.name.clone(), Some(key.into_owned()));
                 self.rebuilt.assumptions.push(Assumption { bucket, key, what });
             }
         }

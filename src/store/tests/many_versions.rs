@@ -28,14 +28,11 @@ fn mutations_of_one_group_see_what_those_before_them_did_to_a_key() {
     let (version, marker, refused) = (Some(false), Some(true), None);
     assert_eq!(markers, [version, version, refused, version, refused, marker, marker]);
     let page = store.list_versions("b", &ListQuery { limit: 1000, ..ListQuery::default() }, None).unwrap();
+    assert_eq!(page.keys().count(), page.len(), "nothing is grouped");
     let left: Vec<_> = page
-        .items
-        .iter()
-        .map(|item| match item {
-            VersionsItem::Version { version, latest, .. } => {
-                (version.id, version.null, version.delete_marker, *latest)
-            }
-            VersionsItem::Prefix(_) => unreachable!("nothing is grouped"),
+        .keys()
+        .map(|(_, ListedVersion { version, latest })| {
+            (version.id, version.null, version.delete_marker, *latest)
         })
         .collect();
     let expected =

@@ -157,7 +157,7 @@ pub(super) fn delete(store: &Store, bucket: &str, key: &str, which: Selector) ->
 
 pub(super) fn keys(store: &Store, bucket: &str) -> Vec<String> {
     let page = store.list_objects(bucket, &ListQuery { limit: 10_000, ..ListQuery::default() }).unwrap();
-    assert!(!page.truncated());
+    assert!(!page.truncated);
     page.items().map(|item| item.name().into_owned()).collect()
 }
 

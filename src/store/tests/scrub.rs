@@ -155,12 +155,12 @@ fn a_part_of_an_upload_is_checked_and_its_finding_goes_with_the_upload() {
     let scrubbing = Scrubbing::new();
     let store = scrubbing.store();
     let page = store.list_uploads("b", &ListQuery { limit: 1, ..ListQuery::default() }, None).unwrap();
-    let UploadsItem::Upload { key, upload } = &page.items[0] else { panic!("{page:?}") };
-    let extent = store.upload("b", key, upload.id).unwrap().parts[0].extents[0];
+    let (key, upload) = page.keys().next().unwrap();
+    let extent = store.upload("b", &key, upload.id).unwrap().parts[0].extents[0];
     scrubbing.fs.damage(&segment_path(extent.segment), extent.offset + 200, 1).unwrap();
     assert_eq!(scrubbing.pass(), (14, 1));
     assert_eq!(store.health().scrub.bad, 1);
-    store.abort_upload("b", key, upload.id).unwrap();
+    store.abort_upload("b", &key, upload.id).unwrap();
     assert_eq!(store.health().scrub.bad, 0);
 }
 

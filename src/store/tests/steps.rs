@@ -164,8 +164,6 @@ fn copy(store: &Store, bucket: &str, from: &str, to: &str, range: &Range<u64>) -
 /// The upload in progress for a key.
 fn upload_of(store: &Store, bucket: &str, key: &str) -> Result<UploadId, StoreError> {
     let query = ListQuery { prefix: key.into(), limit: 1, ..ListQuery::default() };
-    match store.list_uploads(bucket, &query, None)?.items.pop() {
-        Some(UploadsItem::Upload { upload, .. }) => Ok(upload.id),
-        _ => Err(StoreError::NoSuchUpload),
-    }
+    let page = store.list_uploads(bucket, &query, None)?;
+    page.keys().next().map(|(_, upload)| upload.id).ok_or(StoreError::NoSuchUpload)
 }

@@ -92,7 +92,7 @@ fn check_listings(store: &Store, name: &str, bucket: &Bucket, draw: &Draw) {
     let query = ListQuery {
         prefix: (*draw.of(&["", "", "", "a", "a/", "a/b", "b", "ä", "no"])).into(),
         delimiter: (*draw.of(&["", "/", "/", "-", "b", "//"])).into(),
-        after: draw.one_in(3).then(|| (*draw.of(KEYS)).to_owned()),
+        after: draw.one_in(3).then(|| (*draw.of(KEYS)).into()),
         limit: *draw.of(&[1, 2, 3, 5, 1000]),
     };
     let shown = |(_, versions): &(&String, &Vec<Object>)| !versions[0].record.delete_marker;
@@ -107,18 +107,21 @@ fn check_listings(store: &Store, name: &str, bucket: &Bucket, draw: &Draw) {
 
 /// All that must be listed, worked out one key at a time.
 fn listed<'w, T>(query: &ListQuery, all: impl Iterator<Item = (&'w String, &'w T)>) -> Rows<'w, T> {
+    let text = |bytes: &'_ [u8]| str::from_utf8(bytes).unwrap().to_owned();
+    let (query_prefix, delimiter) = (text(&query.prefix), text(&query.delimiter));
+    let after = text(query.after.as_deref().unwrap_or_default());
     let group = |key: &str| {
-        let rest = key.strip_prefix(query.prefix.as_str()).filter(|_| !query.delimiter.is_empty())?;
-        let (first, _) = rest.split_once(query.delimiter.as_str())?;
-        Some(format!("{}{first}{}", query.prefix, query.delimiter))
+        let rest = key.strip_prefix(&query_prefix).filter(|_| !delimiter.is_empty())?;
+        let (first, _) = rest.split_once(&delimiter)?;
+        Some(format!("{query_prefix}{first}{delimiter}"))
     };
     let behind = |key: &str| {
-        let after = query.after.as_deref().unwrap_or("");
+        let after = after.as_str();
         let passed_over = group(after).is_some_and(|prefix| prefix == after) && key.starts_with(after);
         key > after && !passed_over
     };
     let mut rows: Rows<'w, T> = Vec::new();
-    for (key, what) in all.filter(|(key, _)| key.starts_with(&query.prefix) && behind(key)) {
+    for (key, what) in all.filter(|(key, _)| key.starts_with(&query_prefix) && behind(key)) {
         match group(key) {
             None => rows.push((key.clone(), Some(what))),
             Some(prefix) if rows.last().is_some_and(|(last, _)| *last == prefix) => {}
@@ -133,6 +136,12 @@ enum Seen {
     Prefix(String),
     Version(String, VersionSummary),
     Upload(String, UploadSummary),
+}
+
+/// One page of any listing.
+struct SeenPage {
+    items: Vec<Seen>,
+    truncated: bool,
 }
 
 /// What stands behind a name in the world.
@@ -156,7 +165,7 @@ impl Row for Pending {
 fn check_pages<T: Row>(
     query: &ListQuery,
     rows: &Rows<'_, T>,
-    mut read: impl FnMut(&ListQuery, Option<&Seen>) -> Page<Seen>,
+    mut read: impl FnMut(&ListQuery, Option<&Seen>) -> SeenPage,
 ) {
     let mut rest = rows.as_slice();
     let (mut query, mut last) = (query.clone(), None);
@@ -175,7 +184,7 @@ fn check_pages<T: Row>(
             return;
         }
         last = page.items.into_iter().next_back();
-        query.after = last.as_ref().map(|seen| seen.name().clone());
+        query.after = last.as_ref().map(|seen| seen.name().clone().into_bytes());
     }
 }
 
@@ -187,17 +196,16 @@ impl Seen {
     }
 }
 
-fn page_of<T>(page: Page<T>, seen: impl FnMut(T) -> Seen) -> Page<Seen> {
-    Page { items: page.items.into_iter().map(seen).collect(), truncated: page.truncated }
+fn page_of<T>(page: &ListPage<T>, seen: impl Fn(String, &T) -> Seen) -> SeenPage {
+    let items = page.items().map(|item| match item {
+        ListItem::Key(key, value) => seen(key.into_owned(), value),
+        ListItem::Prefix(prefix) => Seen::Prefix(prefix.into_owned()),
+    });
+    SeenPage { items: items.collect(), truncated: page.truncated }
 }
 
-fn objects_page(store: &Store, name: &str, query: &ListQuery) -> Page<Seen> {
-    let page = store.list_objects(name, query).unwrap();
-    let seen = page.items().map(|item| match item {
-        PageItem::Object { key, version } => Seen::Version(key.into_owned(), *version),
-        PageItem::Prefix(prefix) => Seen::Prefix(prefix.into_owned()),
-    });
-    Page { items: seen.collect(), truncated: page.truncated() }
+fn objects_page(store: &Store, name: &str, query: &ListQuery) -> SeenPage {
+    page_of(&store.list_objects(name, query).unwrap(), |key, version| Seen::Version(key, *version))
 }
 
 fn versions_page(
@@ -206,28 +214,23 @@ fn versions_page(
     query: &ListQuery,
     last: Option<&Seen>,
     bucket: &Bucket,
-) -> Page<Seen> {
+) -> SeenPage {
     let after = match last {
         Some(Seen::Version(_, version)) if version.null => Some(VersionRef::Null),
         Some(Seen::Version(_, version)) => Some(VersionRef::Id(version.id)),
         _ => None,
     };
-    page_of(store.list_versions(name, query, after).unwrap(), |item| match item {
-        VersionsItem::Version { key, version, latest } => {
-            assert_eq!(latest, bucket.versions(&key)[0].is_summed_up_by(&version), "{key} {version:?}");
-            Seen::Version(key, version)
-        }
-        VersionsItem::Prefix(prefix) => Seen::Prefix(prefix),
+    page_of(&store.list_versions(name, query, after).unwrap(), |key, listed| {
+        let ListedVersion { version, latest } = *listed;
+        assert_eq!(latest, bucket.versions(&key)[0].is_summed_up_by(&version), "{key} {version:?}");
+        Seen::Version(key, version)
     })
 }
 
-fn uploads_page(store: &Store, name: &str, query: &ListQuery, last: Option<&Seen>) -> Page<Seen> {
+fn uploads_page(store: &Store, name: &str, query: &ListQuery, last: Option<&Seen>) -> SeenPage {
     let after = match last {
         Some(Seen::Upload(_, upload)) => Some(upload.id),
         _ => None,
     };
-    page_of(store.list_uploads(name, query, after).unwrap(), |item| match item {
-        UploadsItem::Upload { key, upload } => Seen::Upload(key, upload),
-        UploadsItem::Prefix(prefix) => Seen::Prefix(prefix),
-    })
+    page_of(&store.list_uploads(name, query, after).unwrap(), |key, upload| Seen::Upload(key, upload.clone()))
 }
