@@ -1,16 +1,16 @@
-//! A request whose place in the protocol is known.
+//! A routed and authenticated request.
 
 use std::fmt;
 
 use crate::base::Entropy;
 use crate::s3::{Dialect, Headers, Operation, QueryParams, Request, TargetResource, VendorHeaders};
 
-/// Names one request, for the client and in the log.
+/// Identifies one request, for the client and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// A new one: 16 upper-case hexadecimal digits.
+    /// A new id: 16 upper-case hexadecimal digits.
     pub fn new(entropy: &dyn Entropy) -> Self {
         Self(format!("{:016X}", entropy.next_u64()))
     }
@@ -27,19 +27,19 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// What an operation is handed: a request, routed and authenticated.
+/// The input of an operation: a request, routed and authenticated.
 pub struct Call<'c> {
-    /// The name of the request.
+    /// The id of the request.
     pub id: RequestId,
-    /// How the client spells vendor names.
+    /// The spelling of vendor names.
     pub dialect: Dialect,
-    /// What it asks for.
+    /// The requested operation.
     pub operation: Operation,
-    /// What it asks that of.
+    /// The resource that the operation addresses.
     pub target: TargetResource,
-    /// The parameters.
+    /// The query parameters.
     pub query: QueryParams,
-    /// The request; its body has been wrapped by whoever verifies signatures.
+    /// The request. Its body is wrapped in the readers that verify it.
     pub request: Request<'c>,
 }
 
@@ -59,12 +59,12 @@ impl Call<'_> {
         self.vendor().get_str(suffix)
     }
 
-    /// The bucket that is asked for.
+    /// The name of the bucket.
     pub fn bucket(&self) -> &str {
         self.target.bucket()
     }
 
-    /// The key that is asked for.
+    /// The key of the object.
     pub fn key(&self) -> &str {
         self.target.key()
     }

@@ -1,5 +1,5 @@
-//! Checksums of what is uploaded (S3 user guide, "Checking object integrity"): which one a request claims, in a header or
-//! in a trailer, and how each is computed.
+//! Checksums of uploads (S3 user guide, "Checking object integrity"): the declared checksum in a header or a trailer,
+//! and the computation of each algorithm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -25,7 +25,7 @@ impl ChecksumAlgorithm {
         Self::ALL.into_iter().find(|algorithm| algorithm.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// The header or trailer that bears its value.
+    /// The header or trailer with its value.
     pub fn header(self) -> &'static str {
         match self {
             Self::Crc32 => "p-checksum-crc32",
@@ -41,13 +41,13 @@ impl ChecksumAlgorithm {
         &self.header()["p-".len()..]
     }
 
-    /// Whether the checksum of some bytes follows from those of their pieces.
+    /// Whether the checksum of a concatenation follows from those of its pieces.
     pub fn combines(self) -> bool {
         matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
     }
 
-    /// The checksum of two runs of bytes, one behind the other, from that of each and the length of the second; `None` where
-    /// it does not follow from them.
+    /// The checksum of two byte strings, concatenated, from that of each and the length of the second; `None` for
+    /// digests, which do not combine.
     pub fn combine(self, first: &[u8], second: &[u8], second_len: u64) -> Option<Vec<u8>> {
         let short = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
         let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);
@@ -65,7 +65,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// Reads a value from its base64 form; `None` for what is none or has another length.
+    /// Decodes base64; `None` for malformed text and for another length.
     fn decode(self, text: &[u8]) -> Option<Vec<u8>> {
         BASE64.decode(text).ok().filter(|value| value.len() == self.value_len())
     }
@@ -76,7 +76,7 @@ pub fn encode(value: &[u8]) -> String {
     BASE64.encode(value)
 }
 
-/// A checksum in the making.
+/// A running checksum.
 #[derive(Debug, Clone)]
 pub enum ChecksumHasher {
     /// Of [`ChecksumAlgorithm::Crc32`].
@@ -103,7 +103,7 @@ impl ChecksumHasher {
         }
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Crc32(crc) => crc.update(bytes),
@@ -126,12 +126,12 @@ impl ChecksumHasher {
     }
 }
 
-/// What a request claims its body's checksum to be.
+/// The checksum of the body that a request declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedChecksum {
     /// This value.
     Value(ChecksumAlgorithm, Vec<u8>),
-    /// The value that will stand in the trailer.
+    /// The value follows in the trailer.
     Trailer(ChecksumAlgorithm),
 }
 
@@ -146,8 +146,8 @@ impl ExpectedChecksum {
     /// Reads the `p-checksum-*` headers, `p-trailer` and `p-sdk-checksum-algorithm`.
     ///
     /// # Errors
-    /// `InvalidRequest` for more than one checksum, for one of another algorithm, for a value that is none, for a trailer that
-    /// is no checksum, and for an algorithm announced without its checksum.
+    /// `InvalidRequest` for more than one checksum, for an unknown algorithm, for a malformed value, for a trailer
+    /// that is not a checksum, and for an announced algorithm without its checksum.
     pub fn from_headers(vendor: VendorHeaders<'_>) -> Result<Option<Self>, S3Error> {
         check_known(vendor)?;
         let mut claims = Vec::new();
@@ -168,7 +168,7 @@ impl ExpectedChecksum {
     }
 }
 
-/// Reads the value of a checksum header or trailer.
+/// Parses the value of a checksum header or trailer.
 ///
 /// # Errors
 /// `InvalidRequest`.
@@ -185,7 +185,7 @@ fn trailing_algorithm(names: &[u8], vendor: VendorHeaders<'_>) -> Result<Checksu
     ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.suffix() == suffix).ok_or_else(unsupported)
 }
 
-/// A checksum that nobody here can verify must not pass for one that was.
+/// Refuses checksums of unknown algorithms, which the server cannot verify.
 fn check_known(vendor: VendorHeaders<'_>) -> Result<(), S3Error> {
     let is_known = |suffix: &str| {
         matches!(suffix, "checksum-mode" | "checksum-algorithm" | "checksum-type")

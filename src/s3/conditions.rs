@@ -19,30 +19,30 @@ pub struct ReadConditions {
     pub if_unmodified_since: Option<Timestamp>,
 }
 
-/// What the conditions of a read come to.
+/// The outcome of the conditions of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionOutcome {
-    /// Go on.
+    /// All conditions hold.
     Proceed,
-    /// The client has it already: status 304; the name of the condition that says so.
+    /// Status 304; the name of the condition.
     NotModified(&'static str),
-    /// Status 412; the name of the condition that does not hold.
+    /// Status 412; the name of the condition.
     Failed(&'static str),
 }
 
 impl ReadConditions {
-    /// Reads the four headers. Dates that are none are ignored (RFC 9110, sections 13.1.3 and 13.1.4).
+    /// Reads the four headers. Invalid dates are ignored (RFC 9110, sections 13.1.3 and 13.1.4).
     pub fn from_headers(headers: &Headers) -> Self {
         Self::read(|name| headers.get_list(name))
     }
 
-    /// Reads the same conditions on the source of a copy: `p-copy-source-if-match` and so on.
+    /// Reads the conditions on the source of a copy: `p-copy-source-if-match` and so on.
     pub fn of_copy_source(vendor: VendorHeaders<'_>) -> Self {
         Self::read(|name| vendor.get(&format!("copy-source-{name}")).map(Cow::Borrowed))
     }
 
     fn read<'h>(get: impl Fn(&'static str) -> Option<Cow<'h, [u8]>>) -> Self {
-        // A tag that is no text matches nothing, which is not the same as none.
+        // A tag that is not UTF-8 matches no entity tag, unlike an absent one.
         let text = |name| get(name).map(|value| String::from_utf8_lossy(&value).into_owned());
         let date = |name| {
             let value = get(name)?;
@@ -56,7 +56,8 @@ impl ReadConditions {
         }
     }
 
-    /// Decides in the order of RFC 9110, section 13.2.2: a tag makes the date beside it moot.
+    /// Evaluates the conditions in the order of RFC 9110, section 13.2.2: a condition on tags overrides the one on
+    /// dates.
     pub fn decide(&self, etag: &str, modified: Timestamp) -> ConditionOutcome {
         let modified = modified.as_secs();
         match (&self.if_match, self.if_unmodified_since) {
@@ -76,7 +77,7 @@ impl ReadConditions {
     }
 }
 
-/// Whether a range is to be served at all: without `If-Range`, or when it names what is there (RFC 9110, section 13.1.5).
+/// Whether to serve the range: without `If-Range`, or if it matches the current version (RFC 9110, section 13.1.5).
 pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool {
     match headers.get_str("if-range") {
         None => true,
@@ -87,16 +88,16 @@ pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool
     }
 }
 
-/// The condition that `If-Match` and `If-None-Match` put on a write (S3 user guide, "Conditional writes").
+/// The condition of a write from `If-Match` and `If-None-Match` (S3 user guide, "Conditional writes").
 ///
 /// # Errors
-/// `InvalidArgument` for a value that is not text, and for an `If-None-Match` without one.
+/// `InvalidArgument` for a value that is not UTF-8, and for an empty `If-None-Match`.
 pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
     let if_match = text(headers, "if-match")?.map(WriteCondition::IfMatch);
     let if_none_match = match text(headers, "if-none-match")? {
         None => None,
         Some(list) if list == "*" => Some(WriteCondition::IfAbsent),
-        // It would hold always.
+        // It would always hold.
         Some(list) if list.is_empty() => return Err(no_tag("if-none-match")),
         Some(list) => Some(WriteCondition::IfNoneMatch(list)),
     };
@@ -109,8 +110,8 @@ pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
 /// The condition of a deletion: `If-Match`.
 ///
 /// # Errors
-/// `InvalidArgument` for a value that is not text; `NotImplemented` for the conditions that S3 does not have on the
-/// deletion of an object in an ordinary bucket: ignored, they would delete what the client wants to keep.
+/// `InvalidArgument` for a value that is not UTF-8; `NotImplemented` for conditions that S3 does not have on deletions
+/// in general purpose buckets. Ignoring them would delete an object that the client wants to keep.
 pub fn delete_condition(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Option<String>, S3Error> {
     let others = ["if-match-last-modified-time", "if-match-size"].into_iter();
     let other = others.filter(|name| vendor.get(name).is_some()).map(|name| format!("p-{name}")).next();
@@ -121,7 +122,7 @@ pub fn delete_condition(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<
     }
 }
 
-/// The value of a condition; one that cannot be read must not be taken for none.
+/// The value of a condition. An unreadable one is an error: it must not count as absent.
 fn text(headers: &Headers, name: &str) -> Result<Option<String>, S3Error> {
     let Some(value) = headers.get_list(name) else { return Ok(None) };
     String::from_utf8(value.into_owned()).map(Some).map_err(|_| no_tag(name))
@@ -152,7 +153,7 @@ mod tests {
     }
 
     fn decide(lines: &[(&str, &str)]) -> ConditionOutcome {
-        // Half a second past what the header can say: dates are compared in whole seconds.
+        // Half a second later than the header can express: dates are compared in whole seconds.
         let modified = Timestamp::parse_iso8601("2013-05-24T00:00:00.500Z").unwrap();
         ReadConditions::from_headers(&headers(lines)).decide(TAG, modified)
     }

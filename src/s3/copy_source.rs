@@ -1,26 +1,26 @@
-//! The header `p-copy-source`: which object a copy is made of (S3 API reference, CopyObject, "x-amz-copy-source").
+//! The header `p-copy-source`, which names the source of a copy (S3 API reference, CopyObject, "x-amz-copy-source").
 
 use crate::s3::{ErrorCode, ObjectKey, S3Error, VendorHeaders, uri};
 
-/// What stands between the key and the version that is meant.
+/// The separator between the key and the version.
 const VERSION_MARK: &str = "?versionId=";
 
-/// An object that is copied, as a client names it.
+/// The source of a copy as the client names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopySourceHeader {
-    /// The name of the bucket, which need not exist.
+    /// The bucket, which may not exist.
     pub bucket: String,
     /// The key.
     pub key: ObjectKey,
-    /// The text of `versionId`, which need not be an id.
+    /// The text of `versionId`, which may not be a valid id.
     pub version: Option<String>,
 }
 
 impl CopySourceHeader {
-    /// Reads the header, which routing has seen.
+    /// Parses the header, whose presence routing has checked.
     ///
     /// # Errors
-    /// `InvalidArgument` for what names no object; `KeyTooLongError`.
+    /// `InvalidArgument` for text that names no object; `KeyTooLongError`.
     pub fn from_headers(vendor: VendorHeaders<'_>) -> Result<Self, S3Error> {
         let text = vendor.get_str("copy-source").unwrap_or_default();
         Self::parse(text).map_err(|error| match error.code {
@@ -33,8 +33,8 @@ impl CopySourceHeader {
         })
     }
 
-    /// The slash between bucket and key may be encoded like everything else: some clients encode the whole. A `?` that
-    /// belongs to the key is always encoded, so the mark is looked for before decoding.
+    /// The slash between bucket and key may be encoded, as some clients encode the whole value. A `?` that belongs to
+    /// the key is always encoded, so the separator is searched before decoding.
     fn parse(text: &str) -> Result<Self, S3Error> {
         let (path, version) = match text.split_once(VERSION_MARK) {
             Some((path, version)) => (path, Some(uri::decode_path(version)?)),

@@ -1,18 +1,18 @@
-//! The two spellings of the vendor prefix. A request is in one of them; nothing behind the edge sees which.
+//! The two spellings of the vendor prefix. A request uses one of them; operations and the store never see it.
 
 use crate::s3::{ErrorCode, Headers, S3Error};
 
-/// Which prefix the names of vendor headers and query parameters bear.
+/// The prefix of vendor headers and query parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// `x-svc-` and `X-Svc-`: the contract's own.
+    /// `x-svc-` and `X-Svc-`: the service's own.
     Svc,
-    /// `x-amz-` and `X-Amz-`: what unmodified AWS clients send.
+    /// `x-amz-` and `X-Amz-`: the prefix of unmodified AWS clients.
     Aws,
 }
 
 impl Dialect {
-    /// Both.
+    /// Both dialects.
     pub const ALL: [Self; 2] = [Self::Svc, Self::Aws];
 
     /// The prefix of header names, in lower case.
@@ -31,11 +31,11 @@ impl Dialect {
         }
     }
 
-    /// Tells the dialect of a request from its header names and query parameter names, whatever their case.
-    /// With neither prefix in sight it is `default`.
+    /// Detects the dialect of a request from its header names and query parameter names, regardless of case. Without
+    /// either prefix it is `default`.
     ///
     /// # Errors
-    /// `InvalidRequest` when both prefixes appear.
+    /// `InvalidRequest` if both prefixes occur.
     pub fn detect<'a>(
         headers: &'a Headers,
         query_names: impl Iterator<Item = &'a str>,
@@ -58,8 +58,8 @@ impl Dialect {
     }
 }
 
-/// Whether the header `p-{suffix}` may be there several times: the user's metadata and lists, whose lines are joined by
-/// commas, and the owners that clients expect, all of whom must be right.
+/// Whether the header `p-{suffix}` may be repeated: user metadata and lists, whose lines are joined by commas, and the
+/// expected owners, all of which must match.
 pub fn may_repeat(suffix: &str) -> bool {
     const LISTS: [&str; 5] = [
         "expected-bucket-owner",
@@ -71,7 +71,7 @@ pub fn may_repeat(suffix: &str) -> bool {
     suffix.starts_with("meta-") || LISTS.contains(&suffix)
 }
 
-/// The vendor header lines of a request, by their names without the prefix.
+/// The vendor header lines of a request, by name without the prefix.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorHeaders<'h> {
     headers: &'h Headers,
@@ -79,7 +79,7 @@ pub struct VendorHeaders<'h> {
 }
 
 impl<'h> VendorHeaders<'h> {
-    /// Those of `headers` that bear the prefix of `dialect`.
+    /// The lines of `headers` with the prefix of `dialect`.
     pub fn new(headers: &'h Headers, dialect: Dialect) -> Self {
         Self { headers, dialect }
     }
@@ -89,12 +89,12 @@ impl<'h> VendorHeaders<'h> {
         self.dialect
     }
 
-    /// Checks that vendor headers are text, so that none is taken for absent because it cannot be read, and that those with
-    /// one value are there once. Several lines are signed as one line with commas: the reader of the first alone would
-    /// act on a value that nobody signed.
+    /// Checks that vendor headers are UTF-8, so that no unreadable header counts as absent, and that single-valued
+    /// ones are not repeated. Repeated lines are signed as one line joined by commas: a reader of the first line alone
+    /// would act on a value that was not signed.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is not UTF-8, `InvalidRequest` for one that is repeated.
+    /// `InvalidArgument` for a value that is not UTF-8, `InvalidRequest` for a repeated header.
     pub fn check(self) -> Result<(), S3Error> {
         self.check_text()?;
         let mut lines = self.iter().enumerate();
@@ -107,7 +107,7 @@ impl<'h> VendorHeaders<'h> {
         }
     }
 
-    /// The error for `p-{suffix}` that is there more than once.
+    /// The error for a repeated `p-{suffix}`.
     pub fn repeated(self, suffix: &str) -> S3Error {
         let name = format!("{}{suffix}", self.dialect.header_prefix());
         S3Error::new(ErrorCode::InvalidRequest)
@@ -126,7 +126,7 @@ impl<'h> VendorHeaders<'h> {
         }
     }
 
-    /// All of them.
+    /// All lines.
     pub fn iter(self) -> impl Iterator<Item = (&'h str, &'h [u8])> {
         let prefix = self.dialect.header_prefix();
         self.headers.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))

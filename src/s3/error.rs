@@ -1,4 +1,4 @@
-//! Every error that a client can see: one table of code, status and default message, each row with its source.
+//! Every error that a client can see: a table of code, status and default message, each row with its source.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ macro_rules! error_codes {
                 match self { $(Self::$code => $status),+ }
             }
 
-            /// The text of the `Message` element where the error brings none of its own.
+            /// The text of the `Message` element of an error without a message of its own.
             pub fn default_message(self) -> &'static str {
                 match self { $(Self::$code => $message),+ }
             }
@@ -157,12 +157,12 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// An error on its way to the client. What only the operator may see goes to the log instead.
+/// An error for the client. Details for the operator go to the log instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Error {
     /// The code, which implies the status.
     pub code: ErrorCode,
-    /// What is wrong and, where it helps, what to do next.
+    /// The problem and, if possible, a remedy.
     pub message: String,
     /// More elements of the XML body, in order.
     pub elements: Vec<(&'static str, String)>,
@@ -197,7 +197,7 @@ impl S3Error {
         self
     }
 
-    /// An `InvalidArgument` that names the argument and what was sent for it.
+    /// An `InvalidArgument` with the name and the value of the argument.
     pub fn invalid_argument(name: &str, value: &str, message: impl Into<String>) -> Self {
         let shown: String = value.chars().take(limits::KEY_LEN_MAX_BYTES).collect();
         Self::new(ErrorCode::InvalidArgument)
@@ -206,7 +206,7 @@ impl S3Error {
             .element("ArgumentValue", shown)
     }
 
-    /// A `SlowDown` that says when to try again.
+    /// A `SlowDown` with the time after which to try again.
     pub fn slow_down() -> Self {
         Self::new(ErrorCode::SlowDown).header("Retry-After", limits::RETRY_AFTER_SECS.to_string())
     }

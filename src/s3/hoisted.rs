@@ -1,11 +1,11 @@
-//! Headers that stand in the query of a presigned URL. Several SDKs move vendor headers there when they presign, so that
-//! whoever uses the URL need not know them; S3 takes them for the headers that they were (S3 API reference,
-//! "Authenticating requests: using query parameters").
+//! Headers in the query of a presigned URL. Several SDKs move vendor headers there when they presign, so that the user
+//! of the URL need not send them; S3 treats them as headers (S3 API reference, "Authenticating requests: using query
+//! parameters").
 
 use crate::s3::dialect::may_repeat;
 use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, S3Error, VendorHeaders};
 
-/// Vendor parameters that belong to the signature, not to the request.
+/// Vendor parameters that belong to the signature.
 const OF_THE_SIGNATURE: [&str; 8] = [
     "algorithm",
     "content-sha256",
@@ -17,21 +17,21 @@ const OF_THE_SIGNATURE: [&str; 8] = [
     "signedheaders",
 ];
 
-/// The only other header that is moved: a digest is of no use where whoever sends the body may leave it out.
+/// The only other header that is moved, since a digest is of use only if the sender of the body cannot omit it.
 const CONTENT_MD5: &str = "content-md5";
 
-/// Whether a presigned URL has_header the vendor header `p-{suffix}`.
+/// Whether a presigned URL carries the vendor header `p-{suffix}`.
 pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
     let name = format!("{}{suffix}", dialect.header_prefix());
     lines(query, dialect).any(|(moved, _)| moved == name)
 }
 
-/// Adds the headers that a presigned URL has_header to those that were sent. It is done once the signature is believed: a
-/// parameter is signed, while a header that was not signed must not be there at all.
+/// Adds the headers of a presigned URL to those that were sent. Must follow the verification of the signature:
+/// parameters are signed, and unsigned vendor headers are refused.
 ///
 /// # Errors
-/// `InvalidArgument` for what cannot be a header; `InvalidRequest` for one that was also sent, or is there twice, unless it
-/// may be repeated and is the same.
+/// `InvalidArgument` for a name or value that no header can have; `InvalidRequest` for a header that is also sent or
+/// is repeated, unless it may be repeated and has the same value.
 pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
     for (name, value) in lines(query, dialect) {
         if !is_token(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
@@ -45,7 +45,7 @@ pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dial
     Ok(())
 }
 
-/// The headers in a presigned query, by their names in lower case. In other queries there are none.
+/// The headers in a presigned query, by name in lower case. Other queries have none.
 fn lines(query: &QueryParams, dialect: Dialect) -> impl Iterator<Item = (String, &str)> {
     let presigned = query.names().any(|name| name.strip_prefix(dialect.query_prefix()) == Some("Signature"));
     let pairs = query.iter().filter(move |_| presigned);
@@ -55,12 +55,12 @@ fn lines(query: &QueryParams, dialect: Dialect) -> impl Iterator<Item = (String,
     })
 }
 
-/// Whether a header may have that name (RFC 9110, section 5.6.2).
+/// Whether `name` is a valid header name (RFC 9110, section 5.6.2).
 fn is_token(name: &str) -> bool {
     name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-/// Checks a header of the query that is there already.
+/// Checks a header of the query that is present already.
 fn check_again(name: &str, same: bool, headers: &Headers, dialect: Dialect) -> Result<(), S3Error> {
     match name.strip_prefix(dialect.header_prefix()) {
         Some(suffix) if !may_repeat(suffix) => Err(VendorHeaders::new(headers, dialect).repeated(suffix)),

@@ -1,4 +1,4 @@
-//! Proves that a body is what its sender says: `Content-MD5` (RFC 1864) and the checksum that the request claims.
+//! Verification of a body against `Content-MD5` (RFC 1864) and the declared checksum.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,24 +8,24 @@ use crate::base::digest::Md5;
 use crate::s3::checksum::{self, ChecksumHasher, ExpectedChecksum};
 use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
-/// The digests of a body in the making, and what they must come to.
+/// The running digests of a body, and their expected values.
 pub struct Integrity {
     md5: Md5Computation,
     content_md5: Option<[u8; 16]>,
     claim: Option<ExpectedChecksum>,
-    /// Of the algorithm that is claimed, or wanted all the same.
+    /// Of the declared algorithm, or of the one that the server wants.
     running: Option<(ChecksumAlgorithm, ChecksumHasher)>,
 }
 
-/// Who works out the MD5.
+/// How the MD5 is computed.
 enum Md5Computation {
-    /// Nobody: it is spared.
+    /// It is not computed.
     Spared,
-    /// This is where it is done.
+    /// By [`Integrity`].
     Here(Md5),
-    /// Whoever has asked for it with [`Integrity::delegate_md5`].
+    /// By the caller of [`Integrity::delegate_md5`].
     Elsewhere,
-    /// It has been brought from there.
+    /// The caller has set it.
     Known([u8; 16]),
 }
 
@@ -40,27 +40,27 @@ impl Md5Computation {
     }
 }
 
-/// A body's digests, after nothing that was claimed turned out to be false.
+/// The digests of a body, none of which contradicts its declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The MD5, unless it was spared.
+    /// The MD5, unless it was not computed.
     pub md5: Option<[u8; 16]>,
-    /// The checksum that the client sent, or that was computed on request.
+    /// The declared checksum, or the one that the server wanted.
     pub checksum: Option<(ChecksumAlgorithm, Vec<u8>)>,
 }
 
 impl Integrity {
-    /// Reads what the headers claim.
+    /// Reads `Content-MD5` and the declared checksum.
     ///
     /// # Errors
-    /// `InvalidDigest` for a `Content-MD5` that is none; those of [`ExpectedChecksum::from_headers`].
+    /// `InvalidDigest` for a malformed `Content-MD5`; those of [`ExpectedChecksum::from_headers`].
     pub fn from_headers(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Self, S3Error> {
         let claim = ExpectedChecksum::from_headers(vendor)?;
         let algorithm = claim.as_ref().map(ExpectedChecksum::algorithm);
         Ok(Self { claim, ..Self::from_content_md5(headers)? }.computing(algorithm))
     }
 
-    /// Reads `Content-MD5` alone, where the checksum in the headers is not that of the body.
+    /// Reads `Content-MD5` alone, for requests whose checksum header is not about the body.
     ///
     /// # Errors
     /// `InvalidDigest`.
@@ -69,12 +69,13 @@ impl Integrity {
         Ok(Self { content_md5, ..Self::none() })
     }
 
-    /// Nothing is claimed.
+    /// Nothing is declared.
     pub fn none() -> Self {
         Self { md5: Md5Computation::Here(Md5::new()), content_md5: None, claim: None, running: None }
     }
 
-    /// Has a checksum computed that nobody claims to know. It must be said before the first byte; a claim goes before.
+    /// Computes a checksum that is not declared. Must be called before the first byte; a declared checksum takes
+    /// precedence.
     #[must_use]
     pub fn computing(mut self, algorithm: Option<ChecksumAlgorithm>) -> Self {
         self.running =
@@ -82,7 +83,8 @@ impl Integrity {
         self
     }
 
-    /// Spares the MD5, which costs more than all else, unless the headers claim one. It must be said before the first byte.
+    /// Does not compute the MD5, the most expensive of the digests, unless the headers declare one. Must be called
+    /// before the first byte.
     #[must_use]
     pub fn without_md5(mut self) -> Self {
         if self.content_md5.is_none() {
@@ -91,8 +93,8 @@ impl Integrity {
         self
     }
 
-    /// Leaves the MD5 to the caller, who brings it with [`Integrity::set_md5`], unless it is spared. It must be asked for before
-    /// the first byte.
+    /// Leaves the MD5 to the caller, who calls [`Integrity::set_md5`] before the end; `false` if no MD5 is needed.
+    /// Must be called before the first byte.
     #[must_use]
     pub fn delegate_md5(&mut self) -> bool {
         let is_needed = matches!(self.md5, Md5Computation::Here(_));
@@ -102,22 +104,22 @@ impl Integrity {
         is_needed
     }
 
-    /// Brings the MD5 of all bytes, which has been released.
+    /// Sets the MD5 of the body, which was delegated.
     pub fn set_md5(&mut self, md5: [u8; 16]) {
         self.md5 = Md5Computation::Known(md5);
     }
 
-    /// The algorithm of the checksum that the headers claim.
+    /// The algorithm of the declared checksum.
     pub fn claimed_algorithm(&self) -> Option<ChecksumAlgorithm> {
         self.claim.as_ref().map(ExpectedChecksum::algorithm)
     }
 
-    /// Whether the headers claim anything about the body.
+    /// Whether the headers declare a digest of the body.
     pub fn is_claimed(&self) -> bool {
         self.content_md5.is_some() || self.claim.is_some()
     }
 
-    /// Takes more bytes of the body in.
+    /// Adds bytes of the body.
     pub fn update(&mut self, bytes: &[u8]) {
         if let Md5Computation::Here(md5) = &mut self.md5 {
             md5.update(bytes);
@@ -127,10 +129,10 @@ impl Integrity {
         }
     }
 
-    /// Compares, once all bytes are in. `trailers` are those of the body, named `p-...`.
+    /// Compares the digests after the last byte. `trailers` are those of the body, named `p-...`.
     ///
     /// # Errors
-    /// `BadDigest`; `MalformedTrailerError` when the trailer does not hold what was announced.
+    /// `BadDigest`; `MalformedTrailerError` if the announced trailer is missing.
     pub fn verify(self, trailers: &[(String, String)]) -> Result<Verified, S3Error> {
         let md5 = self.md5.finish();
         if let (Some(expected), Some(md5)) = (self.content_md5, md5) {

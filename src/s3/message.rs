@@ -1,4 +1,4 @@
-//! A request and a response as the protocol sees them: no type of any transport.
+//! Requests and responses, independent of the transport.
 
 use std::borrow::Cow;
 use std::io;
@@ -54,18 +54,18 @@ impl Method {
     }
 }
 
-/// Header lines in the order they came: names in lower case, values as bytes without surrounding blanks.
-/// One buffer holds all names, and one all values.
+/// Header lines in the order of arrival: names in lower case, values as bytes without surrounding whitespace. One
+/// buffer holds all names, one all values.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
     names: String,
     values: Vec<u8>,
-    /// Where each name ends and each value ends; a line starts where the one before it ended.
+    /// The ends of each name and each value; a line starts at the end of the previous one.
     ends: Vec<(usize, usize)>,
 }
 
 impl Headers {
-    /// No lines yet, but room for `lines` of them with `bytes` bytes of names, and as many of values, in all.
+    /// No lines, with capacity for `lines` lines with `bytes` bytes of names and as many of values.
     pub fn with_capacity(lines: usize, bytes: usize) -> Self {
         let (names, values) = (String::with_capacity(bytes), Vec::with_capacity(bytes));
         Self { names, values, ends: Vec::with_capacity(lines) }
@@ -99,7 +99,7 @@ impl Headers {
         self.get(name).and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// The list that all lines named `name` (lower case) make up (RFC 9110, section 5.3).
+    /// The values of all lines named `name` (lower case), joined to one list (RFC 9110, section 5.3).
     pub fn get_list<'a>(&'a self, name: &'a str) -> Option<Cow<'a, [u8]>> {
         let mut lines = self.get_all(name);
         let first = Cow::Borrowed(lines.next()?);
@@ -116,35 +116,35 @@ impl Headers {
         self.ends.len()
     }
 
-    /// Whether there is no line at all.
+    /// Whether there are no lines.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 }
 
-/// Where the bytes of a request body come from, one layer upon the other: framing, then verification.
+/// The reader of a request body. Readers are layered: framing, then verification.
 pub trait BodyRead: Send {
-    /// Puts the next bytes into `buf` (not empty) and says how many; 0 is the verified end. The first call
-    /// asks the client for the body where it waits to be asked (`Expect: 100-continue`).
+    /// Reads the next bytes into `buf` (not empty) and returns their number; 0 is the verified end. The first call
+    /// sends `100 Continue` to a client that expects it.
     ///
     /// # Errors
-    /// `IncompleteBody` when the connection ends early, `RequestTimeout` when it is too slow, and whatever
-    /// the verifying layers find. After an error no call succeeds.
+    /// `IncompleteBody` if the connection ends early, `RequestTimeout` if the client is too slow, and those of the
+    /// verifying layers. After an error all calls fail.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error>;
 
-    /// What the client sent behind the body: names in lower case, the vendor prefix replaced by `p-`, in the order
-    /// they came. Complete, and verified as far as the request was signed, once `read` has returned 0; empty before.
-    /// A layer that wraps another passes on what that one has.
+    /// The trailers: names in lower case with `p-` in place of the vendor prefix, in the order of arrival. Complete,
+    /// and verified if the request was signed, once `read` has returned 0; empty before. A wrapping reader passes on
+    /// those of the reader inside.
     fn trailers(&self) -> &[(String, String)] {
         &[]
     }
 }
 
-/// A request body and what its framing says about its length.
+/// A request body and its framing.
 pub struct Body<'c> {
-    /// Bytes announced by Content-Length; `None` when the body is chunked or there is none at all.
+    /// The `Content-Length`; `None` for a chunked body and without a body.
     pub content_length: Option<u64>,
-    /// Whether the body came with `Transfer-Encoding: chunked`.
+    /// Whether the body has `Transfer-Encoding: chunked`.
     pub chunked: bool,
     /// The bytes.
     pub reader: Box<dyn BodyRead + 'c>,
@@ -160,20 +160,20 @@ impl BodyRead for NoBytes {
 }
 
 impl Body<'_> {
-    /// The body of a request that has none.
+    /// The body of a request without one.
     pub fn none() -> Self {
         Self { content_length: None, chunked: false, reader: Box::new(NoBytes) }
     }
 }
 
-/// A request, its head fully read, its body not yet.
+/// A request whose head is read and whose body is not.
 pub struct Request<'c> {
     /// The method.
     pub method: Method,
     /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`; or `*` alone (OPTIONS of the
     /// whole server).
     pub path: String,
-    /// What stood behind the first `?`, as sent; empty if there was none.
+    /// The query as sent, after the first `?`; empty without one.
     pub query: String,
     /// The header lines.
     pub headers: Headers,
@@ -183,27 +183,27 @@ pub struct Request<'c> {
     pub secure: bool,
     /// The client's address, for logs and policies.
     pub peer: Option<std::net::SocketAddr>,
-    /// What tells whether the client is still there; `None` where the engine cannot know.
+    /// The connection of the client, to check whether it is still open; `None` if the engine cannot know.
     pub client: Option<Arc<dyn Client>>,
 }
 
-/// The client of a request, for work that outlasts the handling of it.
+/// The connection of a client, for work that outlasts the handling of its request.
 pub trait Client: Send + Sync {
-    /// Whether it will send nothing more: it has closed the connection, or its half of it.
+    /// Whether the client has closed the connection or its half of it.
     fn has_left(&self) -> bool;
 }
 
-/// Produces a response body piece by piece.
+/// A source of a response body.
 pub trait BodySource: Send {
-    /// Puts the next bytes into `buf` (not empty) and says how many; 0 is the end. All bytes have been verified.
+    /// Reads the next bytes into `buf` (not empty) and returns their number; 0 is the end. All bytes are verified.
     ///
     /// # Errors
-    /// Whatever keeps the rest from being read or verified: the connection must be cut, so that the client
-    /// cannot take what it has for the whole. `BrokenPipe` says that the client has left.
+    /// The rest cannot be read or verified. The connection must be cut, so that the client does not take its part for
+    /// the whole. `BrokenPipe` means that the client has left.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 }
 
-/// DeferredWork that takes as long as it takes, and what it comes to.
+/// Long work, and its outcome.
 pub type DeferredWork = Box<dyn FnOnce() -> Result<Response, S3Error> + Send>;
 
 /// The body of a response.
@@ -212,22 +212,21 @@ pub enum ResponseBody {
     /// No bytes.
     #[default]
     Empty,
-    /// All bytes at hand.
+    /// Bytes in memory.
     Bytes(Vec<u8>),
-    /// Bytes to come.
+    /// Bytes from a source.
     Stream {
-        /// How many bytes there will be; `None` sends them chunked (S3 API reference, CompleteMultipartUpload).
+        /// The number of bytes; `None` to send them chunked (S3 API reference, CompleteMultipartUpload).
         length: Option<u64>,
-        /// Where they come from.
+        /// The source.
         source: Box<dyn BodySource>,
     },
-    /// Bytes that are still to be worked out, and with them the whole response that takes the place of this one. The engine
-    /// decides when there is time for it.
+    /// Work whose outcome replaces the whole response. The engine decides when to run it.
     Deferred(DeferredWork),
 }
 
 impl ResponseBody {
-    /// The length in bytes, when it is known.
+    /// The length in bytes, if it is known.
     pub fn len(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
@@ -253,9 +252,9 @@ pub struct Response {
     pub headers: Vec<(Cow<'static, str>, Vec<u8>)>,
     /// The body.
     pub body: ResponseBody,
-    /// Whether the connection must be closed behind this response.
+    /// Whether to close the connection after this response.
     pub close: bool,
-    /// The memory that the body takes up, as far as it was reserved.
+    /// The reserved memory of the body.
     pub held: Reservation,
 }
 
@@ -279,17 +278,17 @@ impl Response {
         self
     }
 
-    /// The same response, which keeps what has been reserved for its body until it has been sent.
+    /// The same response, which holds the reservation of its body until it is sent.
     #[must_use]
     pub fn holding(mut self, held: Reservation) -> Self {
         self.held = held;
         self
     }
 
-    /// The response itself, after the work that it may still take.
+    /// Runs deferred work, if there is any, and returns the final response.
     ///
     /// # Errors
-    /// Those of that work.
+    /// Those of the work.
     pub fn complete_deferred(mut self) -> Result<Self, S3Error> {
         while let ResponseBody::Deferred(work) = self.body {
             self = work()?;
@@ -297,22 +296,21 @@ impl Response {
         Ok(self)
     }
 
-    /// The value of the first header line of that name, whatever the case.
+    /// The value of the first header line named `name`, regardless of case.
     pub fn get_header(&self, name: &str) -> Option<&[u8]> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice())
     }
 }
 
-/// Whatever answers requests; an engine knows no more of the server than this.
+/// The handler of requests, the only interface between an engine and the server.
 pub trait Handler: Send + Sync {
-    /// Answers one request. A body that was not read to its end is the engine's to drain or to cut off.
+    /// Handles one request. The engine drains or cuts off a body that was not read to its end.
     fn handle(&self, request: Request<'_>) -> Response;
 
-    /// The answer when no worker is free to handle a request (S3 API reference, SlowDown): made without looking at
-    /// the request.
+    /// The response when no worker is free (S3 API reference, SlowDown), independent of the request.
     fn overloaded(&self) -> Response;
 
-    /// The answer to bytes that are no acceptable request head: rendered from `error`, without a request.
+    /// The response to a malformed request head, rendered from `error` without a request.
     fn refused(&self, error: S3Error) -> Response;
 }
 

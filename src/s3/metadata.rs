@@ -1,10 +1,10 @@
-//! What is kept with an object beside its bytes: six standard headers and the user's own metadata (S3 user guide,
-//! "Working with object metadata").
+//! Metadata of objects: six standard headers and user metadata (S3 user guide, "Working with object metadata").
 
 use crate::base::limits::{SYSTEM_METADATA_MAX_BYTES, USER_METADATA_MAX_BYTES};
 use crate::s3::{ErrorCode, Headers, QueryParams, Response, S3Error, VendorHeaders};
 
-/// The standard headers that are kept: as stored, as sent out, and the query parameter that overrides it in a response.
+/// The standard headers that are stored: the stored name, the name in responses, and the query parameter that
+/// overrides it in a response.
 const STANDARD: [(&str, &str, &str); 6] = [
     ("cache-control", "Cache-Control", "response-cache-control"),
     ("content-disposition", "Content-Disposition", "response-content-disposition"),
@@ -14,17 +14,17 @@ const STANDARD: [(&str, &str, &str); 6] = [
     ("expires", "Expires", "response-expires"),
 ];
 
-/// The type of an object whose sender names none (S3 API reference, PutObject, "Content-Type").
+/// The content type of an object that was put without one (S3 API reference, PutObject, "Content-Type").
 const DEFAULT_TYPE: &str = "binary/octet-stream";
 
-/// The user's metadata is stored, and sent, under names that begin so.
+/// The prefix of the names of user metadata, as stored and as sent.
 const META: &str = "meta-";
 
-/// Collects what is to be kept, as names and values: standard headers by their lower-case names, the user's metadata
-/// as `meta-...`. Values that are encoded words (RFC 2047) stay so.
+/// Collects the metadata of a new object as names and values: standard headers by their lower-case names, user
+/// metadata as `meta-...`. Encoded words (RFC 2047) are not decoded.
 ///
 /// # Errors
-/// `MetadataTooLarge` where either is above its limit; `InvalidArgument` for a value that is not UTF-8.
+/// `MetadataTooLarge` if either kind exceeds its limit; `InvalidArgument` for a value that is not UTF-8.
 pub fn collect(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let mut kept = system_metadata(headers)?;
     kept.extend(user_metadata(vendor)?);
@@ -49,10 +49,10 @@ fn system_metadata(headers: &Headers) -> Result<Vec<(String, String)>, S3Error> 
     Ok(kept)
 }
 
-/// Adds what is kept to a response, under its own name or replaced by the `response-*` parameters of the query.
+/// Adds stored metadata to a response. The `response-*` parameters of the query override standard headers.
 ///
 /// # Errors
-/// `InvalidArgument` for an override that cannot be a header.
+/// `InvalidArgument` for an override with a control character.
 pub fn send<'a>(
     kept: impl Iterator<Item = (&'a str, &'a str)>,
     query: &QueryParams,
@@ -72,7 +72,7 @@ pub fn send<'a>(
     Ok(response)
 }
 
-/// Whether a query overrides any header of the response.
+/// Whether the query overrides a header of the response.
 pub fn overrides(query: &QueryParams) -> bool {
     STANDARD.iter().any(|(_, _, parameter)| query.has(parameter))
 }
@@ -114,8 +114,8 @@ fn text<'v>(name: &str, value: &'v [u8]) -> Result<&'v str, S3Error> {
         .map_err(|_| S3Error::invalid_argument(name, "", "The value of this header must be UTF-8."))
 }
 
-/// `aws-chunked` tells how the body was sent, not what it is (Signature Version 4, "Transferring payload in multiple
-/// chunks").
+/// Removes `aws-chunked`, a coding of the transfer and not of the object (Signature Version 4, "Transferring payload
+/// in multiple chunks").
 fn without_aws_chunked(value: &str) -> String {
     let codings = value.split(',').map(str::trim);
     let kept: Vec<_> = codings.filter(|coding| !coding.eq_ignore_ascii_case("aws-chunked")).collect();

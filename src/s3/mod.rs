@@ -1,5 +1,4 @@
-//! The protocol's vocabulary: messages, dialects, names, conditions, checksums, errors. Nothing here touches a socket or
-//! the store.
+//! The protocol: messages, dialects, names, conditions, checksums, errors. Independent of sockets and of the store.
 
 pub mod call;
 pub mod checksum;

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use crate::base::limits::{BUCKET_NAME_LEN_MAX_BYTES, BUCKET_NAME_LEN_MIN_BYTES, KEY_LEN_MAX_BYTES};
 use crate::s3::{ErrorCode, S3Error};
 
-/// A name that a new bucket may bear (S3 user guide, "General purpose bucket naming rules"). Elsewhere a bucket is named
-/// by any text: what bears no valid name does not exist.
+/// A valid name for a new bucket (S3 user guide, "General purpose bucket naming rules"). Lookups take any text: no
+/// bucket has an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketName(String);
 

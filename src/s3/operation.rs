@@ -1,11 +1,10 @@
-//! The table of operations: what each is called and what a request for it looks like. Routing reads this table and
-//! no other.
+//! The table of operations: the name of each and the shape of its requests. Routing reads this table only.
 
 use std::fmt;
 
 use crate::s3::Method;
 
-/// What an operation is about.
+/// The kind of resource that an operation addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceLevel {
     /// The service: `/`.
@@ -27,18 +26,18 @@ impl ResourceLevel {
     }
 }
 
-/// What, beside method, path and sub-resource, tells an operation from a more general one.
+/// The condition that distinguishes an operation from a more general one with the same method, path and sub-resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteCondition {
-    /// Nothing.
+    /// No condition.
     None,
-    /// A query parameter with this value.
+    /// A query parameter has this value.
     Parameter(&'static str, &'static str),
-    /// The header `p-copy-source`.
+    /// The header `p-copy-source` is present.
     CopySource,
 }
 
-/// One operation in the table.
+/// An operation and the shape of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The operation.
@@ -47,9 +46,9 @@ pub struct Route {
     pub method: Method,
     /// The shape of its path.
     pub level: ResourceLevel,
-    /// The query parameter that names its sub-resource, by being there; empty for none.
+    /// The query parameter that names its sub-resource, by its presence; empty for none.
     pub subresource: &'static str,
-    /// What else it takes.
+    /// The further condition.
     pub condition: RouteCondition,
 }
 
@@ -59,12 +58,12 @@ macro_rules! operations {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Operation {
             $($(#[doc = $doc])+ $name,)+
-            /// Any operation on a sub-resource that is known and not served.
+            /// Any operation on a known sub-resource that is not supported.
             NotServed,
         }
 
         impl Operation {
-            /// What requests look like. Of two routes that fit a request the later one is the more special.
+            /// The routes. Of two that match a request, the later one is more specific.
             pub const TABLE: &'static [Route] = &[$(Route {
                 operation: Operation::$name,
                 method: Method::$method,
@@ -85,20 +84,20 @@ macro_rules! operations {
 }
 
 operations! {
-    /// The buckets that the caller may see.
+    /// Lists the buckets that the caller may see.
     ListBuckets = Get Service "" RouteCondition::None;
 
-    /// Makes a bucket.
+    /// Creates a bucket.
     CreateBucket = Put Bucket "" RouteCondition::None;
-    /// Removes an empty bucket.
+    /// Deletes an empty bucket.
     DeleteBucket = Delete Bucket "" RouteCondition::None;
-    /// Whether a bucket is there.
+    /// Checks that a bucket exists.
     HeadBucket = Head Bucket "" RouteCondition::None;
-    /// The region of a bucket.
+    /// Returns the region of a bucket.
     GetBucketLocation = Get Bucket "location" RouteCondition::None;
-    /// Turns versioning on, or suspends it.
+    /// Enables or suspends versioning.
     PutBucketVersioning = Put Bucket "versioning" RouteCondition::None;
-    /// Whether versioning is on.
+    /// Returns the versioning state.
     GetBucketVersioning = Get Bucket "versioning" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketCors = Get Bucket "cors" RouteCondition::None;
@@ -119,52 +118,52 @@ operations! {
     /// A configuration that is never set here.
     GetObjectLockConfiguration = Get Bucket "object-lock" RouteCondition::None;
 
-    /// The objects of a bucket, in the first form.
+    /// Lists the objects of a bucket, version 1.
     ListObjects = Get Bucket "" RouteCondition::None;
-    /// The objects of a bucket.
+    /// Lists the objects of a bucket, version 2.
     ListObjectsV2 = Get Bucket "" RouteCondition::Parameter("list-type", "2");
-    /// The versions and delete markers of a bucket.
+    /// Lists the versions and delete markers of a bucket.
     ListObjectVersions = Get Bucket "versions" RouteCondition::None;
-    /// The multipart uploads in progress in a bucket.
+    /// Lists the multipart uploads in progress in a bucket.
     ListMultipartUploads = Get Bucket "uploads" RouteCondition::None;
     /// Deletes up to 1000 objects.
     DeleteObjects = Post Bucket "delete" RouteCondition::None;
 
-    /// The bytes of an object.
+    /// Returns the bytes of an object.
     GetObject = Get Object "" RouteCondition::None;
-    /// What is known of an object.
+    /// Returns the metadata of an object.
     HeadObject = Head Object "" RouteCondition::None;
-    /// What is known of an object, as XML.
+    /// Returns the metadata of an object as XML.
     GetObjectAttributes = Get Object "attributes" RouteCondition::None;
-    /// Stores an object.
+    /// Puts an object.
     PutObject = Put Object "" RouteCondition::None;
-    /// Stores an object made of another one.
+    /// Copies an object.
     CopyObject = Put Object "" RouteCondition::CopySource;
     /// Deletes an object, or one version of it.
     DeleteObject = Delete Object "" RouteCondition::None;
-    /// The tags of an object.
+    /// Returns the tags of an object.
     GetObjectTagging = Get Object "tagging" RouteCondition::None;
     /// Sets the tags of an object.
     PutObjectTagging = Put Object "tagging" RouteCondition::None;
-    /// Takes the tags of an object away.
+    /// Deletes the tags of an object.
     DeleteObjectTagging = Delete Object "tagging" RouteCondition::None;
 
-    /// Begins a multipart upload.
+    /// Initiates a multipart upload.
     CreateMultipartUpload = Post Object "uploads" RouteCondition::None;
-    /// Stores a part.
+    /// Uploads a part.
     UploadPart = Put Object "uploadId" RouteCondition::None;
-    /// Stores a part made of an object.
+    /// Copies a part from an object.
     UploadPartCopy = Put Object "uploadId" RouteCondition::CopySource;
-    /// Makes an object of the parts.
+    /// Assembles an object from the parts.
     CompleteMultipartUpload = Post Object "uploadId" RouteCondition::None;
-    /// Gives a multipart upload up.
+    /// Aborts a multipart upload.
     AbortMultipartUpload = Delete Object "uploadId" RouteCondition::None;
-    /// The parts of a multipart upload.
+    /// Lists the parts of a multipart upload.
     ListParts = Get Object "uploadId" RouteCondition::None;
 }
 
-/// Sub-resources of buckets that S3 knows and this server does not serve (S3 API reference, "Actions"). Where the
-/// table has a route for one, that route goes first.
+/// Sub-resources of buckets in S3 that are not supported (S3 API reference, "Actions"). Routes in the table take
+/// precedence.
 pub(super) const UNSERVED_OF_BUCKETS: &[&str] = &[
     "abac",
     "accelerate",
@@ -194,7 +193,7 @@ pub(super) const UNSERVED_OF_BUCKETS: &[&str] = &[
     "website",
 ];
 
-/// The same for objects.
+/// Sub-resources of objects in S3 that are not supported.
 pub(super) const UNSERVED_OF_OBJECTS: &[&str] =
     &["acl", "encryption", "legal-hold", "renameObject", "restore", "retention", "select", "torrent"];
 
@@ -205,7 +204,7 @@ impl fmt::Display for Operation {
 }
 
 impl Route {
-    /// The query that a request for this operation has at least, as in `versioning` or `list-type=2`; empty for none.
+    /// The minimal query of a request for this operation, as in `versioning` or `list-type=2`; empty for none.
     pub fn query(&self) -> String {
         match self.condition {
             RouteCondition::Parameter(name, value) => format!("{name}={value}"),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// One range of bytes, as asked for.
+/// A requested range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteRange {
     /// `first-last`; the last byte belongs to it.
@@ -19,8 +19,8 @@ pub enum ByteRange {
 }
 
 impl ByteRange {
-    /// Reads a `Range` header. What is malformed, reversed or more than one range is `None`, and the whole object is
-    /// served (RFC 9110, section 14.2, allows to ignore the header).
+    /// Parses a `Range` header. Malformed, reversed and multiple ranges are `None`; the whole object is served then
+    /// (RFC 9110, section 14.2, allows to ignore the header).
     pub fn parse(header: &str) -> Option<Self> {
         let (unit, range) = header.trim().split_once('=')?;
         if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -36,7 +36,7 @@ impl ByteRange {
         }
     }
 
-    /// The bytes of an object of `size` bytes that are meant; `None` when there are none, which is status 416.
+    /// The selected bytes of an object of `size` bytes; `None` if the range is not satisfiable (status 416).
     pub fn resolve(self, size: u64) -> Option<Range<u64>> {
         let range = match self {
             Self::Closed { first, last } => first..size.min(last.saturating_add(1)),
@@ -47,7 +47,7 @@ impl ByteRange {
     }
 }
 
-/// Decimal digits alone; what no object is long enough for is cut off.
+/// Parses decimal digits, saturating.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))

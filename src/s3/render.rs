@@ -1,17 +1,17 @@
-//! The last step of every answer: errors become XML, `p-` names get the prefix of the dialect, the request id goes in,
-//! and a HEAD loses its body. Nothing else writes a vendor name.
+//! The last step of every response: errors become XML, `p-` names get the prefix of the dialect, the request id is
+//! added, and the response to a HEAD loses its body. No other module writes a vendor name.
 
 use std::borrow::Cow;
 
 use crate::s3::{Dialect, ErrorCode, RequestId, Response, ResponseBody, S3Error};
 use crate::xml::{Writer, legible};
 
-/// What rendering needs to know of the request.
+/// The properties of a request that its response depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderContext<'a> {
-    /// The dialect of the answer.
+    /// The dialect of the response.
     pub dialect: Dialect,
-    /// The name of the request.
+    /// The id of the request.
     pub id: &'a RequestId,
     /// The path, as sent.
     pub resource: &'a str,
@@ -26,7 +26,7 @@ pub fn xml(status: u16, document: Writer) -> Response {
         .with_body(ResponseBody::Bytes(document.finish()))
 }
 
-/// Makes an answer ready to be framed.
+/// Renders an outcome into a response that is ready to be framed.
 pub fn render(outcome: Result<Response, S3Error>, context: RenderContext<'_>) -> Response {
     let mut response = outcome.unwrap_or_else(|error| error_response(&error, context));
     for (name, _) in &mut response.headers {
@@ -41,11 +41,11 @@ pub fn render(outcome: Result<Response, S3Error>, context: RenderContext<'_>) ->
     if context.head { without_body(response) } else { response }
 }
 
-/// The answer to a HEAD has the headers of the answer to the GET, `Content-Length` among them, and no body (RFC 9110,
-/// section 9.3.2).
+/// The response to a HEAD has the headers of the response to the GET, `Content-Length` among them, and no body (RFC
+/// 9110, section 9.3.2).
 fn without_body(mut response: Response) -> Response {
     let named = response.get_header("Content-Length").is_some();
-    // A 304 would have to name the length of what it does not send (RFC 9110, section 8.6).
+    // The `Content-Length` of a 304 would have to be that of the 200 (RFC 9110, section 8.6).
     if let (false, Some(length), true) = (named, response.body.len(), response.status != 304) {
         response = response.header("Content-Length", length.to_string());
     }
@@ -64,8 +64,8 @@ fn error_response(error: &S3Error, context: RenderContext<'_>) -> Response {
     response
 }
 
-/// The document of an error (S3 API reference, "REST error responses"). It has no namespace. It may quote anything that a
-/// client sent, and must be readable all the same.
+/// The document of an error (S3 API reference, "REST error responses"). It has no namespace. Quoted input is made
+/// legible, so that every parser can read the document.
 fn error_document(error: &S3Error, context: RenderContext<'_>) -> Writer {
     let mut document = Writer::new("Error", None);
     document.leaf("Code", error.code.as_str());

@@ -1,12 +1,12 @@
-//! From method, path, query and host to an operation and what it is about. Nothing here looks at a body, and of the
-//! headers only at `Host` and at whether there is a `p-copy-source`.
+//! Routing: the operation and the resource of a request from its method, path, query and host. Of other headers only
+//! the presence of `p-copy-source` counts.
 
 use crate::s3::operation::{
     Operation, ResourceLevel, Route, RouteCondition, UNSERVED_OF_BUCKETS, UNSERVED_OF_OBJECTS,
 };
 use crate::s3::{ErrorCode, Method, ObjectKey, QueryParams, S3Error, uri};
 
-/// What a request is about. Any text names a bucket; whether it exists is for the store to say.
+/// The resource that a request addresses. Any text names a bucket; the store knows whether it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetResource {
     /// The service.
@@ -23,7 +23,7 @@ pub enum TargetResource {
 }
 
 impl TargetResource {
-    /// What kind of target it is.
+    /// The kind of the resource.
     pub fn level(&self) -> ResourceLevel {
         match self {
             Self::Service => ResourceLevel::Service,
@@ -32,7 +32,7 @@ impl TargetResource {
         }
     }
 
-    /// The name of the bucket; empty for the service, and no bucket is named so.
+    /// The name of the bucket; empty for the service, and no bucket has that name.
     pub fn bucket(&self) -> &str {
         match self {
             Self::Service => "",
@@ -40,7 +40,7 @@ impl TargetResource {
         }
     }
 
-    /// The key of the object; empty for what is none, and no object has that key.
+    /// The key of the object; empty for other resources, and no object has that key.
     pub fn key(&self) -> &str {
         match self {
             Self::Service | Self::Bucket(_) => "",
@@ -49,19 +49,19 @@ impl TargetResource {
     }
 }
 
-/// How requests say which bucket they mean.
+/// How requests name their bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addressing {
-    /// The domain below which each bucket has a host of its own (S3 user guide, "Virtual hosting of buckets"), in lower
-    /// case; `None` where buckets are named in paths alone.
+    /// The domain whose subdomains are buckets (S3 user guide, "Virtual hosting of buckets"), in lower case; `None` if
+    /// only paths name buckets.
     pub domain: Option<String>,
 }
 
 impl Addressing {
-    /// Tells the target of a request from its path, as sent, and its `Host`.
+    /// Determines the resource from the path, as sent, and the `Host`.
     ///
     /// # Errors
-    /// `InvalidURI` for a path that does not decode, `KeyTooLongError`.
+    /// `InvalidURI` for a path that does not decode; `KeyTooLongError`.
     pub fn target(&self, path: &str, host: &str) -> Result<TargetResource, S3Error> {
         let path = path.strip_prefix('/').ok_or_else(|| S3Error::new(ErrorCode::InvalidURI))?;
         if let Some(bucket) = self.bucket_of_host(host) {
@@ -95,10 +95,10 @@ fn target(bucket: String, key: &str) -> Result<TargetResource, S3Error> {
     Ok(TargetResource::Object { bucket, key })
 }
 
-/// Tells the operation of a request. Parameters that no operation knows are ignored: clients send their own.
+/// Determines the operation of a request. Unknown parameters are ignored, since clients add their own.
 ///
 /// # Errors
-/// `MethodNotAllowed` with `Allow` for a method that the target does not have.
+/// `MethodNotAllowed` with `Allow` for a method that the resource does not have.
 pub fn operation(
     method: &Method,
     level: ResourceLevel,
@@ -116,7 +116,7 @@ pub fn operation(
     }
 }
 
-/// The first sub-resource of that level that the query names; empty for none.
+/// The first sub-resource of `level` that the query names; empty for none.
 fn subresource(level: ResourceLevel, query: &QueryParams) -> &'static str {
     let of_rows = Operation::TABLE.iter().filter(|route| route.level == level).map(|route| route.subresource);
     let mut known = of_rows.filter(|name| !name.is_empty()).chain(unserved(level).iter().copied());

@@ -1,17 +1,19 @@
-//! Tags of objects (S3 user guide, "Categorizing your objects using tags"): names with values, in the order they came.
+//! Tags of objects (S3 user guide, "Categorizing your objects using tags"): names and values in the order in which
+//! they were sent.
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders};
 
-/// Marks that tags may hold beside letters, digits and blanks.
+/// Characters allowed in tags, besides letters, digits and whitespace.
 const MARKS: &str = "+-=._:/@";
-/// Names that begin so are not for users to give.
+/// The prefix of reserved names.
 const RESERVED: &str = "aws:";
 
-/// Reads the tags in the header `p-tagging`, which are written like the parameters of a query; none without it.
+/// Parses the tags in the header `p-tagging`, which have the form of a query string. Without the header there are
+/// none.
 ///
 /// # Errors
-/// `InvalidArgument` for what does not decode or names a tag twice; those of [`check`].
+/// `InvalidArgument` for malformed text and for a repeated name; those of [`check`].
 pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let Some(value) = vendor.get("tagging") else { return Ok(Vec::new()) };
     let malformed = || {
@@ -32,11 +34,11 @@ pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S
     Ok(tags)
 }
 
-/// Checks tags before they are kept.
+/// Validates tags.
 ///
 /// # Errors
-/// `BadRequest` for more than ten; `InvalidTag` for a key or value of a wrong length or with a wrong character, and for
-/// a key that is there twice or reserved.
+/// `BadRequest` for more than ten; `InvalidTag` for a key or value with a wrong length or character, and for a
+/// repeated or reserved key.
 pub fn check(tags: &[(String, String)]) -> Result<(), S3Error> {
     if tags.len() > TAGS_MAX {
         return Err(S3Error::new(ErrorCode::BadRequest)
@@ -70,7 +72,7 @@ fn check_text(
     Err(S3Error::new(ErrorCode::InvalidTag).message(message).element(element, text))
 }
 
-/// Of few tags; more are refused before or after.
+/// Called for few tags only; more are refused by [`check`].
 fn has_duplicates(tags: &[(String, String)]) -> bool {
     let mut keys: Vec<_> = tags.iter().map(|(key, _)| key).collect();
     keys.sort_unstable();

@@ -4,15 +4,14 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use crate::s3::{ErrorCode, S3Error};
 
-/// All but the unreserved characters and `/`: what `encoding-type=url` encodes in listings (S3 API reference,
-/// ListObjectsV2). Blanks become `%20` and pluses `%2B`, so that clients that decode forms and clients that decode
-/// paths read the same.
+/// All but the unreserved characters and `/`: the set that `encoding-type=url` encodes in listings (S3 API reference,
+/// ListObjectsV2). A space becomes `%20` and a plus `%2B`, so that decoders of forms and of paths read the same.
 const LISTED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-/// Decodes a piece of a path. A `+` is a plus.
+/// Decodes a part of a path. A `+` is a plus.
 ///
 /// # Errors
-/// `InvalidURI` for a `%` that no two hexadecimal digits follow, and for what is not UTF-8.
+/// `InvalidURI` for a `%` without two hexadecimal digits, and for text that is not UTF-8.
 pub fn decode_path(text: &str) -> Result<String, S3Error> {
     let malformed = || S3Error::new(ErrorCode::InvalidURI);
     if !escapes_are_whole(text.as_bytes()) {
@@ -21,7 +20,7 @@ pub fn decode_path(text: &str) -> Result<String, S3Error> {
     percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| malformed())
 }
 
-/// Decodes a piece of a query string, in which a `+` is a blank.
+/// Decodes a part of a query string, in which a `+` is a space.
 ///
 /// # Errors
 /// As [`decode_path`].
@@ -29,7 +28,7 @@ pub fn decode_query(text: &str) -> Result<String, S3Error> {
     if text.contains('+') { decode_path(&text.replace('+', "%20")) } else { decode_path(text) }
 }
 
-/// Encodes a name for a listing that asked for `encoding-type=url`.
+/// Encodes a name for a listing with `encoding-type=url`.
 pub fn encode_listed(text: &str) -> String {
     utf8_percent_encode(text, LISTED).to_string()
 }
