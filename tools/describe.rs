@@ -8,7 +8,7 @@ use siltstone::base::entity_tag;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
     ChecksumType, ClientIds, Descriptor, Entry, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, Group,
-    GroupHeader, Pack, PartRecord, PayloadSource, Recorded, UploadId, UploadRecord, VersionRecord,
+    GroupHeader, Pack, PartRecord, PayloadSource, RebuildRecord, UploadId, UploadRecord, VersionRecord,
     Versioning,
 };
 
@@ -101,8 +101,8 @@ fn describe_purpose(ids: &ClientIds, purpose: &ExtentPurpose) -> Value {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "json! takes what it is given by reference")]
-fn recorded<T>(purpose: &str, recorded: &Recorded<T>, upload: Value, record: Value) -> Value {
-    let Recorded { owner, created, versioning, sources, record: _ } = recorded;
+fn recorded<T>(purpose: &str, recorded: &RebuildRecord<T>, upload: Value, record: Value) -> Value {
+    let RebuildRecord { owner, created, versioning, sources, record: _ } = recorded;
     json!({
         "purpose": purpose,
         "owner": owner,

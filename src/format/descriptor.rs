@@ -41,14 +41,14 @@ pub enum ExtentPurpose {
     /// A part of the upload; the last extent likewise.
     Part(UploadId, Option<Box<PartRecord>>),
     /// An object and its record.
-    ObjectRecord(Box<Recorded<VersionRecord>>),
+    ObjectRecord(Box<RebuildRecord<VersionRecord>>),
     /// A part of the upload and its record.
-    PartRecord(Box<UploadRecord>, Box<Recorded<PartRecord>>),
+    PartRecord(Box<UploadRecord>, Box<RebuildRecord<PartRecord>>),
 }
 
 /// A record, with the other metadata from which the object or part can be rebuilt without the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded<T> {
+pub struct RebuildRecord<T> {
     /// The owner of the bucket.
     pub owner: String,
     /// The creation time of the bucket.
@@ -152,11 +152,11 @@ impl ExtentPurpose {
             OBJECT => Self::Object(decode_last(from, VersionRecord::decode)?),
             PART => Self::Part(UploadId(from.varint()?), decode_last(from, PartRecord::decode)?),
             OBJECT_RECORD => {
-                let context = Recorded::decode_context(from)?;
+                let context = RebuildRecord::decode_context(from)?;
                 Self::ObjectRecord(Box::new(context.with(VersionRecord::decode(from)?)))
             }
             PART_RECORD => {
-                let (context, upload) = (Recorded::decode_context(from)?, UploadRecord::decode(from)?);
+                let (context, upload) = (RebuildRecord::decode_context(from)?, UploadRecord::decode(from)?);
                 Self::PartRecord(Box::new(upload), Box::new(context.with(PartRecord::decode(from)?)))
             }
             _ => return Err(DecodeError::Unknown("the purpose of an extent")),
@@ -164,7 +164,7 @@ impl ExtentPurpose {
     }
 }
 
-impl<T> Recorded<T> {
+impl<T> RebuildRecord<T> {
     /// A record of an object or part in `bucket`.
     pub fn in_bucket(bucket: &BucketRecord, sources: Vec<PayloadSource>, record: T) -> Box<Self> {
         let BucketRecord { owner, created, versioning, .. } = bucket;
@@ -182,13 +182,13 @@ impl<T> Recorded<T> {
         }
     }
 
-    fn with<U>(self, record: U) -> Recorded<U> {
+    fn with<U>(self, record: U) -> RebuildRecord<U> {
         let Self { owner, created, versioning, sources, record: _ } = self;
-        Recorded { owner, created, versioning, sources, record }
+        RebuildRecord { owner, created, versioning, sources, record }
     }
 }
 
-impl Recorded<()> {
+impl RebuildRecord<()> {
     fn decode_context(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let owner = from.string()?.to_owned();
         let created = Timestamp::from_millis(from.varint()?);
@@ -256,9 +256,9 @@ mod tests {
         }
     }
 
-    fn recorded<T>(sources: Vec<PayloadSource>, record: T) -> Recorded<T> {
+    fn recorded<T>(sources: Vec<PayloadSource>, record: T) -> RebuildRecord<T> {
         let (owner, created) = ("admin".into(), Timestamp::from_millis(6));
-        Recorded { owner, created, versioning: Versioning::Suspended, sources, record }
+        RebuildRecord { owner, created, versioning: Versioning::Suspended, sources, record }
     }
 
     fn descriptors() -> Vec<Descriptor> {

@@ -135,7 +135,7 @@ pub enum Entry {
 
 impl Entry {
     /// The bucket and key that the entry concerns; `None` for entries without a key.
-    pub fn place(&self) -> Option<(u64, &[u8])> {
+    pub fn bucket_and_key(&self) -> Option<(u64, &[u8])> {
         match self {
             Self::VersionPut { bucket, key, .. }
             | Self::VersionDelete { bucket, key, .. }

@@ -31,7 +31,7 @@ pub use backup::{BackupCurrent, BackupSlot};
 pub use checksum::{Checksum, ChecksumType};
 pub use client_ids::{ClientId, ClientIds};
 pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
-pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, Recorded};
+pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, RebuildRecord};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
 pub use etag::ETag;
 pub use extent::{EXTENT_LAYOUT, ExtentHeader};

@@ -199,7 +199,7 @@ impl File for OsFile {
         held.map_err(|errno| with_path(&self.path, &errno.into()))
     }
 
-    /// Where the system has no such locks, nobody can hold one.
+    /// Without support for such locks, no process can hold one.
     fn has_shared_lock(&self) -> io::Result<bool> {
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {

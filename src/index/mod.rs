@@ -396,7 +396,7 @@ impl Index {
 }
 
 /// Unwraps records that the index has encoded itself.
-fn trusted<T>(decoded: Result<T, DecodeError>) -> T {
+fn expect_valid<T>(decoded: Result<T, DecodeError>) -> T {
     decoded.expect("the index decodes only what it has encoded itself")
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 
 use crate::format::{ByteDecoder, PartRecord};
+use crate::index::expect_valid;
 use crate::index::memory::{map_entry_bytes, shared_bytes};
-use crate::index::trusted;
 
 /// So many numbers in a row have their parts side by side: whoever goes through thousands of parts, or gives them back, then
 /// has little to go after, and whoever puts one in copies few others.
@@ -75,7 +75,7 @@ impl PartTable {
 
 fn records(row: &[u8]) -> impl Iterator<Item = PartRecord> {
     let mut row = ByteDecoder::new(row);
-    std::iter::from_fn(move || (!row.is_done()).then(|| trusted(PartRecord::decode(&mut row))))
+    std::iter::from_fn(move || (!row.is_done()).then(|| expect_valid(PartRecord::decode(&mut row))))
 }
 
 /// What stands in a row before the part of that number, the part itself, and what stands behind it.
@@ -84,7 +84,7 @@ fn around(row: &[u8], number: u32) -> (&[u8], Option<PartRecord>, &[u8]) {
     while !rest.is_done() {
         let from = rest.rest();
         let before = &row[..row.len() - from.len()];
-        let part = trusted(PartRecord::decode(&mut rest));
+        let part = expect_valid(PartRecord::decode(&mut rest));
         if part.number == number {
             return (before, Some(part), rest.rest());
         }

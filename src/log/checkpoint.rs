@@ -28,20 +28,20 @@ pub struct CheckpointPlan<'p> {
     /// Bytes to preallocate.
     pub expected_len: u64,
     /// Called for every group; an error aborts the checkpoint.
-    pub go_on: &'p dyn Fn() -> io::Result<()>,
+    pub check_abort: &'p dyn Fn() -> io::Result<()>,
 }
 
 impl CheckpointPlan<'_> {
     /// A checkpoint that is never aborted.
     pub fn covering(covered: u64) -> Self {
-        Self { covered, expected_len: 0, go_on: &|| Ok(()) }
+        Self { covered, expected_len: 0, check_abort: &|| Ok(()) }
     }
 }
 
 /// Writes the entries of a checkpoint.
 pub struct CheckpointWriter<'a> {
     file: &'a dyn File,
-    go_on: &'a dyn Fn() -> io::Result<()>,
+    check_abort: &'a dyn Fn() -> io::Result<()>,
     store: StoreId,
     now: Timestamp,
     body: Vec<u8>,
@@ -84,7 +84,7 @@ impl<'a> CheckpointWriter<'a> {
     /// - [`LogError::DiskFull`], usually before anything was written.
     /// - Others of the disk.
     /// - Damage, when the bytes read back differ from those written.
-    /// - The error of `go_on`.
+    /// - The error of `check_abort`.
     ///
     /// No file is left then.
     pub fn write(
@@ -94,13 +94,13 @@ impl<'a> CheckpointWriter<'a> {
         plan: &CheckpointPlan<'_>,
         feed: &mut dyn FnMut(&mut CheckpointWriter<'_>) -> Result<CheckpointEnd, LogError>,
     ) -> Result<u64, LogError> {
-        let CheckpointPlan { covered, expected_len, go_on } = *plan;
+        let CheckpointPlan { covered, expected_len, check_abort } = *plan;
         let header =
             FileHeader { kind: FileKind::Checkpoint, store, number: covered, created: now, previous_crc: 0 };
         let file = create_file(fs, &header, |file| {
             // Without preallocation the sync reports a full disk, before the file has its name.
             file.reserve(0, expected_len)?;
-            let mut writer = CheckpointWriter::new((file, go_on), store, now);
+            let mut writer = CheckpointWriter::new((file, check_abort), store, now);
             let end = feed(&mut writer)?;
             writer.put(&Entry::CheckpointEnd(end))?;
             writer.flush()?;
@@ -109,19 +109,19 @@ impl<'a> CheckpointWriter<'a> {
             file.sync_data()?;
             let found = read_groups(file, &checkpoint_path(covered), store, &mut |_| Ok(()))?;
             debug_assert_eq!(found, end, "what was read back is what was written");
-            Ok(go_on()?)
+            Ok(check_abort()?)
         })?;
         Ok(file.len()?)
     }
 
     fn new(
-        (file, go_on): (&'a dyn File, &'a dyn Fn() -> io::Result<()>),
+        (file, check_abort): (&'a dyn File, &'a dyn Fn() -> io::Result<()>),
         store: StoreId,
         now: Timestamp,
     ) -> Self {
         Self {
             file,
-            go_on,
+            check_abort,
             store,
             now,
             body: Vec::with_capacity(GROUP_TARGET_BYTES + KIB as usize),
@@ -180,7 +180,7 @@ impl<'a> CheckpointWriter<'a> {
     }
 
     fn flush(&mut self) -> Result<(), LogError> {
-        (self.go_on)()?;
+        (self.check_abort)()?;
         let header = GroupHeader {
             kind: GroupKind::Checkpoint,
             sequence: self.sequence,

@@ -94,7 +94,7 @@ pub struct StreamExtent {
 
 impl StreamExtent {
     /// The bytes that an extent needs for a payload of `payload_len` bytes and a descriptor of `descriptor_len`.
-    pub fn room_for(payload_len: u64, descriptor_len: u64) -> u64 {
+    pub fn space_for(payload_len: u64, descriptor_len: u64) -> u64 {
         UNIT_BYTES + payload_len + ExtentHeader::table_len(payload_len) + descriptor_len
     }
 
@@ -115,7 +115,7 @@ impl StreamExtent {
     }
 
     /// Bytes of payload that still fit.
-    pub fn room(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.capacity - self.payload_len
     }
 
@@ -124,7 +124,7 @@ impl StreamExtent {
     /// # Errors
     /// Of the disk.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), LogError> {
-        debug_assert!(bytes.len() as u64 <= self.room(), "the caller asks for room first");
+        debug_assert!(bytes.len() as u64 <= self.remaining(), "the caller asks for room first");
         let offset = self.allocation.offset + UNIT_BYTES + self.payload_len;
         self.allocation.segment.file.write_all_at(bytes, offset)?;
         let steps = self.payload_len / WRITEBACK_STEP_BYTES;
@@ -231,7 +231,7 @@ mod tests {
         let segments =
             Segments::open(Arc::new(fs.clone()), Arc::new(fs.clone()), Arc::new(SystemClock), STORE, sizes)
                 .unwrap();
-        let allocation = segments.allocate(WriteHead::Large, StreamExtent::room_for(len as u64, 0)).unwrap();
+        let allocation = segments.allocate(WriteHead::Large, StreamExtent::space_for(len as u64, 0)).unwrap();
         let mut extent = StreamExtent::new(allocation, len as u64);
         let mut found = Vec::new();
         for bytes in vec![1; len].chunks(piece) {

@@ -23,7 +23,7 @@ pub fn create_file(
     header: &FileHeader,
     fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
 ) -> Result<Arc<dyn File>, LogError> {
-    write_aside(fs, &header.kind.path(header.number), header.kind.dir(), |file| {
+    write_atomically(fs, &header.kind.path(header.number), header.kind.dir(), |file| {
         file.write_all_at(&header.encode(), 0)?;
         fill(file)
     })
@@ -33,7 +33,7 @@ pub fn create_file(
 ///
 /// # Errors
 /// As of [`create_file`].
-pub fn write_aside(
+pub fn write_atomically(
     fs: &dyn Fs,
     path: &str,
     dir: &str,

@@ -50,16 +50,16 @@ pub struct LogWriter {
     sequence: u64,
     previous_crc: u32,
     /// Bytes that the log may still take from the file system.
-    spare: u64,
+    space_limit: u64,
 }
 
 /// Bytes that a group takes from the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSpace {
     /// The minimum, without which the group cannot be written.
-    pub least: u64,
+    pub minimum: u64,
     /// The minimum plus zeros for later groups.
-    pub best: u64,
+    pub preferred: u64,
 }
 
 impl LogWriter {
@@ -89,7 +89,7 @@ impl LogWriter {
             dirty_to: 0,
             sequence: 1,
             previous_crc: 0,
-            spare: u64::MAX,
+            space_limit: u64::MAX,
         })
     }
 
@@ -118,7 +118,7 @@ impl LogWriter {
             dirty_to: tail.torn.as_ref().map_or(0, |torn| torn.end),
             sequence: tail.sequence,
             previous_crc: tail.previous_crc,
-            spare: u64::MAX,
+            space_limit: u64::MAX,
         })
     }
 
@@ -144,20 +144,20 @@ impl LogWriter {
 
     /// The file system space that a group with `body_len` bytes of entries takes; `None` where enough zeros are
     /// ready.
-    pub fn room_for(&self, body_len: u64) -> Option<LogSpace> {
+    pub fn space_for(&self, body_len: u64) -> Option<LogSpace> {
         let len = page_ceil(GroupHeader::BYTES as u64 + body_len);
         if self.position >= self.file_max_bytes {
-            let least = 2 * PAGE_BYTES + len;
-            return Some(LogSpace { least, best: least + ZERO_STEP_BYTES });
+            let minimum = 2 * PAGE_BYTES + len;
+            return Some(LogSpace { minimum, preferred: minimum + ZERO_STEP_BYTES });
         }
         let to = self.zeros_to(self.position + len)?;
-        let least = (self.position + len).saturating_sub(self.zeroed_to);
-        Some(LogSpace { least, best: to - self.zeroed_to })
+        let minimum = (self.position + len).saturating_sub(self.zeroed_to);
+        Some(LogSpace { minimum, preferred: to - self.zeroed_to })
     }
 
     /// Sets the bytes that the log may take from the file system until the next call. Initially there is no limit.
-    pub fn set_spare(&mut self, bytes: u64) {
-        self.spare = bytes;
+    pub fn set_space_limit(&mut self, bytes: u64) {
+        self.space_limit = bytes;
     }
 
     /// Writes the next group, with the entries encoded in `body`. The group counts after [`LogWriter::mark_durable`];
@@ -228,7 +228,7 @@ impl LogWriter {
         let Some(to) = self.zeros_to(group_end) else {
             return Ok(());
         };
-        let to = to.min(self.zeroed_to.saturating_add(self.spare) / PAGE_BYTES * PAGE_BYTES);
+        let to = to.min(self.zeroed_to.saturating_add(self.space_limit) / PAGE_BYTES * PAGE_BYTES);
         if to < group_end {
             let what = "the log has used up the space kept free for it";
             return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
@@ -246,7 +246,7 @@ impl LogWriter {
         };
         match written {
             Ok(()) => {
-                self.spare -= (to - self.zeroed_to).min(self.spare);
+                self.space_limit -= (to - self.zeroed_to).min(self.space_limit);
                 self.zeroed_to = to;
             }
             Err(error) => match LogError::from(error) {
@@ -267,7 +267,7 @@ impl LogWriter {
         if self.position == PAGE_BYTES {
             return Ok(());
         }
-        let zeros = self.file_max_bytes.min(ZERO_STEP_BYTES).min(self.spare.saturating_sub(PAGE_BYTES));
+        let zeros = self.file_max_bytes.min(ZERO_STEP_BYTES).min(self.space_limit.saturating_sub(PAGE_BYTES));
         let file = create_log_file(
             self.fs.as_ref(),
             self.clock.now(),
@@ -277,7 +277,7 @@ impl LogWriter {
             self.previous_crc,
         )?;
         self.zeroed_to = file.len()?;
-        self.spare -= self.zeroed_to.min(self.spare);
+        self.space_limit -= self.zeroed_to.min(self.space_limit);
         self.durable_len = self.zeroed_to;
         self.file = file;
         self.number = self.sequence;

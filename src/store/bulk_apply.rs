@@ -81,10 +81,11 @@ impl EntryReceiver {
 
 /// Applies entries in the order of their keys, between any two that concern buckets.
 fn apply(index: &mut Index, entries: &[Entry]) -> Result<(), ApplyError> {
-    for run in entries.chunk_by(|one, next| one.place().is_some() && next.place().is_some()) {
+    for run in entries.chunk_by(|one, next| one.bucket_and_key().is_some() && next.bucket_and_key().is_some())
+    {
         let mut sorted: Vec<&Entry> = run.iter().collect();
         // A stable sort: what is of one key stays in its order.
-        sorted.sort_by(|one, next| one.place().cmp(&next.place()));
+        sorted.sort_by(|one, next| one.bucket_and_key().cmp(&next.bucket_and_key()));
         sorted.into_iter().try_for_each(|entry| index.apply(entry))?;
     }
     Ok(())

@@ -192,7 +192,7 @@ fn write_published(shared: &SharedStore) -> Result<u64, LogError> {
     let expected_len = shared.segments.reserve().checkpoint_bytes();
     ensure_room(shared, expected_len)?;
     let now = shared.clock.now();
-    let plan = CheckpointPlan { covered, expected_len, go_on: &|| shared.check_close_deadline() };
+    let plan = CheckpointPlan { covered, expected_len, check_abort: &|| shared.check_close_deadline() };
     CheckpointWriter::write(fs, shared.store, now, &plan, &mut |writer| {
         shared.segments.reserve().set_allocated(writer.allocated_bytes()?);
         feed(&index, writer)?;

@@ -161,7 +161,7 @@ impl Recovery {
 /// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
 /// one waits for can never come to be; and it says that the one before it is durable.
 fn write_idle_group(shared: &SharedStore, journal: &mut LogWriter) -> Result<(), LogError> {
-    journal.set_spare(shared.room(SpaceClaim::Removal)?);
+    journal.set_space_limit(shared.room(SpaceClaim::Removal)?);
     let written = match journal.write(0, &[], None) {
         // The next group will do both, once there is room for it.
         Err(LogError::DiskFull(_)) => return Ok(()),

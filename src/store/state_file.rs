@@ -5,7 +5,7 @@ use std::io;
 
 use crate::format::{Decoded, FileKind};
 use crate::fs::Fs;
-use crate::log::{Damage, LogError, write_aside};
+use crate::log::{Damage, LogError, write_atomically};
 
 /// A file that is kept.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl StateFile {
     /// # Errors
     /// Of the disk. What was kept last is still there, and nothing beside it.
     pub(super) fn save(&self, fs: &dyn Fs, bytes: &[u8]) -> Result<(), LogError> {
-        write_aside(fs, self.path, FileKind::Log.dir(), |file| Ok(file.write_all_at(bytes, 0)?))?;
+        write_atomically(fs, self.path, FileKind::Log.dir(), |file| Ok(file.write_all_at(bytes, 0)?))?;
         Ok(())
     }
 

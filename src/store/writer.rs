@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
 use crate::format::{
-    BucketRecord, Checksum, Descriptor, ExtentPurpose, ExtentRef, PartRecord, Recorded, UploadId,
+    BucketRecord, Checksum, Descriptor, ExtentPurpose, ExtentRef, PartRecord, RebuildRecord, UploadId,
     UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use crate::log::{Allocation, Segment, StreamExtent, WriteHead};
@@ -87,7 +87,7 @@ impl<'s> ObjectWriter<'s> {
         let bucket = self.sink.bucket.clone();
         let content = self.sink.finish(|ProvisionalRecord { id, size, modified, null }| {
             let record = commit.clone().into_record(VersionId(id), null, modified, size, Vec::new());
-            ExtentPurpose::ObjectRecord(Recorded::in_bucket(&bucket, Vec::new(), record))
+            ExtentPurpose::ObjectRecord(RebuildRecord::in_bucket(&bucket, Vec::new(), record))
         })?;
         let put = Put { bucket, key: self.sink.key.clone(), content, commit, md5_due };
         let answer = self.committer.submit(|reply| Mutation::Put(Box::new(put), reply));
@@ -173,7 +173,7 @@ impl<'s> PartWriter<'s> {
         let content = self.sink.finish(|ProvisionalRecord { id, size, modified, .. }| {
             let checksum = checksum.clone();
             let record = PartRecord { number, id, modified, size, md5, extents: Vec::new(), checksum };
-            let part = Recorded::in_bucket(&bucket, Vec::new(), record);
+            let part = RebuildRecord::in_bucket(&bucket, Vec::new(), record);
             ExtentPurpose::PartRecord(Box::new(self.upload.clone()), part)
         })?;
         let key = self.sink.key.clone();
@@ -284,12 +284,12 @@ impl<'s> BodySink<'s> {
 
     fn append(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
         while !bytes.is_empty() {
-            if self.stream.open.as_ref().is_none_or(|open| open.room() == 0) {
+            if self.stream.open.as_ref().is_none_or(|open| open.remaining() == 0) {
                 self.finish_extent()?;
                 self.stream.open = Some(self.start_extent()?);
             }
             let open = self.stream.open.as_mut().expect("it was opened where it was missing");
-            let (now, later) = bytes.split_at(bytes.len().min(open.room() as usize));
+            let (now, later) = bytes.split_at(bytes.len().min(open.remaining() as usize));
             open.write(now).map_err(|error| self.shared.write_failed(error))?;
             self.stream.len += now.len() as u64;
             bytes = later;
@@ -309,7 +309,7 @@ impl<'s> BodySink<'s> {
     }
 
     fn place(&self, capacity: u64, descriptor: &Descriptor) -> Result<StreamExtent, StoreError> {
-        let room = StreamExtent::room_for(capacity, descriptor.encode().len() as u64);
+        let room = StreamExtent::space_for(capacity, descriptor.encode().len() as u64);
         let place = self
             .shared
             .segments

@@ -123,13 +123,13 @@ impl SimFs {
 
     /// Makes opens fail for lack of a descriptor, counted from 1 since the disk was created: opens of files, and of
     /// directories for a list or a sync.
-    pub fn refuse_openings(&self, nth: Range<u64>) {
-        self.shared.disk().plan.refuse_openings = nth;
+    pub fn fail_opens(&self, nth: Range<u64>) {
+        self.shared.disk().plan.fail_opens = nth;
     }
 
     /// The number of opens since the disk was created.
-    pub fn openings(&self) -> u64 {
-        self.shared.disk().plan.openings
+    pub fn opens(&self) -> u64 {
+        self.shared.disk().plan.opens
     }
 
     /// Makes the disk allocate space at a sync and refuse preallocation, as network file systems do.
@@ -246,7 +246,7 @@ impl SimFs {
         find: impl FnOnce(&mut SimDisk) -> io::Result<FileId>,
     ) -> io::Result<Arc<dyn File>> {
         let id = self.with(path, |disk| {
-            disk.plan.take_descriptor()?;
+            disk.plan.allocate_descriptor()?;
             let id = find(disk)?;
             disk.open(id);
             Ok(id)
@@ -281,7 +281,7 @@ impl Fs for SimFs {
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        self.with(dir, |disk| disk.plan.take_descriptor().map(|()| disk.list(dir)))
+        self.with(dir, |disk| disk.plan.allocate_descriptor().map(|()| disk.list(dir)))
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
@@ -303,13 +303,13 @@ impl Fs for SimFs {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        self.with(dir, |disk| disk.plan.take_descriptor())?;
+        self.with(dir, |disk| disk.plan.allocate_descriptor())?;
         self.shared.sync(&SyncTarget::Directory(dir.to_owned()), dir).map_err(|e| with_path(dir, &e))
     }
 
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
         let id = self.with(path, |disk| {
-            disk.plan.take_descriptor()?;
+            disk.plan.allocate_descriptor()?;
             let id = disk.find(path).or_else(|_| disk.create(path))?;
             disk.lock(id).map(|()| id)
         })?;

@@ -71,8 +71,8 @@ pub(super) struct FaultPlan {
     pub(super) syncs: u64,
     pub(super) stop_at: Option<u64>,
     pub(super) fail_sync_at: Option<u64>,
-    pub(super) openings: u64,
-    pub(super) refuse_openings: Range<u64>,
+    pub(super) opens: u64,
+    pub(super) fail_opens: Range<u64>,
     /// Makes every further operation fail.
     pub(super) power_lost: bool,
     gates: BTreeMap<u64, HeldSyncs>,
@@ -89,9 +89,9 @@ impl FaultPlan {
     }
 
     /// Allocates a descriptor for a file or a directory.
-    pub(super) fn take_descriptor(&mut self) -> io::Result<()> {
-        self.openings += 1;
-        if self.refuse_openings.contains(&self.openings) {
+    pub(super) fn allocate_descriptor(&mut self) -> io::Result<()> {
+        self.opens += 1;
+        if self.fail_opens.contains(&self.opens) {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "too many open files"));
         }
         Ok(())

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::{ByteDecoder, Encode};
-use crate::index::trusted;
+use crate::index::expect_valid;
 
 /// A leaf with more entries is split.
 pub(super) const ENTRIES_MAX: usize = 64;
@@ -177,9 +177,9 @@ impl<'l> EntryHeader<'l> {
     #[inline]
     fn read(bytes: &'l [u8]) -> Self {
         let mut from = ByteDecoder::new(bytes);
-        let (shared, key_len) = (trusted(from.varint()) as usize, trusted(from.varint()) as usize);
-        let value_len = trusted(from.varint()) as usize;
-        let order = trusted(from.u64());
+        let (shared, key_len) = (expect_valid(from.varint()) as usize, expect_valid(from.varint()) as usize);
+        let value_len = expect_valid(from.varint()) as usize;
+        let order = expect_valid(from.u64());
         Self { shared, key_len, order, value_len, rest: from.rest() }
     }
 

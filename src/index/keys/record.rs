@@ -17,8 +17,8 @@ use crate::format::{
     Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, ETag, Encode, EncodedPairs,
     ExtentRef, PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
 };
+use crate::index::expect_valid;
 use crate::index::keys::dictionary::AttributeDictionary;
-use crate::index::trusted;
 
 const NULL: u64 = 1;
 const DELETE_MARKER: u64 = 1 << 1;
@@ -53,7 +53,7 @@ impl RecordHeader {
     }
 
     pub(super) fn of(value: &[u8], order: u64) -> Self {
-        trusted(Self::read(&mut ByteDecoder::new(value), order))
+        expect_valid(Self::read(&mut ByteDecoder::new(value), order))
     }
 
     pub(super) fn null(self) -> bool {
@@ -99,7 +99,7 @@ impl<'a> EncodedVersion<'a> {
 
     /// A record with its disk encoding, which spares decoding thousands of extents.
     pub(super) fn of(record: &'a VersionRecord, on_disk: &'a [u8]) -> Self {
-        let form = match trusted(PlainVersion::decode(on_disk)).filter(is_plain) {
+        let form = match expect_valid(PlainVersion::decode(on_disk)).filter(is_plain) {
             Some(plain) => RecordForm::Plain(plain),
             None => RecordForm::AsOnDisk(on_disk, Cow::Borrowed(&record.extents)),
         };
@@ -207,7 +207,7 @@ fn etag_kind(etag: &ETag) -> u64 {
 
 /// On disk a checksum is its algorithm, type, number of parts, length, and value.
 fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
-    let algorithm = trusted(ChecksumAlgorithm::from_number(on_disk[0]));
+    let algorithm = expect_valid(ChecksumAlgorithm::from_number(on_disk[0]));
     let usual = [0, 0, algorithm.value_len() as u8];
     if on_disk[1..4] == usual {
         out.put_u8(on_disk[0] | USUAL);
@@ -221,20 +221,20 @@ fn encode_checksum(on_disk: &[u8], out: &mut Vec<u8>) {
 #[inline(always)]
 pub(super) fn summary(value: &[u8], order: u64) -> VersionSummary {
     let mut from = ByteDecoder::new(value);
-    trusted(RecordHeader::read(&mut from, order).and_then(|head| decode_summary(head, &mut from)))
+    expect_valid(RecordHeader::read(&mut from, order).and_then(|head| decode_summary(head, &mut from)))
 }
 
 /// The whole version.
 pub(super) fn decode(value: &[u8], order: u64, dictionary: &AttributeDictionary) -> VersionRecord {
-    trusted(decode_record(&mut ByteDecoder::new(value), order, dictionary))
+    expect_valid(decode_record(&mut ByteDecoder::new(value), order, dictionary))
 }
 
 /// The version without extents and parts, as [`VersionRecord::decode_outline`] returns it.
 pub(super) fn decode_outline(value: &[u8], order: u64, dictionary: &AttributeDictionary) -> VersionRecord {
     let mut from = ByteDecoder::new(value);
-    let head = trusted(RecordHeader::read(&mut from, order));
+    let head = expect_valid(RecordHeader::read(&mut from, order));
     if head.flags & AS_ON_DISK != 0 {
-        return trusted(VersionRecord::decode_outline(&mut from));
+        return expect_valid(VersionRecord::decode_outline(&mut from));
     }
     VersionRecord { extents: Vec::new(), ..decode(value, order, dictionary) }
 }
@@ -248,11 +248,11 @@ pub(super) fn encode_for_disk(
     out: &mut Vec<u8>,
 ) {
     let mut from = ByteDecoder::new(value);
-    let head = trusted(RecordHeader::read(&mut from, order));
+    let head = expect_valid(RecordHeader::read(&mut from, order));
     if head.flags & AS_ON_DISK != 0 {
         out.extend_from_slice(from.rest());
     } else {
-        trusted(read_plain(head, &mut from, dictionary, scratch)).encode(out);
+        expect_valid(read_plain(head, &mut from, dictionary, scratch)).encode(out);
     }
 }
 

@@ -77,10 +77,10 @@ impl Segments {
             created: self.clock.now(),
             previous_crc: 0,
         };
-        let file = self.with_a_descriptor(|| create_file(self.fs_of(head), &header, |_| Ok(())))?;
+        let file = self.with_descriptor_retry(|| create_file(self.fs_of(head), &header, |_| Ok(())))?;
         let segment = Arc::new(Segment { id, file });
         self.known.write().expect("no thread panics while it holds the lock").insert(id, Arc::default());
-        self.has_good_header(id);
+        self.mark_header_checked(id);
         self.cache.put(&segment);
         Ok(ActiveSegment::new(segment, PAGE_BYTES))
     }

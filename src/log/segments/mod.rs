@@ -164,7 +164,7 @@ impl Segments {
         if let Some(segment) = self.cache.get(id) {
             return Ok(segment);
         }
-        let segment = Arc::new(self.with_a_descriptor(|| self.open_known(id))?);
+        let segment = Arc::new(self.with_descriptor_retry(|| self.open_known(id))?);
         self.cache.put(&segment);
         Ok(segment)
     }
@@ -173,7 +173,7 @@ impl Segments {
     fn open_known(&self, id: u64) -> Result<Segment, LogError> {
         if !self.known(id).is_some_and(|known| known.header_checked.load(Ordering::Relaxed)) {
             let segment = Segment::open(self.fs.as_ref(), self.store, id)?;
-            self.has_good_header(id);
+            self.mark_header_checked(id);
             return Ok(segment);
         }
         match self.fs.open(&segment_path(id)) {
@@ -186,7 +186,7 @@ impl Segments {
         self.known.read().expect("no thread panics while it holds the lock").get(&id).cloned()
     }
 
-    fn has_good_header(&self, id: u64) {
+    fn mark_header_checked(&self, id: u64) {
         if let Some(known) = self.known(id) {
             known.header_checked.store(true, Ordering::Relaxed);
         }
@@ -198,7 +198,7 @@ impl Segments {
     }
 
     /// Calls `open`, and again after closing idle segments where it found no descriptor.
-    fn with_a_descriptor<T>(&self, open: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
+    fn with_descriptor_retry<T>(&self, open: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
         match open() {
             Err(LogError::Exhausted(_)) => {
                 self.close_idle();
@@ -222,7 +222,7 @@ impl Segments {
     }
 
     /// Whether a segment is unpinned at this moment. Later readers come only through references.
-    pub fn is_unread(&self, id: u64) -> bool {
+    pub fn is_unpinned(&self, id: u64) -> bool {
         let known = self.known.read().expect("no thread panics while it holds the lock");
         known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1)
     }

@@ -6,7 +6,7 @@ use super::report::BackupError;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{BackupCurrent, BackupSlot, FileKind, LOCK, unfinished};
 use crate::fs::{File, Fs, Lock, SubdirFs};
-use crate::log::{Damage, LogError, Segment, write_aside};
+use crate::log::{Damage, LogError, Segment, write_atomically};
 
 /// A longer file does not name a slot.
 const CURRENT_MAX_BYTES: u64 = 1024;
@@ -110,8 +110,10 @@ impl<'a> BackupSlots<'a> {
 
     /// Makes another backup the one that counts, in one step. Durable on return.
     pub(super) fn set_current(&self, current: &BackupCurrent) -> Result<(), LogError> {
-        write_aside(self.target, BackupCurrent::PATH, "", |file| Ok(file.write_all_at(&current.encode(), 0)?))
-            .map(drop)
+        write_atomically(self.target, BackupCurrent::PATH, "", |file| {
+            Ok(file.write_all_at(&current.encode(), 0)?)
+        })
+        .map(drop)
     }
 }
 

@@ -282,22 +282,22 @@ impl GroupWriter {
     /// that gives the log back.
     fn ensure_log_room(&mut self, plan: &GroupPlan, entry_bytes_max: usize) -> Result<(), LogError> {
         // As a rule zeros lie ready for whatever may come of it.
-        if self.journal.room_for(entry_bytes_max as u64).is_none() {
+        if self.journal.space_for(entry_bytes_max as u64).is_none() {
             return Ok(());
         }
         let len = encoded(&plan.entries).len() + plan.pack_extents_bytes_max();
-        let Some(wanted) = self.journal.room_for(len as u64) else { return Ok(()) };
+        let Some(wanted) = self.journal.space_for(len as u64) else { return Ok(()) };
         let mut spare = self.shared.room(SpaceClaim::Removal)?;
         if self.shared.lacks_room(SpaceClaim::Upkeep, 0)? {
             self.request_room(SpaceClaim::Upkeep);
         }
-        if spare < wanted.least {
+        if spare < wanted.minimum {
             self.shared.request_reclaim();
             self.roll_log()?;
-            self.checkpointer.wait_for_room(SpaceClaim::Removal, wanted.best);
+            self.checkpointer.wait_for_room(SpaceClaim::Removal, wanted.preferred);
             spare = self.shared.room(SpaceClaim::Removal)?;
         }
-        self.journal.set_spare(spare);
+        self.journal.set_space_limit(spare);
         Ok(())
     }
 
@@ -396,7 +396,7 @@ impl GroupWriter {
     /// Lets the log go on in a new file, so that the next checkpoint lets all of the log before it go. On a full disk it goes on
     /// where it is.
     fn roll_log(&mut self) -> Result<(), LogError> {
-        self.journal.set_spare(self.shared.room(SpaceClaim::Removal)?);
+        self.journal.set_space_limit(self.shared.room(SpaceClaim::Removal)?);
         match self.journal.roll() {
             Err(LogError::DiskFull(_)) => Ok(()),
             rolled => rolled,

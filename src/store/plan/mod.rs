@@ -84,7 +84,7 @@ struct PackedContent {
     position: u64,
     payload: Vec<u8>,
     crc: u32,
-    /// As in [`crate::format::Recorded`].
+    /// As in [`crate::format::RebuildRecord`].
     sources: Vec<PayloadSource>,
 }
 

@@ -1,7 +1,7 @@
 //! Putting and deleting objects.
 
 use crate::format::{
-    Attributes, BucketRecord, ETag, Entry, ExtentPurpose, Recorded, VersionId, VersionRecord, Versioning,
+    Attributes, BucketRecord, ETag, Entry, ExtentPurpose, RebuildRecord, VersionId, VersionRecord, Versioning,
 };
 use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
@@ -26,7 +26,7 @@ impl Planner<'_> {
         let record = VersionRecord { upload, ..record };
         let written = CommittedVersion { id, null, modified: placed.modified, etag: record.etag };
         if let Some(packed) = &placed.packed {
-            let object = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
+            let object = RebuildRecord::in_bucket(bucket, packed.sources.clone(), record.clone());
             self.pack(bucket, &key, (placed.id, packed), ExtentPurpose::ObjectRecord(object));
         }
         self.put_version(bucket.id, key, VersionRecord { extents: placed.extents, ..record });

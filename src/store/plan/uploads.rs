@@ -1,8 +1,8 @@
 //! Multipart uploads. A completed one becomes an object that is the extents of its parts, where they are.
 
 use crate::format::{
-    AssembledPart, Assembly, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource, Recorded, UploadId,
-    UploadRecord, VersionId, Versioning,
+    AssembledPart, Assembly, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource, RebuildRecord,
+    UploadId, UploadRecord, VersionId, Versioning,
 };
 use crate::log::SpaceClaim;
 use crate::store::mutation::{PutPart, UploadChange};
@@ -56,7 +56,7 @@ impl Planner<'_> {
             checksum: put.checksum,
         };
         if let Some(packed) = &placed.packed {
-            let part = Recorded::in_bucket(bucket, packed.sources.clone(), record.clone());
+            let part = RebuildRecord::in_bucket(bucket, packed.sources.clone(), record.clone());
             self.pack(
                 bucket,
                 &key,
@@ -90,7 +90,7 @@ impl Planner<'_> {
         let mut record = completion.commit.into_record(id, null, self.now, chosen.size, Vec::new());
         let written = CommittedVersion { id, null, modified: self.now, etag: record.etag };
         record.upload = Some(Assembly { upload, parts: chosen.parts });
-        let object = Recorded::in_bucket(bucket, chosen.sources, record.clone());
+        let object = RebuildRecord::in_bucket(bucket, chosen.sources, record.clone());
         self.pack(bucket, &key, (id.0, &PackedContent::default()), ExtentPurpose::ObjectRecord(object));
         record.extents = chosen.extents;
         self.put_version(bucket.id, key.clone(), record);

@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::base::digest::Md5;
 use crate::format::{
     BucketRecord, ClientIds, Descriptor, ETag, Entry, ExtentHeader, ExtentPurpose, ExtentRef, PartRecord,
-    PayloadSource, Recorded, StoreId, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    PayloadSource, RebuildRecord, StoreId, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
     segment_path,
 };
 use crate::fs::Fs;
@@ -246,7 +246,7 @@ impl<'a> Assembler<'a> {
         &mut self,
         item: &LoadedRecord,
         upload: &UploadRecord,
-        part: &Recorded<PartRecord>,
+        part: &RebuildRecord<PartRecord>,
     ) -> Result<(), LogError> {
         let (bucket, key, id) = (item.descriptor.bucket, item.descriptor.key.clone(), upload.id);
         let extents = self.extents_of_sources(item, part.record.size, &part.sources, SourceKind::Writes)?;

@@ -181,7 +181,7 @@ impl ReclaimRun<'_> {
         let (deferred, turn) = (&self.reclaimer.deferred, self.reclaimer.deferred_cursor);
         let ids = deferred.range(turn..).chain(deferred.range(..turn)).map(|(id, _)| *id);
         let free: Vec<u64> =
-            ids.filter(|id| self.shared.segments.is_unread(*id)).take(PUNCHED_PER_CALL).collect();
+            ids.filter(|id| self.shared.segments.is_unpinned(*id)).take(PUNCHED_PER_CALL).collect();
         for id in free {
             self.reclaimer.deferred_cursor = id + 1;
             if let Some(deferred) = self.reclaimer.deferred.remove(&id) {
@@ -197,7 +197,7 @@ impl ReclaimRun<'_> {
             let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));
             let before = usage()?;
             let is_held = segment.file.has_shared_lock().map_err(|error| self.shared.failed(error.into()))?;
-            if before.links > 1 || is_held || !self.shared.segments.is_unread(id) {
+            if before.links > 1 || is_held || !self.shared.segments.is_unpinned(id) {
                 self.reclaimer.defer(id, deferred);
                 return Ok(());
             }

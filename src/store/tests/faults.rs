@@ -103,8 +103,8 @@ fn work_without_descriptors(options: StoreOptions, steps: &[Step], from: u64) ->
     let fs = SimFs::new();
     let store = open_with(&fs, options).unwrap();
     // What is tried again at once fails again.
-    let refused = fs.openings() + from..fs.openings() + from + 3;
-    fs.refuse_openings(refused.clone());
+    let refused = fs.opens() + from..fs.opens() + from + 3;
+    fs.fail_opens(refused.clone());
     let mut model = Model::default();
     for step in steps.iter().filter(|step| !step.is_reopen()) {
         // Where a step before had no descriptor, what builds on it would be refused.
@@ -117,8 +117,8 @@ fn work_without_descriptors(options: StoreOptions, steps: &[Step], from: u64) ->
     }
     model.learn_ids(&store);
     assert_eq!((store.health().read_only, store.health().damage), (None, vec![]), "opening {from}");
-    let any = fs.openings() >= refused.start;
-    fs.refuse_openings(0..0);
+    let any = fs.opens() >= refused.start;
+    fs.fail_opens(0..0);
     store.create_bucket("more", "admin").unwrap();
     store.delete_bucket("more").unwrap();
     model.learn_ids(&store);
