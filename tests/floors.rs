@@ -24,7 +24,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 /// What `ops` may name of `auth`: the proof, who it is about, and what else it may be asked.
 const PROOF_TYPES: &[&str] = &["Authorized", "Identity", "Action"];
 
-fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {

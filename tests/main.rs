@@ -10,7 +10,7 @@
 //! | `format` | data-format.md, stores of earlier versions, hostile bytes on disk |
 //! | `cli`, `tools` | the two programs as an operator runs them |
 //! | `guide`, `readme` | the documentation for users: values, examples, commands |
-//! | `floors` | the shape of the sources |
+//! | `floors`, `names` | the shape and the words of the sources |
 //! | `index_memory`, `siege` | memory and patience under load |
 
 #![allow(clippy::unwrap_used)]
@@ -23,6 +23,7 @@ mod guide;
 mod hostile;
 mod http;
 mod index_memory;
+mod names;
 mod protocol;
 mod readme;
 mod siege;
