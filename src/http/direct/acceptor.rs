@@ -1,4 +1,4 @@
-//! Accepts connections, whatever the system says to it.
+//! Accepts connections through every error of the listener.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use super::poller::Poller;
 
-/// How long to leave the listener alone after an error that trying again at once would only repeat.
+/// The pause of the listener after an error that an immediate retry would repeat.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A listening socket that survives every error, and from which any thread may accept. Descriptors or memory that ran out
-/// come back; until then the connections wait in the system's queue.
+/// A listening socket that survives every error, and from which any thread may accept. When descriptors or memory run out,
+/// connections wait in the system's queue until the next attempt.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    /// It is there until `close`. Whoever accepts only reads it.
+    /// `None` after `close`. Accepting takes only the read lock.
     listener: RwLock<Option<TcpListener>>,
     poller: Arc<Poller>,
     paused_until: Mutex<Option<Instant>>,
@@ -23,7 +23,7 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Watches a listener that does not block.
+    /// Watches a non-blocking listener.
     ///
     /// # Errors
     /// When the system cannot watch it.
@@ -37,7 +37,7 @@ impl Acceptor {
         })
     }
 
-    /// The next connection that waits; `None` when there is none, or when the system hands out none for now.
+    /// Accepts a waiting connection. `None` when none waits, and when accepting fails.
     pub(super) fn accept(&self, now: Instant) -> Option<(TcpStream, SocketAddr)> {
         let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
         let listener = listener.as_ref()?;
@@ -46,8 +46,8 @@ impl Acceptor {
                 self.accepted.fetch_add(1, Ordering::Relaxed);
                 Some(accepted)
             }
-            // What was the fate of one connection tells nothing of the next, and that is reported again.
-            Err(error) if is_passing(&error) => None,
+            // The error concerns one connection. The poller reports the listener again if more of them wait.
+            Err(error) if is_transient(&error) => None,
             Err(error) => {
                 self.pause(listener, now, &error);
                 None
@@ -55,8 +55,8 @@ impl Acceptor {
         }
     }
 
-    /// Goes on after a pause that is over. Says when to call it again, if it must be called; the bell rings when that
-    /// changes.
+    /// Resumes the listener when its pause is over. Returns when to call this again, or `None` if there is no pause. A new pause
+    /// wakes the event loop, which then calls this.
     pub(super) fn resume(&self, now: Instant) -> Option<Instant> {
         let mut paused_until = self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         if (*paused_until)? <= now {
@@ -67,7 +67,7 @@ impl Acceptor {
         *paused_until
     }
 
-    /// Closes the listener, and says how many connections have been accepted.
+    /// Closes the listener and returns how many connections were accepted.
     pub(super) fn close(&self) -> u64 {
         *self.listener.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.accepted.load(Ordering::Relaxed)
@@ -82,8 +82,8 @@ impl Acceptor {
     }
 }
 
-/// Whether the error says that nobody waits, or what became of the one who did (accept(2), "Error handling").
-fn is_passing(error: &io::Error) -> bool {
+/// Whether the error says that no connection waits, or concerns only the connection that waited (accept(2), "Error handling").
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(
         error.kind(),

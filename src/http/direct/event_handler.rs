@@ -1,44 +1,46 @@
-//! What has to be done about a connection that no worker has when something happens on it: accept it, read its head without
-//! waiting, hand it to the workers once it is whole, or turn it away. The poller does nothing else; workers lend it a
-//! hand when there is more to do than their work leaves it time for.
+//! Handles the events of connections that no worker serves: accepts them, reads request heads without waiting, hands requests
+//! to the work queues, and rejects them without a worker. The event loop does nothing else. Workers assist it.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection_table::{Connection, ConnectionLimits, ConnectionPhase, NoMemory};
+use super::connections::{Connection, ConnectionLimits, ConnectionPhase, NewConnection, NoMemory};
 use super::engine::DirectEngine;
-use super::head::{self, Outlook};
+use super::head::{self, BodyClass};
 use super::poller::{ConnectionToken, Interest, PollEvent};
-use super::stream::{ClientStream, is_would_block};
-use super::work_queues::WorkerClass;
+use super::socket::is_would_block;
+use super::stream::ClientStream;
+use super::worker_class::WorkerClass;
 use crate::base::limits;
 use crate::http::Config;
 use crate::http::catch_panic::catch_panic;
 use crate::http::client_origin::ClientOrigin;
+use crate::http::request_head::RequestHead;
 use crate::http::response::{DateHeader, RequestTraits, render};
-use crate::s3::{Method, S3Error};
+use crate::s3::{ErrorCode, Method, Response, S3Error};
 
 /// How long a small body may take to follow its head before it counts as large.
 const SMALL_BODY_WAIT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
 
-/// Turns that a thread takes between two pieces of its own work: some dozens of events at the limits, so that a server which
-/// refuses many times as much as it accepts keeps up with it.
+/// Polls by which a worker assists the event loop between two requests: some dozens of events at most, enough for a server that
+/// rejects many times as many requests as it accepts.
 const ASSIST_POLLS_MAX: usize = 4;
 
-/// Connections accepted in a row before others get their turn.
+/// Connections accepted in a row before other events are handled.
 const ACCEPT_BURST_MAX: usize = 64;
 
 /// Why a request is answered without a worker.
 pub(super) enum RejectReason {
-    /// Nobody has time for it.
+    /// The server has no worker, connection or memory for it.
     Overload,
-    /// It is at fault.
+    /// The request is at fault.
     Error(S3Error),
 }
 
-/// One thread's means to attend to connections. Several may be at it at once: whoever takes a connection out of the connections has it.
+/// The means of one thread to handle events. Several threads may handle events at once: each owns the connections that it
+/// unparks.
 pub(super) struct EventHandler {
     engine: Arc<DirectEngine>,
     events: Vec<PollEvent>,
@@ -47,15 +49,15 @@ pub(super) struct EventHandler {
 }
 
 impl EventHandler {
-    /// It receives into so many bytes, which are enough for a head.
+    /// A handler with a receive buffer of `scratch_bytes`, which must be enough for a head.
     pub(super) fn new(engine: Arc<DirectEngine>, scratch_bytes: usize) -> Self {
         Self { engine, events: Vec::new(), scratch: vec![0; scratch_bytes], date: DateHeader::default() }
     }
 
-    /// Waits for events, at limits for `timeout` where there is one, and does what they ask for.
+    /// Waits for events, for at most `timeout` where there is one, and handles them.
     ///
     /// # Errors
-    /// When the system can no longer tell which sockets are ready.
+    /// When the system fails to report events.
     pub(super) fn poll_once(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
         let outcome = self.engine.poller.wait(&mut events, timeout);
@@ -66,14 +68,14 @@ impl EventHandler {
         outcome
     }
 
-    /// Does some of what has become due, for whoever has other work.
+    /// Handles a few pending events, for a worker between two requests.
     pub(super) fn assist_event_loop(&mut self) {
         for _ in 0..ASSIST_POLLS_MAX {
-            // The poller meets the same error and ends the engine.
+            // An error will reach the event loop, too, which then ends the engine.
             if self.poll_once(Some(Duration::ZERO)).is_err() || self.events.is_empty() {
                 return;
             }
-            // It rings for the event_loop.
+            // The wake was meant for the event loop.
             if self.events.contains(&PollEvent::Wake) {
                 return self.engine.poller.wake();
             }
@@ -103,63 +105,55 @@ impl EventHandler {
         let Ok(tls) = config.tls.as_ref().map(|tls| tls.accept()).transpose() else {
             return;
         };
-        let patience = if tls.is_some() { config.head_deadline } else { config.idle_deadline };
+        let first_wait = if tls.is_some() { config.head_deadline } else { config.idle_deadline };
         let Ok(stream) = ClientStream::new(socket, tls, config.linger, config.write_stall_budget) else {
             return;
         };
-        let counts = !config.trusted_proxies.contains(peer.ip());
-        let origin = counts.then(|| ClientOrigin::of(peer.ip()));
+        let is_limited = !config.trusted_proxies.contains(peer.ip());
+        let origin = is_limited.then(|| ClientOrigin::of(peer.ip()));
+        let new = NewConnection { stream, peer, origin, accepted_at: now, deadline: now + first_wait };
         let max = ConnectionLimits { total: config.connections_max, of_origin: config.share_of_address() };
-        let (connection, excess) = connections.insert(stream, peer, origin, (now, patience), max);
-        if excess {
-            self.reject(connection, RejectReason::Overload);
-        } else {
-            connections.park(connection, Interest::Readable);
+        match connections.insert(new, max) {
+            Ok(connection) => connections.park(connection, Interest::Readable),
+            Err(connection) => self.reject(connection, RejectReason::Overload),
         }
     }
 
-    /// Something has happened on a connection that waits, unless it is no longer there.
+    /// Handles an event of a parked connection, unless another thread has taken it.
     fn handle_ready(&mut self, token: ConnectionToken) {
         let Some(connection) = self.engine.connections.unpark(token) else {
             return;
         };
         match connection.phase {
-            ConnectionPhase::Draining(left) => self.discard_input(connection, left),
-            // It takes a signature and more: work for a worker.
+            ConnectionPhase::Draining(remaining) => self.discard_input(connection, remaining),
+            // A handshake takes a signature, which is work for a worker.
             ConnectionPhase::Handshake => self.enqueue(connection, WorkerClass::Small),
             ConnectionPhase::Requests if connection.pending_response.is_some() => {
                 self.resume_response(connection);
             }
-            // A worker has given back bytes that it had no time to look at.
-            ConnectionPhase::Requests
-                if connection.awaited_len == 0 && connection.searched_len < connection.received.len() =>
-            {
-                self.dispatch(connection);
-            }
-            ConnectionPhase::Requests => self.receive_head(connection),
+            ConnectionPhase::Requests if has_unsearched_bytes(&connection) => self.dispatch(connection),
+            ConnectionPhase::Requests => self.receive_request(connection),
         }
     }
 
-    /// A client may take more of its response.
+    /// Queues a response whose client can receive more of it.
     fn resume_response(&mut self, mut connection: Box<Connection>) {
-        let left = connection.deadline.saturating_duration_since(self.engine.clock.instant());
+        let remaining = connection.deadline.saturating_duration_since(self.engine.clock.instant());
         if let Some(pending) = &mut connection.pending_response {
-            pending.set_patience(left);
+            pending.set_stall_budget(remaining);
         }
         self.enqueue(connection, WorkerClass::Large);
     }
 
-    fn receive_head(&mut self, mut connection: Box<Connection>) {
-        let room = self.engine.config.head_max_bytes - connection.received.len();
+    /// Receives bytes of a head, or of a small body.
+    fn receive_request(&mut self, mut connection: Box<Connection>) {
+        let Config { head_max_bytes, head_deadline, ref memory, .. } = self.engine.config;
+        let room = head_max_bytes - connection.received.len();
         match connection.stream.try_receive(&mut self.scratch[..room]) {
-            // A worker tells the client that its body is not whole.
-            Ok(0) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
-            Ok(0) => {}
-            Ok(count) => {
+            Ok(count @ 1..) => {
                 if connection.received.is_empty() {
-                    connection.deadline = self.engine.deadline_in(self.engine.config.head_deadline);
+                    connection.deadline = self.engine.deadline_in(head_deadline);
                 }
-                let Config { head_max_bytes, ref memory, .. } = self.engine.config;
                 match connection.append_received(&self.scratch[..count], head_max_bytes, memory) {
                     Ok(()) => self.dispatch(connection),
                     Err(NoMemory) => self.reject(connection, RejectReason::Overload),
@@ -168,31 +162,19 @@ impl EventHandler {
             Err(error) if is_would_block(&error) => {
                 self.engine.connections.park(connection, Interest::Readable);
             }
-            Err(_) if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
-            Err(_) => {}
+            // The connection has ended. A worker answers that the body is incomplete.
+            _ if connection.awaited_len > 0 => self.enqueue(connection, WorkerClass::Large),
+            _ => {}
         }
     }
 
-    /// Hands a head to the workers if it is whole, and with it a body that is small; waits for the rest, or gives it up, if it
-    /// is not.
+    /// Queues a request whose head is complete, together with a small body. Parks or rejects one whose head is not.
     fn dispatch(&mut self, mut connection: Box<Connection>) {
         let received = connection.received.len();
         if connection.awaited_len > 0 {
-            self.wait_for_body(connection);
-        } else if head::has_arrived(&connection.received, connection.searched_len) {
-            match head::outlook(&connection.received) {
-                Outlook::Small => self.enqueue(connection, WorkerClass::Small),
-                Outlook::Large => self.enqueue(connection, WorkerClass::Large),
-                Outlook::Awaited(wanted) if wanted > self.engine.config.head_max_bytes => {
-                    let class = class_of_missing_bytes(&connection.stream, wanted - received);
-                    self.enqueue(connection, class);
-                }
-                Outlook::Awaited(wanted) => {
-                    connection.awaited_len = wanted;
-                    connection.deadline = self.engine.deadline_in(SMALL_BODY_WAIT);
-                    self.wait_for_body(connection);
-                }
-            }
+            self.queue_or_await_body(connection);
+        } else if head::is_complete(&connection.received, connection.searched_len) {
+            self.dispatch_by_body(connection);
         } else if received >= self.engine.config.head_max_bytes {
             self.reject(connection, RejectReason::Error(head::too_large()));
         } else {
@@ -201,7 +183,34 @@ impl EventHandler {
         }
     }
 
-    /// Lets a connection wait with what has come of its request. Of such there may be as many as there are connections.
+    /// Queues a request whose head is complete, unless its small body is to be awaited.
+    fn dispatch_by_body(&mut self, mut connection: Box<Connection>) {
+        match head::body_class(&connection.received) {
+            BodyClass::Small => self.enqueue(connection, WorkerClass::Small),
+            BodyClass::Large => self.enqueue(connection, WorkerClass::Large),
+            BodyClass::Awaited(len) if len > self.engine.config.head_max_bytes => {
+                let class = class_of_missing_bytes(&connection.stream, len - connection.received.len());
+                self.enqueue(connection, class);
+            }
+            BodyClass::Awaited(len) => {
+                connection.awaited_len = len;
+                connection.deadline = self.engine.deadline_in(SMALL_BODY_WAIT);
+                self.queue_or_await_body(connection);
+            }
+        }
+    }
+
+    /// Queues a request once its small body is complete. No worker waits for such a body.
+    fn queue_or_await_body(&mut self, connection: Box<Connection>) {
+        if connection.received.len() >= connection.awaited_len {
+            self.enqueue(connection, WorkerClass::Small);
+        } else {
+            self.park_for_more(connection);
+        }
+    }
+
+    /// Parks a connection with the received part of its request. Its memory is reserved, because every connection may have such
+    /// a part.
     fn park_for_more(&mut self, mut connection: Box<Connection>) {
         let Config { head_max_bytes, ref memory, .. } = self.engine.config;
         match connection.reserve(head_max_bytes, memory) {
@@ -210,27 +219,19 @@ impl EventHandler {
         }
     }
 
-    /// No worker waits for a body that a head's room can hold, as long as it comes promptly.
-    fn wait_for_body(&mut self, connection: Box<Connection>) {
-        if connection.received.len() >= connection.awaited_len {
-            self.enqueue(connection, WorkerClass::Small);
-        } else {
-            self.park_for_more(connection);
-        }
-    }
-
-    /// Lets a request wait for a worker.
-    pub(super) fn enqueue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
+    /// Queues a request for a worker, or rejects one for which there is no room.
+    fn enqueue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
         connection.awaited_len = 0;
         if let Err(connection) = self.engine.queues.push(connection, class) {
             self.reject(connection, RejectReason::Overload);
         }
     }
 
-    fn discard_input(&mut self, mut connection: Box<Connection>, left: u64) {
+    /// Discards bytes received after the last response.
+    fn discard_input(&mut self, mut connection: Box<Connection>, remaining: u64) {
         match connection.stream.try_receive(&mut self.scratch) {
-            Ok(count) if count > 0 && (count as u64) < left => {
-                connection.phase = ConnectionPhase::Draining(left - count as u64);
+            Ok(count) if count > 0 && (count as u64) < remaining => {
+                connection.phase = ConnectionPhase::Draining(remaining - count as u64);
             }
             Err(error) if is_would_block(&error) => {}
             _ => return,
@@ -238,40 +239,67 @@ impl EventHandler {
         self.engine.connections.park(connection, Interest::Readable);
     }
 
-    /// Answers without a worker, if there is room for the answer at once. The connection stays open where all of a request was
-    /// there and only the time for it was missing: the client is to come back, and a new connection would cost both more.
+    /// Ends a connection whose deadline has passed. A small body that came too late makes its request a large one.
+    pub(super) fn expire(&mut self, connection: Box<Connection>) {
+        if connection.pending_response.is_some() {
+            connection.stream.reset_on_close();
+        } else if connection.awaited_len > 0 {
+            self.enqueue(connection, WorkerClass::Large);
+        } else if !connection.received.is_empty() {
+            let error = S3Error::new(ErrorCode::RequestTimeout);
+            self.reject(connection, RejectReason::Error(error));
+        }
+    }
+
+    /// Answers without a worker, if the answer can be sent without waiting. The connection stays open if it holds exactly one
+    /// request that failed only for lack of time: the client is to retry, and a new connection would cost both sides more.
     pub(super) fn reject(&mut self, mut connection: Box<Connection>, reason: RejectReason) {
         if let Some(pending) = connection.pending_response.take() {
             if pending.response_started() {
                 return connection.stream.reset_on_close();
             }
-            // Nobody had time to send its answer. What came behind is not the request that is answered here.
+            // The request of this response has been read. The bytes after it belong to another request.
             connection.discard_received();
         }
-        let whole = match reason {
-            RejectReason::Overload if !self.engine.is_stopping() => {
-                head::of_whole_request(&connection.received, self.engine.config.headers_max)
-            }
-            _ => None,
+        let retryable = self.parse_retryable(&connection, &reason);
+        let (head_only, close) = match &retryable {
+            Some(head) => (head.method == Method::Head, false),
+            None => (connection.received.starts_with(b"HEAD "), true),
         };
-        let head_only = match &whole {
-            Some(head) => head.method == Method::Head,
-            None => connection.received.starts_with(b"HEAD "),
-        };
-        let DirectEngine { config, clock, handler, connections, .. } = &*self.engine;
-        let response = catch_panic(|| match reason {
-            RejectReason::Overload => handler.overloaded(),
-            RejectReason::Error(error) => handler.refused(error),
-        });
-        let Some(response) = response else {
+        let Some(response) = self.rejection(reason) else {
             return;
         };
-        let (traits, close) = (RequestTraits { head_only, http10: false }, whole.is_none());
-        let bytes = render(&response, traits, close, self.date.at(clock.now()));
-        let is_sent = matches!(connection.stream.try_send_all(&bytes), Ok(sent) if sent == bytes.len());
-        if is_sent && close {
+        let traits = RequestTraits { head_only, http10: false };
+        let bytes = render(&response, traits, close, self.date.at(self.engine.clock.now()));
+        if connection.stream.try_send_all(&bytes).is_ok() {
+            self.continue_after_rejection(connection, close);
+        }
+    }
+
+    /// The head of the request in `connection`, if the client may send it again on the same connection.
+    fn parse_retryable(&self, connection: &Connection, reason: &RejectReason) -> Option<RequestHead> {
+        match reason {
+            RejectReason::Overload if !self.engine.is_stopping() => {
+                head::parse_whole_request(&connection.received, self.engine.config.headers_max)
+            }
+            _ => None,
+        }
+    }
+
+    /// The answer of the handler; `None` if it panics.
+    fn rejection(&self, reason: RejectReason) -> Option<Response> {
+        let handler = &self.engine.handler;
+        catch_panic(|| match reason {
+            RejectReason::Overload => handler.overloaded(),
+            RejectReason::Error(error) => handler.refused(error),
+        })
+    }
+
+    fn continue_after_rejection(&self, mut connection: Box<Connection>, close: bool) {
+        let DirectEngine { config, clock, connections, .. } = &*self.engine;
+        if close {
             connections.start_draining(connection, self.engine.deadline_in(config.drain_deadline));
-        } else if is_sent {
+        } else {
             connection.discard_received();
             connection.wait_for_request(clock.instant(), config.idle_deadline);
             connections.park(connection, Interest::Readable);
@@ -279,8 +307,13 @@ impl EventHandler {
     }
 }
 
-/// What kind of work it is to read the rest of a small body, of which no more can be kept without a worker: a worker may
-/// begin with it at once where the system has all of it.
+/// Whether a worker has parked the connection with bytes that it had no time to search for a head.
+fn has_unsearched_bytes(connection: &Connection) -> bool {
+    connection.awaited_len == 0 && connection.searched_len < connection.received.len()
+}
+
+/// The class of receiving the rest of a small body that is too large to be kept without a worker: small if the system has
+/// received all of it.
 pub(super) fn class_of_missing_bytes(stream: &ClientStream, missing: usize) -> WorkerClass {
     if stream.available() >= missing { WorkerClass::Small } else { WorkerClass::Large }
 }
@@ -292,13 +325,13 @@ mod tests {
     use super::super::DirectServer;
     use super::*;
     use crate::base::SystemClock;
-    use crate::s3::{Handler, Request, Response};
+    use crate::s3::{Handler, Request};
 
-    struct Refusing;
+    struct RejectingHandler;
 
-    impl Handler for Refusing {
+    impl Handler for RejectingHandler {
         fn handle(&self, _: Request<'_>) -> Response {
-            unreachable!("no worker works")
+            unreachable!("there is no worker")
         }
 
         fn overloaded(&self) -> Response {
@@ -311,10 +344,10 @@ mod tests {
     }
 
     #[test]
-    fn who_lends_a_hand_takes_requests_in_and_refuses_what_is_too_much_and_hears_no_bell() {
+    fn an_assisting_worker_queues_requests_rejects_those_beyond_the_queue_and_passes_wakes_on() {
         let config = Config { queue_len: 1, ..Config::new(([127, 0, 0, 1], 0).into()) };
-        // It is bound and does not run: there are neither poller nor workers.
-        let server = DirectServer::bind(config, Arc::new(SystemClock), Arc::new(Refusing)).unwrap();
+        // The server is bound but does not run: there is neither an event loop nor a worker.
+        let server = DirectServer::bind(config, Arc::new(SystemClock), Arc::new(RejectingHandler)).unwrap();
         let engine = &server.engine;
         let mut event_handler = EventHandler::new(Arc::clone(engine), engine.config.head_max_bytes);
         let mut clients = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
@@ -334,6 +367,6 @@ mod tests {
         event_handler.assist_event_loop();
         let mut events = Vec::new();
         engine.poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
-        assert_eq!(events, [PollEvent::Wake], "it rings for the poller");
+        assert_eq!(events, [PollEvent::Wake], "the wake is passed on to the event loop");
     }
 }

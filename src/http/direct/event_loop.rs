@@ -1,4 +1,4 @@
-//! The thread that looks after every connection which no worker has, and closes what takes too long.
+//! The thread that watches every parked connection, and closes those whose deadline has passed.
 
 use std::io;
 use std::sync::Arc;
@@ -6,21 +6,19 @@ use std::time::{Duration, Instant};
 
 use super::engine::DirectEngine;
 use super::event_handler::{EventHandler, RejectReason};
-use super::work_queues::WorkerClass;
 use crate::base::limits;
-use crate::s3::{ErrorCode, S3Error};
 
-/// The bounds of the time between two looks at the deadlines.
+/// The bounds of the time between two scans for expired connections.
 const EXPIRY_SCAN_MIN: Duration = Duration::from_millis(10);
 const EXPIRY_SCAN_MAX: Duration = Duration::from_secs(1);
 
-/// How often the end of the last connections is looked for while the engine stops.
+/// The interval at which the end of the last connections is checked while the engine stops.
 const STOP_POLL: Duration = Duration::from_millis(5);
 
-/// What is received into, unless a head may be larger.
+/// The size of the receive buffer, unless a head may be larger.
 const SCRATCH_BYTES: usize = 64 * limits::KIB as usize;
 
-/// The poller of one engine.
+/// The event loop of one engine.
 pub(super) struct EventLoop {
     engine: Arc<DirectEngine>,
     event_handler: EventHandler,
@@ -28,7 +26,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    /// A poller that has not response_started.
+    /// An event loop that has not started.
     pub(super) fn new(engine: Arc<DirectEngine>) -> Self {
         let scratch_bytes = SCRATCH_BYTES.max(engine.config.head_max_bytes);
         let event_handler = EventHandler::new(Arc::clone(&engine), scratch_bytes);
@@ -36,11 +34,11 @@ impl EventLoop {
         Self { engine, event_handler, next_expiry_scan }
     }
 
-    /// Serves until the order to stop; then accepts nothing more, turns away whoever waits, and lets the workers end
-    /// once the queue is empty. Says how many connections have been accepted.
+    /// Serves until the engine is to stop. Then it closes the listener, the work queues and the idle connections, and rejects
+    /// requests that no worker has. Returns how many connections were accepted.
     ///
     /// # Errors
-    /// When the system can no longer tell which sockets are ready.
+    /// When the system fails to report events.
     pub(super) fn serve(&mut self) -> io::Result<u64> {
         let mut outcome = Ok(());
         while !self.engine.is_stopping() && outcome.is_ok() {
@@ -57,7 +55,7 @@ impl EventLoop {
         outcome.map(|()| accepted)
     }
 
-    /// Goes on draining closed connections until `done` or until `deadline`; whether it was done.
+    /// Goes on draining connections until `done` or until `deadline`. Returns whether it was done in time.
     ///
     /// # Errors
     /// As `serve`.
@@ -77,11 +75,11 @@ impl EventLoop {
 
     fn poll_and_expire(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.event_handler.poll_once(timeout)?;
-        self.handle_expired();
+        self.expire_connections();
         Ok(())
     }
 
-    /// How long nothing has to be done if nothing happens.
+    /// The time until the next expiry scan or the end of the listener's pause; `None` if neither is due.
     fn timeout(&self) -> Option<Duration> {
         let now = self.engine.clock.instant();
         let resume = self.engine.acceptor.resume(now);
@@ -91,7 +89,7 @@ impl EventLoop {
         Some(next.saturating_duration_since(now))
     }
 
-    fn handle_expired(&mut self) {
+    fn expire_connections(&mut self) {
         let DirectEngine { config, clock, connections, .. } = &*self.engine;
         let now = clock.instant();
         if now < self.next_expiry_scan {
@@ -100,14 +98,7 @@ impl EventLoop {
         let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
         self.next_expiry_scan = now + (shortest / 4).clamp(EXPIRY_SCAN_MIN, EXPIRY_SCAN_MAX);
         for connection in connections.take_expired(now) {
-            if connection.pending_response.is_some() {
-                connection.stream.reset_on_close();
-            } else if connection.awaited_len > 0 {
-                self.event_handler.enqueue(connection, WorkerClass::Large);
-            } else if !connection.received.is_empty() {
-                let error = S3Error::new(ErrorCode::RequestTimeout);
-                self.event_handler.reject(connection, RejectReason::Error(error));
-            }
+            self.event_handler.expire(connection);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The engine's readers of bytes, opened to the fuzzers (`tests/fuzz`) and the benchmarks (`tests/benches`). No part of what this
-//! crate promises.
+//! The parsers of the engine, opened to fuzzers (`tests/fuzz`) and benchmarks (`tests/benches`). Not part of the public
+//! interface.
 
-use super::chunked::{TransferDecoder, TransferStep};
 use super::head;
+use super::request_body::chunked::{TransferDecoder, TransferStep};
 use crate::base::limits::HEADERS_MAX;
 use crate::http::fields::BodyFraming;
 use crate::s3::{Headers, Method, S3Error};
 
-/// A request head that was read.
+/// A parsed request head.
 pub struct ParsedHead {
     /// The method.
     pub method: Method,
@@ -17,15 +17,15 @@ pub struct ParsedHead {
     pub query: String,
     /// The header lines.
     pub headers: Headers,
-    /// What Content-Length says, where it decides.
+    /// The value of Content-Length, if it frames the body.
     pub content_length: Option<u64>,
     /// Whether the body comes in chunks.
     pub chunked: bool,
-    /// The bytes that the head took.
+    /// The length of the head in bytes.
     pub len: usize,
 }
 
-/// Reads the head at the start of `bytes`; `None` while its end is missing.
+/// Parses the head at the start of `bytes`. `None` while its end is missing.
 ///
 /// # Errors
 /// As the engine answers.
@@ -45,12 +45,12 @@ pub fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, S3Error> {
     }))
 }
 
-/// Whether the engine would hand `bytes` to a worker.
-pub fn head_has_arrived(bytes: &[u8], searched: usize) -> bool {
-    head::has_arrived(bytes, searched)
+/// Whether the engine would hand `bytes` to a worker. Their first `searched_len` bytes are known to hold no complete head.
+pub fn head_is_complete(bytes: &[u8], searched_len: usize) -> bool {
+    head::is_complete(bytes, searched_len)
 }
 
-/// The data of a chunked body that arrives in `pieces`, and what is left behind it; `None` where its end is missing.
+/// Decodes a chunked body that arrives in `pieces`. Returns its data and the bytes after it; `None` where its end is missing.
 ///
 /// # Errors
 /// As the engine answers.
@@ -58,24 +58,24 @@ pub fn head_has_arrived(bytes: &[u8], searched: usize) -> bool {
 pub fn read_chunked<'p>(
     pieces: impl IntoIterator<Item = &'p [u8]>,
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>, S3Error> {
-    let (mut chunks, mut waiting, mut data, mut ended) =
+    let (mut decoder, mut input, mut data, mut ended) =
         (TransferDecoder::new(), Vec::new(), Vec::new(), false);
     for piece in pieces {
-        waiting.extend_from_slice(piece);
+        input.extend_from_slice(piece);
         while !ended {
-            let (used, next) = chunks.advance(&waiting)?;
-            waiting.drain(..used);
-            let TransferStep::Data(left) = next else {
-                ended = next == TransferStep::End;
+            let (used, step) = decoder.advance(&input)?;
+            input.drain(..used);
+            let TransferStep::Data(remaining) = step else {
+                ended = step == TransferStep::End;
                 break;
             };
-            let count = waiting.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let count = input.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
             if count == 0 {
                 break;
             }
-            data.extend(waiting.drain(..count));
-            chunks.took(count as u64);
+            data.extend(input.drain(..count));
+            decoder.count(count as u64);
         }
     }
-    Ok(ended.then_some((data, waiting)))
+    Ok(ended.then_some((data, input)))
 }

@@ -1,5 +1,5 @@
-//! The head of a request, found and read among bytes. Stricter than the parser below it, which takes line feeds for line
-//! ends.
+//! Request heads as bytes: finds their ends and parses them. Stricter than the parser `httparse`, which accepts line feeds
+//! as line ends.
 
 use std::mem::MaybeUninit;
 
@@ -8,77 +8,78 @@ use crate::http::fields::{BodyFraming, invalid_request, is_token_byte};
 use crate::http::request_head::{RequestHead, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
-/// Whether `bytes` hold a whole head, or enough to see that they never will; `parse` then has an answer. The first
-/// `searched` bytes are known not to.
-pub(super) fn has_arrived(bytes: &[u8], searched: usize) -> bool {
+/// Whether `bytes` hold a complete head, or can never become one. Then `parse` gives a head or an error. The first
+/// `searched_len` bytes are known to hold no complete head.
+pub(super) fn is_complete(bytes: &[u8], searched_len: usize) -> bool {
     let Some(start) = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n')) else {
         return false;
     };
     if !is_token_byte(bytes[start]) || bytes.ends_with(b"\r\n\r\n") {
         return true;
     }
-    // The end may have response_started in what was searched before.
-    let unsure = &bytes[start.max(searched.saturating_sub(2))..];
-    memchr::memchr_iter(b'\n', unsure).any(|at| matches!(&unsure[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
+    // The end may begin in the last bytes that were searched before.
+    let unsearched = &bytes[start.max(searched_len.saturating_sub(2))..];
+    memchr::memchr_iter(b'\n', unsearched)
+        .any(|at| matches!(&unsearched[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }
 
-/// What kind of work a request will be, as far as its head tells.
+/// The class of the body of a request, as far as its head tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outlook {
-    /// It can be answered with what is there. So can what is no acceptable head.
+pub(super) enum BodyClass {
+    /// The request can be answered from the bytes received. So can an invalid head.
     Small,
-    /// It has a small body that has not all come: so many bytes hold head and body.
+    /// A small body is incomplete. Head and body together have that many bytes.
     Awaited(usize),
-    /// It has a body of which nobody can say how long it will take.
+    /// The body may take any time to arrive.
     Large,
 }
 
-/// What the whole head at the start of `bytes` lets expect.
-pub(super) fn outlook(bytes: &[u8]) -> Outlook {
+/// The class of the body of the request whose complete head is at the start of `bytes`.
+pub(super) fn body_class(bytes: &[u8]) -> BodyClass {
     let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
     let mut raw = httparse::Request::new(&mut []);
     let Ok(httparse::Status::Complete(len)) = raw.parse_with_uninit_headers(bytes, &mut lines) else {
-        return Outlook::Small;
+        return BodyClass::Small;
     };
     let line = |name: &str| raw.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
     if line("transfer-encoding").is_some() {
-        return Outlook::Large;
+        return BodyClass::Large;
     }
     let length = line("content-length").and_then(|line| std::str::from_utf8(line.value).ok()?.parse().ok());
     match length {
-        None | Some(0) => Outlook::Small,
-        Some(length) if length > limits::QUICK_BODY_MAX_BYTES => Outlook::Large,
+        None | Some(0) => BodyClass::Small,
+        Some(length) if length > limits::QUICK_BODY_MAX_BYTES => BodyClass::Large,
         Some(length) => match len + length as usize {
-            all if all <= bytes.len() => Outlook::Small,
-            // A client that waits to be traits sends nothing before a worker asks it, which may be in vain.
-            _ if line("expect").is_some() => Outlook::Large,
-            all => Outlook::Awaited(all),
+            total if total <= bytes.len() => BodyClass::Small,
+            // The client sends nothing until a worker sends `100 Continue`, and perhaps nothing then.
+            _ if line("expect").is_some() => BodyClass::Large,
+            total => BodyClass::Awaited(total),
         },
     }
 }
 
-/// Reads the head at the start of `bytes`; `None` while its end is missing.
+/// Parses the head at the start of `bytes`. `None` while its end is missing.
 ///
 /// # Errors
-/// `InvalidRequest` or `InvalidURI` for what is no acceptable head, `RequestHeaderSectionTooLarge` for more than
-/// `headers_max` lines (at most [`limits::HEADERS_MAX`]).
+/// `InvalidRequest` or `InvalidURI` for an invalid head, `RequestHeaderSectionTooLarge` for more than `headers_max` lines (at
+/// most [`limits::HEADERS_MAX`]).
 pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<RequestHead>, S3Error> {
     let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
     let mut raw = httparse::Request::new(&mut []);
     match raw.parse_with_uninit_headers(bytes, &mut lines[..headers_max]) {
-        Ok(httparse::Status::Complete(len)) if has_bare_line_end(&bytes[..len]) => {
+        Ok(httparse::Status::Complete(len)) if has_bare_line_feed(&bytes[..len]) => {
             Err(invalid_request("A line of the request head does not end with CR LF."))
         }
-        Ok(httparse::Status::Complete(len)) => judge(&raw, len).map(Some),
+        Ok(httparse::Status::Complete(len)) => validate(&raw, len).map(Some),
         Ok(httparse::Status::Partial) => Ok(None),
         Err(httparse::Error::TooManyHeaders) => Err(too_large()),
         Err(error) => Err(invalid_request(&format!("The request head is malformed: {error}."))),
     }
 }
 
-/// The head of the request that `bytes` are, no more and no less, where another may follow its response: where nobody can be
-/// mistaken about its end, and the client neither waits to be asked for a body nor wants to close.
-pub(super) fn of_whole_request(bytes: &[u8], headers_max: usize) -> Option<RequestHead> {
+/// Parses `bytes` as exactly one request after whose response the connection can stay open. `None` if bytes are missing or left
+/// over, if the end is ambiguous, or if the client waits for `100 Continue` or wants the connection closed.
+pub(super) fn parse_whole_request(bytes: &[u8], headers_max: usize) -> Option<RequestHead> {
     let head = parse(bytes, headers_max).ok()??;
     let body_len = match head.body {
         BodyFraming::Absent => 0,
@@ -89,17 +90,17 @@ pub(super) fn of_whole_request(bytes: &[u8], headers_max: usize) -> Option<Reque
     (is_whole && head.keep_alive && !head.http10 && !head.expects_continue).then_some(head)
 }
 
-/// The error of a head that takes more room than it may.
+/// The error of a head that exceeds a limit.
 pub(super) fn too_large() -> S3Error {
     S3Error::new(ErrorCode::RequestHeaderSectionTooLarge)
 }
 
-/// Whether an LF has no CR before it. The parser lets no CR pass without an LF behind it.
-fn has_bare_line_end(head: &[u8]) -> bool {
+/// Whether a line ends with LF alone. The parser refuses a CR alone.
+fn has_bare_line_feed(head: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
 }
 
-fn judge(raw: &httparse::Request<'_, '_>, len: usize) -> Result<RequestHead, S3Error> {
+fn validate(raw: &httparse::Request<'_, '_>, len: usize) -> Result<RequestHead, S3Error> {
     let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
         return Err(invalid_request("The request line is incomplete."));
     };
@@ -118,13 +119,13 @@ mod tests {
         parse(bytes, limits::HEADERS_MAX)
     }
 
-    /// What a parse comes to, in a form that can be compared.
-    fn account(outcome: &Result<Option<RequestHead>, S3Error>) -> String {
+    /// The outcome of a parse as text, which can be compared.
+    fn describe(outcome: &Result<Option<RequestHead>, S3Error>) -> String {
         format!("{outcome:?}")
     }
 
     #[test]
-    fn a_head_says_what_was_sent() {
+    fn a_head_is_parsed_as_it_was_sent() {
         let bytes =
             "PUT //b/../k%2F?x=y HTTP/1.1\r\nHost: a\r\nX-Meta:  grün \r\nContent-Length: 3\r\n\r\nabc";
         let head = parsed(bytes.as_bytes()).unwrap().unwrap();
@@ -154,45 +155,45 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_become_a_head_is_known_by_its_first_byte() {
+    fn bytes_that_never_become_a_head_are_known_by_the_first() {
         for bytes in [&b"\x16\x03\x01"[..], b"\0", b" GET", b"\r\n{"] {
-            assert!(has_arrived(bytes, 0));
+            assert!(is_complete(bytes, 0));
             assert!(parsed(bytes).is_err());
         }
-        assert!(!has_arrived(b"", 0) && !has_arrived(b"\r\n\r\n", 0) && !has_arrived(b"G", 0));
+        assert!(!is_complete(b"", 0) && !is_complete(b"\r\n\r\n", 0) && !is_complete(b"G", 0));
     }
 
     #[test]
-    fn a_head_that_ends_in_the_middle_of_what_came_is_seen() {
+    fn a_head_that_ends_in_the_middle_of_the_bytes_is_found() {
         for rest in ["", "body", "\r\n\r\n", "GET / HT"] {
             let bytes = format!("\r\nPUT / HTTP/1.1\r\nHost: a\r\n\r\n{rest}");
-            assert!(has_arrived(bytes.as_bytes(), 0), "{rest:?}");
+            assert!(is_complete(bytes.as_bytes(), 0), "{rest:?}");
         }
     }
 
     #[test]
-    fn a_body_makes_a_request_small_once_it_is_there() {
+    fn a_request_is_small_once_its_small_body_has_arrived() {
         let of = |lines: &str, body: usize| {
             let head = format!("PUT / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
-            (outlook(&[head.as_bytes(), &vec![0; body]].concat()), head.len())
+            (body_class(&[head.as_bytes(), &vec![0; body]].concat()), head.len())
         };
-        assert_eq!(of("", 0).0, Outlook::Small);
-        assert_eq!(of("Content-Length: 0\r\nExpect: 100-continue\r\n", 0).0, Outlook::Small);
-        assert_eq!(of("Content-Length: 5\r\n", 5).0, Outlook::Small);
+        assert_eq!(of("", 0).0, BodyClass::Small);
+        assert_eq!(of("Content-Length: 0\r\nExpect: 100-continue\r\n", 0).0, BodyClass::Small);
+        assert_eq!(of("Content-Length: 5\r\n", 5).0, BodyClass::Small);
         let (awaited, len) = of("Content-Length: 5\r\n", 4);
-        assert_eq!(awaited, Outlook::Awaited(len + 5));
+        assert_eq!(awaited, BodyClass::Awaited(len + 5));
         let most = limits::QUICK_BODY_MAX_BYTES as usize;
         let (awaited, len) = of(&format!("Content-Length: {most}\r\n"), 4);
-        assert_eq!(awaited, Outlook::Awaited(len + most));
-        assert_eq!(of("Content-Length: 5\r\nExpect: 100-continue\r\n", 4).0, Outlook::Large);
-        assert_eq!(of("Content-Length: 5\r\nExpect: 100-continue\r\n", 5).0, Outlook::Small);
-        assert_eq!(of(&format!("Content-Length: {}\r\n", most + 1), 4).0, Outlook::Large);
-        assert_eq!(of("Transfer-Encoding: chunked\r\n", 9).0, Outlook::Large);
+        assert_eq!(awaited, BodyClass::Awaited(len + most));
+        assert_eq!(of("Content-Length: 5\r\nExpect: 100-continue\r\n", 4).0, BodyClass::Large);
+        assert_eq!(of("Content-Length: 5\r\nExpect: 100-continue\r\n", 5).0, BodyClass::Small);
+        assert_eq!(of(&format!("Content-Length: {}\r\n", most + 1), 4).0, BodyClass::Large);
+        assert_eq!(of("Transfer-Encoding: chunked\r\n", 9).0, BodyClass::Large);
     }
 
     #[test]
-    fn a_whole_request_is_one_behind_which_nothing_is_missing_or_too_much() {
-        let is_whole = |text: &str| of_whole_request(text.as_bytes(), limits::HEADERS_MAX).is_some();
+    fn a_whole_request_has_neither_missing_nor_surplus_bytes() {
+        let is_whole = |text: &str| parse_whole_request(text.as_bytes(), limits::HEADERS_MAX).is_some();
         assert!(is_whole("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(is_whole("\r\nPUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab"));
         for not in [
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Bytes of which many look like parts of a head.
+    /// Byte strings that often resemble parts of a head.
     fn head_like() -> impl Strategy<Value = Vec<u8>> {
         let part = prop_oneof![
             Just(b"GET / HTTP/1.1".to_vec()),
@@ -243,29 +244,29 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
-            let _ = (has_arrived(&bytes, 0), parsed(&bytes));
+            let _ = (is_complete(&bytes, 0), parsed(&bytes));
         }
 
         #[test]
-        fn a_head_has_arrived_exactly_when_the_parser_has_an_answer_to_it(bytes in head_like()) {
+        fn a_head_is_complete_exactly_when_the_parser_has_an_answer_to_it(bytes in head_like()) {
             let outcome = parsed(&bytes);
-            if has_arrived(&bytes, 0) {
+            if is_complete(&bytes, 0) {
                 prop_assert!(!matches!(outcome, Ok(None)), "no answer");
             } else {
-                prop_assert!(!matches!(outcome, Ok(Some(_))), "{}", account(&outcome));
+                prop_assert!(!matches!(outcome, Ok(Some(_))), "{}", describe(&outcome));
             }
         }
 
         #[test]
         fn a_head_reads_the_same_wherever_it_is_split(bytes in valid_head()) {
-            prop_assert!(matches!(parsed(&bytes), Ok(Some(_))), "{}", account(&parsed(&bytes)));
+            prop_assert!(matches!(parsed(&bytes), Ok(Some(_))), "{}", describe(&parsed(&bytes)));
             for at in 0..bytes.len() {
-                prop_assert!(!has_arrived(&bytes[..at], 0));
+                prop_assert!(!is_complete(&bytes[..at], 0));
                 prop_assert!(matches!(parsed(&bytes[..at]), Ok(None)));
-                prop_assert!(has_arrived(&bytes, at));
+                prop_assert!(is_complete(&bytes, at));
             }
             let followed = [bytes.as_slice(), b"next"].concat();
-            prop_assert_eq!(account(&parsed(&followed)), account(&parsed(&bytes)));
+            prop_assert_eq!(describe(&parsed(&followed)), describe(&parsed(&bytes)));
         }
     }
 }

@@ -1,85 +1,99 @@
-//! The engine of its own: HTTP/1.1 over the system's sockets, in the shape of Apache's event MPM.
+//! The engine `direct`: HTTP/1.1 over the system's sockets, in the shape of Apache's event MPM.
 //!
-//! One poller has all connections that wait; a bounded pool of workers handles requests. Neither ever waits for a client
-//! without a limit, and no client can hold anything but its own connection.
-//!
-//! Under more requests than there is time for, the poller is one thread among many that want the processor, and would fall
-//! behind with what is cheap: taking requests in and refusing them. So each worker, between two requests, attends to what
-//! has come while others wait for it.
+//! One event loop watches every connection that waits. A bounded pool of workers handles requests. Every wait for a client
+//! has a limit, and a client can occupy nothing but its own connections.
 //!
 //! ```text
-//!   accept -> event_loop: reads heads without waiting -> work queues -> worker: body, handler, response
-//!                ^                                                    |        |
-//!                |        connections: connections that wait                  |        +-> lingers for the next request
-//!                +----------------------------------------------------+            while other workers are free
+//!   acceptor -> event loop: reads heads, never blocks -> work queues -> worker: body, handler, response
+//!                 ^                                                       |        |
+//!                 |          connection table: parked connections         |        +-> lingers for the next request
+//!                 +-------------------------------------------------------+            while another worker is idle
 //! ```
 //!
-//! From the top down:
-//!
-//! | file | holds |
+//! | file | job |
 //! |---|---|
-//! | poller | connections that no worker has; limits of time |
-//! | event_handler, acceptor | what has to be done about them when something happens; limits of number |
-//! | worker | the life of a worker; who has precedence |
-//! | exchange | one request and its response |
-//! | body | reading what comes behind a head |
-//! | head, chunked | HTTP as bytes: no socket, no clock |
-//! | connections | the open connections |
-//! | work_queues, fair_queue | the queues between: some workers never wait for large bodies, and clients take turns |
-//! | wire, stream, session, poller, budget, read_buffer | sockets, encryption, patience and buffers |
+//! | `event_loop` | waits for events; closes connections whose deadline has passed; drains them at the end |
+//! | `event_handler` | handles one event: accepts, reads heads, hands requests to the queues, rejects without a worker |
+//! | `acceptor` | accepts connections, through every error of the listener |
+//! | `poller` | epoll: interests, events, the waker |
+//! | `connections/` | the connection table: slots with generations, counts, limits, parked connections |
+//! | `work_queues/`, `worker_class` | requests that wait for a worker, by class; permits for large work; turns between clients |
+//! | `worker_pool`, `worker` | the threads that handle requests, one at a time each |
+//! | `exchange/` | one request: reads its head, calls the handler, writes the response |
+//! | `pending_response` | a response that waits for a worker, or for its client to take more of it |
+//! | `request_body/` | the body as the handler reads it, with the chunked transfer coding |
+//! | `head` | request heads as bytes: no socket, no clock |
+//! | `timed_io`, `stall_budget` | receiving and sending at a minimum rate |
+//! | `stream`, `socket`, `tls` | a client's socket: plain or encrypted, blocking or non-blocking |
+//! | `read_buffer` | received bytes that a worker has not read |
+//! | `engine` | the parts that all threads of an engine share |
+//! | `fuzzing` | the parsers, opened to fuzzers and benchmarks |
 //!
-//! Only `stream` touches a connected socket, only `session` what encrypts it, and only `poller` knows epoll. A handshake is
-//! the work of the workers, step by step as the client comes along, so that no client keeps one waiting with it.
+//! # Who may touch what
+//!
+//! - **Connections.** The holder of a `Box<Connection>` owns the connection: it alone reads, writes and changes it. The box is
+//!   parked in the connection table, queued in a work queue, or held by one thread. Dropping it closes the socket.
+//! - **Parked connections.** A thread that receives the event of a connection unparks it and is its owner. The poller reports
+//!   one event and then ignores the connection until it is parked again, so that two threads never compete for it.
+//! - **Event loop.** It alone closes expired connections, resumes a paused listener, and drains connections at the end.
+//!   Accepting and handling events is open to workers, too: between two requests a worker assists the event loop while others
+//!   wait. The event loop is one thread among many, and under overload it would not get enough time for it.
+//! - **Blocking.** The event handler uses only the non-blocking calls of a stream (`try_receive`, `try_send_all`). Workers may
+//!   block on a client, within its stall budget.
+//! - **Other threads.** They may hold the `Arc<ClientStream>` to abort the connection, or to ask whether its client has left.
+//! - **Sockets, TLS, epoll.** Only `stream` and `socket` call a connected socket. Only `tls` holds the state of the
+//!   encryption, which never sees a socket. Only `poller` knows epoll. Handshakes are work for workers, one step per event,
+//!   because a signature takes too long for the event loop.
+//! - **Locks.** No thread holds the locks of the connection table and of the work queues together. No lock is held while a
+//!   thread waits for a client.
 
 mod acceptor;
-mod chunked;
-mod connection_table;
+mod connections;
 mod engine;
 mod event_handler;
 mod event_loop;
 mod exchange;
-mod fair_queue;
 pub mod fuzzing;
 mod head;
+mod pending_response;
 mod poller;
 mod read_buffer;
 mod request_body;
+mod socket;
 mod stall_budget;
 mod stream;
 mod timed_io;
 mod tls;
 mod work_queues;
 mod worker;
+mod worker_class;
+mod worker_pool;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
-
 use self::acceptor::Acceptor;
-use self::connection_table::ConnectionTable;
+use self::connections::ConnectionTable;
 use self::engine::DirectEngine;
 use self::event_loop::EventLoop;
 use self::poller::Poller;
 use self::work_queues::WorkQueues;
-use self::worker::Worker;
-use super::catch_panic::catch_panic;
+use self::worker_pool::WorkerPool;
 use super::{Config, Engine, Handle, Outcome, StopSignal};
 use crate::base::Clock;
 use crate::s3::Handler;
 
-/// Connections that the system keeps until they are accepted; it may keep fewer.
+/// Length of the system's queue of connections that are not accepted yet; the system may shorten it.
 const BACKLOG: i32 = 4096;
 
-/// The part of the shutdown time that is left for workers whose connections have been ended under them.
-const LAST_PART: u32 = 10;
+/// The fraction of the shutdown time that is left to workers after their connections were aborted.
+const ABORT_TIME_FRACTION: u32 = 10;
 
-/// How long the server waits at its end for clients that have been told all.
-const FAREWELL_MAX: Duration = Duration::from_secs(1);
+/// The longest wait for draining connections at the end.
+const FINAL_DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// An engine that is bound to its address.
 pub(super) struct DirectServer {
@@ -87,7 +101,7 @@ pub(super) struct DirectServer {
     engine: Arc<DirectEngine>,
 }
 
-/// What ends the waiting of the event_loop.
+/// Stops the engine: sets its flag and wakes the event loop.
 #[derive(Debug)]
 struct Waker {
     stopping: Arc<AtomicBool>,
@@ -138,21 +152,21 @@ impl Engine for DirectServer {
         Handle::new(Waker { stopping: Arc::clone(&engine.stopping), poller: Arc::clone(&engine.poller) })
     }
 
-    /// Serves in this thread and the workers. When the shutdown time is over, connections that are still open are ended,
-    /// and a worker that does not come back even so is left behind.
+    /// Runs the event loop in this thread and the workers in their own. When the shutdown time is over, open connections are
+    /// aborted; a worker that does not return even then is abandoned.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
         let engine = self.engine;
         let mut pool = WorkerPool::start(&engine)?;
         let mut event_loop = EventLoop::new(Arc::clone(&engine));
         let accepted = event_loop.serve();
-        let outcome = accepted.and_then(|accepted| stop(&engine, &mut event_loop, &mut pool, accepted));
+        let outcome = accepted.and_then(|accepted| shut_down(&engine, &mut event_loop, &mut pool, accepted));
         engine.connections.close_parked();
         outcome
     }
 }
 
-/// Waits for what runs, ends what does not, and sums up.
-fn stop(
+/// Waits for running requests, aborts those that take too long, and reports.
+fn shut_down(
     engine: &DirectEngine,
     event_loop: &mut EventLoop,
     pool: &mut WorkerPool,
@@ -160,47 +174,16 @@ fn stop(
 ) -> io::Result<Outcome> {
     let time = engine.config.shutdown_timeout;
     let end = engine.deadline_in(time);
-    let in_time = event_loop.drain_connections(end - time / LAST_PART, || pool.reap() == 0)?;
+    let in_time = event_loop.drain_connections(end - time / ABORT_TIME_FRACTION, || pool.reap() == 0)?;
     let connections_cut = if in_time { 0 } else { engine.connections.abort_all() };
-    // Clients get some time to read the last responses, workers to see that their connections have ended.
-    let last = end.min(engine.deadline_in(FAREWELL_MAX));
+    // Clients need some time to read the last responses, and workers to notice that their connections were aborted.
+    let last = end.min(engine.deadline_in(FINAL_DRAIN_MAX));
     event_loop.drain_connections(last, || pool.reap() == 0 && engine.connections.counts().draining == 0)?;
+    let workers_left = pool.reap();
     Ok(Outcome {
         connections_accepted: Some(accepted),
-        requests_answered: pool.answered,
+        requests_answered: pool.answered(),
         connections_cut,
-        workers_left: pool.at_work,
+        workers_left,
     })
-}
-
-/// The workers that have been started.
-struct WorkerPool {
-    done: Receiver<u64>,
-    at_work: usize,
-    answered: u64,
-}
-
-impl WorkerPool {
-    /// Starts the workers. They end when nothing can come into the queues any more.
-    fn start(engine: &Arc<DirectEngine>) -> io::Result<Self> {
-        let (done, news) = bounded(engine.config.workers);
-        for number in 0..engine.config.workers {
-            let worker = Worker::new(Arc::clone(engine));
-            let done = done.clone();
-            thread::Builder::new().name(format!("http-{number}")).spawn(move || {
-                // There is room for the news of every worker; without a server nobody waits for it.
-                let _ = done.send(catch_panic(|| worker.work()).unwrap_or(0));
-            })?;
-        }
-        Ok(Self { done: news, at_work: engine.config.workers, answered: 0 })
-    }
-
-    /// How many workers have not ended yet.
-    fn reap(&mut self) -> usize {
-        for answered in self.done.try_iter() {
-            self.at_work -= 1;
-            self.answered += answered;
-        }
-        self.at_work
-    }
 }

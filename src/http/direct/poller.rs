@@ -1,7 +1,7 @@
-//! Which sockets have something to say: a thin layer over epoll, the only file that knows it.
+//! A thin layer over epoll, and the only file that knows it.
 //!
-//! Connections are watched for one event at a time: what has been reported stays silent until it is watched again, so
-//! that a connection which a worker has wakes nobody. Watching again also reports what arrived in between.
+//! A connection is watched for one event at a time. After the event it is ignored until it is armed again, so that a
+//! connection in the hands of a worker wakes no thread. Arming again also reports what arrived in between.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,50 +13,49 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-/// Events fetched by one call. They are in the hands of the thread that fetched them, and wait with it should it lose the
-/// processor to others: so they are few.
+/// Events fetched by one call. They wait with the thread that fetched them if it loses the processor, so there are few.
 const EVENTS_MAX: usize = 16;
 
 const LISTENER: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
 
-/// What an event of a connection brings back: the caller's own number for it, never one of the two above.
+/// The caller's number for a connection, which its events carry; neither of the two numbers above.
 pub(super) type ConnectionToken = u64;
 
-/// What has happened.
+/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PollEvent {
     /// Connections wait to be accepted.
     Listener,
-    /// Somebody rang.
+    /// A thread called `wake`.
     Wake,
-    /// The connection watched under that token has bytes, room, or an end.
+    /// The connection with that token is ready, or has ended.
     Connection(ConnectionToken),
 }
 
-/// What to watch a connection for.
+/// The readiness that a connection is watched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interest {
     /// Bytes to receive, or the end.
     Readable,
     /// Room to send, or an error.
     Writable,
-    /// Anything: an event comes as soon as there is room to send, which is nearly always at once.
+    /// Either. The event comes nearly always at once, because there is room to send.
     ReadableOrWritable,
 }
 
 impl Interest {
     fn flags(self) -> EventFlags {
-        let once = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
+        let readable = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
         match self {
             Self::Writable => EventFlags::OUT | EventFlags::ONESHOT,
-            Self::Readable => once,
-            Self::ReadableOrWritable => once | EventFlags::OUT,
+            Self::Readable => readable,
+            Self::ReadableOrWritable => readable | EventFlags::OUT,
         }
     }
 }
 
-/// A set of watched sockets, and a bell that other threads can ring.
+/// A set of watched sockets, with a waker for other threads.
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: OwnedFd,
@@ -75,22 +74,22 @@ impl Poller {
         Ok(Self { epoll, waker })
     }
 
-    /// Watches for connections to accept, until `pause_listener`.
+    /// Watches a listener until `pause_listener`.
     pub(super) fn add_listener(&self, listener: &TcpListener) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?)
     }
 
-    /// Says no more of the listener until it is watched again.
+    /// Ignores the listener until `resume_listener`.
     pub(super) fn pause_listener(&self, listener: &TcpListener) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, listener, EventData::new_u64(LISTENER), EventFlags::empty())?)
     }
 
-    /// Watches a listener again that was ignored.
+    /// Watches a paused listener again.
     pub(super) fn resume_listener(&self, listener: &TcpListener) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?)
     }
 
-    /// Watches a connection for the first time, for one event. It is forgotten when it is closed.
+    /// Adds a connection and watches it for one event. Closing the connection removes it.
     pub(super) fn register(
         &self,
         connection: impl AsFd,
@@ -100,7 +99,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, connection, EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Watches a connection again, for one event.
+    /// Watches a registered connection for one more event.
     pub(super) fn rearm(
         &self,
         connection: impl AsFd,
@@ -110,17 +109,17 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, connection, EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Wakes whoever waits, or the next who does. Any thread may ring.
+    /// Wakes one waiting thread, or the next thread that waits. Any thread may call it.
     pub(super) fn wake(&self) {
-        // The only error is that the bell has been rung beyond counting: it rings.
+        // It fails only when the counter of the eventfd is full; then a wake is pending.
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 
-    /// Waits for events, at most for `timeout` where there is one, and puts them into `events` in place of what was
-    /// there; none when the time is over. Any number of threads may wait; each event of a connection comes to one of them.
+    /// Waits for events, for at most `timeout` where there is one, and replaces the content of `events` by them. Any number of
+    /// threads may wait; each event of a connection goes to one of them.
     ///
     /// # Errors
-    /// None that a caller could cure.
+    /// When the system fails the wait. No caller can recover from it.
     pub(super) fn wait(&self, events: &mut Vec<PollEvent>, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];

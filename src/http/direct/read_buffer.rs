@@ -1,7 +1,7 @@
-//! The bytes that a worker has received and nobody has taken yet.
+//! Bytes that a worker has received and not yet read.
 
-/// A buffer of fixed size that is filled at its end and emptied at its start. Each worker has one; a connection that
-/// no worker has keeps only the bytes themselves.
+/// A buffer of fixed size, filled at its end and emptied at its start. Each worker has one. A parked connection keeps only the
+/// bytes themselves.
 #[derive(Debug)]
 pub(super) struct ReadBuffer {
     bytes: Box<[u8]>,
@@ -15,19 +15,19 @@ impl ReadBuffer {
         Self { bytes: vec![0; capacity].into(), start: 0, end: 0 }
     }
 
-    /// Forgets what it holds and takes `bytes`, which fit.
+    /// Replaces the content by `bytes`, which must fit.
     pub(super) fn load(&mut self, bytes: &[u8]) {
         self.start = 0;
         self.end = bytes.len();
         self.bytes[..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// What has been received and not been taken.
+    /// The bytes received and not yet read.
     pub(super) fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Whether nothing waits to be taken.
+    /// Whether all received bytes have been read.
     pub(super) fn is_empty(&self) -> bool {
         self.start == self.end
     }
@@ -37,7 +37,7 @@ impl ReadBuffer {
         self.filled().len() == self.bytes.len()
     }
 
-    /// Takes the first `count` bytes off.
+    /// Drops the first `count` bytes.
     pub(super) fn consume(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
@@ -47,7 +47,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Takes as many bytes off as there are and fit `out`, and says how many.
+    /// Moves bytes into `out` and returns how many.
     pub(super) fn read_into(&mut self, out: &mut [u8]) -> usize {
         let count = self.filled().len().min(out.len());
         out[..count].copy_from_slice(&self.filled()[..count]);
@@ -55,7 +55,7 @@ impl ReadBuffer {
         count
     }
 
-    /// Room for bytes to come; empty only when the buffer is full. What is written there counts after `received`.
+    /// The free room, empty only when the buffer is full. Bytes written there count after `extend_filled`.
     pub(super) fn spare(&mut self) -> &mut [u8] {
         if self.end == self.bytes.len() {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -65,7 +65,7 @@ impl ReadBuffer {
         &mut self.bytes[self.end..]
     }
 
-    /// The first `count` bytes of the room hold received bytes now.
+    /// Adds the first `count` bytes of the free room to the content.
     pub(super) fn extend_filled(&mut self, count: usize) {
         self.end += count;
         debug_assert!(self.end <= self.bytes.len());
@@ -76,26 +76,26 @@ impl ReadBuffer {
 mod tests {
     use super::*;
 
-    fn receive(read_buffer: &mut ReadBuffer, bytes: &[u8]) {
-        read_buffer.spare()[..bytes.len()].copy_from_slice(bytes);
-        read_buffer.extend_filled(bytes.len());
+    fn receive(buffer: &mut ReadBuffer, bytes: &[u8]) {
+        buffer.spare()[..bytes.len()].copy_from_slice(bytes);
+        buffer.extend_filled(bytes.len());
     }
 
     #[test]
-    fn bytes_come_out_in_the_order_they_came_in_and_the_room_comes_back() {
-        let mut read_buffer = ReadBuffer::new(8);
-        receive(&mut read_buffer, b"abcdef");
-        read_buffer.consume(4);
-        receive(&mut read_buffer, b"gh");
-        assert_eq!(read_buffer.filled(), b"efgh");
-        assert!(!read_buffer.is_full());
-        receive(&mut read_buffer, b"ijkl");
-        assert!(read_buffer.is_full() && read_buffer.spare().is_empty());
+    fn bytes_are_read_in_the_order_they_were_received_and_their_room_is_used_again() {
+        let mut buffer = ReadBuffer::new(8);
+        receive(&mut buffer, b"abcdef");
+        buffer.consume(4);
+        receive(&mut buffer, b"gh");
+        assert_eq!(buffer.filled(), b"efgh");
+        assert!(!buffer.is_full());
+        receive(&mut buffer, b"ijkl");
+        assert!(buffer.is_full() && buffer.spare().is_empty());
         let mut out = [0; 6];
-        assert_eq!(read_buffer.read_into(&mut out), 6);
+        assert_eq!(buffer.read_into(&mut out), 6);
         assert_eq!(&out, b"efghij");
-        assert_eq!(read_buffer.read_into(&mut out), 2);
-        assert!(read_buffer.is_empty());
-        assert_eq!(read_buffer.spare().len(), 8);
+        assert_eq!(buffer.read_into(&mut out), 2);
+        assert!(buffer.is_empty());
+        assert_eq!(buffer.spare().len(), 8);
     }
 }

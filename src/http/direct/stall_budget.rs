@@ -1,13 +1,15 @@
-//! How long a slow peer may keep a worker waiting.
+//! The minimum-rate timeout of slow peers.
 
 use std::time::Duration;
 
 use crate::base::Clock;
 use crate::base::limits::PRESSED_FACTOR;
 
-/// A store of patience: waiting uses it up, every byte earns some back at the rate that is asked for, and it is never
-/// more than it was at first. So a peer that keeps the rate is served for as long as it takes, one that stops is given
-/// up after a known time, and time that the server itself needs counts against nobody.
+/// The time for which a peer may stall a worker.
+///
+/// Waiting for the peer uses the budget up. Each byte refills it at the minimum rate, up to its full size. A peer that keeps
+/// the minimum rate is served for as long as its body takes; one that stops is dropped after a known time. Time that the
+/// server itself takes is not charged.
 pub(super) struct StallBudget<'w> {
     clock: &'w dyn Clock,
     remaining: Duration,
@@ -16,15 +18,15 @@ pub(super) struct StallBudget<'w> {
     under_load: &'w (dyn Fn() -> bool + Sync + 'w),
 }
 
-/// A wait too short to look who else waits.
+/// Shorter waits are charged without a look at the load.
 const LOAD_CHECK_MIN: Duration = Duration::from_millis(1);
 
-/// NextAction that long a waiting worker looks whether others wait for it.
+/// The interval at which a waiting worker checks the load.
 const WAIT_SLICE_MAX: Duration = Duration::from_millis(250);
 
 impl<'w> StallBudget<'w> {
-    /// Full patience. While `under_load` says that others wait for the worker, it is used up [`PRESSED_FACTOR`] times as fast,
-    /// so that the rate that is asked for is that much higher.
+    /// A full budget. While `under_load` holds, waiting costs [`PRESSED_FACTOR`] times as much, which raises the minimum rate
+    /// by that factor.
     pub(super) fn new(
         clock: &'w dyn Clock,
         budget: Duration,
@@ -34,17 +36,17 @@ impl<'w> StallBudget<'w> {
         Self { clock, remaining: budget, full: budget, rate_min_bytes_per_sec, under_load }
     }
 
-    /// The same with what is left of the patience.
+    /// The same budget with only `remaining` left of it.
     pub(super) fn with_remaining(self, remaining: Duration) -> Self {
         Self { remaining: remaining.min(self.full), ..self }
     }
 
-    /// How long to wait at a time.
+    /// The longest single wait.
     pub(super) fn wait_slice(&self) -> Duration {
         self.remaining.min(WAIT_SLICE_MAX)
     }
 
-    /// Does what the peer may keep waiting.
+    /// Makes a call that may wait for the peer, and charges the time it takes.
     pub(super) fn charge<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let since = self.clock.instant();
         let outcome = call();
@@ -53,20 +55,19 @@ impl<'w> StallBudget<'w> {
         outcome
     }
 
-    /// What of the patience a wait has used up.
     fn cost(&self, time: Duration) -> Duration {
         if time >= LOAD_CHECK_MIN && (self.under_load)() { time * PRESSED_FACTOR } else { time }
     }
 
-    /// How much longer one may wait without a byte; zero when no more.
+    /// How long the peer may stall from here on; zero when the budget is used up.
     pub(super) fn remaining(&self) -> Duration {
         self.remaining
     }
 
-    /// From now on waits for so long and no longer, whatever the peer does.
-    pub(super) fn replace_with_hard_limit(&mut self, budget: Duration) {
-        self.remaining = budget;
-        self.full = budget;
+    /// Replaces the budget by a fixed time that no byte refills.
+    pub(super) fn replace_with_hard_limit(&mut self, limit: Duration) {
+        self.remaining = limit;
+        self.full = limit;
         self.rate_min_bytes_per_sec = u64::MAX;
     }
 
@@ -74,7 +75,7 @@ impl<'w> StallBudget<'w> {
         self.remaining = self.remaining.saturating_sub(time);
     }
 
-    /// The peer took or gave `bytes`.
+    /// Refills the budget for `bytes` that the peer has sent or received.
     pub(super) fn earn(&mut self, bytes: usize) {
         let nanos = bytes as u128 * 1_000_000_000 / u128::from(self.rate_min_bytes_per_sec);
         let earned = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -90,7 +91,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_peer_that_keeps_the_rate_never_uses_up_the_patience() {
+    fn a_peer_that_keeps_the_rate_never_uses_up_the_budget() {
         let mut budget = StallBudget::new(&SystemClock, 2 * SECOND, 100, &|| false);
         for _ in 0..1000 {
             budget.spend(SECOND);
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_below_the_rate_uses_it_up_and_a_burst_before_does_not_help() {
+    fn a_peer_below_the_rate_uses_it_up_and_an_earlier_burst_does_not_help() {
         let mut budget = StallBudget::new(&SystemClock, 2 * SECOND, 100, &|| false);
         budget.earn(usize::MAX);
         for _ in 0..3 {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_runs_out_sooner_while_others_wait() {
+    fn waiting_costs_more_under_load() {
         let under_load = std::sync::atomic::AtomicBool::new(false);
         let is_under_load = || under_load.load(std::sync::atomic::Ordering::Relaxed);
         let mut budget = StallBudget::new(&SystemClock, 32 * SECOND, 100, &is_under_load);

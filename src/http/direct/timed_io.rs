@@ -1,20 +1,21 @@
-//! Bytes to and from a peer, for as long as its budget allows.
+//! Bytes from and to a peer, for as long as its stall budget allows.
 
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
+use super::socket::is_would_block;
 use super::stall_budget::StallBudget;
-use super::stream::{ClientStream, is_would_block};
+use super::stream::ClientStream;
 use crate::base::limits;
 use crate::s3::{ErrorCode, S3Error};
 
-/// A peer that takes its response as it comes has made room after that long.
+/// The wait after which a peer that makes no room counts as stalled.
 const YIELD_AFTER: Duration = Duration::from_millis(limits::YIELD_AFTER_MILLIS);
 
 /// Receives at least one byte of a request body.
 ///
 /// # Errors
-/// `IncompleteBody` when the connection has ended, `RequestTimeout` when the peer has used up the patience.
+/// `IncompleteBody` when the connection has ended, `RequestTimeout` when the budget is used up.
 pub(super) fn receive(
     stream: &ClientStream,
     buf: &mut [u8],
@@ -37,34 +38,33 @@ pub(super) fn receive(
     }
 }
 
-/// How far sending has come.
+/// How far a send has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendProgress {
-    /// To the end.
+    /// All bytes were sent.
     Complete,
-    /// So many bytes; the peer takes no more for now.
+    /// That many bytes were sent; the peer receives no more for the moment.
     Partial(usize),
 }
 
-/// Sends all of `parts` behind the first `skipped` bytes, one part behind the other. Where `yields` says so, a peer that takes
-/// nothing for a moment is not waited for.
+/// Sends `parts` in order, without their first `skipped` bytes. While `should_yield` holds, a stalled peer ends the call early.
 ///
 /// # Errors
-/// `TimedOut` when the peer has used up the patience, or what the connection has met with.
+/// `TimedOut` when the budget is used up, or the error of the connection.
 pub(super) fn send_all<const N: usize>(
     stream: &ClientStream,
     parts: [&[u8]; N],
     skipped: usize,
     budget: &mut StallBudget<'_>,
-    yields: &dyn Fn() -> bool,
+    should_yield: &dyn Fn() -> bool,
 ) -> io::Result<SendProgress> {
     let mut slices = parts.map(IoSlice::new);
     let mut rest = &mut slices[..];
     IoSlice::advance_slices(&mut rest, skipped);
     let (mut sent, mut has_waited) = (skipped, false);
     while !rest.is_empty() {
-        let at_once = yields();
-        match if at_once { stream.try_send(rest) } else { budget.charge(|| stream.send(rest)) } {
+        let yields = should_yield();
+        match if yields { stream.try_send(rest) } else { budget.charge(|| stream.send(rest)) } {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 budget.earn(count);
@@ -72,8 +72,8 @@ pub(super) fn send_all<const N: usize>(
                 (sent, has_waited) = (sent + count, false);
             }
             Err(error) if !is_would_block(&error) => return Err(error),
-            Err(_) if at_once && has_waited => return Ok(SendProgress::Partial(sent)),
-            Err(_) if at_once => {
+            Err(_) if yields && has_waited => return Ok(SendProgress::Partial(sent)),
+            Err(_) if yields => {
                 budget.charge(|| stream.wait_writable(YIELD_AFTER));
                 has_waited = true;
             }
@@ -83,15 +83,19 @@ pub(super) fn send_all<const N: usize>(
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
-    flush(stream, budget, yields)
-        .map(|flushed| if flushed { SendProgress::Complete } else { SendProgress::Partial(sent) })
+    let flushed = flush(stream, budget, should_yield)?;
+    Ok(if flushed { SendProgress::Complete } else { SendProgress::Partial(sent) })
 }
 
-/// Sends what the encryption has kept back; whether that was all of it.
-fn flush(stream: &ClientStream, budget: &mut StallBudget<'_>, yields: &dyn Fn() -> bool) -> io::Result<bool> {
+/// Sends the bytes that the encryption has kept back. Returns whether all of them were sent.
+fn flush(
+    stream: &ClientStream,
+    budget: &mut StallBudget<'_>,
+    should_yield: &dyn Fn() -> bool,
+) -> io::Result<bool> {
     loop {
         match budget.charge(|| stream.flush()) {
-            Err(error) if is_would_block(&error) && yields() => return Ok(false),
+            Err(error) if is_would_block(&error) && should_yield() => return Ok(false),
             Err(error) if is_would_block(&error) && !budget.remaining().is_zero() => {}
             outcome => return outcome.map(|()| true),
         }

@@ -1,40 +1,40 @@
-//! An encrypted connection: what the clear bytes have to pass. It knows the state of the encryption and no socket; bytes
-//! come from and go to whatever it is handed, which may block or not.
+//! One encrypted connection: the state of the encryption, without a socket. Every call is given the transport to read
+//! from and write to, which may block or not.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
 use rustls::ServerConnection;
 
-use super::stream::is_would_block;
+use super::socket::is_would_block;
 
 /// The server's side of one encrypted connection.
 #[derive(Debug)]
 pub(super) struct TlsSession {
     tls: ServerConnection,
-    /// Decrypted bytes that nobody has taken.
+    /// Decrypted bytes that have not been read.
     plaintext_len: usize,
 }
 
 impl TlsSession {
-    /// Nothing has been said yet.
+    /// A session before its handshake.
     pub(super) fn new(tls: ServerConnection) -> Self {
         Self { tls, plaintext_len: 0 }
     }
 
-    /// Whether both sides have agreed, so that requests can come.
+    /// Whether the handshake is complete, so that requests can come.
     pub(super) fn is_established(&self) -> bool {
         !self.tls.is_handshaking()
     }
 
-    /// Whether decrypted bytes wait, of which no socket tells.
+    /// Whether decrypted bytes can be read, of which the socket reports nothing.
     pub(super) fn has_plaintext(&self) -> bool {
         self.plaintext_len > 0
     }
 
-    /// Goes on with the handshake as far as what has come allows.
+    /// Continues the handshake as far as received records allow.
     ///
     /// # Errors
-    /// `WouldBlock` when the client has to say more or to take what was said; anything else ends the connection.
+    /// `WouldBlock` while the client has to send or to receive more. Any other error ends the connection.
     pub(super) fn handshake(&mut self, mut transport: impl Read + Write) -> io::Result<()> {
         loop {
             self.flush(&mut transport)?;
@@ -45,10 +45,11 @@ impl TlsSession {
         }
     }
 
-    /// Decrypts into `buf` what waits, or else what comes; 0 is the end that the client has told of.
+    /// Reads decrypted bytes into `buf`, receiving records where there are none. Returns 0 at the end that the client has
+    /// announced.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing comes, `UnexpectedEof` for an end that the client has not told of.
+    /// `WouldBlock` when nothing arrives, `UnexpectedEof` for an end that the client has not announced.
     pub(super) fn read(&mut self, mut transport: impl Read + Write, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.tls.reader().read(buf) {
@@ -62,10 +63,11 @@ impl TlsSession {
         }
     }
 
-    /// Encrypts the first bytes of `slices` and says how many. They may stay here until the next call, or `flush`.
+    /// Encrypts the first bytes of `slices` and returns how many. The records may stay here until the next `write` or
+    /// `flush`.
     ///
     /// # Errors
-    /// `WouldBlock` when what was encrypted before finds no room.
+    /// `WouldBlock` when the records of an earlier call cannot be sent.
     pub(super) fn write(&mut self, mut transport: impl Write, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.flush(&mut transport)?;
         let count = self.tls.writer().write_vectored(slices)?;
@@ -75,10 +77,10 @@ impl TlsSession {
         }
     }
 
-    /// Sends what has been encrypted.
+    /// Sends the encrypted records that are kept here.
     ///
     /// # Errors
-    /// `WouldBlock` when not all of it finds room.
+    /// `WouldBlock` when some of them cannot be sent.
     pub(super) fn flush(&mut self, mut transport: impl Write) -> io::Result<()> {
         while self.tls.wants_write() {
             if self.tls.write_tls(&mut transport)? == 0 {
@@ -88,23 +90,23 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Tells the client that nothing more comes, so that it can tell the end from a cut.
-    pub(super) fn finish(&mut self, transport: impl Write) {
+    /// Announces the end to the client (`close_notify`), so that it can tell the end from an abort.
+    pub(super) fn close(&mut self, transport: impl Write) {
         if self.is_established() {
             self.tls.send_close_notify();
-            // Whoever takes nothing is not told.
+            // A client that receives nothing cannot be told.
             let _ = self.flush(transport);
         }
     }
 
-    /// Receives and decrypts; answers what the encryption itself has to answer, as far as there is room.
+    /// Receives records and decrypts them. Sends the answers of the protocol itself as far as the transport takes them.
     fn receive_records(&mut self, transport: &mut (impl Read + Write)) -> io::Result<()> {
         let ended = self.tls.read_tls(transport)? == 0;
-        let state = self.tls.process_new_packets();
-        let answered = self.flush(&mut *transport);
+        let processed = self.tls.process_new_packets();
+        let flushed = self.flush(&mut *transport);
         self.plaintext_len =
-            state.map_err(|e| io::Error::new(ErrorKind::InvalidData, e))?.plaintext_bytes_to_read();
-        match answered {
+            processed.map_err(|e| io::Error::new(ErrorKind::InvalidData, e))?.plaintext_bytes_to_read();
+        match flushed {
             Err(error) if !is_would_block(&error) => Err(error),
             _ if ended && !self.is_established() => Err(ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use siltstone::http::fuzzing::{head_has_arrived, read_head};
+use siltstone::http::fuzzing::{head_is_complete, read_head};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(Some(head)) = read_head(bytes) else { return };
@@ -14,10 +14,10 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)), "{value:?}");
     }
     let whole = &bytes[..head.len];
-    assert!(head_has_arrived(whole, 0), "a whole head must reach a worker");
+    assert!(head_is_complete(whole, 0), "a whole head must reach a worker");
     for searched in 0..head.len {
-        let before = head_has_arrived(&whole[..searched], 0);
+        let before = head_is_complete(&whole[..searched], 0);
         // A prefix that looked complete is complete or refused; the rest belongs to another request.
-        assert!(before || head_has_arrived(whole, searched), "the end is overlooked behind {searched}");
+        assert!(before || head_is_complete(whole, searched), "the end is overlooked behind {searched}");
     }
 });

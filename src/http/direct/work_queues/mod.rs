@@ -1,63 +1,56 @@
-//! The requests that wait for a worker, by the time that they may keep one:
+//! The requests that wait for a worker, by the time for which they may occupy one.
 //!
-//! | class | what | workers that may do it |
+//! | class | requests | workers |
 //! |---|---|---|
-//! | small | answered with what is at hand | all |
-//! | large | a large body in either direction: takes as long as its client likes | three quarters |
-//! | heavy | large, and takes the processor or the disk all the time | a quarter of those, and no more than there are processors |
+//! | small | answered from received bytes, with a small response | all |
+//! | large | a large body in either direction, at the speed of the client | three quarters |
+//! | heavy | large, and busy with the processor or the disk all the time | a quarter of those, at most one per processor |
 //!
-//! Workers are counted, not named: whichever is free takes what may be done. Small requests come first, in their order; of
-//! the others each origin has its turn.
+//! No worker belongs to a class: permits count the workers at large and heavy requests. Small requests come first, in the order
+//! of their arrival. Among the others the clients take turns.
+
+mod fair_queue;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
-use super::connection_table::Connection;
-use super::fair_queue::FairQueue;
+use self::fair_queue::FairQueue;
+use super::connections::Connection;
+use super::worker_class::WorkerClass;
 
-/// How long a request may keep its worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum WorkerClass {
-    /// It is done quickly.
-    Small,
-    /// It takes as long as its client and its size want.
-    Large,
-    /// So does it, and it works all the time.
-    Heavy,
-}
-
-/// How many workers may do what.
+/// The largest numbers of workers at large and at heavy requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ClassLimits {
+    /// Large requests, heavy ones included.
     large: usize,
     heavy: usize,
 }
 
 impl ClassLimits {
-    /// A quarter is left for small requests, one worker at least where there are two.
-    fn of(workers: usize, processors: usize) -> Self {
+    /// Reserves a quarter of the workers for small requests: none of one worker, at least one of several.
+    fn new(workers: usize, processors: usize) -> Self {
         let reserved = if workers < 2 { 0 } else { (workers / 4).max(1) };
         let large = workers - reserved;
         Self { large, heavy: (large / 4).clamp(1, processors.max(1)) }
     }
 }
 
-/// The queues, until they are closed.
+/// The queues of all classes.
 #[derive(Debug)]
 pub(super) struct WorkQueues {
     len_max: usize,
     limits: ClassLimits,
     queues: Mutex<ClassQueues>,
     arrivals: Condvar,
-    /// What `queues` comes to, to look at without it.
     snapshot: LoadSnapshot,
 }
 
+/// Figures of the queues that can be read without their lock. They may lag behind by a moment.
 #[derive(Debug, Default)]
 struct LoadSnapshot {
-    /// Whether a free worker would have something to do.
+    /// Whether an idle worker would find a request.
     has_work: AtomicBool,
     /// Requests that wait.
     waiting: AtomicUsize,
@@ -70,23 +63,23 @@ struct ClassQueues {
     small: VecDeque<Box<Connection>>,
     large: FairQueue<Box<Connection>>,
     heavy: FairQueue<Box<Connection>>,
-    /// Workers that do large work, heavy included.
+    /// Workers at large requests, heavy ones included.
     running_large: usize,
     running_heavy: usize,
-    /// Whether heavy work comes before large work next time.
+    /// Whether the next large request to start is a heavy one if both kinds wait.
     heavy_first: bool,
     idle: usize,
     closed: bool,
 }
 
-/// What a worker is to do next, with the right to do it where that is limited.
+/// A request for a worker, with the permit for it if its class needs one.
 #[derive(Debug)]
 pub(super) struct Assignment {
     pub(super) connection: Box<Connection>,
     pub(super) permit: Option<Permit>,
 }
 
-/// The right of one worker to do large or heavy work; dropping it gives it back.
+/// Permits one worker to do large or heavy work. Dropping it makes room for another.
 #[derive(Debug)]
 pub(super) struct Permit {
     queues: Arc<WorkQueues>,
@@ -94,7 +87,7 @@ pub(super) struct Permit {
 }
 
 impl Permit {
-    /// The class of work that it is for.
+    /// The class of work that it permits.
     pub(super) fn class(&self) -> WorkerClass {
         self.class
     }
@@ -107,7 +100,7 @@ impl Drop for Permit {
 }
 
 impl WorkQueues {
-    /// Empty queues before that many workers. Each holds `len_max` connections.
+    /// Empty queues for that many workers. Each queue holds at most `len_max` connections.
     pub(super) fn new(workers: usize, len_max: usize) -> Arc<Self> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let queues = ClassQueues {
@@ -122,17 +115,18 @@ impl WorkQueues {
         };
         Arc::new(Self {
             len_max,
-            limits: ClassLimits::of(workers, processors),
+            limits: ClassLimits::new(workers, processors),
             queues: Mutex::new(queues),
             arrivals: Condvar::new(),
             snapshot: LoadSnapshot::default(),
         })
     }
 
-    /// Lets a connection wait for a worker.
+    /// Queues a connection whose request waits for a worker.
     ///
     /// # Errors
-    /// Gives back a connection for which there is no room, be it this one or another; this one where the queues are closed.
+    /// Returns the connection for which there is no room: this one, or another that it displaces. Returns this one when the
+    /// queues are closed.
     pub(super) fn push(
         &self,
         connection: Box<Connection>,
@@ -156,7 +150,7 @@ impl WorkQueues {
         outcome
     }
 
-    /// The right to begin with work that is at hand; `None` where others come first.
+    /// A permit for a worker that already has a request. `None` when queued requests come first or the limit is reached.
     pub(super) fn try_start(self: &Arc<Self>, class: WorkerClass) -> Option<Permit> {
         let mut queues = self.lock();
         let others_wait = match class {
@@ -171,18 +165,18 @@ impl WorkQueues {
         Some(self.permit(class))
     }
 
-    /// Takes nothing more; what waits is still handed out.
+    /// Refuses new requests. Queued ones are still handed out.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.arrivals.notify_all();
     }
 
-    /// Whether a request waits that a worker may begin with.
+    /// Whether a request waits that a worker may start.
     pub(super) fn has_work(&self) -> bool {
         self.snapshot.has_work.load(Ordering::Relaxed)
     }
 
-    /// Whether a request waits for a worker that does work of that class.
+    /// Whether a request waits that a worker occupied by this class keeps from being served.
     pub(super) fn is_under_load(&self, class: WorkerClass) -> bool {
         match class {
             WorkerClass::Small => self.has_work(),
@@ -195,8 +189,8 @@ impl WorkQueues {
         self.snapshot.idle.load(Ordering::Relaxed) > 0
     }
 
-    /// The next job, as soon as there is one; `None` once the queues are closed and hold none that may begin. What may not
-    /// begin then is left to the workers whose work is in its way.
+    /// Waits for the next request that may start. `None` once the queues are closed and hold no such request. Requests that have
+    /// to wait for a permit then are left to the workers that hold the permits.
     pub(super) fn pop(self: &Arc<Self>) -> Option<Assignment> {
         let mut queues = self.lock();
         loop {
@@ -227,7 +221,7 @@ impl WorkQueues {
         self.notify_change(queues);
     }
 
-    /// Has an idle worker look, where there is something for it now.
+    /// Refreshes the snapshot, and wakes an idle worker if there is a request for it.
     fn notify_change(&self, queues: MutexGuard<'_, ClassQueues>) {
         self.refresh_snapshot(&queues);
         let wakes = queues.idle > 0 && queues.has_work(self.limits);
@@ -276,11 +270,11 @@ impl ClassQueues {
         if let Some(connection) = self.small.pop_front() {
             return Some((connection, WorkerClass::Small));
         }
-        let first = if self.heavy_first { WorkerClass::Heavy } else { WorkerClass::Large };
-        let second = if self.heavy_first { WorkerClass::Large } else { WorkerClass::Heavy };
+        let (large, heavy) = (WorkerClass::Large, WorkerClass::Heavy);
+        let (first, second) = if self.heavy_first { (heavy, large) } else { (large, heavy) };
         let (connection, class) =
             self.pop_if_room(first, limits).or_else(|| self.pop_if_room(second, limits))?;
-        self.heavy_first = class == WorkerClass::Large;
+        self.heavy_first = class == large;
         self.start(class);
         Some((connection, class))
     }
@@ -303,9 +297,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quarter_is_left_for_small_requests_and_heavy_ones_never_have_all_of_the_rest() {
+    fn a_quarter_is_reserved_for_small_requests_and_heavy_ones_never_have_all_of_the_rest() {
         let limits = |workers| {
-            let ClassLimits { large, heavy } = ClassLimits::of(workers, 4);
+            let ClassLimits { large, heavy } = ClassLimits::new(workers, 4);
             (large, heavy)
         };
         assert_eq!(

@@ -1,40 +1,40 @@
-//! A queue in which the origins of requests take turns, so that one client with many requests delays others by one of them.
+//! A queue in which clients take turns, so that a client with many requests delays each of the others by one request.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::http::client_origin::ClientOrigin;
 
-/// First come, first served among the items of one origin; one item of each origin after the other.
+/// A first-in, first-out queue for each client address; the addresses take turns.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     len_max: usize,
     len: usize,
-    /// Origins with waiting items, the next one first.
+    /// Origins with items, in the order of their turns.
     turns: VecDeque<ClientOrigin>,
-    /// None of these is empty.
-    waiting: HashMap<ClientOrigin, VecDeque<T>>,
+    /// The items of each origin; no queue is empty.
+    items: HashMap<ClientOrigin, VecDeque<T>>,
 }
 
 impl<T> FairQueue<T> {
     /// An empty queue for that many items.
     pub(super) fn new(len_max: usize) -> Self {
-        Self { len_max, len: 0, turns: VecDeque::new(), waiting: HashMap::new() }
+        Self { len_max, len: 0, turns: VecDeque::new(), items: HashMap::new() }
     }
 
-    /// How many items wait.
+    /// The number of items.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// Whether there are no items.
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds an item. In a full queue the origin with the most items loses its last one.
+    /// Adds an item. If the queue is full, the origin with the most items loses its last one.
     ///
     /// # Errors
-    /// The item for which there is no room: this one, or the one that it displaces.
+    /// Returns the item for which there is no room: this one, or the one that it displaces.
     pub(super) fn push(&mut self, origin: ClientOrigin, item: T) -> Result<(), T> {
         let displaced = match self.len < self.len_max {
             true => None,
@@ -43,7 +43,7 @@ impl<T> FairQueue<T> {
                 displaced => displaced,
             },
         };
-        let items = self.waiting.entry(origin).or_default();
+        let items = self.items.entry(origin).or_default();
         if items.is_empty() {
             self.turns.push_back(origin);
         }
@@ -52,13 +52,13 @@ impl<T> FairQueue<T> {
         displaced.map_or(Ok(()), Err)
     }
 
-    /// Takes the next item.
+    /// Removes the next item.
     pub(super) fn pop(&mut self) -> Option<T> {
         let origin = self.turns.pop_front()?;
-        let items = self.waiting.get_mut(&origin)?;
+        let items = self.items.get_mut(&origin)?;
         let item = items.pop_front();
         if items.is_empty() {
-            self.waiting.remove(&origin);
+            self.items.remove(&origin);
         } else {
             self.turns.push_back(origin);
         }
@@ -66,10 +66,10 @@ impl<T> FairQueue<T> {
         item
     }
 
-    /// The last item of the origin with the most, where it has at least two more than `origin`.
+    /// Removes the last item of the origin with the most items, if that has at least two more than `origin`.
     fn displace(&mut self, origin: ClientOrigin) -> Option<T> {
-        let own = self.waiting.get(&origin).map_or(0, VecDeque::len);
-        let most = self.waiting.values_mut().max_by_key(|items| items.len())?;
+        let own = self.items.get(&origin).map_or(0, VecDeque::len);
+        let most = self.items.values_mut().max_by_key(|items| items.len())?;
         let item = if most.len() > own + 1 { most.pop_back() } else { None };
         self.len -= usize::from(item.is_some());
         item
@@ -93,11 +93,11 @@ mod tests {
         assert_eq!(queue.len(), 6);
         let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(popped, ["a1", "b1", "c1", "a2", "b2", "a3"]);
-        assert!(queue.is_empty() && queue.turns.is_empty() && queue.waiting.is_empty());
+        assert!(queue.is_empty() && queue.turns.is_empty() && queue.items.is_empty());
     }
 
     #[test]
-    fn a_full_queue_has_room_for_those_with_less_in_it() {
+    fn a_full_queue_has_room_for_origins_with_fewer_items() {
         let mut queue = FairQueue::new(4);
         for item in ["a1", "a2", "a3", "a4"] {
             queue.push(origin(b'a'), item).unwrap();
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(queue.push(origin(b'a'), "a5"), Err("a5"));
         assert_eq!(queue.push(origin(b'b'), "b1"), Err("a4"));
         assert_eq!(queue.push(origin(b'b'), "b2"), Err("a3"));
-        assert_eq!(queue.push(origin(b'b'), "b3"), Err("b3"), "both have as much");
+        assert_eq!(queue.push(origin(b'b'), "b3"), Err("b3"), "both have two items");
         let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(popped, ["a1", "b1", "a2", "b2"]);
         assert_eq!(FairQueue::new(0).push(origin(1), 1), Err(1));

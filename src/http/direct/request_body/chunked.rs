@@ -1,62 +1,62 @@
-//! The chunked transfer coding (RFC 9112, section 7.1): where the data is among the framing. Extensions and trailer
-//! lines are read past; nothing of S3 is said in them.
+//! The chunked transfer coding (RFC 9112, section 7.1): finds the data between the framing. Extensions and trailer lines are
+//! skipped, because S3 uses none.
 
 use crate::base::limits;
 use crate::http::fields::{invalid_request, is_token_byte};
 use crate::s3::S3Error;
 
-/// No chunk is as large. Readers that take sizes for signed numbers see something else from here on.
+/// Sizes from here on are refused: readers with signed numbers take them for negative ones.
 const CHUNK_SIZE_LIMIT: u64 = 1 << 63;
 
-/// Where in a chunked body the next byte stands.
+/// The position of the next byte in a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransferPosition {
-    /// In the line that says how long the next chunk is.
+    /// In the size line of the next chunk.
     Size,
-    /// In a chunk, with that many bytes to go (never 0).
+    /// In the data of a chunk, with that many bytes to go (never 0).
     Data(u64),
-    /// Behind the data of a chunk, where CR LF must follow.
+    /// After the data of a chunk, where CR LF must follow.
     DataEnd,
     /// In the trailer section.
     Trailer,
-    /// Behind the body.
+    /// After the body.
     End,
 }
 
-/// What comes next in a chunked body.
+/// What comes next in a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum TransferStep {
-    /// That many bytes of data (never 0), to be reported by `took`.
+pub(crate) enum TransferStep {
+    /// That many bytes of data (never 0), to be counted as they are read.
     Data(u64),
-    /// What stands there is no whole line: more bytes are needed.
+    /// An incomplete line of framing: more bytes are needed.
     MoreInput,
-    /// Nothing: the body is complete.
+    /// The end of the body.
     End,
 }
 
-/// Reads the framing of one chunked body.
+/// Decodes the framing of one chunked body, and counts its data.
 #[derive(Debug)]
-pub(super) struct TransferDecoder {
+pub(crate) struct TransferDecoder {
     position: TransferPosition,
     /// Bytes of extensions and trailer lines so far.
-    extra: usize,
+    extra_len: usize,
 }
 
 impl TransferDecoder {
-    /// At the start of a body.
-    pub(super) fn new() -> Self {
-        Self { position: TransferPosition::Size, extra: 0 }
+    /// A decoder at the start of a body.
+    pub(crate) fn new() -> Self {
+        Self { position: TransferPosition::Size, extra_len: 0 }
     }
 
-    /// Reads framing from the start of `bytes`; says how many bytes it took and what follows.
+    /// Decodes framing at the start of `bytes`. Returns how many bytes it took, and what follows them.
     ///
     /// # Errors
     /// `InvalidRequest` for malformed framing and for too much of it.
-    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, TransferStep), S3Error> {
+    pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, TransferStep), S3Error> {
         let mut used = 0;
         loop {
             match self.position {
-                TransferPosition::Data(left) => return Ok((used, TransferStep::Data(left))),
+                TransferPosition::Data(remaining) => return Ok((used, TransferStep::Data(remaining))),
                 TransferPosition::End => return Ok((used, TransferStep::End)),
                 _ => {}
             }
@@ -64,23 +64,25 @@ impl TransferDecoder {
                 return Ok((used, TransferStep::MoreInput));
             };
             used += line.len() + 2;
-            self.position = self.after(line)?;
+            self.position = self.position_after(line)?;
         }
     }
 
-    /// `count` bytes of data have been taken.
-    pub(super) fn took(&mut self, count: u64) {
-        if let TransferPosition::Data(left) = self.position {
-            self.position =
-                if count < left { TransferPosition::Data(left - count) } else { TransferPosition::DataEnd };
+    /// Counts `len` bytes of data as read.
+    pub(crate) fn count(&mut self, len: u64) {
+        if let TransferPosition::Data(remaining) = self.position {
+            self.position = match len < remaining {
+                true => TransferPosition::Data(remaining - len),
+                false => TransferPosition::DataEnd,
+            };
         }
     }
 
-    fn after(&mut self, line: &[u8]) -> Result<TransferPosition, S3Error> {
+    fn position_after(&mut self, line: &[u8]) -> Result<TransferPosition, S3Error> {
         match self.position {
             TransferPosition::Size => {
                 let (size, extension_len) = chunk_size(line)?;
-                self.count_extra(extension_len)?;
+                self.add_extra(extension_len)?;
                 Ok(if size == 0 { TransferPosition::Trailer } else { TransferPosition::Data(size) })
             }
             TransferPosition::DataEnd if line.is_empty() => Ok(TransferPosition::Size),
@@ -90,22 +92,22 @@ impl TransferDecoder {
             _ if line.is_empty() => Ok(TransferPosition::End),
             _ if !is_field_line(line) => Err(invalid_request("A trailer of the request body is malformed.")),
             _ => {
-                self.count_extra(line.len())?;
+                self.add_extra(line.len())?;
                 Ok(TransferPosition::Trailer)
             }
         }
     }
 
-    fn count_extra(&mut self, len: usize) -> Result<(), S3Error> {
-        self.extra += len;
-        if self.extra > limits::CHUNK_EXTRA_MAX_BYTES {
+    fn add_extra(&mut self, len: usize) -> Result<(), S3Error> {
+        self.extra_len += len;
+        if self.extra_len > limits::CHUNK_EXTRA_MAX_BYTES {
             return Err(invalid_request("The request body has too many chunk extensions or trailers."));
         }
         Ok(())
     }
 }
 
-/// The line at the start of `bytes`, without its CR LF; `None` while its end is missing.
+/// The line at the start of `bytes`, without its CR LF. `None` while its end is missing.
 fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, S3Error> {
     let window = &bytes[..bytes.len().min(limits::CHUNK_LINE_MAX_BYTES)];
     let line = match window.iter().position(|b| *b == b'\n') {
@@ -119,13 +121,13 @@ fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, S3Error> {
     }
 }
 
-/// Whether a line could be a header line: a name and a colon (RFC 9112, sections 5 and 7.1.2).
+/// Whether a line begins as a header line does: a name and a colon (RFC 9112, sections 5 and 7.1.2).
 fn is_field_line(line: &[u8]) -> bool {
     let name = line.iter().take_while(|byte| is_token_byte(**byte)).count();
     name > 0 && line.get(name) == Some(&b':')
 }
 
-/// The size that a line announces, and the length of what stands behind it.
+/// The size that a line announces, and the length of the extensions after it.
 fn chunk_size(line: &[u8]) -> Result<(u64, usize), S3Error> {
     let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
     let (size, extension) = line.split_at(digits);
@@ -142,25 +144,25 @@ fn chunk_size(line: &[u8]) -> Result<(u64, usize), S3Error> {
 mod tests {
     use super::*;
 
-    /// Decodes a body that arrives in pieces; the data, and what is left behind the body.
+    /// Decodes a body that arrives in pieces. Returns the data, and the bytes after the body.
     fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, Vec<u8>), S3Error> {
-        let (mut chunks, mut read_buffer, mut data) = (TransferDecoder::new(), Vec::new(), Vec::new());
+        let (mut decoder, mut input, mut data) = (TransferDecoder::new(), Vec::new(), Vec::new());
         for piece in pieces {
-            read_buffer.extend_from_slice(piece);
+            input.extend_from_slice(piece);
             loop {
-                let (used, next) = chunks.advance(&read_buffer)?;
-                read_buffer.drain(..used);
+                let (used, next) = decoder.advance(&input)?;
+                input.drain(..used);
                 let TransferStep::Data(left) = next else { break };
-                let count = read_buffer.len().min(left as usize);
+                let count = input.len().min(left as usize);
                 if count == 0 {
                     break;
                 }
-                data.extend(read_buffer.drain(..count));
-                chunks.took(count as u64);
+                data.extend(input.drain(..count));
+                decoder.count(count as u64);
             }
         }
-        assert_eq!(chunks.advance(&[]).unwrap().1, TransferStep::End, "the body is incomplete");
-        Ok((data, read_buffer))
+        assert_eq!(decoder.advance(&[]).unwrap().1, TransferStep::End, "the body is incomplete");
+        Ok((data, input))
     }
 
     const BODY: &[u8] = b"5\r\nhello\r\n00a ; name=\"v\"\r\n, my world\r\n0\r\nTrailer: x\r\n\r\nNEXT";
