@@ -1,14 +1,14 @@
-//! Where clients come from, as far as they share limits.
+//! Groups of clients that share limits.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The clients that count as one: those of an IPv4 address, or of the first half of an IPv6 address. A site is given a whole
-/// network of the latter (RFC 6177), so that single addresses would limit nobody.
+/// The clients that count as one: those of an IPv4 address, or of an IPv6 network of 64 bits. A site is given at least such a
+/// network (RFC 6177), so that a limit on single addresses would limit no site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ClientOrigin(IpAddr);
 
 impl ClientOrigin {
-    /// The origin of a client with that address.
+    /// The origin of a client with this address.
     pub(super) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => {
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_counts_by_its_address_or_by_its_network() {
+    fn a_client_counts_by_its_ipv4_address_or_its_ipv6_network() {
         let same =
             |a: &str, b: &str| ClientOrigin::of(a.parse().unwrap()) == ClientOrigin::of(b.parse().unwrap());
         assert!(same("192.0.2.1", "192.0.2.1") && same("192.0.2.1", "::ffff:192.0.2.1"));

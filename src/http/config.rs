@@ -1,4 +1,4 @@
-//! What an operator may set of the front end, and within which bounds.
+//! The settings of the front end, and their bounds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::{Networks, Tls};
 use crate::base::{Budget, limits};
 
-/// Which engine serves.
+/// The engine that serves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EngineName {
-    /// The one made for ports that strangers reach.
+    /// Made for ports that any client can reach.
     #[default]
     Direct,
-    /// The crate tiny_http, for use behind a proxy. Of the settings it knows `listen`, `workers`, `head_max_bytes`,
+    /// The crate tiny_http, for use with a proxy in front. It obeys only the settings `listen`, `workers`, `head_max_bytes`,
     /// `headers_max` and `shutdown_timeout`.
     TinyHttp,
 }
@@ -22,51 +22,51 @@ pub enum EngineName {
 /// The settings of an engine. [`Config::new`] gives values for a host with 512 MB of memory.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which engine it is.
+    /// The engine.
     pub engine: EngineName,
-    /// What clients are shown, where connections are to be encrypted. Only the engine `Direct` can do that.
+    /// The certificate and key for encrypted connections; `None` serves plain ones. Only the engine `Direct` encrypts.
     pub tls: Option<Arc<Tls>>,
-    /// Where to listen; port 0 lets the system choose one.
+    /// The address to listen on. With port 0 the system chooses the port.
     pub listen: SocketAddr,
-    /// Threads that handle requests, so also requests handled at a time.
+    /// Threads that handle requests, and so the requests handled at a time.
     pub workers: usize,
-    /// Requests that may wait for a worker; one more is answered with 503 at once.
+    /// Requests that may wait for a worker. One more is answered with 503 at once.
     pub queue_len: usize,
-    /// Connections served at a time. One more displaces the longest idle one, or is answered with 503 and closed where none
-    /// is idle. Stay below the limit of open files.
+    /// Connections served at a time. One more displaces the connection that has been idle longest, or is answered with 503 and
+    /// closed if none is idle. Must stay below the limit of open files.
     pub connections_max: usize,
-    /// The same for those of one IPv4 address, or one IPv6 network of 64 bits, unless it is among the `trusted_proxies`.
-    /// `None`: a quarter of `connections_max`.
+    /// The same for one IPv4 address or one IPv6 network of 64 bits, unless it is among the `trusted_proxies`. `None`: a quarter
+    /// of `connections_max`.
     pub connections_per_address_max: Option<usize>,
-    /// Clients that speak for many others.
+    /// Networks of proxies, whose connections count for no address.
     pub trusted_proxies: Networks,
-    /// Bytes of a request line and its headers.
+    /// The longest request head in bytes: request line and header lines.
     pub head_max_bytes: usize,
     /// Header lines of a request, at most [`limits::HEADERS_MAX`].
     pub headers_max: usize,
-    /// From the first byte of a head to its last.
+    /// The longest time from the first byte of a head to its last.
     pub head_deadline: Duration,
-    /// How long a connection may stay open without a request.
+    /// The longest time for which a connection stays open without a request.
     pub idle_deadline: Duration,
-    /// The rate at which a peer must take or give a body in the long run.
+    /// The rate at which a client must send or receive a body in the long run.
     pub rate_min_bytes_per_sec: u64,
-    /// How long a client may keep a worker waiting for the bytes of a body, beyond what its rate has earned. It is
-    /// also the longest pause.
+    /// How long a client may stall a worker that receives its body. Each byte received at the minimum rate refills this budget,
+    /// which is also the longest pause.
     pub read_stall_budget: Duration,
-    /// The same for a client that is slow to take the response.
+    /// The same for a client that receives a response.
     pub write_stall_budget: Duration,
-    /// How long a worker waits for the next request of a connection while another worker is idle.
+    /// How long a worker waits for the next request of its connection while another worker is idle.
     pub linger: Duration,
-    /// How long a client may go on sending after its last response before the connection is cut.
+    /// How long a client may go on sending after its last response before the connection is closed.
     pub drain_deadline: Duration,
-    /// From the order to stop to the return of `run`, whatever still runs then.
+    /// The longest time from the order to stop to the return of `run`.
     pub shutdown_timeout: Duration,
-    /// What heads that wait for their ends, or for a worker, reserve their memory from.
+    /// The memory from which incomplete and queued requests reserve theirs.
     pub memory: Arc<Budget>,
 }
 
 impl Config {
-    /// The defaults, listening on `listen`.
+    /// The defaults for a server that listens on `listen`.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             engine: EngineName::default(),
@@ -91,16 +91,16 @@ impl Config {
         }
     }
 
-    /// The most connections that one address may have.
+    /// The largest number of connections of one address.
     pub(super) fn share_of_address(&self) -> usize {
         let share = self.connections_max / limits::CONNECTIONS_SHARE_DEFAULT;
         self.connections_per_address_max.unwrap_or(share).max(1)
     }
 
-    /// Whether an engine can work with these settings.
+    /// Checks that each setting is within its bounds.
     ///
     /// # Errors
-    /// `InvalidInput` that names the first setting which is out of bounds.
+    /// `InvalidInput`, which names the first setting that is out of bounds.
     pub fn check(&self) -> io::Result<()> {
         let longest = Duration::from_secs(limits::DEADLINE_MAX_SECS);
         let is_time = |time: Duration| !time.is_zero() && time <= longest;
@@ -108,7 +108,7 @@ impl Config {
         let head_bytes = limits::CHUNK_LINE_MAX_BYTES + 1..=limits::HEAD_MAX_BYTES_CEILING;
         let bounds = [
             ("tls", self.tls.is_none() || self.engine == EngineName::Direct),
-            // Its crate takes heads that have two readings, and shows them only when it has chosen one.
+            // tiny_http accepts ambiguous heads, and shows only the reading that it has chosen.
             ("listen", self.listen.ip().is_loopback() || self.engine == EngineName::Direct),
             ("workers", (1..=limits::WORKERS_CEILING).contains(&self.workers)),
             ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),

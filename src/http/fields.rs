@@ -1,20 +1,20 @@
-//! The header lines that say how a message is framed and what becomes of the connection (RFC 9112, sections 6 and 9).
-//! Whatever two readers could understand in two ways is refused: that is what request smuggling lives on.
+//! The header lines that frame a message and keep or close its connection (RFC 9112, sections 6 and 9). Lines that two
+//! readers could understand in two ways are refused, because request smuggling depends on them.
 
 use crate::s3::{ErrorCode, S3Error};
 
 /// How the end of a request body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyFraming {
-    /// There is no body.
+    /// No body.
     Absent,
-    /// That many bytes, as Content-Length says.
+    /// That many bytes, by Content-Length.
     Length(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
 }
 
-/// What the lines noted so far add up to.
+/// The framing lines of a head, added one by one.
 #[derive(Debug, Default)]
 pub(super) struct FramingFields {
     hosts: usize,
@@ -26,17 +26,17 @@ pub(super) struct FramingFields {
 }
 
 impl FramingFields {
-    /// Takes one header line into account.
+    /// Adds one header line. Lines of other names are ignored.
     ///
     /// # Errors
-    /// `InvalidRequest` for a line that is malformed, or that may be there only once and is there again.
-    pub(super) fn note(&mut self, name: &str, value: &[u8]) -> Result<(), S3Error> {
+    /// `InvalidRequest` for a malformed line, and for the second of a line that may occur only once.
+    pub(super) fn add_line(&mut self, name: &str, value: &[u8]) -> Result<(), S3Error> {
         if name.eq_ignore_ascii_case("host") {
-            self.note_host(value)?;
+            self.add_host(value)?;
         } else if name.eq_ignore_ascii_case("content-length") {
-            self.note_length(value)?;
+            self.add_length(value)?;
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            self.note_coding(value)?;
+            self.add_coding(value)?;
         } else if name.eq_ignore_ascii_case("connection") {
             self.close |= has_token(value, "close");
             self.keep_alive |= has_token(value, "keep-alive");
@@ -46,26 +46,26 @@ impl FramingFields {
         Ok(())
     }
 
-    fn note_host(&mut self, value: &[u8]) -> Result<(), S3Error> {
+    fn add_host(&mut self, value: &[u8]) -> Result<(), S3Error> {
         self.hosts += 1;
         if self.hosts > 1 || !is_host(value) {
-            return Err(invalid_request("The Host header must be there once and name a host."));
+            return Err(invalid_request("There must be one Host header, which names a host."));
         }
         Ok(())
     }
 
-    fn note_length(&mut self, value: &[u8]) -> Result<(), S3Error> {
-        let length =
-            decimal(value).ok_or_else(|| invalid_request("The Content-Length header is not a length."))?;
+    fn add_length(&mut self, value: &[u8]) -> Result<(), S3Error> {
+        let length = decimal(value)
+            .ok_or_else(|| invalid_request("The Content-Length header is not a decimal length."))?;
         match self.length.replace(length) {
-            Some(_) => Err(invalid_request("The Content-Length header must be there only once.")),
+            Some(_) => Err(invalid_request("There must be only one Content-Length header.")),
             None => Ok(()),
         }
     }
 
-    fn note_coding(&mut self, value: &[u8]) -> Result<(), S3Error> {
+    fn add_coding(&mut self, value: &[u8]) -> Result<(), S3Error> {
         if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(invalid_request("The only Transfer-Encoding that is served is chunked."));
+            return Err(invalid_request("The only supported Transfer-Encoding is chunked."));
         }
         self.chunked = true;
         Ok(())
@@ -74,7 +74,7 @@ impl FramingFields {
     /// How the body of the request is framed.
     ///
     /// # Errors
-    /// `InvalidRequest` where HTTP/1.1 misses its Host line, or the length of the body has two answers.
+    /// `InvalidRequest` if an HTTP/1.1 head has no Host line, or if the body has two lengths.
     pub(super) fn body(&self, http10: bool) -> Result<BodyFraming, S3Error> {
         if self.hosts == 0 && !http10 {
             return Err(invalid_request("The Host header is missing."));
@@ -83,7 +83,7 @@ impl FramingFields {
             (None, false) => Ok(BodyFraming::Absent),
             (Some(length), false) => Ok(BodyFraming::Length(length)),
             (None, true) if !http10 => Ok(BodyFraming::Chunked),
-            (None, true) => Err(invalid_request("HTTP/1.0 knows no Transfer-Encoding.")),
+            (None, true) => Err(invalid_request("HTTP/1.0 has no Transfer-Encoding.")),
             (Some(_), true) => {
                 Err(invalid_request("Content-Length and Transfer-Encoding exclude each other."))
             }
@@ -101,22 +101,22 @@ impl FramingFields {
     }
 }
 
-/// An `InvalidRequest` that says why.
+/// An `InvalidRequest` with a message.
 pub(super) fn invalid_request(message: &str) -> S3Error {
     S3Error::new(ErrorCode::InvalidRequest).message(message)
 }
 
-/// Whether `value` could be host and port (RFC 3986, section 3.2), without user information.
+/// Whether `value` has only bytes of a host and a port (RFC 3986, section 3.2), without user information.
 pub(super) fn is_host(value: &[u8]) -> bool {
     value.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(b))
 }
 
-/// Whether `byte` may be in a token, such as a method or the name of a header line (RFC 9110, section 5.6.2).
+/// Whether `byte` may be part of a token, such as a method or a header name (RFC 9110, section 5.6.2).
 pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// A number in decimal digits and nothing else.
+/// A number that consists of decimal digits only.
 fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -124,7 +124,7 @@ fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Whether a comma-separated list holds `token`, in any case.
+/// Whether a comma-separated list contains `token`, in any case.
 fn has_token(list: &[u8], token: &str) -> bool {
     list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
@@ -133,10 +133,10 @@ fn has_token(list: &[u8], token: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn noted(lines: &[(&str, &str)]) -> Result<FramingFields, S3Error> {
+    fn parse_lines(lines: &[(&str, &str)]) -> Result<FramingFields, S3Error> {
         let mut fields = FramingFields::default();
         for (name, value) in lines {
-            fields.note(name, value.as_bytes())?;
+            fields.add_line(name, value.as_bytes())?;
         }
         Ok(fields)
     }
@@ -144,39 +144,39 @@ mod tests {
     #[test]
     fn a_length_is_decimal_digits_once() {
         for good in ["0", "5", "007", "18446744073709551615"] {
-            let fields = noted(&[("Content-Length", good), ("Host", "a")]).unwrap();
+            let fields = parse_lines(&[("Content-Length", good), ("Host", "a")]).unwrap();
             assert_eq!(fields.body(false), Ok(BodyFraming::Length(good.parse().unwrap())));
         }
         for bad in ["", "+5", "-1", "5,5", "5 5", "0x5", "18446744073709551616", "5.0", "٥"] {
-            assert!(noted(&[("content-length", bad)]).is_err(), "{bad}");
+            assert!(parse_lines(&[("content-length", bad)]).is_err(), "{bad}");
         }
-        assert!(noted(&[("content-length", "5"), ("Content-Length", "5")]).is_err());
+        assert!(parse_lines(&[("content-length", "5"), ("Content-Length", "5")]).is_err());
     }
 
     #[test]
-    fn what_has_two_readings_is_refused() {
-        assert!(noted(&[("transfer-encoding", "gzip, chunked")]).is_err());
-        assert!(noted(&[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")]).is_err());
-        assert!(noted(&[("host", "a"), ("host", "a")]).is_err());
-        assert!(noted(&[("host", "a/b")]).is_err());
-        let both = noted(&[("host", "a"), ("content-length", "3"), ("transfer-encoding", "Chunked")]);
+    fn ambiguous_framing_is_refused() {
+        assert!(parse_lines(&[("transfer-encoding", "gzip, chunked")]).is_err());
+        assert!(parse_lines(&[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")]).is_err());
+        assert!(parse_lines(&[("host", "a"), ("host", "a")]).is_err());
+        assert!(parse_lines(&[("host", "a/b")]).is_err());
+        let both = parse_lines(&[("host", "a"), ("content-length", "3"), ("transfer-encoding", "Chunked")]);
         assert!(both.unwrap().body(false).is_err());
-        assert!(noted(&[("transfer-encoding", "chunked")]).unwrap().body(true).is_err());
+        assert!(parse_lines(&[("transfer-encoding", "chunked")]).unwrap().body(true).is_err());
     }
 
     #[test]
-    fn the_version_decides_what_silence_about_the_connection_means() {
+    fn without_a_connection_line_the_version_decides() {
         let silent = FramingFields::default();
         assert!(silent.keep_alive(false) && !silent.keep_alive(true));
-        let close = noted(&[("Connection", "TE, Close")]).unwrap();
+        let close = parse_lines(&[("Connection", "TE, Close")]).unwrap();
         assert!(!close.keep_alive(false));
-        let keep = noted(&[("Connection", "Keep-Alive")]).unwrap();
+        let keep = parse_lines(&[("Connection", "Keep-Alive")]).unwrap();
         assert!(keep.keep_alive(true));
     }
 
     #[test]
-    fn old_clients_cannot_expect_an_interim_response() {
-        let fields = noted(&[("expect", "100-Continue")]).unwrap();
+    fn http_1_0_clients_cannot_expect_an_interim_response() {
+        let fields = parse_lines(&[("expect", "100-Continue")]).unwrap();
         assert!(fields.expects_continue(false) && !fields.expects_continue(true));
     }
 }

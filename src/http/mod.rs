@@ -1,11 +1,12 @@
 //! Floor 6: bytes in, bytes out: the engines, their limits and time-outs, and the bounded worker pool.
 //!
-//! An engine turns bytes into an [`s3::Request`](crate::s3::Request), hands it to an [`s3::Handler`](crate::s3::Handler)
-//! and sends the [`s3::Response`](crate::s3::Response); it knows nothing of what is traits. Its face is [`Server`]: bind,
-//! run until a [`Handle`] stops it, and an [`Outcome`] at the end.
+//! An engine parses bytes into an [`s3::Request`](crate::s3::Request), passes it to an [`s3::Handler`](crate::s3::Handler) and
+//! sends the [`s3::Response`](crate::s3::Response). It knows nothing of buckets and objects. A [`Server`] is bound to an
+//! address, runs until a [`Handle`] stops it, and returns an [`Outcome`].
 //!
-//! There are two: `direct` is made for ports that strangers reach; `tiny` serves by the crate tiny_http, for hosts where a
-//! proxy stands in front. Both judge heads (request, target, fields) and send responses (response, response_writer) by the same code.
+//! There are two engines. `direct` is made for ports that any client can reach. `tiny` uses the crate tiny_http, for hosts with
+//! a proxy in front. Both validate heads (`request_head`, `request_target`, `fields`) and send responses (`response`,
+//! `response_writer`) by the same code.
 
 mod catch_panic;
 mod client_origin;
@@ -34,7 +35,7 @@ pub use tls::Tls;
 use crate::base::Clock;
 use crate::s3::Handler;
 
-/// What the rest of the program may ask of an engine that is bound to its address.
+/// An engine that is bound to its address.
 trait Engine: Send {
     /// See [`Server::local_addr`].
     fn local_addr(&self) -> SocketAddr;
@@ -46,9 +47,9 @@ trait Engine: Send {
     fn run(self: Box<Self>) -> io::Result<Outcome>;
 }
 
-/// What an engine does on the order to stop; a second order changes nothing.
+/// Tells an engine to stop.
 trait StopSignal: Debug + Send + Sync {
-    /// Gives the order and returns at once.
+    /// Tells the engine to stop, and returns at once. A second call has no effect.
     fn stop(&self);
 }
 
@@ -58,10 +59,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the address. From here on the system takes connections; they are served by `run`.
+    /// Binds the address. The system accepts connections from now on; they are served by `run`.
     ///
     /// # Errors
-    /// `InvalidInput` for settings out of bounds, `AddrInUse` and the like from the system.
+    /// `InvalidInput` for settings out of bounds, and the errors of the system, such as `AddrInUse`.
     pub fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
         config.check()?;
         let engine: Box<dyn Engine> = match config.engine {
@@ -76,16 +77,16 @@ impl Server {
         self.engine.local_addr()
     }
 
-    /// What stops it.
+    /// A handle that stops the server.
     pub fn handle(&self) -> Handle {
         self.engine.handle()
     }
 
-    /// Serves in this thread and the workers until the order to stop, then for as long as it takes to finish what
-    /// runs, but no longer than the shutdown time of the settings.
+    /// Serves in this thread and in the workers until the server is stopped, then finishes running requests, for at most the
+    /// shutdown time of the settings.
     ///
     /// # Errors
-    /// When no worker can be started, or the system can no longer tell which sockets are ready.
+    /// When a worker cannot be started, or the system fails to report which sockets are ready.
     pub fn run(self) -> io::Result<Outcome> {
         self.engine.run()
     }
@@ -102,22 +103,22 @@ impl Handle {
         Self { engine: Arc::new(engine) }
     }
 
-    /// Gives the order to stop and returns at once: the server accepts nothing more, finishes what runs, and `run`
-    /// returns. A second order changes nothing.
+    /// Tells the server to stop, and returns at once. The server accepts no more connections and finishes running requests; then
+    /// `run` returns. A second call has no effect.
     pub fn shutdown(&self) {
         self.engine.stop();
     }
 }
 
-/// What a server has done from its start to its end.
+/// Figures of a server from its start to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Connections accepted, those turned away at once included; `None` where the engine cannot tell.
+    /// Connections accepted, including those rejected at once; `None` if the engine cannot tell.
     pub connections_accepted: Option<u64>,
-    /// Requests answered by workers, refusals included; those turned away because no worker was free are not counted.
+    /// Requests answered by workers, including refused ones. Requests rejected without a worker are not counted.
     pub requests_answered: u64,
-    /// Connections ended under requests that were still running when the shutdown time was over.
+    /// Connections aborted with a running request at the end of the shutdown time.
     pub connections_cut: usize,
-    /// Workers that had not come back from the handler even then.
+    /// Workers that had not returned from the handler even then.
     pub workers_left: usize,
 }

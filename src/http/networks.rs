@@ -1,17 +1,17 @@
-//! Networks that an operator names.
+//! Lists of networks in settings.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// A list of networks. It is written as addresses (`192.0.2.1`), networks (`192.0.2.0/24`) and the word `loopback`, separated by
-/// commas; `none` is the empty list.
+/// A list of networks. Its text form is addresses (`192.0.2.1`), networks (`192.0.2.0/24`) and the word `loopback`, separated
+/// by commas. `none` is the empty list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {
-    /// This host.
+    /// The loopback networks, 127.0.0.0/8 and ::1.
     pub fn loopback() -> Self {
         let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
         let v6 = Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_written_as_operators_write_them() {
+    fn networks_are_parsed_from_text() {
         let contains = |text: &str, address: &str| {
             text.parse::<Networks>().map(|networks| networks.contains(address.parse().unwrap()))
         };

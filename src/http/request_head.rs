@@ -1,10 +1,10 @@
-//! The head of a request: what a parser found, made into a value that cannot be wrong.
+//! The head of a request, validated.
 
 use super::fields::{BodyFraming, FramingFields};
 use super::request_target::RequestTarget;
 use crate::s3::{Headers, Method, S3Error};
 
-/// A request head and what it says about the bytes behind it.
+/// A valid request head.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     /// The method.
@@ -15,15 +15,15 @@ pub(super) struct RequestHead {
     pub(super) query: String,
     /// The header lines.
     pub(super) headers: Headers,
-    /// How the body ends.
+    /// How the end of the body is found.
     pub(super) body: BodyFraming,
-    /// Whether the client waits to be asked for the body.
+    /// Whether the client waits for `100 Continue`.
     pub(super) expects_continue: bool,
     /// Whether the client wants to keep the connection.
     pub(super) keep_alive: bool,
     /// Whether the client speaks HTTP/1.0.
     pub(super) http10: bool,
-    /// The bytes that the head took.
+    /// The length of the head in bytes.
     pub(super) len: usize,
 }
 
@@ -39,10 +39,10 @@ pub(super) struct RequestLine<'a> {
 }
 
 impl RequestHead {
-    /// What `line` and the header `lines` say together. The head took `len` bytes.
+    /// Validates a request line and header lines. The head has `len` bytes.
     ///
     /// # Errors
-    /// `InvalidRequest` or `InvalidURI` for what is malformed or could be understood in two ways.
+    /// `InvalidRequest` or `InvalidURI` for malformed and ambiguous heads.
     pub(super) fn from_parts<'a>(
         line: RequestLine<'_>,
         lines: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
@@ -65,8 +65,8 @@ impl RequestHead {
     }
 }
 
-/// The header lines, and what those say that matter here. Names and values are together shorter than the head, so
-/// its length is room enough for them.
+/// Collects the header lines, and those that frame the message. The length of the head is enough room for all names and
+/// values.
 fn read_lines<'a>(
     lines: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
     target: &RequestTarget<'_>,
@@ -75,7 +75,7 @@ fn read_lines<'a>(
     let mut headers = Headers::with_capacity(lines.len(), head_len);
     let mut fields = FramingFields::default();
     for (name, value) in lines {
-        fields.note(name, value)?;
+        fields.add_line(name, value)?;
         match target.authority {
             Some(host) if name.eq_ignore_ascii_case("host") => headers.push("host", host.as_bytes()),
             _ => headers.push(name, value),

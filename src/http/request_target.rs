@@ -1,5 +1,5 @@
-//! The request target (RFC 9112, section 3.2): cut up, never decoded or normalised, since the signature covers it as
-//! it was sent.
+//! The request target (RFC 9112, section 3.2). It is split but never decoded or normalised, because the signature covers the
+//! bytes as sent.
 
 use super::fields::is_host;
 use crate::s3::{ErrorCode, S3Error};
@@ -7,19 +7,19 @@ use crate::s3::{ErrorCode, S3Error};
 /// The parts of a request target, byte for byte as sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RequestTarget<'a> {
-    /// The path, which begins with `/`; or `*`.
+    /// The path, which begins with `/`, or `*`.
     pub(super) path: &'a str,
-    /// What stands behind the first `?`.
+    /// The part after the first `?`.
     pub(super) query: &'a str,
-    /// Host and port of an absolute target, which then count instead of the Host line (RFC 9112, section 3.2.2).
+    /// Host and port of an absolute target. They replace those of the Host line (RFC 9112, section 3.2.2).
     pub(super) authority: Option<&'a str>,
 }
 
 impl<'a> RequestTarget<'a> {
-    /// Cuts up `raw`, the target of a request with this method.
+    /// Splits `raw`, the target of a request with this method.
     ///
     /// # Errors
-    /// `InvalidURI` for what is neither a path, nor an `http` URI, nor the `*` of OPTIONS.
+    /// `InvalidURI` unless it is a path, an `http` or `https` URI, or the `*` of OPTIONS.
     pub(super) fn parse(raw: &'a str, method: &str) -> Result<Self, S3Error> {
         if !raw.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
             return Err(S3Error::new(ErrorCode::InvalidURI));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absolute_target_is_understood() {
+    fn an_absolute_target_is_split() {
         for (raw, path, query, authority) in [
             ("http://a.example/b/k?x", "/b/k", "x", "a.example"),
             ("HTTPS://[::1]:9000", "/", "", "[::1]:9000"),

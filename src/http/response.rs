@@ -1,11 +1,11 @@
-//! The head of a response, and how its body is framed (RFC 9112, section 6.3).
+//! The head of a response, and the framing of its body (RFC 9112, section 6.3).
 
 use std::io::Write;
 
 use crate::base::Timestamp;
 use crate::s3::{Response, ResponseBody};
 
-/// What of a request decides how its response is framed.
+/// The properties of a request that decide the framing of its response.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RequestTraits {
     /// The method was HEAD.
@@ -17,20 +17,20 @@ pub(super) struct RequestTraits {
 /// How the end of a response body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseFraming {
-    /// No body and no word about its length.
+    /// No body, and no header about its length.
     Nothing,
-    /// No body, but the length that it would have.
+    /// No body, but a Content-Length as if there were one.
     Announced(u64),
-    /// Content-Length.
+    /// That many bytes, by Content-Length.
     Length(u64),
-    /// Chunks.
+    /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// The end of the connection, for clients that know no chunks.
+    /// The end of the connection, for HTTP/1.0 clients, which have no chunks.
     UntilClose,
 }
 
 impl ResponseFraming {
-    /// How the body of `response` is to be framed.
+    /// The framing of `response`.
     pub(super) fn of(response: &Response, traits: RequestTraits) -> Self {
         let length = response.body.len();
         match response.status {
@@ -46,7 +46,7 @@ impl ResponseFraming {
     }
 }
 
-/// The date of responses, formatted once a second.
+/// The Date header, formatted once a second.
 #[derive(Debug, Default)]
 pub(super) struct DateHeader {
     secs: Option<u64>,
@@ -64,7 +64,7 @@ impl DateHeader {
     }
 }
 
-/// Appends the head of `response` to `out`: status line, Date, the handler's lines, the engine's own.
+/// Appends the head of `response` to `out`: the status line, Date, the lines of the handler, and those of the engine.
 pub(super) fn write_head(
     out: &mut Vec<u8>,
     response: &Response,
@@ -98,7 +98,7 @@ pub(super) fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// A whole response, after which the connection is closed or not. Only a body that is at hand is part of it.
+/// The bytes of a whole response. A streamed body is left out.
 pub(super) fn render(response: &Response, traits: RequestTraits, close: bool, date: &str) -> Vec<u8> {
     let framing = ResponseFraming::of(response, traits);
     let mut out = Vec::new();
@@ -109,13 +109,13 @@ pub(super) fn render(response: &Response, traits: RequestTraits, close: bool, da
     out
 }
 
-/// Whether the engine writes that line itself. A HEAD response names the length of the body that it does not have.
+/// Whether the engine writes that line itself. The handler may write the Content-Length of a HEAD response.
 fn is_engine_header(name: &str, traits: RequestTraits) -> bool {
     (name.eq_ignore_ascii_case("content-length") && !traits.head_only)
         || ["transfer-encoding", "connection", "date"].iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// Bytes that would end the line become blanks (RFC 9110, section 5.5), so that no stored value adds lines of its own.
+/// Replaces bytes that would end the line by spaces (RFC 9110, section 5.5), so that no stored value can add a line.
 fn write_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     let harmless = |b: &u8| if matches!(b, b'\r' | b'\n' | 0) { b' ' } else { *b };
     out.extend(name.as_bytes().iter().map(harmless));
@@ -128,7 +128,7 @@ fn write_number(out: &mut Vec<u8>, prefix: &str, number: u64, suffix: &str) {
     write!(out, "{prefix}{number}{suffix}").expect("a vector takes every byte");
 }
 
-/// The reason phrase of a status (RFC 9110, section 15); clients do not need it, people who read along do.
+/// The reason phrase of a status (RFC 9110, section 15), for people who read the protocol.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_response_keeps_the_length_that_its_handler_names_and_others_do_not() {
+    fn only_a_head_response_keeps_the_length_set_by_its_handler() {
         let response = Response::new(200).header("Content-Length", "5").header("date", "never");
         assert_eq!(
             head(&response, HEAD, false),

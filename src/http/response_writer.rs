@@ -1,4 +1,4 @@
-//! What a worker sends: responses, framed, with as few calls to the system as their bodies allow.
+//! Writes framed responses with few system calls.
 
 use std::io::{self, Write};
 
@@ -6,20 +6,20 @@ use super::response::{DateHeader, RequestTraits, ResponseFraming, write_head};
 use crate::base::{Timestamp, limits};
 use crate::s3::{BodySource, Response, ResponseBody};
 
-/// Why a response did not get out whole.
+/// Why a response was not sent to its end.
 #[derive(Debug)]
 pub(super) enum SendFailure {
-    /// The source of the body failed, or did not keep to the length that it was said to have.
+    /// The source of the body failed, or gave more or fewer bytes than announced.
     BrokenSource(io::Error),
-    /// The client is gone or takes nothing.
+    /// The client is gone, or has used up its stall budget.
     ClientGone,
-    /// The recipient has kept back a part of what it was given. This is to follow it.
+    /// The client stalls, and the sink keeps the bytes that it did not receive. This is the body after them.
     Stalled(RemainingBody),
 }
 
-/// The part of a body behind what a recipient was given.
+/// The part of a body that no sink has been given.
 pub(super) struct RemainingBody {
-    /// `None` where there is no more.
+    /// `None` if there is no more.
     source: Option<Box<dyn BodySource>>,
     len: u64,
 }
@@ -30,25 +30,25 @@ impl std::fmt::Debug for RemainingBody {
     }
 }
 
-/// Whom a response goes to.
+/// The destination of a response.
 pub(super) trait ResponseSink {
-    /// Sends all of `parts`, one behind the other. From the first call on no other response can take the place of this one.
+    /// Sends all of `parts` in order. From the first call on no other response can replace this one.
     ///
     /// # Errors
-    /// `WouldBlock` where the client takes nothing for now and the recipient keeps back what it did not take: then nothing
-    /// may follow before that. Anything else: the client is gone or takes nothing.
+    /// `WouldBlock` if the client stalls: the sink keeps the bytes that it did not receive, and must send them before any
+    /// others. Any other error: the client is gone, or has used up its stall budget.
     fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()>;
 
-    /// The most that should be put at a time.
+    /// The longest piece of a body that should be written at a time.
     fn piece_len_max(&self) -> usize {
         limits::RESPONSE_BUFFER_BYTES
     }
 }
 
-/// How a response is sent beyond what it says itself.
+/// How a response is sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SendOptions {
-    /// What the request asked for.
+    /// The properties of its request.
     pub(super) traits: RequestTraits,
     /// How the body is framed.
     pub(super) framing: ResponseFraming,
@@ -56,23 +56,24 @@ pub(super) struct SendOptions {
     pub(super) close: bool,
 }
 
-/// The buffers that a worker sends from.
+/// The buffers from which a worker sends.
 #[derive(Debug, Default)]
 pub(super) struct ResponseWriter {
     head: Vec<u8>,
-    /// A piece of a body; without memory until the first that needs it.
+    /// A piece of a streamed body. Allocated for the first such body.
     piece: Vec<u8>,
     date: DateHeader,
 }
 
 impl ResponseWriter {
-    /// Sends a response at the time `now`.
+    /// Sends a response with the date `now`.
     ///
     /// # Errors
-    /// Where anything has been put, the client has a part, and the connection must be cut.
+    /// As [`SendFailure`] says. If anything has been written, the client has received a part of the response, and the connection
+    /// must be aborted.
     pub(super) fn send(
         &mut self,
-        to: &mut impl ResponseSink,
+        sink: &mut impl ResponseSink,
         response: Response,
         options: SendOptions,
         now: Timestamp,
@@ -82,83 +83,84 @@ impl ResponseWriter {
         write_head(head, &response, options.framing, options.traits, options.close, date.at(now));
         match (options.framing, response.body) {
             (ResponseFraming::Length(_), ResponseBody::Bytes(body)) => {
-                to.write_all([head, &body]).map_err(|error| stopped(&error, None, 0))
+                sink.write_all([head, &body]).map_err(|error| write_failure(&error, None, 0))
             }
             (ResponseFraming::Length(length), ResponseBody::Stream { source, .. }) => {
-                send_counted(to, head, grown(piece), source, length)
+                send_counted(sink, head, allocated(piece), source, length)
             }
             (ResponseFraming::Chunked, ResponseBody::Stream { source, .. }) => {
-                to.write_all([head]).map_err(gone)?;
-                send_chunks(to, grown(piece), source)
+                sink.write_all([head]).map_err(client_gone)?;
+                send_chunks(sink, allocated(piece), source)
             }
             (ResponseFraming::UntilClose, ResponseBody::Stream { source, .. }) => {
-                to.write_all([head]).map_err(gone)?;
-                send_rest(to, grown(piece), source)
+                sink.write_all([head]).map_err(client_gone)?;
+                send_until_close(sink, allocated(piece), source)
             }
-            _ => to.write_all([head]).map_err(|error| stopped(&error, None, 0)),
+            _ => sink.write_all([head]).map_err(|error| write_failure(&error, None, 0)),
         }
     }
 
-    /// Goes on with a response, when the recipient has sent what it had kept back.
+    /// Sends the rest of a response, after the sink has sent the bytes that it kept.
     ///
     /// # Errors
     /// As `send`.
     pub(super) fn resume(
         &mut self,
-        to: &mut impl ResponseSink,
+        sink: &mut impl ResponseSink,
         rest: RemainingBody,
     ) -> Result<(), SendFailure> {
         match rest.source {
-            Some(source) => send_counted(to, &[], grown(&mut self.piece), source, rest.len),
+            Some(source) => send_counted(sink, &[], allocated(&mut self.piece), source, rest.len),
             None => Ok(()),
         }
     }
 }
 
-/// Why sending ends where `len` bytes of `source` are to follow.
-fn stopped(error: &io::Error, source: Option<Box<dyn BodySource>>, len: u64) -> SendFailure {
+/// The failure of a write after which `len` bytes of `source` would follow.
+fn write_failure(error: &io::Error, source: Option<Box<dyn BodySource>>, len: u64) -> SendFailure {
     match error.kind() {
         io::ErrorKind::WouldBlock => SendFailure::Stalled(RemainingBody { source, len }),
         _ => SendFailure::ClientGone,
     }
 }
 
-/// The buffer for pieces, allocated by the first response that needs it.
-fn grown(piece: &mut Vec<u8>) -> &mut [u8] {
+/// The buffer for pieces, allocated on first use.
+fn allocated(piece: &mut Vec<u8>) -> &mut [u8] {
     piece.resize(limits::RESPONSE_BUFFER_BYTES, 0);
     piece
 }
 
-/// Sends `length` bytes, the first piece together with the head. The last piece goes out only after the source has said
-/// that it is at its end: whatever it finds there, the client cannot take the body for complete.
+/// Sends a body of `length` bytes, the first piece together with the head. The last piece is sent only after the source has
+/// reported its end without an error: until then the client must not take the body for complete.
 fn send_counted(
-    to: &mut impl ResponseSink,
+    sink: &mut impl ResponseSink,
     mut head: &[u8],
     piece: &mut [u8],
     mut source: Box<dyn BodySource>,
     length: u64,
 ) -> Result<(), SendFailure> {
-    let mut left = length;
+    let mut remaining = length;
     loop {
-        let count = piece.len().min(to.piece_len_max()).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let count =
+            piece.len().min(sink.piece_len_max()).min(usize::try_from(remaining).unwrap_or(usize::MAX));
         fill(&mut *source, &mut piece[..count])?;
-        left -= count as u64;
-        if left == 0 && read(&mut *source, &mut [0])? > 0 {
-            return Err(broken("the source holds more than its length"));
+        remaining -= count as u64;
+        if remaining == 0 && read(&mut *source, &mut [0])? > 0 {
+            return Err(broken("the source gives more than its announced length"));
         }
-        if let Err(error) = to.write_all([head, &piece[..count]]) {
-            return Err(stopped(&error, (left > 0).then_some(source), left));
+        if let Err(error) = sink.write_all([head, &piece[..count]]) {
+            return Err(write_failure(&error, (remaining > 0).then_some(source), remaining));
         }
-        if left == 0 {
+        if remaining == 0 {
             return Ok(());
         }
         head = &[];
     }
 }
 
-/// Sends what the source gives as soon as it gives it, each time as one chunk.
+/// Sends each piece of the source as one chunk, as soon as it comes.
 fn send_chunks(
-    to: &mut impl ResponseSink,
+    sink: &mut impl ResponseSink,
     piece: &mut [u8],
     mut source: Box<dyn BodySource>,
 ) -> Result<(), SendFailure> {
@@ -167,24 +169,24 @@ fn send_chunks(
         let count = read(&mut *source, piece)?;
         size_line.clear();
         write!(size_line, "{count:x}\r\n").expect("a vector takes every byte");
-        // The last chunk is empty, and an empty trailer section follows: it looks like any other.
-        to.write_all([&size_line, &piece[..count], b"\r\n"]).map_err(gone)?;
+        // The last chunk is empty. The line after it is the empty trailer section.
+        sink.write_all([&size_line, &piece[..count], b"\r\n"]).map_err(client_gone)?;
         if count == 0 {
             return Ok(());
         }
     }
 }
 
-/// Sends what the source gives as soon as it gives it.
-fn send_rest(
-    to: &mut impl ResponseSink,
+/// Sends each piece of the source as soon as it comes.
+fn send_until_close(
+    sink: &mut impl ResponseSink,
     piece: &mut [u8],
     mut source: Box<dyn BodySource>,
 ) -> Result<(), SendFailure> {
     loop {
         match read(&mut *source, piece)? {
             0 => return Ok(()),
-            count => to.write_all([&piece[..count]]).map_err(gone)?,
+            count => sink.write_all([&piece[..count]]).map_err(client_gone)?,
         }
     }
 }
@@ -194,7 +196,7 @@ fn fill(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<(), SendFailure> 
     let mut filled = 0;
     while filled < buf.len() {
         match read(source, &mut buf[filled..])? {
-            0 => return Err(broken("the source ends before its length")),
+            0 => return Err(broken("the source ends before its announced length")),
             count => filled += count,
         }
     }
@@ -208,12 +210,12 @@ fn read(source: &mut dyn BodySource, buf: &mut [u8]) -> Result<usize, SendFailur
     })
 }
 
-// By value, as `map_err` hands it over.
+// By value, as `map_err` passes it.
 #[allow(clippy::needless_pass_by_value)]
-fn gone(_: io::Error) -> SendFailure {
+fn client_gone(_: io::Error) -> SendFailure {
     SendFailure::ClientGone
 }
 
-fn broken(what: &str) -> SendFailure {
-    SendFailure::BrokenSource(io::Error::other(what))
+fn broken(reason: &str) -> SendFailure {
+    SendFailure::BrokenSource(io::Error::other(reason))
 }

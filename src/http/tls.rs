@@ -1,4 +1,4 @@
-//! The identity that the server shows to clients that want encryption.
+//! The certificate and key of the server.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,8 +8,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection};
 
-/// A certificate chain and its private key, which can be replaced while connections are open: those keep what they began
-/// with. TLS 1.2 and 1.3 are spoken.
+/// A certificate chain and its private key, for TLS 1.2 and 1.3. They can be replaced at any time; open connections keep the
+/// ones they started with.
 pub struct Tls {
     config: RwLock<Arc<ServerConfig>>,
 }
@@ -21,25 +21,25 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// An identity of PEM texts: the certificate of the server first, then those between it and its authority; and the key.
+    /// An identity from PEM texts: the certificate of the server followed by those of its intermediate authorities, and the key.
     ///
     /// # Errors
-    /// In words for the operator, when they cannot be read or do not belong together.
+    /// A message for the operator, if they cannot be read or do not belong together.
     pub fn new(certificates: &[u8], key: &[u8]) -> Result<Self, String> {
         Ok(Self { config: RwLock::new(config(certificates, key)?) })
     }
 
-    /// Shows another identity from here on.
+    /// Replaces the identity for new connections.
     ///
     /// # Errors
-    /// As [`Tls::new`]; the old one stays.
+    /// As [`Tls::new`]. The old identity stays in use.
     pub fn replace(&self, certificates: &[u8], key: &[u8]) -> Result<(), String> {
         let next = config(certificates, key)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
 
-    /// The server's side of a new connection.
+    /// The server's side of a new encrypted connection.
     pub(super) fn accept(&self) -> Result<ServerConnection, rustls::Error> {
         let config = Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner));
         ServerConnection::new(config)

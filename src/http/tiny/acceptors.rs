@@ -1,7 +1,8 @@
-//! The acceptors of the engine. The crate's acceptor ends with the first error that the system reports to it, whatever the
-//! error, or with a panic where a descriptor runs out a moment later. The one that follows listens on a duplicate of the
-//! same socket, so that no connection is refused in between; the dead one goes on handing out the requests of the
-//! connections that it has accepted.
+//! The acceptors of the engine, one of which runs at a time.
+//!
+//! An acceptor of the crate ends with the first error of accept(2), or with a panic when descriptors run out a moment later.
+//! Its successor listens on a duplicate of the same socket, so that no connection is refused in between. The ended one goes on
+//! handing out the requests of its connections.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,16 +14,16 @@ use std::time::Duration;
 
 use tiny_http::{Request, Server};
 
-/// How long a worker waits for a request of the newest generation before it looks at the older ones, while there are any.
+/// How long a worker waits for a request of the newest acceptor before it checks the ended ones, while there are any.
 const NEWEST_WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// Older acceptors that are kept; connections of still older ones are answered no more.
-const OLDER_MAX: usize = 16;
+/// Ended acceptors that are kept. Connections of older ones are not served.
+const ENDED_MAX: usize = 16;
 
-/// Descriptors that one connection takes, and one to find it by.
+/// Descriptors that one connection takes, with one to find its socket.
 const DESCRIPTORS_PER_CONNECTION: usize = 3;
 
-/// The newest acceptor and those before it, whose connections may still be open.
+/// The newest acceptor, and the ended ones, whose connections may be open.
 pub(super) struct Acceptors {
     listener: TcpListener,
     list: RwLock<AcceptorList>,
@@ -30,77 +31,79 @@ pub(super) struct Acceptors {
 
 struct AcceptorList {
     newest: Option<RunningAcceptor>,
-    older: Vec<Arc<Server>>,
+    ended: Vec<Arc<Server>>,
 }
 
 struct RunningAcceptor {
     server: Arc<Server>,
-    /// Its duplicate of the listener. The crate closes it where its acceptor ends, and tells nobody.
+    /// Its duplicate of the listener, which the crate closes when the acceptor ends.
     descriptor: RawFd,
 }
 
 impl Acceptors {
-    /// The first generation.
+    /// Starts the first acceptor.
     ///
     /// # Errors
-    /// When the system has no descriptor to spare.
+    /// When the system is out of descriptors.
     pub(super) fn new(listener: TcpListener) -> io::Result<Self> {
         let newest = Some(RunningAcceptor::new(&listener)?);
-        Ok(Self { listener, list: RwLock::new(AcceptorList { newest, older: Vec::new() }) })
+        Ok(Self { listener, list: RwLock::new(AcceptorList { newest, ended: Vec::new() }) })
     }
 
-    /// The next request; `None` for a wake-up without one.
+    /// Waits for the next request. `None` for a wake-up without one.
     pub(super) fn receive(&self) -> Option<Request> {
-        let (newest, older) = self.snapshot();
+        let (newest, ended) = self.snapshot();
         let newest = newest?;
-        if older.is_empty() {
+        if ended.is_empty() {
             return newest.recv().ok();
         }
-        let waiting = older.iter().find_map(|server| server.try_recv().ok().flatten());
+        let waiting = ended.iter().find_map(|server| server.try_recv().ok().flatten());
         waiting.or_else(|| newest.recv_timeout(NEWEST_WAIT_MAX).ok().flatten())
     }
 
-    /// A request that waits already.
+    /// Takes a request that waits already.
     pub(super) fn receive_now(&self) -> Option<Request> {
-        let (newest, older) = self.snapshot();
-        // A wake-up looks like an empty queue; behind it there may be a request.
+        let (newest, ended) = self.snapshot();
+        // A wake-up looks like an empty queue, so a second attempt may find a request.
         let waiting = |server: &Arc<Server>| (0..=1).find_map(|_| server.try_recv().ok().flatten());
-        newest.iter().chain(&older).find_map(waiting)
+        newest.iter().chain(&ended).find_map(waiting)
     }
 
-    /// Puts a new acceptor in the place of one that has ended, once there are descriptors for a connection again. Called from
-    /// time to time: of the `workers` that wait for requests of an old one alone, one may lose its wake-up to another.
+    /// Starts a successor if the newest acceptor has ended and there are descriptors for a connection. Also wakes the `workers`
+    /// that wait for an ended acceptor, because one may have lost its wake-up to another. To be called at intervals.
     pub(super) fn restart_ended(&self, workers: usize) {
-        let mut list = self.list.write().expect("nobody panics who holds the list");
-        list.older.iter().for_each(|server| (0..workers).for_each(|_| server.unblock()));
+        let mut list = self.list.write().expect("no code panics while it holds the list");
+        list.ended.iter().for_each(|server| (0..workers).for_each(|_| server.unblock()));
         if list.newest.as_ref().is_none_or(|newest| newest.is_accepting(&self.listener)) {
             return;
         }
-        let Ok(next) = spare_descriptors().and_then(|()| RunningAcceptor::new(&self.listener)) else {
+        let Ok(next) = check_descriptors().and_then(|()| RunningAcceptor::new(&self.listener)) else {
             return;
         };
-        ::log::warn!("the acceptor of the engine had ended, most likely for want of descriptors; it is back");
+        ::log::warn!(
+            "the acceptor of the engine had ended, probably for lack of descriptors; it has been restarted"
+        );
         let Some(old) = list.newest.replace(next) else { return };
-        list.older.insert(0, old.server);
-        list.older.truncate(OLDER_MAX);
+        list.ended.insert(0, old.server);
+        list.ended.truncate(ENDED_MAX);
     }
 
-    /// Wakes that many workers, whatever they wait for.
+    /// Wakes that many waiting workers.
     pub(super) fn wake(&self, workers: usize) {
         let (newest, _) = self.snapshot();
         (0..workers).for_each(|_| newest.iter().for_each(|server| server.unblock()));
     }
 
-    /// Ends every acceptor.
+    /// Ends all acceptors.
     pub(super) fn end(&self) {
-        let mut list = self.list.write().expect("nobody panics who holds the list");
+        let mut list = self.list.write().expect("no code panics while it holds the list");
         list.newest = None;
-        list.older.clear();
+        list.ended.clear();
     }
 
     fn snapshot(&self) -> (Option<Arc<Server>>, Vec<Arc<Server>>) {
-        let list = self.list.read().expect("nobody panics who holds the list");
-        (list.newest.as_ref().map(|newest| Arc::clone(&newest.server)), list.older.clone())
+        let list = self.list.read().expect("no code panics while it holds the list");
+        (list.newest.as_ref().map(|newest| Arc::clone(&newest.server)), list.ended.clone())
     }
 }
 
@@ -114,19 +117,18 @@ impl RunningAcceptor {
 
     /// Whether its duplicate of `listener` is still open.
     fn is_accepting(&self, listener: &TcpListener) -> bool {
-        socket_behind(self.descriptor)
-            .is_some_and(|socket| Some(socket) == socket_behind(listener.as_raw_fd()))
+        socket_name(self.descriptor).is_some_and(|socket| Some(socket) == socket_name(listener.as_raw_fd()))
     }
 }
 
-/// What the system calls the socket that a descriptor stands for.
-fn socket_behind(descriptor: RawFd) -> Option<PathBuf> {
+/// The system's name of the socket of a descriptor.
+fn socket_name(descriptor: RawFd) -> Option<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()
 }
 
-/// Whether a connection could be accepted.
-fn spare_descriptors() -> io::Result<()> {
-    let taken: io::Result<Vec<_>> =
+/// Checks that there are descriptors for one connection.
+fn check_descriptors() -> io::Result<()> {
+    let opened: io::Result<Vec<_>> =
         (0..DESCRIPTORS_PER_CONNECTION).map(|_| File::open("/dev/null")).collect();
-    taken.map(drop)
+    opened.map(drop)
 }

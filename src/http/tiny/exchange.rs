@@ -18,39 +18,39 @@ use crate::http::response::{RequestTraits, ResponseFraming};
 use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure, SendOptions};
 use crate::s3::{Body, ErrorCode, Handler, Method, Response, S3Error};
 
-/// The most that is copied so that it goes out in one piece with what stands before it.
+/// The longest head and piece of a body that are copied together to be written at once.
 const JOINED_MAX_BYTES: usize = limits::RESPONSE_BUFFER_BYTES + limits::HEAD_MAX_BYTES;
 
-/// What a worker needs to turn requests into responses, used again for each.
+/// The buffers of a worker, used for one request after the other.
 pub(super) struct TinyExchange {
     engine: Arc<TinyEngine>,
     response_writer: ResponseWriter,
-    /// What is read only to be thrown away, and what goes out in one piece.
+    /// Bytes of a body that are read only to be discarded.
     scrap: Vec<u8>,
+    /// Parts that are written at once.
     joined: Vec<u8>,
 }
 
-/// What is to be sent, and what becomes of the connection behind it.
+/// A response, and what happens to the connection after it.
 struct PreparedResponse {
     response: Response,
     traits: RequestTraits,
-    /// It is the last response of its connection, as the client wants it.
+    /// Whether the client wants the connection closed after it.
     last: bool,
-    /// It is the last because the connection has to be ended.
+    /// Whether the server has to end the connection after it.
     cut: bool,
-    /// Bytes of the body that nobody will read.
+    /// Bytes of the request body that have not been read.
     unread: u64,
 }
 
 impl TinyExchange {
-    /// Empty buffers.
+    /// An exchange with empty buffers.
     pub(super) fn new(engine: Arc<TinyEngine>) -> Self {
         let scrap = vec![0; limits::RESPONSE_BUFFER_BYTES];
         Self { engine, response_writer: ResponseWriter::default(), scrap, joined: Vec::new() }
     }
 
-    /// Answers a request. Whatever panics on the way answers 500 if the response has not response_started, and ends the connection if
-    /// it has.
+    /// Answers a request. A panic is answered with 500 if no byte of the response has been sent, else it ends the connection.
     pub(super) fn run(&mut self, mut request: Request) {
         let peer = request.remote_addr().copied();
         let prepared = match validate::validate(&request, &self.engine.config) {
@@ -61,8 +61,11 @@ impl TinyExchange {
         let sent = if is_safe_to_drop(prepared.unread) {
             self.send(request.into_writer(), prepared)
         } else {
-            // The connection ends, but its thread waits for ever: better than no server.
-            ::log::warn!("a connection with {} bytes to come is given up", prepared.unread);
+            // The connection ends, but the thread that the crate keeps for it waits for ever.
+            ::log::warn!(
+                "a connection is dropped: {} bytes of its request do not fit the memory",
+                prepared.unread
+            );
             std::mem::forget(request);
             false
         };
@@ -90,9 +93,9 @@ impl TinyExchange {
         let response = catch_panic(|| self.call_handler(&mut body, head, peer));
         let internal = S3Error::new(ErrorCode::InternalError);
         let response = response.unwrap_or_else(|| refusal(&*self.engine.handler, &internal));
-        let whole = body.consume(&mut self.scrap);
-        let unread = body.left();
-        let cut = response.close || !whole || self.engine.is_stopping();
+        let is_complete = body.skip_rest(&mut self.scrap);
+        let unread = body.unread_len();
+        let cut = response.close || !is_complete || self.engine.is_stopping();
         PreparedResponse { response, traits, last: !keep_alive, cut, unread }
     }
 
@@ -119,13 +122,13 @@ impl TinyExchange {
             body,
             secure: false,
             peer,
-            // The crate keeps the connection to itself.
+            // The crate does not show the connection.
             client: None,
         });
         response.complete_deferred().unwrap_or_else(|error| refusal(&*self.engine.handler, &error))
     }
 
-    /// Answers a request whose framing is in doubt as the last one of its connection. Of its body nothing is waited for.
+    /// Answers a request of doubtful framing, as the last one of its connection. Its body is not read.
     fn refuse(&self, request: &Request, error: &S3Error, peer: Option<SocketAddr>) -> PreparedResponse {
         peer.and_then(RawSocket::find).iter().for_each(RawSocket::stop_receiving);
         let traits = RequestTraits {
@@ -137,29 +140,29 @@ impl TinyExchange {
         PreparedResponse { response, traits, last: true, cut: true, unread }
     }
 
-    /// Whether the response got out whole, or another in its place.
+    /// Sends a response, or a 500 in its place. Returns whether the connection may stay open.
     fn send(&mut self, writer: Box<dyn Write + Send>, prepared: PreparedResponse) -> bool {
         let PreparedResponse { response, traits, last, cut, .. } = prepared;
         let framing = ResponseFraming::of(&response, traits);
         let close = last || cut || framing == ResponseFraming::UntilClose;
         let now = self.engine.clock.now();
-        let mut to = TinySink { writer, joined: &mut self.joined, response_started: false };
+        let mut sink = TinySink { writer, joined: &mut self.joined, response_started: false };
         let sent = catch_panic(|| {
-            self.response_writer.send(&mut to, response, SendOptions { traits, framing, close }, now)
+            self.response_writer.send(&mut sink, response, SendOptions { traits, framing, close }, now)
         });
         if let Some(Err(SendFailure::BrokenSource(error))) = &sent {
-            ::log::error!("a response cannot be sent whole: {error}");
+            ::log::error!("a response cannot be sent to its end: {error}");
         }
         match sent {
             Some(Ok(())) => framing != ResponseFraming::UntilClose,
             Some(Err(SendFailure::ClientGone | SendFailure::Stalled(_))) => false,
-            _ if to.response_started => false,
-            // What fails at once leaves room for a proper answer.
+            _ if sink.response_started => false,
+            // No byte has been sent: another response can take its place.
             _ => {
                 let response = refusal(&*self.engine.handler, &S3Error::new(ErrorCode::InternalError));
                 let options = SendOptions { traits, framing: ResponseFraming::of(&response, traits), close };
                 matches!(
-                    catch_panic(|| self.response_writer.send(&mut to, response, options, now)),
+                    catch_panic(|| self.response_writer.send(&mut sink, response, options, now)),
                     Some(Ok(()))
                 )
             }
@@ -167,22 +170,22 @@ impl TinyExchange {
     }
 }
 
-/// The answer that tells of an error.
+/// The response to an error.
 fn refusal(handler: &dyn Handler, error: &S3Error) -> Response {
     catch_panic(|| handler.refused(error.clone())).unwrap_or_else(|| Response::new(500))
 }
 
-/// The crate reads what nobody has read of a body into one buffer of its length, and a buffer that cannot be had ends the
-/// process. So it is tried first.
+/// Whether a request may be dropped. The crate then reads the rest of its body into one buffer of that length, and a failed
+/// allocation would end the process.
 fn is_safe_to_drop(unread: u64) -> bool {
     usize::try_from(unread).is_ok_and(|unread| Vec::<u8>::new().try_reserve_exact(unread).is_ok())
 }
 
-/// The client that a response goes to.
+/// The client of a request.
 struct TinySink<'w> {
     writer: Box<dyn Write + Send>,
     joined: &'w mut Vec<u8>,
-    /// Set before the first byte goes out.
+    /// Set before the first byte is sent.
     response_started: bool,
 }
 

@@ -1,10 +1,16 @@
-//! The engine that the crate tiny_http drives, for use behind a proxy on a network of one's own.
+//! The engine on the crate tiny_http, for use with a proxy in front, on a private network.
 //!
-//! The crate accepts, reads heads and keeps a thread for each connection; workers take whole requests off its queue. What it
-//! cannot do is done around it here, as far as that goes: every request is judged before any work (gate); a body is read to
-//! its end before the answer begins, since the crate would else read it on drop into one buffer of its full length (body);
-//! a connection whose framing is lost is ended through a second descriptor of its socket (line); and an acceptor that has
-//! died is replaced (acceptors). What remains is in README.md, "The engine tiny_http".
+//! The crate accepts connections, reads heads and keeps a thread for each connection. Workers take complete heads off its queue.
+//! The files here make up for the gaps of the crate:
+//!
+//! | file | gap |
+//! |---|---|
+//! | `validate` | ambiguous and oversized heads are accepted |
+//! | `body` | a body that is not read to its end is read on drop, into one buffer of its full length |
+//! | `raw_socket` | a connection of doubtful framing cannot be ended |
+//! | `acceptors` | the acceptor ends with the first error |
+//!
+//! The gaps that remain are in README.md, "The engine tiny_http".
 
 mod acceptors;
 mod body;
@@ -29,10 +35,10 @@ use super::{Config, Engine, Handle, Outcome, StopSignal};
 use crate::base::Clock;
 use crate::s3::Handler;
 
-/// Connections that the system keeps until they are accepted; it may keep fewer.
+/// Length of the system's queue of connections that are not accepted yet; the system may shorten it.
 const BACKLOG: i32 = 4096;
 
-/// How often there is a look whether connections are still accepted.
+/// The interval at which the acceptor is checked.
 const RESTART_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An engine that is bound to its address.
@@ -41,13 +47,13 @@ pub(super) struct TinyServer {
     engine: Arc<TinyEngine>,
 }
 
-/// The parts of the engine that all its threads use.
+/// The parts of the engine that all its threads share.
 struct TinyEngine {
     config: Config,
     clock: Arc<dyn Clock>,
     handler: Arc<dyn Handler>,
     stopping: AtomicBool,
-    /// The order to stop, as `run` waits for it.
+    /// The order to stop, for which `run` waits.
     order: (Sender<()>, Receiver<()>),
     acceptors: Acceptors,
 }
@@ -67,7 +73,7 @@ impl TinyEngine {
 impl StopSignal for TinyEngine {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        // Where it is full the order has been given before.
+        // It is full if the order has been given before.
         let _ = self.order.0.try_send(());
         self.acceptors.wake(self.config.workers);
     }
@@ -80,7 +86,7 @@ impl TinyServer {
     /// As `http::Server::bind`.
     pub(super) fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = listen(config.listen)?;
-        let address = listener.local_addr()?.as_socket().expect("it is a socket of the internet");
+        let address = listener.local_addr()?.as_socket().expect("the socket is an internet socket");
         let acceptors = Acceptors::new(listener.into())?;
         let stopping = AtomicBool::new(false);
         let order = bounded(1);
@@ -89,8 +95,8 @@ impl TinyServer {
     }
 }
 
-/// A listener whose connections send small answers at once. It has no time-out for receiving: accepting would inherit it,
-/// and the crate takes every error of accepting for the end.
+/// A listener whose connections send small packets at once. It has no receive time-out: that would apply to accept(2), too, and
+/// every error of accept(2) ends the acceptor.
 fn listen(address: SocketAddr) -> io::Result<Socket> {
     let listener = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     listener.set_reuse_address(true)?;
@@ -109,40 +115,40 @@ impl Engine for TinyServer {
         Handle { engine: self.engine.clone() }
     }
 
-    /// Serves in the workers. When the shutdown time is over, workers that are still busy are left behind, with their
-    /// connections: the crate has no hold on those.
+    /// Serves in the workers. When the shutdown time is over, busy workers and their connections are abandoned, because the
+    /// crate offers no way to end them.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
         let engine = self.engine;
-        let (done, news) = bounded(engine.config.workers);
+        let (done, ended) = bounded(engine.config.workers);
         for number in 0..engine.config.workers {
             let (engine, done) = (Arc::clone(&engine), done.clone());
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
-                // There is room for the news of every worker; without a server nobody waits for it.
+                // The channel has room for one message of each worker. It fails only when the server is gone.
                 let _ = done.send(work(&engine));
             })?;
         }
-        let outcome = wait_for_end(&engine, &news);
+        let outcome = wait_for_end(&engine, &ended);
         engine.acceptors.end();
         Ok(outcome)
     }
 }
 
-/// Answers requests until the order to stop, and then those that wait already. Says how many.
+/// Answers requests until the order to stop, then those that wait already. Returns how many.
 fn work(engine: &Arc<TinyEngine>) -> u64 {
     let mut exchange = TinyExchange::new(Arc::clone(engine));
     let mut answered = 0;
-    while let Some(request) = next(engine) {
+    while let Some(request) = next_request(engine) {
         if catch_panic(|| exchange.run(request)).is_none() {
             exchange = TinyExchange::new(Arc::clone(engine));
         }
         answered += 1;
     }
-    // Whoever looks for the last requests takes wake-ups that were meant for others.
+    // This worker may have consumed wake-ups that were meant for others.
     engine.acceptors.wake(engine.config.workers);
     answered
 }
 
-fn next(engine: &TinyEngine) -> Option<tiny_http::Request> {
+fn next_request(engine: &TinyEngine) -> Option<tiny_http::Request> {
     while !engine.is_stopping() {
         if let Some(request) = engine.acceptors.receive() {
             return Some(request);
@@ -151,14 +157,14 @@ fn next(engine: &TinyEngine) -> Option<tiny_http::Request> {
     engine.acceptors.receive_now()
 }
 
-/// Waits for the order to stop, then for the workers as long as they may take, and sums up.
-fn wait_for_end(engine: &TinyEngine, news: &Receiver<u64>) -> Outcome {
+/// Waits for the order to stop, then for the workers within the shutdown time, and reports.
+fn wait_for_end(engine: &TinyEngine, ended: &Receiver<u64>) -> Outcome {
     while engine.order.1.recv_timeout(RESTART_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         engine.acceptors.restart_ended(engine.config.workers);
     }
     let deadline = engine.clock.instant() + engine.config.shutdown_timeout;
-    let ended = std::iter::from_fn(|| news.recv_deadline(deadline).ok()).take(engine.config.workers);
-    let answered: Vec<u64> = ended.collect();
+    let counts = std::iter::from_fn(|| ended.recv_deadline(deadline).ok()).take(engine.config.workers);
+    let answered: Vec<u64> = counts.collect();
     Outcome {
         connections_accepted: None,
         requests_answered: answered.iter().sum(),

@@ -1,5 +1,5 @@
-//! The socket of a connection, which the crate keeps to itself: found among the descriptors of this process by the address
-//! of its peer, and held by a duplicate, so that its connection can be looked at and ended.
+//! The socket of a connection, which the crate does not show. It is found among the descriptors of this process by the address
+//! of its peer, and duplicated, so that the connection can be examined and ended.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,15 +8,15 @@ use std::os::fd::{OwnedFd, RawFd};
 use rustix::net::{RecvFlags, Shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-/// A second descriptor of the socket of a connection.
+/// A second descriptor of a connection's socket.
 #[derive(Debug)]
 pub(super) struct RawSocket {
     socket: OwnedFd,
 }
 
 impl RawSocket {
-    /// The connection to `peer`; `None` where there is none any more, or the system lets no process look at its own
-    /// descriptors so (Linux before 5.6, some sandboxes).
+    /// Finds the connection to `peer`. `None` if it is closed, or if the system does not let a process duplicate its descriptors
+    /// in this way (Linux before 5.6, some sandboxes).
     pub(super) fn find(peer: SocketAddr) -> Option<Self> {
         let this = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
         let numbers = fs::read_dir("/proc/self/fd").ok()?.filter_map(|entry| {
@@ -29,7 +29,7 @@ impl RawSocket {
             .map(|socket| Self { socket })
     }
 
-    /// Whether the peer has ended its sending, or the connection is gone, and nothing that it sent waits.
+    /// Whether the peer will send no more bytes, and all that it sent have been read.
     pub(super) fn has_ended(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match rustix::net::recv(&self.socket, &mut [0; 1], flags) {
@@ -38,13 +38,13 @@ impl RawSocket {
         }
     }
 
-    /// Has whoever reads from the connection wait for nothing more.
+    /// Ends the receiving half: pending and later reads return the end.
     pub(super) fn stop_receiving(&self) {
-        // It fails only where the connection is gone.
+        // It fails only when the connection is gone.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
     }
 
-    /// Ends the connection behind what has been sent.
+    /// Ends the connection after the bytes that have been sent.
     pub(super) fn end(&self) {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }

@@ -1,5 +1,5 @@
-//! What must hold of a request before anything is done for it. The crate takes the first of two lengths, lets unreadable
-//! ones pass for none, and knows no limit.
+//! Validates request heads. The crate itself accepts two lengths and takes the first, ignores malformed lengths, and has no
+//! limits.
 
 use crate::base::limits;
 use crate::http::Config;
@@ -7,10 +7,10 @@ use crate::http::fields::{BodyFraming, invalid_request, is_token_byte};
 use crate::http::request_head::{RequestHead, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
-/// The head of a request that may be served.
+/// Validates the head of a request.
 ///
 /// # Errors
-/// Whatever is wrong with it. How its body is framed is in doubt then.
+/// The first fault found. The framing of the body is doubtful then.
 pub(super) fn validate(request: &tiny_http::Request, config: &Config) -> Result<RequestHead, S3Error> {
     let lines = request.headers().iter().map(|line| (line.field.as_str().as_str(), line.value.as_bytes()));
     let len =
@@ -34,13 +34,13 @@ pub(super) fn validate(request: &tiny_http::Request, config: &Config) -> Result<
 fn check_line(name: &str, value: &[u8]) -> Result<(), S3Error> {
     check_token(name)?;
     if value.iter().any(|b| b.is_ascii_control() && *b != b'\t') {
-        return Err(invalid_request("A header line holds a control byte."));
+        return Err(invalid_request("A header line contains a control byte."));
     }
-    // The crate would hand out the bare connection.
+    // The crate would give away the connection.
     if name.eq_ignore_ascii_case("connection")
         && value.to_ascii_lowercase().windows(7).any(|w| w == b"upgrade")
     {
-        return Err(invalid_request("No other protocol is spoken here."));
+        return Err(invalid_request("No upgrade to another protocol is supported."));
     }
     Ok(())
 }
@@ -48,6 +48,6 @@ fn check_line(name: &str, value: &[u8]) -> Result<(), S3Error> {
 fn check_token(text: &str) -> Result<(), S3Error> {
     match !text.is_empty() && text.bytes().all(is_token_byte) {
         true => Ok(()),
-        false => Err(invalid_request("A method or the name of a header line is no token.")),
+        false => Err(invalid_request("A method or header name is not a token.")),
     }
 }

@@ -149,7 +149,7 @@ impl ConnectionTable {
         slots.take_parked(&|connection| !connection.is_draining())
     }
 
-    /// Aborts every connection, whoever owns it. Returns how many of them were open for requests.
+    /// Aborts every connection, parked or not. Returns how many of them were open for requests.
     pub(super) fn abort_all(&self) -> usize {
         let slots = self.lock();
         slots.streams().for_each(|stream| stream.abort());

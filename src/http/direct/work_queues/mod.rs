@@ -47,7 +47,7 @@ pub(super) struct WorkQueues {
     snapshot: LoadSnapshot,
 }
 
-/// Figures of the queues that can be read without their lock. They may lag behind by a moment.
+/// Figures of the queues that can be read without their lock. They may be slightly out of date.
 #[derive(Debug, Default)]
 struct LoadSnapshot {
     /// Whether an idle worker would find a request.
