@@ -39,8 +39,8 @@
 //! # The life of a PUT
 //!
 //! 1. `http/direct/event_loop.rs` owns the idle connection. `http/direct/event_handler.rs` reads the head without blocking and pushes the
-//!    connection to `http/direct/work_queues.rs`, as small or as large work.
-//! 2. A worker (`http/direct/worker.rs`) takes it; `http/direct/exchange.rs` parses the head and calls [`s3::Handler::handle`].
+//!    connection to `http/direct/work_queues/mod.rs`, as small or as large work.
+//! 2. A worker (`http/direct/worker.rs`) takes it; `http/direct/exchange/mod.rs` parses the head and calls [`s3::Handler::handle`].
 //! 3. `service/mod.rs` parses the query, detects the dialect, routes to an [`s3::Operation`], authenticates (`auth/authenticator.rs`)
 //!    and authorizes (`auth/policy.rs`). Without the resulting [`auth::Authorized`] no operation can be called.
 //! 4. `ops/put.rs` checks everything that needs no body, then streams the body (`ops/body.rs`) into a [`store::ObjectWriter`].
@@ -116,7 +116,7 @@
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
 //! | add a metric | `service/metrics.rs` |
 //! | change when space is reclaimed | `store/reclaim/mod.rs` |
-//! | change the fairness between requests | `http/direct/work_queues.rs` |
+//! | change the fairness between requests | `http/direct/work_queues/mod.rs` |
 
 pub mod auth;
 pub mod base;

@@ -210,7 +210,8 @@ impl Exchange {
         response: Response,
         close: bool,
     ) -> Result<NextAction, Box<ResponseTail>> {
-        let mut response = response.complete_deferred().unwrap_or_else(|error| self.engine.handler.refused(error));
+        let mut response =
+            response.complete_deferred().unwrap_or_else(|error| self.engine.handler.refused(error));
         let framing = ResponseFraming::of(&response, self.traits);
         let close = close || framing == ResponseFraming::UntilClose;
         let terms = SendTerms {
