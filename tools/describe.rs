@@ -8,8 +8,8 @@ use siltstone::base::entity_tag;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
     ChecksumType, ClientIds, Descriptor, Entry, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, Group,
-    GroupHeader, Pack, PartRecord, PayloadSource, RebuildRecord, UploadId, UploadRecord, VersionRecord,
-    Versioning,
+    GroupHeader, Pack, PartRecord, PayloadSource, RawEntry, RebuildRecord, UploadId, UploadRecord,
+    VersionRecord, Versioning, WrittenBytes,
 };
 
 fn stamp(value: u64) -> String {
@@ -120,8 +120,9 @@ fn source(source: &PayloadSource) -> Value {
 }
 
 /// A group with its entries.
-pub(crate) fn group(ids: &ClientIds, group: &Group) -> Value {
-    let Group { header, entries, crc: own_crc, .. } = group;
+/// A group, with the entries of its body.
+pub(crate) fn group(ids: &ClientIds, group: &Group, entries: &[RawEntry<'_>]) -> Value {
+    let Group { header, crc: own_crc, .. } = group;
     let GroupHeader { kind: _, sequence, stable, file_len, time, pack, previous_crc } = header;
     json!({
         "sequence": sequence,
@@ -131,13 +132,36 @@ pub(crate) fn group(ids: &ClientIds, group: &Group) -> Value {
         "previous_crc": crc(*previous_crc),
         "crc": crc(*own_crc),
         "pack": pack.as_ref().map(describe_pack),
-        "entries": list(entries, |one| entry(ids, one)),
+        "entries": list(entries, |raw| raw_entry(ids, raw)),
     })
 }
 
 fn describe_pack(pack: &Pack) -> Value {
     let Pack { segment, offset, len, crc: pack_crc } = pack;
     json!({ "segment": stamp(*segment), "offset": offset, "len": len, "crc": crc(*pack_crc) })
+}
+
+/// An entry, also one of a kind that readers of the log skip.
+fn raw_entry(ids: &ClientIds, raw: &RawEntry<'_>) -> Value {
+    match (raw.decode(), raw.written_bytes()) {
+        (Ok(Some(known)), _) => entry(ids, &known),
+        (Ok(None), Ok(Some(written))) => written_bytes(&written),
+        (Err(error), _) | (_, Err(error)) => json!({ "kind": raw.kind(), "error": error.to_string() }),
+        (Ok(None), Ok(None)) => json!({ "kind": raw.kind() }),
+    }
+}
+
+fn written_bytes(written: &WrittenBytes) -> Value {
+    let WrittenBytes { payload, objects, log, zeros, checkpoints, moved } = written;
+    json!({
+        "kind": "written bytes",
+        "payload": payload,
+        "objects": objects,
+        "log": log,
+        "zeros": zeros,
+        "checkpoints": checkpoints,
+        "moved": moved,
+    })
 }
 
 fn entry(ids: &ClientIds, entry: &Entry) -> Value {

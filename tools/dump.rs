@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use siltstone::base::limits::PAGE_BYTES;
 use siltstone::format::{
-    ClientIds, ExtentHeader, FileHeader, FileKind, Footer, Group, GroupKind, StoreId, number_of,
+    ClientIds, DecodeError, ExtentHeader, FileHeader, FileKind, Footer, Group, GroupHeader, GroupKind,
+    RawEntry, StoreId, UncheckedGroup, number_of,
 };
 use siltstone::fs::{File, Fs, OsFs, ReadOnlyFs};
 use siltstone::log::{GroupScan, LogError, Scanned, Segment, SegmentRecord, SegmentScan, any_header};
@@ -145,7 +146,10 @@ impl<'a> Dump<'a> {
             let why = format!("the next group must have sequence {sequence} and previous CRC {crc:08x}");
             self.damaged(offset, 0, &why)?;
         }
-        self.record(offset, "group", describe::group(&identity.ids(), group))
+        let mut bytes = vec![0; GroupHeader::BYTES + group.body_len];
+        self.file.read_exact_at(&mut bytes, offset).map_err(|error| self.unreadable(error))?;
+        let entries = raw_entries(group, identity, &bytes).map_err(|error| self.changed(offset, &error))?;
+        self.record(offset, "group", describe::group(&identity.ids(), group, &entries))
     }
 
     fn segment(&mut self, identity: &Identity) -> Result<(), Failure> {
@@ -203,9 +207,26 @@ impl<'a> Dump<'a> {
         Ok(show::json(self.out, &line)?)
     }
 
+    /// The failure for a group that was good when it was scanned.
+    fn changed(&self, offset: u64, error: &DecodeError) -> Failure {
+        Failure::look(self.path.display(), format!("the group at offset {offset} has changed: {error}"))
+    }
+
     fn unreadable(&self, error: impl Into<LogError>) -> Failure {
         Failure::look(self.path.display(), reason(error.into()))
     }
+}
+
+/// The entries of a group, those included that readers of the log skip.
+fn raw_entries<'b>(
+    group: &Group,
+    identity: &Identity,
+    bytes: &'b [u8],
+) -> Result<Vec<RawEntry<'b>>, DecodeError> {
+    let unchecked = UncheckedGroup::decode(group.header.kind, &identity.store, bytes)?;
+    let body = &bytes[GroupHeader::BYTES..];
+    unchecked.check_body(body)?;
+    unchecked.raw_entries(body).collect()
 }
 
 /// The directory of a file and its name in it.

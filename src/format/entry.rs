@@ -286,6 +286,11 @@ impl<'a> RawEntry<'a> {
         out.put_bytes(self.body);
     }
 
+    /// The number of its kind.
+    pub fn kind(&self) -> u8 {
+        self.kind
+    }
+
     /// Whether it is a *bucket put*.
     pub fn is_bucket_put(&self) -> bool {
         self.kind == BUCKET_PUT

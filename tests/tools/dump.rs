@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 use siltstone::base::limits::PAGE_BYTES;
-use siltstone::format::{FileHeader, StoreId, segment_path};
+use siltstone::format::{FileHeader, GroupHeader, GroupKind, StoreId, log_path, segment_path};
 
 use super::*;
 
@@ -53,6 +53,41 @@ fn a_checkpoint_is_printed_to_its_end() {
     let (first, last) = (*kinds(&lines).first().unwrap(), *kinds(&lines).last().unwrap());
     assert_eq!((first, last), ("bucket put", "checkpoint end"));
     assert_eq!(lines.last().unwrap()["entries"].as_array().unwrap().last().unwrap()["versions"], 7);
+}
+
+/// Readers of the log skip kinds from 128 on; the dump shows them.
+#[test]
+fn a_checkpoint_is_printed_with_the_bytes_written_so_far() {
+    let fixture = Fixture::new();
+    let (_, lines) = dump(&fixture, &fixture.files(FileKind::Checkpoint)[1]);
+    let entries: Vec<_> = lines.iter().filter_map(|line| line["entries"].as_array()).flatten().collect();
+    let written: Vec<_> = entries.iter().filter(|entry| entry["kind"] == "written bytes").collect();
+    assert_eq!(written.len(), 1);
+    assert!(written[0]["payload"].as_u64() > Some(300_000), "{written:?}");
+    assert!(written[0]["log"].as_u64() > Some(0), "{written:?}");
+}
+
+#[test]
+fn an_entry_of_an_unknown_kind_is_printed_with_its_number() {
+    let fixture = Fixture::new();
+    let file = log_path(9);
+    let store = StoreId([7; 16]);
+    let created = siltstone::base::Timestamp::from_millis(1);
+    let header = FileHeader { kind: FileKind::Log, store, number: 9, created, previous_crc: 0 };
+    let group = GroupHeader {
+        kind: GroupKind::Log,
+        sequence: 9,
+        stable: 8,
+        file_len: 0,
+        time: created,
+        pack: None,
+        previous_crc: 0,
+    };
+    let mut made = fs::File::create(fixture.path(&file)).unwrap();
+    made.write_all(&header.encode()).unwrap();
+    made.write_all(&group.encode_group(&store, 1, &[200, 2, 1, 1]).0).unwrap();
+    let (status, lines) = dump(&fixture, &file);
+    assert_eq!((status, of_kind(&lines, "group")[0]["entries"][0]["kind"].as_u64()), (0, Some(200)));
 }
 
 #[test]
