@@ -64,7 +64,7 @@ pub(crate) struct BackupArguments {
     #[arg(long)]
     verify: bool,
 
-    /// Take users.toml with it, which holds secrets
+    /// Copy users.toml, too, if there is one; it holds secrets
     #[arg(long)]
     with_users: bool,
 }
@@ -90,7 +90,7 @@ pub(crate) fn run(
         store::backup(&source, &target, &SystemClock, options, &mut |progress| show(&mut meter, progress));
     meter.finish();
     match made {
-        Ok(report) => write_backup(&report, json, out)?,
+        Ok(report) => write_backup(&report, arguments.with_users, json, out)?,
         Err(BackupError::Findings(findings)) => return tell(&findings, json, out),
         Err(BackupError::Damaged(damage)) => return tell(&[Finding { damage, owner: None }], json, out),
         Err(error @ BackupError::NotAStore) => return Err(Failure::look(data_dir.display(), error)),
@@ -162,8 +162,14 @@ fn show(meter: &mut Meter, progress: Progress) {
     meter.update(&step.to_string(), done, total);
 }
 
-fn write_backup(report: &BackupReport, json: bool, out: &mut dyn Write) -> io::Result<()> {
-    let BackupReport { slot, store, taken, sequence, linked, kept, copied, metadata_bytes } = report;
+fn write_backup(
+    report: &BackupReport,
+    users_wanted: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let BackupReport { slot, store, taken, sequence, linked, kept, copied, metadata_bytes, with_users } =
+        report;
     if json {
         let described = json!({
             "slot": slot.dir(),
@@ -174,6 +180,7 @@ fn write_backup(report: &BackupReport, json: bool, out: &mut dyn Write) -> io::R
             "kept": files(kept),
             "copied": files(copied),
             "metadata_bytes": metadata_bytes,
+            "with_users": with_users,
         });
         return show::json(out, &described);
     }
@@ -181,6 +188,9 @@ fn write_backup(report: &BackupReport, json: bool, out: &mut dyn Write) -> io::R
         writeln!(out, "segments {what}: {count}, bytes {bytes}")?;
     }
     writeln!(out, "checkpoints and log: bytes {metadata_bytes}")?;
+    if users_wanted && !with_users {
+        writeln!(out, "users: none, since the data directory has no users.toml")?;
+    }
     writeln!(out, "the backup is whole: directory {}, up to group {sequence}", slot.dir())
 }
 

@@ -110,13 +110,30 @@ fn users_go_with_it_where_that_is_asked_for_and_stay_private() {
     assert_eq!(status(&output), 0);
     assert!(!to.join("users.toml").exists());
     fs::remove_dir_all(&to).unwrap();
-    let with = backup.store.tool(&["backup", "--with-users", backup.to().to_str().unwrap()]);
-    assert_eq!(status(&with), 0);
+    let with = backup.store.tool(&["--json", "backup", "--with-users", backup.to().to_str().unwrap()]);
+    let report: Value = serde_json::from_slice(&with.stdout).unwrap();
+    assert_eq!((status(&with), &report["with_users"]), (0, &Value::Bool(true)));
     let (output, to) = backup.restore(&["--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["with_users"], true);
     assert_eq!(fs::read_to_string(to.join("users.toml")).unwrap(), "# secrets");
     assert_eq!(to.join("users.toml").metadata().unwrap().mode() & 0o777, 0o600);
+}
+
+/// A server may take its keys from the environment; then there is no users.toml.
+#[test]
+fn a_store_without_users_is_backed_up_without_and_the_output_says_so() {
+    let backup = Backup::new();
+    let to = backup.to();
+    let output = backup.store.tool(&["backup", "--with-users", to.to_str().unwrap()]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("users: none, since the data directory has no users.toml"));
+    let output = backup.store.tool(&["--json", "backup", "--with-users", to.to_str().unwrap()]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((status(&output), &report["with_users"]), (0, &Value::Bool(false)));
+    let (output, restored) = backup.restore(&[]);
+    assert_eq!(status(&output), 0);
+    assert!(!restored.join("users.toml").exists());
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub struct BackupSource<'a> {
 /// What an operator may choose about a backup.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BackupOptions {
-    /// Whether the users and their secrets go with it.
+    /// Whether to copy the users with their secrets. A data directory without users is backed up without.
     pub with_users: bool,
     /// Whether every checksum of the new backup is checked before it takes the place of the former, also in segments that
     /// were not copied.
@@ -152,7 +152,7 @@ impl<'a> BackupRun<'a> {
         // The check makes one of its own.
         metadata.index = Index::new();
         if self.options.with_users {
-            self.copy_users()?;
+            self.report.with_users = self.copy_users()?;
         }
         self.slots.sync(slot)?;
         self.check(&metadata)?;
@@ -302,10 +302,14 @@ impl<'a> BackupRun<'a> {
         Ok(self.slots.link_from_former(segment, self.report.slot)?.then_some(SegmentTransfer::LinkFormer))
     }
 
-    fn copy_users(&mut self) -> Result<(), BackupError> {
-        let users = self.guarded.open_uncached(USERS)?;
+    /// Copies the users. Returns whether there are any: a server may take its keys from the environment.
+    fn copy_users(&mut self) -> Result<bool, BackupError> {
+        let users = match self.guarded.open_uncached(USERS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            users => users?,
+        };
         self.copier(ProgressStep::CopyMetadata, 0).copy(users.as_ref(), USERS, ZeroBlocks::Write)?;
-        Ok(())
+        Ok(true)
     }
 
     /// Reads the new backup from the disk: all of it, or its metadata and the headers of the segments that it refers to.

@@ -29,6 +29,8 @@ pub struct BackupReport {
     pub copied: FileTotals,
     /// Bytes of log and checkpoints, which are always copied.
     pub metadata_bytes: u64,
+    /// Whether the users were copied.
+    pub with_users: bool,
 }
 
 /// Some files.
@@ -109,7 +111,17 @@ pub enum BackupError {
 impl BackupReport {
     pub(super) fn started(slot: BackupSlot, store: StoreId, taken: Timestamp) -> Self {
         let none = FileTotals::default();
-        Self { slot, store, taken, sequence: 0, linked: none, kept: none, copied: none, metadata_bytes: 0 }
+        Self {
+            slot,
+            store,
+            taken,
+            sequence: 0,
+            linked: none,
+            kept: none,
+            copied: none,
+            metadata_bytes: 0,
+            with_users: false,
+        }
     }
 
     pub(super) fn count(&mut self, way: SegmentTransfer, bytes: u64) {
