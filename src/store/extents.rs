@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::base::digest::Crc32;
 use crate::format::{ExtentHeader, ExtentRef, StoreId};
 use crate::log::{LogError, Segment};
 use crate::store::text;
@@ -41,6 +42,14 @@ pub(super) fn slices(extents: &[ExtentRef], range: &Range<u64>) -> Vec<ExtentRef
 pub(super) fn len(extent: &ExtentRef) -> u64 {
     let payload_len = u64::from(extent.payload_len);
     ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len)
+}
+
+/// A short mark of a key in a bucket; never 0. Two keys may have the same mark, by chance and rarely.
+pub(super) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
+    let mut crc = Crc32::with_seed(0);
+    crc.update(&bucket.to_le_bytes());
+    crc.update(key);
+    crc.value() | 1
 }
 
 /// A shared extent names the first of those that it belongs to, which may be gone.

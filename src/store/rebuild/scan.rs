@@ -10,6 +10,7 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Scanned, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
+use crate::store::extents::owner_mark;
 use crate::store::rebuild::RebuildError;
 use crate::store::{Progress, ProgressStep};
 
@@ -19,6 +20,8 @@ pub(super) struct WritePiece {
     pub(super) write: u64,
     pub(super) position: u64,
     pub(super) extent: ExtentRef,
+    /// The mark of the key that it names.
+    owner: u32,
 }
 
 /// Where a record is.
@@ -28,6 +31,8 @@ pub(super) struct RecordLocation {
     pub(super) id: u64,
     pub(super) write: u64,
     pub(super) is_part: bool,
+    /// The mark of its key.
+    owner: u32,
     pub(super) segment: u64,
     pub(super) offset: u64,
 }
@@ -155,11 +160,12 @@ impl StoreScan {
             Err(error) => return self.damage.push(error.into_damage(&segment.path(), 0)),
         };
         let Descriptor { write, position, .. } = descriptor;
+        let owner = owner_mark(descriptor.bucket, &descriptor.key);
         match segment.check_payload(&header.to_ref()) {
             Ok(()) => {
                 self.extents += 1;
                 if header.payload_len > 0 {
-                    self.pieces.push(WritePiece { write, position, extent: header.to_ref() });
+                    self.pieces.push(WritePiece { write, position, extent: header.to_ref(), owner });
                 }
             }
             Err(error) => {
@@ -201,7 +207,8 @@ impl StoreScan {
 
     fn record(&mut self, header: &ExtentHeader, descriptor: &Descriptor, id: u64, is_part: bool) {
         let (segment, offset) = (header.segment, header.offset);
-        self.records.push(RecordLocation { id, write: descriptor.write, is_part, segment, offset });
+        let owner = owner_mark(descriptor.bucket, &descriptor.key);
+        self.records.push(RecordLocation { id, write: descriptor.write, is_part, owner, segment, offset });
         self.raise_last_stamp(id);
         let bucket = self.buckets.entry(descriptor.bucket).or_insert_with(|| ScannedBucket {
             name: descriptor.bucket_name.clone(),
@@ -225,13 +232,28 @@ impl StoreScan {
         self.last_stamp = self.last_stamp.max(stamp);
     }
 
-    /// Of records with one write the last counts. An extent that was being moved is there twice.
+    /// Of records with one write the last counts.
     fn sort(&mut self) {
-        self.pieces.sort_unstable_by_key(|piece| (piece.write, piece.position));
-        self.pieces.dedup_by_key(|piece| (piece.write, piece.position));
         self.records.sort_unstable_by_key(|record| (record.write, std::cmp::Reverse(record.id)));
         self.records.dedup_by_key(|record| record.write);
+        self.sort_pieces();
         self.records.sort_unstable_by_key(|record| record.id);
+    }
+
+    /// Leaves one piece for each position of a write. An extent that was being moved is there twice, with the same bytes. The
+    /// bytes of a refused write may carry the number of a later one, which was given out again after a start with a clock set
+    /// back: pieces of another key are dropped, and one in the segment of the record is preferred.
+    fn sort_pieces(&mut self) {
+        let Self { pieces, records, .. } = self;
+        let record_of = |piece: &WritePiece| {
+            records.binary_search_by_key(&piece.write, |record| record.write).ok().map(|at| &records[at])
+        };
+        pieces.retain(|piece| record_of(piece).is_none_or(|record| record.owner == piece.owner));
+        pieces.sort_unstable_by_key(|piece| {
+            let is_elsewhere = record_of(piece).is_none_or(|record| record.segment != piece.extent.segment);
+            (piece.write, piece.position, is_elsewhere)
+        });
+        pieces.dedup_by_key(|piece| (piece.write, piece.position));
     }
 
     /// The pieces of a write, in order.

@@ -2,10 +2,10 @@
 //! them in the order of keys, so it is walked, and of what the walk finds as many as there is memory for are kept, those
 //! that lie first.
 
-use crate::base::digest::Crc32;
 use crate::format::{Entry, ExtentHeader, ExtentRef};
 use crate::index::Cursor;
 use crate::log::ExtentLocation;
+use crate::store::extents::owner_mark;
 
 /// An extent that a record refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub(super) struct LiveExtent {
     pub(super) offset: u64,
     pub(super) payload_len: u32,
     pub(super) check: u32,
-    /// Tells whose it is, see [`owner_mark`].
+    /// Tells whose it is, as of [`owner_mark`], or [`SHARED`].
     pub(super) owner: u32,
 }
 
@@ -35,17 +35,8 @@ impl LiveExtent {
     }
 }
 
-/// Whoever shares an extent, it names the first of those that it belonged to.
+/// The owner of a shared extent, which names the first of its owners. It is the mark of no key.
 pub(super) const SHARED: u32 = 0;
-
-/// Stands for a key of a bucket; never [`SHARED`]. That two keys have the same one does no harm: the scrub looks for what
-/// rots, and for what the disk put into the wrong place.
-pub(super) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
-    let mut crc = Crc32::with_seed(0);
-    crc.update(&bucket.to_le_bytes());
-    crc.update(key);
-    crc.value() | 1
-}
 
 /// A walk over the index that gathers extents.
 pub(super) struct BatchBuilder {

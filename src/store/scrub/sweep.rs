@@ -5,11 +5,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::batch::{LiveExtent, SHARED, owner_mark};
+use super::batch::{LiveExtent, SHARED};
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, KIB, MIB, PAGE_BYTES};
 use crate::format::{ExtentHeader, StoreId, page_ceil};
 use crate::log::{LogError, Segment};
+use crate::store::extents::owner_mark;
 
 /// The most that is read at once, in bytes, but for a descriptor.
 const PIECE_BYTES: u64 = MIB;

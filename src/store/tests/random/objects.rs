@@ -45,13 +45,14 @@ impl Run {
         let tag = there.map_or("\"none\"".to_owned(), |object| object.record.etag.to_string());
         let both = |first, second| WriteCondition::Both(Box::new((first, second)));
         let not_another = || WriteCondition::IfNoneMatch("\"another\"".into());
-        match self.draw.below(10) {
+        match self.draw.below(12) {
             0 => both(WriteCondition::IfAbsent, WriteCondition::IfNoneMatch(tag)),
             1 => WriteCondition::IfMatch("*".into()),
-            2 => both(WriteCondition::IfMatch(tag), not_another()),
+            2 | 6 => both(WriteCondition::IfMatch(tag), not_another()),
             3 => WriteCondition::IfMatch(tag.trim_matches('"').into()),
             4 => WriteCondition::IfMatch("\"another\"".into()),
-            5 => not_another(),
+            5 => WriteCondition::IfNoneMatch(tag),
+            7 => not_another(),
             _ => WriteCondition::None,
         }
     }
