@@ -7,10 +7,10 @@ use super::Context;
 use super::client_error::{self, ForClient as _};
 use super::memory::{self, ReservedBytes};
 use super::padded_response::CancelToken;
-use crate::base::Md5Pool;
 use crate::base::limits::{
     KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, QUICK_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
 };
+use crate::base::{Md5Owner, Md5Pool, Md5Purpose};
 use crate::s3::integrity::Integrity;
 use crate::s3::{Body, BodyRead, Call, ErrorCode, RequestId, S3Error};
 use crate::store::{ObjectReader, StoreError};
@@ -18,9 +18,6 @@ use crate::xml::{Document, XmlError, tree_bytes_max};
 
 /// Bytes of an object that are read at a time.
 const BUFFER_BYTES: u64 = 256 * KIB;
-
-/// A body of at most this size is taken in by one thread: to have its MD5 worked out by another would take longer.
-const SMALL_MAX_BYTES: u64 = QUICK_BODY_MAX_BYTES;
 
 /// The length that the client announced; `None` for a body that comes in chunks.
 ///
@@ -46,20 +43,22 @@ pub(super) fn check_size(size: u64) -> Result<(), S3Error> {
         .element("MaxSizeAllowed", PUT_SIZE_MAX_BYTES.to_string()))
 }
 
-/// Takes the body in, to its verified end: every piece goes into `integrity` and then to `write`, that of a small body with
-/// its memory. The MD5 of what is not small is left to `md5_pool`, which works on a piece while the next one comes in.
+/// Reads the body to its verified end and passes each piece to `integrity` and then to `write`. A small body is one piece, which
+/// `write` gets to own. If the MD5 belongs to `md5_pool`, it hashes each piece while the next one is read.
 ///
 /// # Errors
 /// Those of reading, `EntityTooLarge`, and those of `write`.
 pub(super) fn receive(
     call: &mut Call<'_>,
     md5_pool: &Md5Pool,
+    purpose: Md5Purpose,
     integrity: &mut Integrity,
     mut write: impl FnMut(Cow<'_, [u8]>) -> Result<(), StoreError>,
 ) -> Result<(), S3Error> {
-    let small = call.request.body.content_length.filter(|length| *length <= SMALL_MAX_BYTES);
-    let mut md5 = (small.is_none() && integrity.delegate_md5()).then(|| md5_pool.begin());
-    // One byte more than comes, so that a small body ends with its first piece.
+    let small = call.request.body.content_length.filter(|length| *length <= QUICK_BODY_MAX_BYTES);
+    let md5_owner = integrity.assign_md5(purpose, call.request.body.content_length);
+    let mut md5 = (md5_owner == Md5Owner::Pool).then(|| md5_pool.begin());
+    // One byte more than its length, so that a small body ends within its first piece.
     let mut piece = vec![0; small.map_or(MD5_PIECE_BYTES, |length| length as usize + 1)];
     let mut received = 0;
     let len = loop {
@@ -118,7 +117,7 @@ pub(super) fn for_each_chunk(
 
 /// Whether a client may be left waiting by a small request while so many bytes are read.
 pub(super) fn is_read_at_once(bytes: u64) -> bool {
-    bytes <= SMALL_MAX_BYTES
+    bytes <= QUICK_BODY_MAX_BYTES
 }
 
 /// Reads the whole body of a call as a document, and verifies whatever its headers claim of it.
@@ -128,7 +127,7 @@ pub(super) fn is_read_at_once(bytes: u64) -> bool {
 /// length says so; `BadDigest` and the others of [`Integrity`]; those of reading.
 pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<ReservedBytes, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-    Reading { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
+    DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
 /// The same for a document so harmful, were it damaged underway, that its headers must claim something of it.
@@ -144,7 +143,7 @@ pub(super) fn read_claimed_document(
         return Err(S3Error::new(ErrorCode::InvalidRequest)
             .message("Missing required header for this request: Content-MD5 or a checksum"));
     }
-    Reading { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
+    DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
 /// The same for a document of at most `max` bytes, where the checksum in the headers is that of something else.
@@ -157,18 +156,18 @@ pub(super) fn read_document_by_md5(
     max: usize,
 ) -> Result<ReservedBytes, S3Error> {
     let integrity = Integrity::from_content_md5(call.headers())?;
-    Reading { context, integrity, max }.run(&mut call.request.body)
+    DocumentReader { context, integrity, max }.run(&mut call.request.body)
 }
 
 /// A document that is about to be read.
-struct Reading<'c> {
+struct DocumentReader<'c> {
     context: &'c Context,
     integrity: Integrity,
     /// Bytes of its text.
     max: usize,
 }
 
-impl Reading<'_> {
+impl DocumentReader<'_> {
     /// What a buffer takes up that grows to its length, with the one that it outgrew, in halves of that.
     const GROWTH_HALVES: u64 = 3;
 
@@ -179,7 +178,8 @@ impl Reading<'_> {
         }
         let text = memory::reserve(self.context, announced * Self::GROWTH_HALVES / 2)?;
         let bytes = read_bounded(body, announced as usize)?;
-        let mut integrity = self.integrity.without_md5();
+        let mut integrity = self.integrity;
+        integrity.assign_md5(Md5Purpose::Document, Some(bytes.len() as u64));
         integrity.update(&bytes);
         integrity.verify(body.reader.trailers())?;
         let tree = tree_bytes_max(&bytes).map_err(malformed)?;

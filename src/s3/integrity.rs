@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::base::ChecksumAlgorithm;
 use crate::base::digest::Md5;
+use crate::base::{ChecksumAlgorithm, Md5Owner, Md5Purpose};
 use crate::s3::checksum::{self, ChecksumHasher, ExpectedChecksum};
 use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
@@ -17,24 +17,24 @@ pub struct Integrity {
     running: Option<(ChecksumAlgorithm, ChecksumHasher)>,
 }
 
-/// How the MD5 is computed.
+/// The state of the MD5.
 enum Md5Computation {
-    /// It is not computed.
-    Spared,
-    /// By [`Integrity`].
-    Here(Md5),
-    /// By the caller of [`Integrity::delegate_md5`].
-    Elsewhere,
-    /// The caller has set it.
+    /// Not computed here.
+    Skipped,
+    /// Computed from the bytes passed to [`Integrity::update`].
+    Running(Md5),
+    /// Computed by the pool; [`Integrity::set_md5`] is due.
+    Pending,
+    /// Set by the caller.
     Known([u8; 16]),
 }
 
 impl Md5Computation {
     fn finish(self) -> Option<[u8; 16]> {
         match self {
-            Self::Spared => None,
-            Self::Here(md5) => Some(md5.finish()),
-            Self::Elsewhere => unreachable!("whoever takes the MD5 over brings it before the end"),
+            Self::Skipped => None,
+            Self::Running(md5) => Some(md5.finish()),
+            Self::Pending => unreachable!("the caller sets the MD5 of the pool before it verifies"),
             Self::Known(md5) => Some(md5),
         }
     }
@@ -43,7 +43,7 @@ impl Md5Computation {
 /// The digests of a body, none of which contradicts its declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The MD5, unless it was not computed.
+    /// The MD5, if it was computed before the commit.
     pub md5: Option<[u8; 16]>,
     /// The declared checksum, or the one that the server wanted.
     pub checksum: Option<(ChecksumAlgorithm, Vec<u8>)>,
@@ -71,7 +71,7 @@ impl Integrity {
 
     /// Nothing is declared.
     pub fn none() -> Self {
-        Self { md5: Md5Computation::Here(Md5::new()), content_md5: None, claim: None, running: None }
+        Self { md5: Md5Computation::Running(Md5::new()), content_md5: None, claim: None, running: None }
     }
 
     /// Computes a checksum that is not declared. Must be called before the first byte; a declared checksum takes
@@ -83,28 +83,19 @@ impl Integrity {
         self
     }
 
-    /// Does not compute the MD5, the most expensive of the digests, unless the headers declare one. Must be called
-    /// before the first byte.
-    #[must_use]
-    pub fn without_md5(mut self) -> Self {
-        if self.content_md5.is_none() {
-            self.md5 = Md5Computation::Spared;
-        }
-        self
+    /// Asks the policy who computes the MD5 of a body of `len` bytes, and prepares for that owner. Call it before the first
+    /// byte. If the owner is [`Md5Owner::Pool`], the caller passes the result to [`Integrity::set_md5`].
+    pub fn assign_md5(&mut self, purpose: Md5Purpose, len: Option<u64>) -> Md5Owner {
+        let owner = Md5Owner::of(purpose, self.content_md5.is_some(), len);
+        self.md5 = match owner {
+            Md5Owner::Worker => Md5Computation::Running(Md5::new()),
+            Md5Owner::Pool => Md5Computation::Pending,
+            Md5Owner::Unneeded | Md5Owner::Committer => Md5Computation::Skipped,
+        };
+        owner
     }
 
-    /// Leaves the MD5 to the caller, who calls [`Integrity::set_md5`] before the end; `false` if no MD5 is needed.
-    /// Must be called before the first byte.
-    #[must_use]
-    pub fn delegate_md5(&mut self) -> bool {
-        let is_needed = matches!(self.md5, Md5Computation::Here(_));
-        if is_needed {
-            self.md5 = Md5Computation::Elsewhere;
-        }
-        is_needed
-    }
-
-    /// Sets the MD5 of the body, which was delegated.
+    /// Sets the MD5 of all bytes.
     pub fn set_md5(&mut self, md5: [u8; 16]) {
         self.md5 = Md5Computation::Known(md5);
     }
@@ -121,7 +112,7 @@ impl Integrity {
 
     /// Adds bytes of the body.
     pub fn update(&mut self, bytes: &[u8]) {
-        if let Md5Computation::Here(md5) = &mut self.md5 {
+        if let Md5Computation::Running(md5) = &mut self.md5 {
             md5.update(bytes);
         }
         if let Some((_, running)) = &mut self.running {
@@ -213,9 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn an_md5_is_spared_only_where_none_is_claimed() {
+    fn an_md5_is_skipped_only_without_content_md5() {
         let verify = |claimed: Option<[u8; 16]>| {
-            let mut integrity = Integrity { content_md5: claimed, ..Integrity::none() }.without_md5();
+            let mut integrity = Integrity { content_md5: claimed, ..Integrity::none() };
+            let owner = integrity.assign_md5(Md5Purpose::CrcTaggedObject, Some(9));
+            let expected = if claimed.is_some() { Md5Owner::Worker } else { Md5Owner::Unneeded };
+            assert_eq!(owner, expected);
             integrity.update(BODY);
             integrity.verify(&[]).map(|verified| verified.md5).map_err(|e| e.code)
         };
@@ -226,17 +220,18 @@ mod tests {
     }
 
     #[test]
-    fn an_md5_that_is_worked_out_elsewhere_is_held_against_its_claim_all_the_same() {
-        let verify = |claimed: [u8; 16], brought: [u8; 16]| {
+    fn an_md5_from_the_pool_is_compared_with_content_md5() {
+        let verify = |claimed: [u8; 16], computed: [u8; 16]| {
             let mut integrity = Integrity { content_md5: Some(claimed), ..Integrity::none() };
-            assert!(integrity.delegate_md5());
-            integrity.update(b"bytes that only count where the MD5 is worked out");
-            integrity.set_md5(brought);
+            assert_eq!(integrity.assign_md5(Md5Purpose::ObjectTag, None), Md5Owner::Pool);
+            integrity.update(b"bytes that the pool hashes");
+            integrity.set_md5(computed);
             integrity.verify(&[]).map(|verified| verified.md5).map_err(|e| e.code)
         };
         assert_eq!(verify([1; 16], [1; 16]), Ok(Some([1; 16])));
         assert_eq!(verify([1; 16], [2; 16]), Err(ErrorCode::BadDigest));
-        assert!(!Integrity::none().without_md5().delegate_md5(), "what is spared nobody has to bring");
+        let skipped = Integrity::none().assign_md5(Md5Purpose::CrcTaggedObject, None);
+        assert_eq!(skipped, Md5Owner::Unneeded, "the pool is not asked for an MD5 without a use");
     }
 
     #[test]

@@ -392,8 +392,13 @@ impl Store {
         commit: Commit,
     ) -> Result<CommittedVersion, StoreError> {
         let (bucket, key) = (self.bucket(bucket)?, key.to_owned());
-        let put =
-            Put { bucket, key, content: copy::copy_content(&self.shared, source)?, commit, md5_due: false };
+        let put = Put {
+            bucket,
+            key,
+            content: copy::copy_content(&self.shared, source)?,
+            commit,
+            md5_by_committer: false,
+        };
         self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
     }
 

@@ -161,8 +161,8 @@ pub(super) struct Put {
     pub(super) key: String,
     pub(super) content: Content,
     pub(super) commit: Commit,
-    /// Whether the entity tag is to be the MD5 of what is packed.
-    pub(super) md5_due: bool,
+    /// Whether the committer sets the entity tag to the MD5 of a packed payload (`base::md5_policy`).
+    pub(super) md5_by_committer: bool,
 }
 
 /// A part to be put.
@@ -371,10 +371,11 @@ impl Mutation {
         }
     }
 
-    /// What is put without its MD5, and the entity tag that the MD5 is to become.
+    /// The payload that the committer hashes, and the entity tag that becomes its MD5.
     pub(super) fn md5_due(&mut self) -> Option<(&[u8], &mut ETag)> {
         let Self::Put(put, _) = self else { return None };
-        let Put { content: Content::Packed { payload, .. }, commit, md5_due: true, .. } = &mut **put else {
+        let Put { content: Content::Packed { payload, .. }, commit, md5_by_committer: true, .. } = &mut **put
+        else {
             return None;
         };
         Some((payload, &mut commit.etag))

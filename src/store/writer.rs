@@ -73,23 +73,23 @@ impl<'s> ObjectWriter<'s> {
         self.put(commit, false)
     }
 
-    /// The same, but the entity tag of what is packed, which is what has at most [`PACKED_PAYLOAD_MAX_BYTES`], is the
-    /// MD5 of its bytes: it is worked out along with those of others that are put at the same time, which takes a fraction of
-    /// what each takes alone. What is larger has the one in `commit`.
+    /// Like [`ObjectWriter::commit`], but the committer computes the entity tag, the MD5 of the bytes, for
+    /// [`Md5Owner::Committer`](crate::base::Md5Owner::Committer). An object above [`PACKED_PAYLOAD_MAX_BYTES`] keeps the entity
+    /// tag of `commit`.
     ///
     /// # Errors
     /// As [`ObjectWriter::commit`].
-    pub fn commit_by_md5(self, commit: Commit) -> Result<CommittedVersion, StoreError> {
+    pub fn commit_with_md5(self, commit: Commit) -> Result<CommittedVersion, StoreError> {
         self.put(commit, true)
     }
 
-    fn put(mut self, commit: Commit, md5_due: bool) -> Result<CommittedVersion, StoreError> {
+    fn put(mut self, commit: Commit, md5_by_committer: bool) -> Result<CommittedVersion, StoreError> {
         let bucket = self.sink.bucket.clone();
         let content = self.sink.finish(|ProvisionalRecord { id, size, modified, null }| {
             let record = commit.clone().into_record(VersionId(id), null, modified, size, Vec::new());
             ExtentPurpose::ObjectRecord(RebuildRecord::in_bucket(&bucket, Vec::new(), record))
         })?;
-        let put = Put { bucket, key: self.sink.key.clone(), content, commit, md5_due };
+        let put = Put { bucket, key: self.sink.key.clone(), content, commit, md5_by_committer };
         let answer = self.committer.submit(|reply| Mutation::Put(Box::new(put), reply));
         self.sink.clear_record_if_refused(answer)
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{checksum, upload_id};
 use crate::auth::Authorized;
-use crate::base::ChecksumAlgorithm;
 use crate::base::limits::PART_NUMBER_MAX;
+use crate::base::{ChecksumAlgorithm, Md5Purpose};
 use crate::ops::client_error::{ErrorContext, ForClient as _};
 use crate::ops::lookup::{self, SourceObject};
 use crate::ops::padded_response::{self, CancelToken};
@@ -35,7 +35,7 @@ pub(in crate::ops) fn upload_part(
     let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
     let mut writer = writer.for_client(call)?;
 
-    body::receive(call, &context.md5, &mut integrity, |piece| writer.write(piece))?;
+    body::receive(call, &context.md5, Md5Purpose::PartTag, &mut integrity, |piece| writer.write(piece))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let md5 = md5_of(&verified);

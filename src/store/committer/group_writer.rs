@@ -163,7 +163,7 @@ impl GroupWriter {
         let (mut mutations, too_large): (Vec<_>, Vec<_>) =
             batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
         too_large.into_iter().for_each(|mutation| mutation.reject(StoreError::TooLarge));
-        tag_by_md5(&mut mutations);
+        set_md5_tags(&mut mutations);
         let (room, place) = match self.reserve_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64)
         {
             Ok(found) => found,
@@ -444,8 +444,8 @@ fn encoded(entries: &[Entry]) -> Vec<u8> {
     body
 }
 
-/// Works out the MD5s that are left to the committer, side by side.
-fn tag_by_md5(mutations: &mut [Mutation]) {
+/// Computes the MD5s that the policy leaves to the committer (`base::md5_policy`), side by side.
+fn set_md5_tags(mutations: &mut [Mutation]) {
     let (payloads, tags): (Vec<_>, Vec<_>) = mutations.iter_mut().filter_map(Mutation::md5_due).unzip();
     tags.into_iter().zip(md5_of_each(&payloads)).for_each(|(tag, md5)| *tag = ETag::Md5(md5));
 }

@@ -128,7 +128,7 @@ fn those_who_come_while_a_group_is_synced_share_the_next_one() {
 fn put_by_md5(store: &Store, key: &str, bytes: &[u8]) -> CommittedVersion {
     let mut writer = store.writer("b", key, None).unwrap();
     writer.write(bytes).unwrap();
-    writer.commit_by_md5(Commit { etag: ETag::Crc(7), ..commit_of(bytes) }).unwrap()
+    writer.commit_with_md5(Commit { etag: ETag::Crc(7), ..commit_of(bytes) }).unwrap()
 }
 
 #[test]
