@@ -1,24 +1,24 @@
-//! How much has died in each segment, as far as holes are concerned. Liveness alone does not tell: between live extents lie
-//! descriptors and padding, and a segment of small objects that are all alive has more of these than a hole needs. So for
-//! each segment the live bytes are kept from which what has died since is counted.
+//! The dead bytes of each segment, as far as holes are concerned. The live bytes alone do not tell: descriptors and
+//! padding lie between live extents, and a segment of small, live objects has more of these than a hole needs. So
+//! each segment has a baseline: the live bytes from which the dead bytes are counted.
 
 use std::collections::BTreeMap;
 
 use crate::base::limits::HOLE_MIN_BYTES;
 
-/// A segment in which holes were looked for is looked at again when another such share of a segment has died in it.
+/// A searched segment is searched again after another such share of a segment has died in it.
 const SHARE_AGAIN: u64 = 16;
-/// A segment of which more than such a share never lived may hold what clients have left behind that went away.
+/// A segment of which more than this share never lived may hold the bytes of clients that disconnected.
 const SHARE_UNEXPLAINED: u64 = 8;
 
-/// From which live bytes the dead bytes of a segment are counted.
+/// The live bytes from which the dead bytes of a segment are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LiveBaseline {
-    /// All that ever lived in it, while it is written to.
+    /// The most that has lived in it so far, while it is active.
     Filling(u64),
-    /// All that may have lived in it. Nobody has looked for holes yet.
+    /// The most that may have lived in it. It was not searched for holes.
     Lived(u64),
-    /// What lived in it when holes were looked for.
+    /// The live bytes when it was searched for holes.
     Searched(u64),
 }
 
@@ -30,17 +30,16 @@ impl LiveBaseline {
     }
 }
 
-/// The marks of all segments.
+/// The baselines of all segments.
 #[derive(Default)]
 pub(super) struct LiveBaselines {
     baselines: BTreeMap<u64, LiveBaseline>,
-    /// The newest segment that there was when the store was opened: of those up to it that have no mark nobody knows what lived
-    /// in them.
+    /// The newest segment when the store was opened. Nothing is known of the segments up to it that have no baseline.
     newest_known: u64,
 }
 
 impl LiveBaselines {
-    /// Marks that were kept. `newest` is the newest segment that there is.
+    /// Saved baselines. `newest` is the newest segment.
     pub(super) fn new(baselines: BTreeMap<u64, LiveBaseline>, newest: u64) -> Self {
         Self { baselines, newest_known: newest }
     }
@@ -49,13 +48,13 @@ impl LiveBaselines {
         self.baselines.iter().map(|(id, baseline)| (*id, *baseline))
     }
 
-    /// Forgets the segments that are gone, and follows those that are filled. `live` has all segments in which something lives.
+    /// Forgets removed segments, and follows active ones. `live` holds all segments with live extents.
     pub(super) fn follow(&mut self, live: &BTreeMap<u64, u64>) {
         self.baselines.retain(|id, _| live.contains_key(id));
         for (id, live) in live {
             match self.baselines.get_mut(id) {
                 Some(LiveBaseline::Filling(most) | LiveBaseline::Lived(most)) => *most = (*most).max(*live),
-                // What was deleted came back, as `rebuild` may have it.
+                // Deleted versions came back, as `rebuild` may cause.
                 Some(baseline @ LiveBaseline::Searched(_)) if *live > baseline.live() => {
                     *baseline = LiveBaseline::Lived(*live);
                 }
@@ -68,13 +67,13 @@ impl LiveBaselines {
         }
     }
 
-    /// Whether it takes a look at the file to give a segment, which nobody writes to any more, its mark.
+    /// Whether the baseline of an immutable segment takes a look at its file.
     pub(super) fn is_unmeasured(&self, id: u64) -> bool {
         matches!(self.baselines.get(&id), None | Some(LiveBaseline::Filling(_)))
     }
 
-    /// Gives a segment its mark. `used` is how many bytes it takes up: what never lived is taken for dead where there is much
-    /// of it, or where nobody knows what lived.
+    /// Sets the baseline of a segment that takes up `used` bytes. Bytes that never lived count as dead if there are
+    /// many of them, or if nothing is known of the segment.
     pub(super) fn measured(&mut self, id: u64, used: u64) {
         let baseline = match self.baselines.get(&id) {
             Some(LiveBaseline::Filling(most)) if used <= *most + used / SHARE_UNEXPLAINED => {
@@ -86,12 +85,12 @@ impl LiveBaselines {
         self.baselines.insert(id, baseline);
     }
 
-    /// Notes that holes were looked for while so much was alive.
+    /// Notes a search for holes, with the live bytes at that time.
     pub(super) fn searched(&mut self, id: u64, live: u64) {
         self.baselines.insert(id, LiveBaseline::Searched(live));
     }
 
-    /// How much has died in a segment, in bytes, where that may be enough for a hole; else 0.
+    /// The dead bytes of a segment, if they may suffice for a hole; else 0.
     pub(super) fn dead(&self, id: u64, live: u64, segment_max_bytes: u64) -> u64 {
         let (then, enough) = match self.baselines.get(&id) {
             Some(LiveBaseline::Lived(then)) => (*then, HOLE_MIN_BYTES),
@@ -122,7 +121,7 @@ mod tests {
         follow(&mut baselines, &[(6, 100 * MIB)]);
         follow(&mut baselines, &[(6, 250 * MIB)]);
         assert!(baselines.is_unmeasured(6) && baselines.dead(6, 0, SIZE) == 0, "it is written to");
-        // Descriptors and padding are no dead bytes.
+        // Descriptors and padding are not dead bytes.
         baselines.measured(6, 256 * MIB);
         assert_eq!(baselines.dead(6, 250 * MIB, SIZE), 0);
         assert_eq!(baselines.dead(6, 249 * MIB + 1, SIZE), 0, "less than a hole");
@@ -142,7 +141,7 @@ mod tests {
         follow(&mut baselines, &[(5, 200 * MIB), (6, 200 * MIB)]);
         assert!(baselines.is_unmeasured(5));
         for id in [5, 6] {
-            // Of the second, much never lived: clients may have gone away.
+            // Much of the second never lived: clients may have disconnected.
             baselines.measured(id, 250 * MIB);
             assert_eq!(baselines.dead(id, 200 * MIB, SIZE), 50 * MIB);
         }

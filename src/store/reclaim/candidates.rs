@@ -1,9 +1,9 @@
-//! Which segments are worth moving what lives in them. Liveness alone does not tell: it counts neither descriptors nor what
-//! lies between extents, so a segment of many small objects that are all alive may look half dead.
+//! Choosing the segments whose live extents are relocated. The live bytes alone do not tell: they include neither
+//! descriptors nor padding, so a segment of many small, live objects may look half dead.
 //!
-//! There are two reasons. A segment that is mostly dead gives back more than its copy takes, so the store takes up no more
-//! than a multiple of what lives. And where there are too many segments, the emptiest are put together, be they short or
-//! half full: that bounds the number of files.
+//! There are two reasons to relocate. A mostly dead segment frees more than its copy takes, which bounds the size of
+//! the store by a multiple of the live bytes. And if there are too many segments, the emptiest are merged, short ones
+//! and half-full ones alike, which bounds the number of files.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,13 +15,12 @@ use crate::index::Cursor;
 use crate::log::{ExtentCopier, ExtentLocation, WriteHead};
 use crate::store::StoreError;
 
-/// What a descriptor has beside key and record: stamps, names, sizes.
+/// Bytes of a descriptor besides key and record: ids, names, sizes.
 const DESCRIPTOR_BYTES: u64 = 96;
-/// Where there are too many segments, there are so many fewer than need be afterwards, so that the index is not walked for
-/// every single one.
+/// Segments merged beyond the excess, so that the index is not walked for every single one.
 const MERGED_AHEAD: u64 = 4;
 
-/// Finds out how long some segments would be if nothing but what lives lay in them.
+/// Finds out how long segments would be with only their live extents.
 pub(super) struct CandidateScan {
     sizes: BTreeMap<u64, CompactedSize>,
     /// Shared extents that were counted.
@@ -29,20 +28,20 @@ pub(super) struct CandidateScan {
     cursor: Cursor,
 }
 
-/// The segment that would take least to be moved, when there was no room even for that.
+/// The cheapest segment to relocate, when there was no space even for that.
 #[derive(Clone, Copy)]
 pub(super) struct RoomShortage {
-    /// Bytes that it would take.
+    /// Bytes that its copy would take.
     bytes: u64,
-    /// How much was alive in it, in bytes.
+    /// Its live bytes.
     live: u64,
 }
 
-/// What lives in a segment, with all that belongs to it.
+/// The live extents of a segment, with headers, tables and descriptors.
 #[derive(Clone, Copy, Default)]
 struct CompactedSize {
     bytes: u64,
-    /// The longest extent, in bytes.
+    /// Bytes of the longest extent.
     longest: u64,
 }
 
@@ -52,10 +51,10 @@ impl CandidateScan {
         if !extents.iter().any(|extent| self.sizes.contains_key(&extent.segment)) {
             return;
         }
-        // The last one brings the record.
+        // The last extent carries the record.
         let described = encoded_len(entry) as u64;
         for (at, extent) in extents.iter().enumerate() {
-            // Where there are too many to be remembered, a segment seems to be denser than it is, and stays.
+            // If there are too many to track, the segment seems denser than it is, and stays.
             let is_known = extent.shared
                 && self.shared.len() < SHARED_TRACKED_MAX
                 && !self.shared.insert((extent.segment, extent.offset));
@@ -79,7 +78,7 @@ fn extent_bytes(extent: &ExtentRef, described: u64) -> u64 {
 }
 
 impl ReclaimRun<'_> {
-    /// Looks which segments may be worth a survey.
+    /// Chooses the segments to scan, if there are any.
     pub(super) fn begin(&mut self) -> Result<ReclaimPhase, StoreError> {
         let immutable = self.shared.segments.immutable_segments();
         let all: BTreeMap<u64, u64> = self.shared.index().liveness().iter().collect();
@@ -105,8 +104,8 @@ impl ReclaimRun<'_> {
         Ok(ReclaimPhase::ScanCandidates(scan))
     }
 
-    /// Whether there is as little room for copies as when a survey came to nothing for want of it, and no segment that would
-    /// need less by much.
+    /// Whether the space for copies is as short as when the last scan chose nothing, and no candidate needs much
+    /// less.
     fn is_short_of_room(&mut self, candidates: &BTreeMap<u64, u64>) -> bool {
         let Some(RoomShortage { bytes, live }) = self.reclaimer.shortage else {
             return false;
@@ -129,7 +128,7 @@ impl ReclaimRun<'_> {
         ReclaimPhase::ScanCandidates(scan)
     }
 
-    /// Chooses those that free most for what has to be moved, as many as there is room for the copies.
+    /// Chooses the segments that free most for the bytes to move, as many as there is space for.
     fn choose(&mut self, scan: CandidateScan) -> ReclaimPhase {
         let mut all: Vec<(u64, CompactedSize)> = scan.sizes.into_iter().collect();
         all.sort_unstable_by_key(|(_, dense)| dense.bytes);
@@ -160,8 +159,9 @@ impl ReclaimRun<'_> {
         ReclaimPhase::Move(RelocationPass::new(segments))
     }
 
-    /// How many of `others`, the emptiest first, are put together with what is moved anyway, so that there are not too many
-    /// segments. `None` where there are too many and fewer need not come of it, as unluckily as extents and segments may fit.
+    /// The number of `others`, the emptiest first, to merge with the relocated segments, so that the number of
+    /// segments falls. `None` if there are too many segments and merging may not reduce them, since extents may fit
+    /// badly.
     fn merged(&self, worth: &[(u64, CompactedSize)], others: &[(u64, CompactedSize)]) -> Option<usize> {
         let too_many = self.files_too_many();
         if too_many == 0 {
@@ -184,7 +184,7 @@ impl ReclaimRun<'_> {
         (enough > 0).then(|| enough.saturating_sub(worth.len()))
     }
 
-    /// Remembers what is left alone. Where it is in vain to put them together, they pass for full.
+    /// Remembers the segments that stay. If merging does not help, they count as full.
     fn remember_verdicts(&mut self, left: &[(u64, CompactedSize)], cannot_merge: bool) {
         let least = if cannot_merge { self.merge_below_bytes() + 1 } else { 0 };
         for (id, dense) in left {
@@ -193,15 +193,15 @@ impl ReclaimRun<'_> {
         }
     }
 
-    /// Segments beyond those that there may be.
+    /// The number of segments beyond the allowed.
     fn files_too_many(&self) -> u64 {
         let live: u64 = self.shared.index().liveness().total();
         let wanted = live / self.shared.options.segment_max_bytes + self.policy.beside_max;
         self.shared.segments.count().saturating_sub(wanted)
     }
 
-    /// A first glance, which takes nothing off the disk for segments that are full and mostly alive. Nor is one looked at again
-    /// in which little has died since.
+    /// A first look, which reads nothing of segments that are full and mostly live. Nor is a segment scanned again in
+    /// which little has died since.
     fn is_candidate(&mut self, id: u64, live: u64, merging: bool) -> bool {
         let size = self.shared.options.segment_max_bytes;
         let full = size.max(self.reclaimer.lengths.get(&id).copied().unwrap_or(0));
@@ -213,17 +213,17 @@ impl ReclaimRun<'_> {
             && !self.reclaimer.move_verdicts.get(&id).is_some_and(|verdict| verdict.exceeds(most, live))
     }
 
-    /// The length down to which a segment must shrink to be worth it by itself; 0 for one that cannot be opened.
+    /// The length down to which a segment must shrink to be relocated for its own sake; 0 if it cannot be opened.
     fn relocate_below_bytes(&mut self, id: u64) -> u64 {
         self.segment_len(id).map_or(0, |len| len * self.policy.live_percent_max / 100)
     }
 
-    /// The length down to which one must shrink to be put together with others.
+    /// The length down to which a segment must shrink to be merged.
     fn merge_below_bytes(&self) -> u64 {
         self.shared.options.segment_max_bytes * self.policy.merge_percent_max / 100
     }
 
-    /// One that cannot be opened is not asked for.
+    /// The length of a segment; `None` if it cannot be opened.
     pub(super) fn segment_len(&mut self, id: u64) -> Option<u64> {
         if let Some(len) = self.reclaimer.lengths.get(&id) {
             return Some(*len);

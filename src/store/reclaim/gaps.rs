@@ -1,8 +1,8 @@
-//! Where in a segment a hole may be, from its live extents in whatever order they come: six bytes for each [`HOLE_MIN_BYTES`]
-//! of the segment, however many extents there are.
+//! The gaps of a segment in which a hole fits, from its live extents in any order. Memory: six bytes for each
+//! [`HOLE_MIN_BYTES`] of the segment, regardless of the number of extents.
 //!
-//! A gap that is wide enough for a hole lies between the last live extent that starts in one stretch of [`HOLE_MIN_BYTES`]
-//! and the first that starts in a later one. So no more is kept of a stretch than these two.
+//! A gap wide enough for a hole lies between the last live extent that starts in one stretch of [`HOLE_MIN_BYTES`]
+//! and the first that starts in a later one. So these two are all that is kept of a stretch.
 
 use std::ops::Range;
 
@@ -12,11 +12,12 @@ use crate::format::{ExtentHeader, ExtentRef, UNIT_BYTES, page_ceil};
 /// The live extents that start in one stretch.
 #[derive(Clone, Copy)]
 struct Stretch {
-    /// The page in which the first of them starts, from the start of the stretch; [`Stretch::NONE`] where there is none.
+    /// The page where the first of them starts, counted from the start of the stretch; [`Stretch::NONE`] if there is
+    /// none.
     first: u16,
-    /// The unit at which the last of them starts, likewise.
+    /// The unit where the last of them starts, counted likewise.
     last: u16,
-    /// The page behind which the block tables of all of them end, likewise.
+    /// The page after the last of their block tables, counted likewise.
     end: u16,
 }
 
@@ -27,35 +28,35 @@ impl Stretch {
 
 const _: () = assert!(HOLE_MIN_BYTES / UNIT_BYTES < Stretch::NONE as u64);
 
-/// The live extents of a segment, as far as it matters for holes.
+/// The live extents of a segment, by stretches.
 pub(super) struct Gaps {
     stretches: Vec<Stretch>,
-    /// What starts at a later stretch is not looked at.
+    /// Stretches from this one on are ignored.
     stretches_max: usize,
 }
 
 /// A gap between live extents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// Where the live extent in front of it starts, if there is one. How long its descriptor is, its header tells.
+    /// The start of the live extent before it, if there is one. Its header tells the length of its descriptor.
     pub(super) before: Option<u64>,
-    /// Whole pages that neither header, payload nor block table of a live extent reaches into.
+    /// Whole pages without any byte of header, payload or block table of a live extent.
     pub(super) pages: Range<u64>,
 }
 
 impl Gaps {
-    /// Of a segment of which the first `searched_len` bytes are looked at.
+    /// The gaps of a segment whose first `searched_len` bytes are searched.
     pub(super) fn new(searched_len: u64) -> Self {
         Self { stretches: Vec::new(), stretches_max: (searched_len / HOLE_MIN_BYTES) as usize }
     }
 
-    /// The most memory that one takes up, in bytes.
+    /// The most memory of one, in bytes.
     pub(super) fn memory_max_bytes(searched_len: u64) -> u64 {
         searched_len / HOLE_MIN_BYTES * size_of::<Stretch>() as u64 + 2 * size_of::<(u64, Self)>() as u64
     }
 
     pub(super) fn add(&mut self, extent: &ExtentRef) {
-        // A reference behind the end is damage, which others find.
+        // A reference after the end is damage, which other checks find.
         let stretch = match usize::try_from(extent.offset / HOLE_MIN_BYTES) {
             Ok(stretch) if stretch < self.stretches_max => stretch,
             _ => return,
@@ -73,8 +74,8 @@ impl Gaps {
         stretch.end = stretch.end.max((page_ceil(within + len) / PAGE_BYTES) as u16);
     }
 
-    /// The gaps of [`HOLE_MIN_BYTES`] or more of a sealed segment of `len` bytes. The first and the last page are its header
-    /// and its footer.
+    /// The gaps of [`HOLE_MIN_BYTES`] or more in a sealed segment of `len` bytes. Its first and last page are its
+    /// header and its footer.
     pub(super) fn find(&self, len: u64) -> Vec<Gap> {
         let (mut gaps, mut before, mut from) = (Vec::new(), None, PAGE_BYTES);
         for (at, stretch) in self.stretches.iter().enumerate().filter(|(_, s)| s.first != Stretch::NONE) {
@@ -101,7 +102,7 @@ mod tests {
         ExtentRef { segment: 1, offset, payload_len, check: 0, skip: 0, take: payload_len, shared: false }
     }
 
-    /// Every page that no extent touches, in runs, the slow way.
+    /// Every run of pages that no extent touches, computed the slow way.
     fn expected(extents: &[ExtentRef], len: u64) -> Vec<Range<u64>> {
         let mut live = vec![false; (len / PAGE_BYTES) as usize];
         live[0] = true;
@@ -155,7 +156,8 @@ mod tests {
         assert!(found > 500, "{found}");
     }
 
-    /// 40 GB dead in as many segments as can be, in a store of 20 TiB with 50 million keys: one walk over the index.
+    /// 40 GB dead in as many segments as possible, in a store of 20 TiB with 50 million keys: one walk over the
+    /// index.
     #[test]
     fn the_gaps_of_forty_thousand_segments_fit_into_what_a_walk_may_use() {
         let index_bytes = 50_000_000 * 55;

@@ -1,4 +1,4 @@
-//! Punching holes into segments in which too much lives to be moved: steps 8 to 11.
+//! Punching holes into segments with too many live bytes for relocation: steps 8 to 11.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -12,38 +12,39 @@ use crate::log::{LogError, Segment};
 use crate::store::StoreError;
 use crate::store::shared::{Published, walk_memory_bytes};
 
-/// Segments that are opened in one call to see how long they are.
+/// Segments opened per call to measure them.
 const MEASURED_PER_CALL: usize = 64;
-/// Segments that are punched in one call, each with a sync.
+/// Segments punched per call, each with a sync.
 const PUNCHED_PER_CALL: usize = 16;
-/// Segments of which it is known where holes could be, and which somebody reads from or has given another name.
+/// Segments with known gaps that wait for a reader or for another name to go.
 const DEFERRED_MAX: usize = 4096;
 
-/// Looks for holes, all in one snapshot: an extent that became another record's meanwhile must not be missed.
+/// The search for gaps. It uses one snapshot, so that an extent that passes to another record meanwhile is not
+/// missed.
 pub(super) struct HoleSearch {
     published: Published,
     cursor: Cursor,
     gaps: HashMap<u64, Gaps>,
 }
 
-/// A segment that was looked at.
+/// A searched segment.
 pub(super) struct SearchedSegment {
     id: u64,
-    /// What lived in it then, in bytes.
+    /// Its live bytes at the time of the search.
     live: u64,
     gaps: Gaps,
 }
 
-/// Holes that wait until nobody reads from their segment or holds it, and it has one name. What was dead when it was looked at stays dead,
-/// and whoever comes later does not read it: so they can wait for as long as it takes.
+/// Holes that wait until their segment has one name, no reader and no lock. Dead bytes stay dead, and later readers
+/// do not read them, so they may wait as long as it takes.
 pub(super) struct DeferredHoles {
-    /// What lived in the segment when it was looked at, in bytes.
+    /// The live bytes of the segment at the time of the search.
     live: u64,
     holes: Vec<Range<u64>>,
 }
 
 impl Reclaimer {
-    /// Where there are too many, one is looked at again when more has died in it.
+    /// If too many wait already, the segment is searched again after more has died in it.
     fn defer(&mut self, id: u64, deferred: DeferredHoles) {
         if self.deferred.len() < DEFERRED_MAX {
             self.deferred.insert(id, deferred);
@@ -54,11 +55,11 @@ impl Reclaimer {
 }
 
 impl ReclaimRun<'_> {
-    /// Looks which segments may be worth a hole. The order of steps 1 and 2 holds here, too.
+    /// Chooses the segments to search for gaps. The order of steps 1 and 2 holds here, too.
     pub(super) fn begin_holes(&mut self) -> ReclaimPhase {
         let immutable = self.shared.segments.immutable_segments();
         if self.is_sealing && !self.reclaims_everything() {
-            // After a start it takes some calls until it is known which segments are sealed; a walk is for all of them.
+            // After a start it takes some calls to learn which segments are sealed; one walk serves all of them.
             return ReclaimPhase::Idle;
         }
         let unsealed = self.shared.segments.unsealed();
@@ -67,7 +68,7 @@ impl ReclaimRun<'_> {
         let sealed = immutable.into_iter().filter(|id| !unsealed.contains(id) && liveness.of(*id) > 0);
         let sealed: Vec<u64> = sealed.filter(|id| *id != published.doubtful_segment).collect();
         if self.measure(&sealed) {
-            // It is weighed up when all of them are known.
+            // The choice needs all of them measured.
             self.done.more = true;
             return ReclaimPhase::Idle;
         }
@@ -82,31 +83,31 @@ impl ReclaimRun<'_> {
         ReclaimPhase::FindHoles(HoleSearch { published, cursor: Cursor::Start, gaps })
     }
 
-    /// Whether whatever can be won back is.
+    /// Whether every reclaimable byte is wanted.
     fn reclaims_everything(&self) -> bool {
         self.done.urgent || self.policy.thorough
     }
 
-    /// How much of a segment is looked at. What is longer was written with another limit.
+    /// The searched length of a segment. A longer one was written with another limit.
     fn searched_len(&self) -> u64 {
         self.shared.options.segment_max_bytes.max(SEGMENT_MAX_BYTES)
     }
 
-    /// Gives segments their marks; `true` when there are more than for one call.
+    /// Measures segments without a baseline. Returns whether some are left for the next call.
     fn measure(&mut self, sealed: &[u64]) -> bool {
         let open: Vec<u64> =
             sealed.iter().copied().filter(|id| self.reclaimer.baselines.is_unmeasured(*id)).collect();
         for id in open.iter().copied().take(MEASURED_PER_CALL) {
             let used = |segment: &Segment| Ok(segment.file.usage()?.allocated_bytes.min(segment.file.len()?));
             let used = self.shared.segments.get(id).and_then(|segment| used(&segment));
-            // One that cannot be opened gets no hole.
+            // A segment that cannot be opened gets no hole.
             self.reclaimer.baselines.measured(id, used.unwrap_or(0));
         }
         open.len() > MEASURED_PER_CALL
     }
 
-    /// The segments to be looked at, at most so many, those with the most dead bytes: none where a walk over the whole index
-    /// would be much for what may come of it.
+    /// Up to `most` segments with the most dead bytes; none if a walk over the whole index is too costly for what
+    /// they may free.
     fn worth_a_walk(&mut self, sealed: Vec<u64>, index: &Index, most: usize) -> Vec<u64> {
         let (baselines, size) = (&self.reclaimer.baselines, self.shared.options.segment_max_bytes);
         let dead = |id: u64| (baselines.dead(id, index.liveness().of(id), size), id);
@@ -152,7 +153,7 @@ impl ReclaimRun<'_> {
     ) -> Result<ReclaimPhase, StoreError> {
         for _ in 0..PUNCHED_PER_CALL {
             let Some(SearchedSegment { id, live, gaps }) = queue.pop_front() else {
-                // There may be others that there was no memory for.
+                // There may be others, for which there was no memory.
                 self.done.more = true;
                 return self.keep_verdicts().map(|()| ReclaimPhase::Idle);
             };
@@ -166,7 +167,7 @@ impl ReclaimRun<'_> {
         Ok(ReclaimPhase::Punch(queue))
     }
 
-    /// The length of a sealed segment does not change, so that it may be asked for after the snapshot.
+    /// The length of a sealed segment does not change, so that it may be read after the snapshot.
     fn holes_of(&self, id: u64, gaps: &Gaps) -> Vec<Range<u64>> {
         let find = || {
             let segment = self.shared.segments.get(id).ok()?;
@@ -176,7 +177,7 @@ impl ReclaimRun<'_> {
         find().unwrap_or_default()
     }
 
-    /// Punches some of the segments that were put off, in turn, as far as nobody reads from them any more.
+    /// Punches some of the waiting segments, in turn, if they have no reader.
     pub(super) fn punch_deferred(&mut self) -> Result<(), StoreError> {
         let (deferred, turn) = (&self.reclaimer.deferred, self.reclaimer.deferred_cursor);
         let ids = deferred.range(turn..).chain(deferred.range(..turn)).map(|(id, _)| *id);
@@ -192,7 +193,7 @@ impl ReclaimRun<'_> {
     }
 
     fn punch(&mut self, id: u64, deferred: DeferredHoles) -> Result<(), StoreError> {
-        // One that cannot be opened gets no hole.
+        // A segment that cannot be opened gets no hole.
         if let Ok(segment) = self.shared.segments.get(id) {
             let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));
             let before = usage()?;
@@ -211,11 +212,11 @@ impl ReclaimRun<'_> {
     }
 }
 
-/// The part of a gap that can be punched. It begins behind the descriptor of the live extent in front, and then where an extent starts
-/// with a page: no header stays behind of which the payload is gone.
+/// The part of a gap that can be punched. It begins after the descriptor of the live extent before the gap, at the
+/// next dead extent that starts at a page. So no header is left whose payload is gone.
 fn hole(segment: &Segment, store: &StoreId, Gap { before, pages: gap }: Gap) -> Option<Range<u64>> {
     let mut start = match before {
-        // A live extent that cannot be read any more has no known end.
+        // A live extent that cannot be read has no known end.
         Some(at) => unit_ceil(at + segment.extent(store, at).ok()?.extent_len()),
         None => gap.start,
     };

@@ -1,51 +1,54 @@
-//! Winning back the room of what was deleted or replaced, while the store is in use.
+//! Reclaiming the space of deleted and replaced objects, while the store is in use.
 //!
-//! # How a segment goes
+//! # Removing a dead segment
 //!
-//! 1. Segments are listed that nobody writes to, nor will. Whatever was written to them has been published, or given up.
-//! 2. Of those the index is asked which no record refers to. The index holds durable groups alone.
-//! 3. Such a segment loses its name, unless somebody reads from it.
+//! 1. The immutable segments are listed: the store never appends to them again, and every write to them was committed
+//!    or has ended.
+//! 2. The index tells which of them no record refers to. It holds durable groups only.
+//! 3. Each of those is unlinked, unless a reader has it open.
 //! 4. The directory is synced.
 //!
-//! Step 2 before step 1 would take the bytes of a put for dead that is committed in between. Step 3 looks for readers last:
-//! whoever comes later has found a record that refers elsewhere. Nothing depends on step 4; a name that comes back after a crash
-//! is taken away again.
+//! Step 1 must come before step 2: otherwise the bytes of a put that is committed in between would pass for dead.
+//! Step 3 checks for readers last: a later reader finds a record that refers elsewhere. Nothing depends on step 4; a
+//! name that comes back after a crash is removed again.
 //!
-//! Recovery looks at the bytes of the last group's pack to tell whether the group counts, also where all of it is dead by
-//! now. That segment stays until another group has followed.
+//! Recovery reads the pack of the last group to tell whether the group counts, even if all of the pack is dead. The
+//! segment of that pack stays until another group has followed.
 //!
-//! # How what lives leaves a segment that is mostly dead
+//! # Relocating the live extents of a mostly dead segment
 //!
-//! 5. Its live extents are copied as they are, each checked on the way. A bad one is reported and stays.
+//! 5. The live extents are copied unchanged and checked on the way. A bad extent is reported and stays.
 //! 6. The copies are synced.
-//! 7. The committer lets the records refer to the copies, as far as they still refer to the originals: an amendment of each
-//!    in one group. From then on the originals are dead, and the segment goes as above.
+//! 7. The committer makes the records refer to the copies, if they still refer to the originals: an update of each
+//!    record, all in one group. The originals are dead from then on, and the segment is removed as above.
 //!
-//! Step 7 before step 6 would have records refer to what a crash may take. A crash before step 7 leaves copies that nothing refers
-//! to; they are dead and go in their turn. The copier holds the places of its copies until step 7 is done, so that
-//! they are not taken for dead before. An extent that several records share is copied once; it stays where it was until the last of
-//! them refers to the copy, however many groups that takes.
+//! Step 6 must come before step 7: otherwise records would refer to bytes that a crash may lose. A crash before step
+//! 7 leaves copies without references; they are dead and are reclaimed later. The copier holds the allocations of its
+//! copies until step 7 is done, so that they do not pass for dead before.
 //!
-//! What lives in a segment is looked up in the index, which is walked once for as many segments as are worth it. The
-//! descriptors in the segment would not do: they tell who put an extent, not who has copied it since, and a
-//! damaged one would hide what lives.
+//! An extent that several records share is copied once. The original stays until the last of those records refers to
+//! the copy, which may take several groups.
 //!
-//! # How holes come into a segment in which much lives
+//! The live extents come from one walk over the index, for as many segments as are worth it. The descriptors in a
+//! segment do not suffice: they name the first owner of an extent and none of its copies, and a damaged one would
+//! hide live extents.
 //!
-//! 8. Of all sealed segments in which enough has died it is worked out, in one walk over one snapshot of the index, where a
-//!    megabyte or more lies in one piece that no record refers to. The snapshot is taken when nobody writes to the segments
-//!    any more, as in steps 1 and 2.
-//! 9. Such a segment is left alone when its file has another name. Whoever copies the store beside us, as `backup` does, gives
-//!    each segment a further name and reads the metadata after that: a hole may hold only what was dead in a durable
-//!    group before it was seen that there is one name. Seen earlier than the snapshot, the name would prove nothing.
-//! 10. It is left alone, too, while somebody reads from it. Whoever comes later refers to nothing that was dead in the snapshot,
-//!     so what was worked out stays true, and the segment is punched when it is free, without another walk.
-//! 11. The holes are punched, and the file is synced, which nothing depends on: any part of what is dead may come back.
+//! # Punching holes into a mostly live segment
 //!
-//! Where room is short, what can be moved is moved first: a hole gives back less than a segment that goes.
+//! 8. One walk over one snapshot of the index finds, for all sealed segments in which enough has died, every gap of a
+//!    megabyte or more that no record refers to. The snapshot is taken after the segments have become immutable, as
+//!    in steps 1 and 2.
+//! 9. A segment whose file has another name is left alone. A process that copies the store, as `backup` does, gives
+//!    each segment a further name and then reads the metadata. So a hole may hold only bytes that were dead in a
+//!    durable group before the file was seen to have one name. A look before the snapshot would prove nothing.
+//! 10. A segment with readers is left alone, too. Later readers refer to nothing that was dead in the snapshot, so
+//!     the gaps stay valid, and the segment is punched once it is free, without another walk.
+//! 11. The holes are punched, and the file is synced. Nothing depends on the sync: any part of the dead bytes may
+//!     come back.
 //!
-//! A store that takes no writes is left as it is: where the log is damaged, what looks dead may be what the lost groups
-//! refer to.
+//! If space is short, relocation comes first: it frees more than holes do.
+//!
+//! A read-only store is left as it is: if the log is damaged, bytes that look dead may belong to the lost groups.
 
 mod baselines;
 mod candidates;
@@ -74,40 +77,40 @@ use holes::{DeferredHoles, HoleSearch, SearchedSegment};
 use relocation::RelocationPass;
 pub(super) use verdicts::load;
 
-/// Segments that are looked at in one call whether they need a footer.
+/// Segments per call that may get a missing footer.
 const SEALED_PER_CALL: usize = 64;
-/// Where room is short, a lane leaves its segment when so much in it is dead, in bytes, and at least half of it.
+/// If space is short, a write head leaves its segment once this many bytes in it are dead, and at least half of it.
 const LEFT_DEAD_MIN_BYTES: u64 = 64 * 1024;
-/// Keys that are taken out of the index at once, while it is locked against the committer.
+/// Keys per step of a walk, during which the index is locked against the committer.
 const KEYS_PER_WALK: usize = 256;
-/// So often in one call.
+/// Steps of a walk per call.
 const WALKS_PER_CALL: usize = 64;
 
-/// What a call has done.
+/// The work of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// Segments that were taken away.
+    /// Segments that were removed.
     pub segments: u64,
     /// Bytes that were given back to the file system.
     pub bytes: u64,
-    /// Bytes of extents that were moved.
+    /// Bytes of relocated extents.
     pub moved_bytes: u64,
-    /// Whether another call has something to do at once.
+    /// Whether another call has work to do at once.
     pub more: bool,
-    /// Whether room is short, so that it should not be put off.
+    /// Whether space is short, so that the next call should not wait.
     pub urgent: bool,
 }
 
-/// Which segments are worth moving what lives in them.
+/// Thresholds for relocating the live extents of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReclaimPolicy {
-    /// Those that would shrink to so many hundredths of their length, or less.
+    /// Segments that would shrink to this percentage of their length, or less, are relocated.
     live_percent_max: u64,
-    /// Segments that there may be beside those that what lives would fill.
+    /// Segments allowed beyond the number that the live bytes would fill.
     beside_max: u64,
-    /// Where there are more, those that would fill so many hundredths of a segment, or less, are put together.
+    /// If there are more, segments whose live extents fill at most this percentage of a segment are merged.
     merge_percent_max: u64,
-    /// Whether no dead segment may stay, not even the newest.
+    /// Whether every dead segment goes, even the newest.
     thorough: bool,
 }
 
@@ -118,7 +121,7 @@ impl ReclaimPolicy {
         merge_percent_max: MERGE_BELOW_LIVE_PERCENT,
         thorough: false,
     };
-    /// While nobody uses the store.
+    /// For a store without clients.
     pub(super) const OFFLINE: Self = Self {
         live_percent_max: COMPACT_BELOW_LIVE_PERCENT,
         beside_max: 0,
@@ -127,33 +130,33 @@ impl ReclaimPolicy {
     };
 }
 
-/// What is known from call to call.
+/// The state from call to call.
 #[derive(Default)]
 pub(super) struct Reclaimer {
     phase: ReclaimPhase,
-    /// Lengths of segments that nobody writes to.
+    /// Lengths of immutable segments.
     lengths: BTreeMap<u64, u64>,
-    /// Segments that are left alone until less is alive in them.
+    /// Segments that are left alone until more has died in them.
     move_verdicts: BTreeMap<u64, MoveVerdict>,
-    /// How much has died in each segment since holes were looked for.
+    /// The live bytes from which the dead bytes of each segment are counted.
     baselines: LiveBaselines,
-    /// Segments with holes that are to be punched when nobody reads from them, and whose turn it is to be asked for.
+    /// Segments with holes to punch once they have no reader, and the segment at which the next round begins.
     deferred: BTreeMap<u64, DeferredHoles>,
     deferred_cursor: u64,
-    /// Why the last survey came to nothing, where room was wanting.
+    /// The reason why the last scan chose nothing, if there was no space for copies.
     shortage: Option<RoomShortage>,
-    /// When the verdicts were kept last, and the CRC of what was.
+    /// The time when the verdicts were last saved, and the CRC of the saved file.
     saved: Timestamp,
     kept: u32,
-    /// Walks over the whole index that were begun.
+    /// Walks over the whole index that were started.
     #[cfg(test)]
     pub(super) walks: u64,
-    /// Segments that extents were moved to, and which are as dense as can be when the lane has left them.
+    /// Segments that hold relocated extents. They are as dense as possible when the write head has left them.
     relocated_into: BTreeSet<u64>,
 }
 
 impl Reclaimer {
-    /// Forgets the segments in which nothing lives any more; `live` has all others.
+    /// Forgets all segments without live extents; `live` holds the others.
     fn forget_all_but(&mut self, live: &BTreeMap<u64, u64>) {
         self.move_verdicts.retain(|id, _| live.contains_key(id));
         self.lengths.retain(|id, _| live.contains_key(id));
@@ -173,10 +176,10 @@ impl Reclaimer {
 enum ReclaimPhase {
     #[default]
     Idle,
-    /// Finding out what moving would bring.
+    /// Finding out how far segments would shrink.
     ScanCandidates(CandidateScan),
     Move(RelocationPass),
-    /// Finding out where holes can be.
+    /// Finding gaps for holes.
     FindHoles(HoleSearch),
     Punch(VecDeque<SearchedSegment>),
 }
@@ -191,8 +194,8 @@ impl MoveVerdict {
     /// The length of a segment with extents that cannot be moved.
     const UNMOVABLE: u64 = u64::MAX;
 
-    /// Whether it is longer than `most` bytes still, as far as can be told without another look: what has died took that
-    /// much with it at the least, and its descriptors too.
+    /// Whether the relocated extents would still take more than `most` bytes, as far as can be told without another
+    /// scan: the extents that died since took at least their own bytes with them, and their descriptors.
     fn exceeds(self, most: u64, live: u64) -> bool {
         let died = self.live.saturating_sub(live);
         live * 8 > self.live * 7 && self.dense.saturating_sub(died) > most
@@ -200,22 +203,22 @@ impl MoveVerdict {
 }
 
 impl Store {
-    /// Wins back room: segments of which nothing is wanted any more are taken away, and what lives in those that are
-    /// mostly dead is moved, so that they can go. What was given back is durable on return.
+    /// Reclaims space: removes segments without live extents, and relocates the live extents of mostly dead segments,
+    /// so that those can be removed. The freed space is durable on return.
     ///
-    /// The work of one call is bounded: some megabytes are moved, and some thousands of keys looked at. As long as
-    /// [`Reclaimed::more`] says so, another call goes on where it ended.
+    /// One call does a bounded amount of work: it moves some megabytes, and looks at some thousands of keys. While
+    /// [`Reclaimed::more`] is set, another call continues.
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`]; of the disk. Damage is no error: it is reported, and what is damaged stays. Nor is a full
-    /// disk, on which less is done.
+    /// [`StoreError::ReadOnly`]; of the disk. Damage is not an error: it is reported, and the damaged extent stays.
+    /// Nor is a full disk, on which less is done.
     pub fn reclaim(&self) -> Result<Reclaimed, StoreError> {
         self.reclaim_by(ReclaimPolicy::ONLINE)
     }
 
     pub(super) fn reclaim_by(&self, policy: ReclaimPolicy) -> Result<Reclaimed, StoreError> {
         self.shared.check_writable()?;
-        // A call that panicked has left nothing behind that the next one builds on.
+        // A call that panicked left nothing that the next one builds on.
         let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         let (shared, done) = (self.shared.as_ref(), Reclaimed::default());
         let mut run =
@@ -229,8 +232,8 @@ impl Store {
         ended.map(|()| done)
     }
 
-    /// Receives something when a write has been refused for want of room: then [`Store::reclaim`] should not wait for its
-    /// turn.
+    /// Receives a message when a write was refused for lack of space. [`Store::reclaim`] should then be called at
+    /// once.
     pub fn room_wanted(&self) -> Receiver<()> {
         self.shared.reclaim_requests().clone()
     }
@@ -242,7 +245,7 @@ struct ReclaimRun<'a> {
     shared: &'a SharedStore,
     reclaimer: &'a mut Reclaimer,
     policy: ReclaimPolicy,
-    /// Whether the next call has segments to look at that may lack a footer.
+    /// Whether segments without a footer are left for the next call.
     is_sealing: bool,
     done: Reclaimed,
 }
@@ -250,7 +253,7 @@ struct ReclaimRun<'a> {
 impl ReclaimRun<'_> {
     fn run(&mut self) -> Result<(), StoreError> {
         self.done.urgent = self.room_is_short().map_err(|error| self.shared.failed(error))?;
-        // It asks for every segment, which a step of a walk need not wait for.
+        // It looks at every segment; a step of a walk need not wait for that.
         if self.done.urgent || !self.reclaimer.phase.is_walk() {
             self.tidy_up()?;
         }
@@ -288,8 +291,8 @@ impl ReclaimRun<'_> {
         self.shared.lacks_room(SpaceClaim::Growth, near)
     }
 
-    /// Lets the lanes go on in new segments where half of what they have written is dead, since nothing comes back from a
-    /// segment that is written to.
+    /// Lets the write heads leave segments of which half is dead, since the space of an active segment cannot be
+    /// reclaimed.
     fn retire_half_dead(&self) {
         let shared = self.shared;
         shared.segments.retire(|id| {
@@ -317,12 +320,12 @@ impl ReclaimRun<'_> {
         Ok(())
     }
 
-    /// The newest segment stays; where it is dead and its room is wanted, another one takes its place.
+    /// Replaces the newest segment if it is dead and its space is wanted. Otherwise it stays.
     fn replace_newest(&self, dead: &[u64]) {
         let newest = self.shared.segments.ids().last().copied();
         let replaceable = self.done.urgent || self.policy.thorough;
         if replaceable && newest.is_some_and(|newest| dead.contains(&newest)) {
-            // Without room for it the next call may succeed, when the others have gone.
+            // Without space for a new one, the next call may succeed, after the others are gone.
             let _ = self
                 .shared
                 .segments
@@ -339,7 +342,7 @@ impl ReclaimRun<'_> {
             Ok(Some(usage)) => {
                 self.reclaimer.relocated_into.remove(&id);
                 self.done.segments += 1;
-                // Other names keep the bytes.
+                // Another name keeps the bytes.
                 self.done.bytes += if usage.links > 1 { 0 } else { usage.allocated_bytes };
             }
             Err(LogError::Damaged(damage)) => self.shared.report(&damage),
@@ -348,13 +351,13 @@ impl ReclaimRun<'_> {
         Ok(())
     }
 
-    /// Seals what earlier runs have left without a footer.
+    /// Seals the segments that earlier processes left without a footer.
     fn seal(&mut self) {
         let unsealed = self.shared.segments.unsealed();
         for id in unsealed.iter().copied().take(SEALED_PER_CALL) {
             match self.shared.segments.seal_immutable(id) {
                 Ok(()) => {}
-                // Another time there may be room.
+                // There may be space another time.
                 Err(LogError::DiskFull(_)) => return,
                 Err(LogError::Damaged(damage)) => self.shared.report(&damage),
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! Moving what lives in some segments to others: steps 5 to 7.
+//! Moving the live extents of some segments to others: steps 5 to 7.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -11,23 +11,23 @@ use crate::log::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation, LogErro
 use crate::store::StoreError;
 use crate::store::mutation::{Mutation, RecordId, ReferringRecord, Relocation};
 
-/// Records that are changed in one group, and the most bytes of them, so that no commit waits for long.
+/// The most records updated in one group, and the most bytes of them, so that no commit waits for long.
 const REFERRERS_PER_GROUP: usize = 256;
 const REFERRER_BYTES_PER_GROUP: usize = 2 * MIB as usize;
-/// Shared extents of which it is remembered where they were moved to. What is behind them waits for the next time.
+/// Relocated shared extents that are tracked. Those beyond wait for the next pass.
 pub(super) const SHARED_TRACKED_MAX: usize = 100_000;
 
-/// What lives in some segments, on its way to others.
+/// The relocation of the live extents of some segments.
 pub(super) struct RelocationPass {
-    /// The segments, and how much was alive in them at the beginning.
+    /// The segments, with their live bytes at the beginning.
     segments: BTreeMap<u64, u64>,
     cursor: Cursor,
     queue: VecDeque<RecordToMove>,
-    /// Shared extents that were moved, and where to.
+    /// Relocated shared extents, with their new locations.
     shared: HashMap<ExtentLocation, ExtentLocation>,
 }
 
-/// A record, and its extents that are to be moved.
+/// A record, and those of its extents that are to be moved.
 struct RecordToMove {
     referrer: ReferringRecord,
     extents: Vec<ExtentRef>,
@@ -58,7 +58,7 @@ impl RelocationPass {
 }
 
 impl ReclaimRun<'_> {
-    /// Moves one batch.
+    /// Relocates the next batch.
     pub(super) fn relocate_next(&mut self, mut pass: RelocationPass) -> Result<ReclaimPhase, StoreError> {
         for _ in 0..WALKS_PER_CALL {
             if !pass.queue.is_empty() {
@@ -76,8 +76,8 @@ impl ReclaimRun<'_> {
         Ok(ReclaimPhase::Move(pass))
     }
 
-    /// The segments are dead now, but for what could not be moved, and what was hidden from the walk because it became
-    /// another record meanwhile. Where nothing came of it there is no use in trying again.
+    /// The segments are dead, except for extents that could not be moved, or that passed to another record during the
+    /// walk. A segment without progress is not tried again.
     fn finish_relocation(&mut self, pass: &RelocationPass) -> Result<ReclaimPhase, StoreError> {
         self.remove_dead()?;
         for (id, before) in &pass.segments {
@@ -85,7 +85,7 @@ impl ReclaimRun<'_> {
             if live >= *before {
                 self.reclaimer.move_verdicts.insert(*id, MoveVerdict { live, dense: MoveVerdict::UNMOVABLE });
             } else {
-                // There may be others worth it, now that there is room.
+                // There may be other candidates, with the space freed.
                 self.done.more = true;
             }
         }
@@ -115,7 +115,7 @@ impl ReclaimRun<'_> {
         }
     }
 
-    /// Step 5 for one record. What does not fit into the batch is put back.
+    /// Step 5 for one record. Extents that do not fit into the batch return to the queue.
     fn copy(
         &self,
         record: RecordToMove,
@@ -155,7 +155,7 @@ impl ReclaimRun<'_> {
         Ok(flow)
     }
 
-    /// Step 7. Whoever calls keeps `copied`, and so the places of the copies.
+    /// Step 7. The caller holds `copied`, and so the allocations of the copies.
     fn commit_copies(
         &mut self,
         copied: &CopiedExtents,
@@ -182,7 +182,7 @@ impl ReclaimRun<'_> {
         Ok(())
     }
 
-    /// A full disk ends the moving for now; any other error the writing.
+    /// A full disk ends the relocation for the time being; any other error ends all writing.
     fn stop_if_full(&self, error: LogError) -> Result<ControlFlow<()>, StoreError> {
         match error {
             LogError::DiskFull(_) => Ok(ControlFlow::Break(())),
@@ -191,14 +191,14 @@ impl ReclaimRun<'_> {
     }
 }
 
-/// What is moved in one group.
+/// The records and extents of one group.
 #[derive(Default)]
 struct RelocationBatch {
     referrers: Vec<ReferringRecord>,
     referrer_bytes: usize,
-    /// Shared extents that were moved in a group before.
+    /// Shared extents that an earlier group moved.
     shared: HashMap<ExtentLocation, ExtentLocation>,
-    /// Shared extents that are moved in this one.
+    /// Shared extents that this group moves.
     newly_shared: Vec<ExtentLocation>,
 }
 

@@ -1,5 +1,5 @@
-//! What was found out about segments, kept over a restart (data-format.md, section 13). None of it is trusted with what lives:
-//! it saves walks over the index.
+//! Saved findings about segments (data-format.md, section 13). They save walks over the index; no live byte depends
+//! on them.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -18,7 +18,7 @@ use crate::store::{Store, StoreError};
 const FILE: StateFile =
     StateFile { path: RECLAIM, what: "what is known of segments", max_bytes: RECLAIM_FILE_MAX_BYTES };
 
-/// What was kept; `None` where nothing was.
+/// The saved findings; `None` if there are none.
 ///
 /// # Errors
 /// As of [`StateFile::load`].
@@ -27,7 +27,7 @@ pub(in crate::store) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<Recl
 }
 
 impl Reclaimer {
-    /// Takes up what the store's last process has found out. A file that is damaged is reported, and it is found out again.
+    /// Loads the findings of the store's last process. A damaged file is reported, and its findings are made again.
     pub(in crate::store) fn open(shared: &SharedStore) -> Self {
         let kept = load(shared.fs.as_ref(), &shared.store).unwrap_or_else(|error| {
             let error = shared.failed(error);
@@ -63,7 +63,7 @@ impl Reclaimer {
             let (live, searched) = match baseline {
                 LiveBaseline::Lived(live) => (live, false),
                 LiveBaseline::Searched(live) => (live, true),
-                // Where it ends is not known.
+                // An active segment has no known end.
                 LiveBaseline::Filling(_) => continue,
             };
             segments.entry(id).or_default().hole = Some(HoleVerdict { live, searched });
@@ -74,8 +74,8 @@ impl Reclaimer {
         ReclaimState { segments }
     }
 
-    /// Makes durable what is known, where that is something else than was kept last. On a full disk it is known until the
-    /// store is closed.
+    /// Makes the findings durable, if they differ from the saved ones. On a full disk they last until the store is
+    /// closed.
     fn save(&mut self, shared: &SharedStore) -> Result<(), StoreError> {
         self.saved = shared.clock.now();
         let file = self.encode(&shared.store);
@@ -99,7 +99,7 @@ impl ReclaimRun<'_> {
         self.reclaimer.save(self.shared)
     }
 
-    /// Keeps what has changed since the last time, now and then.
+    /// Saves the findings, if that has not been done for some time.
     pub(super) fn keep_verdicts_if_due(&mut self) -> Result<(), StoreError> {
         let since = self.shared.clock.now().as_secs().abs_diff(self.reclaimer.saved.as_secs());
         if since < RECLAIM_SAVE_EVERY_SECS { Ok(()) } else { self.keep_verdicts() }
@@ -110,7 +110,7 @@ impl Store {
     pub(in crate::store) fn close_reclaimer(&self) {
         if self.shared.check_writable().is_ok() {
             let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
-            // It costs no more than finding out some again.
+            // A failure costs no more than finding out some again.
             let _ = reclaimer.save(&self.shared);
         }
     }

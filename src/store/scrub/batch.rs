@@ -1,6 +1,5 @@
-//! What the scrub reads next: the live extents from a place on, in the order in which they lie on the disk. The index knows
-//! them in the order of keys, so it is walked, and of what the walk finds as many as there is memory for are kept, those
-//! that lie first.
+//! The next extents for the scrub: live extents from a given location on, in disk order. The index holds them in key
+//! order; so a walk over all of it keeps those that come first on the disk, as many as fit into memory.
 
 use crate::format::{Entry, ExtentHeader, ExtentRef};
 use crate::index::Cursor;
@@ -14,7 +13,7 @@ pub(super) struct LiveExtent {
     pub(super) offset: u64,
     pub(super) payload_len: u32,
     pub(super) check: u32,
-    /// Tells whose it is, as of [`owner_mark`], or [`SHARED`].
+    /// The mark of its owner, as of [`owner_mark`], or [`SHARED`].
     pub(super) owner: u32,
 }
 
@@ -35,24 +34,24 @@ impl LiveExtent {
     }
 }
 
-/// The owner of a shared extent, which names the first of its owners. It is the mark of no key.
+/// The owner of a shared extent, which names only the first of its owners. It is the mark of no key.
 pub(super) const SHARED: u32 = 0;
 
-/// A walk over the index that gathers extents.
+/// A walk over the index that collects extents.
 pub(super) struct BatchBuilder {
     pub(super) cursor: Cursor,
     from: ExtentLocation,
     /// The last segment.
     end: u64,
-    /// What starts here or behind it is left to the next walk.
+    /// Extents at this location and after it are left to the next walk.
     limit: Option<ExtentLocation>,
     most: usize,
     found: Vec<LiveExtent>,
 }
 
 impl BatchBuilder {
-    /// Of what starts at `from` or behind it in segments up to `end`. No more than `memory_bytes` bytes are used, and at least
-    /// one extent is found where there is any.
+    /// A walk for the extents at `from` and after it, in segments up to `end`. It uses up to `memory_bytes` bytes,
+    /// and finds at least one extent if there is any.
     pub(super) fn new(from: ExtentLocation, end: u64, memory_bytes: u64) -> Self {
         let most = (memory_bytes as usize / size_of::<LiveExtent>()).max(2);
         Self { cursor: Cursor::Start, from, end, limit: None, most, found: Vec::new() }
@@ -85,20 +84,20 @@ impl BatchBuilder {
         }
     }
 
-    /// An extent that several share is there once.
+    /// Sorts the extents, and leaves each shared one once.
     fn sort(&mut self) {
         self.found.sort_unstable();
         self.found.dedup_by_key(|extent| extent.location());
     }
 
-    /// The extents in order, and where the next walk begins; `None` when that was the last.
+    /// The extents in order, and the start of the next walk; `None` after the last.
     pub(super) fn finish(mut self) -> (Vec<LiveExtent>, Option<ExtentLocation>) {
         self.sort();
         (self.found, self.limit)
     }
 }
 
-/// The extents of a version or part, with the bucket and the key that it belongs to.
+/// The extents of a version or part, with its bucket and key.
 pub(super) fn extents_of(entry: &Entry) -> Option<(u64, &[u8], &[ExtentRef])> {
     match entry {
         Entry::VersionPut { bucket, key, record } => Some((*bucket, key, &record.extents)),

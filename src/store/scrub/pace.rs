@@ -1,22 +1,21 @@
-//! How fast the scrub goes.
+//! The pace of the scrub.
 
 use std::time::Duration;
 
 use crate::base::limits::{SCRUB_PASS_SECS, SCRUB_RATE_BYTES_PER_SEC, SCRUB_TIME_SHARE};
 use crate::store::Scrubbed;
 
-/// How fast the scrub goes. Whatever is chosen, it reads for no more than one in [`SCRUB_TIME_SHARE`] parts of the time.
+/// The pace of the scrub. At any setting it reads for at most one in [`SCRUB_TIME_SHARE`] parts of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScrubPace {
-    /// So fast that a pass over all that is stored takes [`SCRUB_PASS_SECS`], but no slower than
-    /// [`SCRUB_RATE_BYTES_PER_SEC`].
+    /// Fast enough for a pass over all extents in [`SCRUB_PASS_SECS`], and at least [`SCRUB_RATE_BYTES_PER_SEC`].
     Weekly,
-    /// So many bytes read in a second.
+    /// Bytes read per second.
     BytesPerSec(u64),
 }
 
 impl ScrubPace {
-    /// How long to wait after a call that did `done` and took so long.
+    /// The pause after a call that did `done` and took `took`.
     pub fn rest(self, done: &Scrubbed, took: Duration) -> Duration {
         let secs = |bytes: u64, bytes_per_sec: u64| bytes as f64 / bytes_per_sec.max(1) as f64;
         let whole = match self {
@@ -26,7 +25,7 @@ impl ScrubPace {
                 secs(done.bytes, SCRUB_RATE_BYTES_PER_SEC).min(share * SCRUB_PASS_SECS as f64)
             }
         };
-        // A rate that no number of seconds is enough for comes to no more than a pass.
+        // A rate too low for any number of seconds waits for one pass at most.
         let whole = Duration::from_secs_f64(whole.min(SCRUB_PASS_SECS as f64));
         whole.saturating_sub(took).max(took * (SCRUB_TIME_SHARE - 1))
     }
@@ -40,7 +39,7 @@ mod tests {
     const STEP: Scrubbed =
         Scrubbed { extents: 10, bytes: 4 * MIB, checked_bytes: 3 * MIB, live_bytes: TIB, bad: 0, more: true };
 
-    /// How long a pass over so many bytes takes, in seconds, on a disk that gives so many in a second.
+    /// The duration of a pass over `live_bytes`, in seconds, on a disk with the given rate.
     fn pass_secs(pace: ScrubPace, live_bytes: u64, disk_bytes_per_sec: u64) -> f64 {
         let took = Duration::from_secs_f64(STEP.bytes as f64 / disk_bytes_per_sec as f64);
         let step = took + pace.rest(&Scrubbed { live_bytes, ..STEP }, took);

@@ -1,6 +1,7 @@
-//! Reading live extents in the order in which they lie on the disk: those that lie side by side in one piece, each byte once.
+//! Reading live extents in disk order: neighbours together in one piece, and each byte once.
 //!
-//! It is only told whether an extent is good. What is wrong with a bad one is found out by [`extents::check`](crate::store::extents).
+//! The result is only whether an extent is good. [`extents::check`](crate::store::extents) finds out what is wrong
+//! with a bad one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use crate::format::{ExtentHeader, StoreId, page_ceil};
 use crate::log::{LogError, Segment};
 use crate::store::extents::owner_mark;
 
-/// The most that is read at once, in bytes, but for a descriptor.
+/// The largest single read, in bytes, except for a descriptor.
 const PIECE_BYTES: u64 = MIB;
-/// Dead bytes between two extents are read with them where they are no more.
+/// Up to this many dead bytes between two extents are read along with them.
 const DEAD_BETWEEN_MAX_BYTES: u64 = 16 * KIB;
-/// Of the last extent of a piece the length of the descriptor is not known: so much is read for it.
+/// Bytes read after the last extent of a piece for its descriptor, whose length is not known yet.
 const DESCRIPTOR_USUAL_BYTES: u64 = 512;
-/// One that is longer is not read here.
+/// A longer descriptor is not read here.
 const DESCRIPTOR_MAX_BYTES: u32 = MIB as u32;
 
 /// Reads a segment from its start to its end.
@@ -28,9 +29,9 @@ pub(super) struct Sweep {
     /// The length of the file.
     len: u64,
     piece: Vec<u8>,
-    /// Where in the file the piece starts.
+    /// The offset of the piece in the file.
     at: u64,
-    /// What was read, in bytes of whole pages.
+    /// Bytes read, in whole pages.
     pub(super) read_bytes: u64,
 }
 
@@ -44,17 +45,17 @@ impl Sweep {
         self.segment.id
     }
 
-    /// Whether checking an extent takes no reading any more, but for a long descriptor.
+    /// Whether the extent can be checked without another read, except for a long descriptor.
     pub(super) fn has_read(&self, extent: &LiveExtent) -> bool {
         extent.segment == self.segment.id
             && self.has(&(extent.offset..extent.offset.saturating_add(extent.len())))
     }
 
-    /// Whether the first of `next` is what was written. The others come after it; as many of them are read with it as there is
-    /// room for in `budget` bytes.
+    /// Whether the first of `next` is as it was written. The others follow it on the disk; as many of them are read
+    /// along as fit into `budget` bytes.
     ///
     /// # Errors
-    /// Of the disk. What the disk cannot give back is not good, and no error.
+    /// Of the disk. An extent that the disk cannot read is bad, which is not an error.
     pub(super) fn is_good(&mut self, next: &[LiveExtent], budget: u64) -> Result<bool, LogError> {
         match self.check(next, budget) {
             Err(LogError::Damaged(_)) => Ok(false),
@@ -74,7 +75,7 @@ impl Sweep {
         let whole = extent.offset..extent.offset + extent.len();
         if !self.has(&whole) {
             let end = run_end(next, budget.min(PIECE_BYTES));
-            // Where some of that cannot be read, this one may be.
+            // If some of that cannot be read, this extent may be.
             if self.read(whole.start..end).is_err() {
                 self.read(whole.start..whole.end + DESCRIPTOR_USUAL_BYTES)?;
             }
@@ -88,7 +89,7 @@ impl Sweep {
         Ok(is_payload_good(extent, &crcs, table) && self.is_descriptor_good(extent, &header)?)
     }
 
-    /// Piece by piece; the block table, which says what the pieces should be, comes last.
+    /// Reads an extent piece by piece. The block table, which holds the CRCs of the pieces, comes last.
     fn check_large(&mut self, extent: &LiveExtent) -> Result<bool, LogError> {
         let payload = extent.offset + ExtentHeader::BYTES as u64;
         let (end, whole_end) = (payload + u64::from(extent.payload_len), extent.offset + extent.len());
@@ -111,7 +112,7 @@ impl Sweep {
         }
     }
 
-    /// The header in the piece, if it is that of the extent.
+    /// The header in the piece, if it belongs to the extent.
     fn header(&self, extent: &LiveExtent) -> Option<ExtentHeader> {
         let bytes = self.bytes(&(extent.offset..extent.offset + ExtentHeader::BYTES as u64));
         let header = ExtentHeader::decode(&self.store, bytes).ok()?;
@@ -133,7 +134,7 @@ impl Sweep {
         Ok(descriptor.is_ok_and(|descriptor| is_owner(descriptor.bucket, &descriptor.key)))
     }
 
-    /// Makes the piece hold these bytes and all others of their pages, as far as the file has them.
+    /// Reads these bytes into the piece, along with the rest of their pages, up to the end of the file.
     fn read(&mut self, range: Range<u64>) -> Result<(), LogError> {
         let start = range.start - range.start % PAGE_BYTES;
         let end = page_ceil(range.end).min(self.len);
@@ -154,7 +155,7 @@ impl Sweep {
     }
 }
 
-/// Where the piece ends that begins with the first extent and has as many of the next as are near, up to `most` bytes.
+/// The end of the piece that begins with the first extent and includes the near ones after it, up to `most` bytes.
 fn run_end(next: &[LiveExtent], most: u64) -> u64 {
     let mut end = next[0].offset + next[0].len();
     for pair in next.windows(2) {
