@@ -159,7 +159,7 @@ impl Store {
         let lock = recovery::lock(fs.as_ref())?;
         let recovered = recovery::open(fs, clock, entropy, options)?;
         let shared = recovered.shared;
-        let committer = Committer::start(shared.clone(), recovered.journal)?;
+        let committer = Committer::start(shared.clone(), recovered.log_writer)?;
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
         Ok(Self { shared, committer, reclaimer, scrubber, _lock: lock })

@@ -21,7 +21,7 @@ use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
 pub(super) struct Recovered {
     pub(super) shared: Arc<SharedStore>,
     /// Where groups are appended; `None` when the log is damaged.
-    pub(super) journal: Option<LogWriter>,
+    pub(super) log_writer: Option<LogWriter>,
 }
 
 /// Keeps others out of the directory.
@@ -62,10 +62,10 @@ fn create(
     entropy.fill(&mut id);
     let store = StoreId(id);
     remove_unfinished(disk.fs.as_ref())?;
-    let journal = LogWriter::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
+    let log_writer = LogWriter::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
     let segments = open_segments(&disk, &clock, store, options)?;
     let shared = SharedStore::new(disk, clock, store, options, segments, Index::new(), 0);
-    Ok(Recovered { shared: Arc::new(shared), journal: Some(journal) })
+    Ok(Recovered { shared: Arc::new(shared), log_writer: Some(log_writer) })
 }
 
 fn open_segments(
@@ -108,14 +108,14 @@ impl Recovery {
         let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
         shared.publish(Published { doubtful_segment, ..shared.published() });
         damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
-        let journal = match fatal.first() {
+        let log_writer = match fatal.first() {
             Some(damage) => {
                 shared.latch(ReadOnlyReason::of(damage), damage.to_string());
                 None
             }
             None => Some(self.resume(&shared, &tail)?),
         };
-        Ok(Recovered { shared: Arc::new(shared), journal })
+        Ok(Recovered { shared: Arc::new(shared), log_writer })
     }
 
     /// Where only the process ended before, and not the power, what is there to be read may not be on the disk yet, or, where
@@ -134,7 +134,7 @@ impl Recovery {
 
     fn resume(&self, shared: &SharedStore, tail: &LogTail) -> Result<LogWriter, LogError> {
         remove_unfinished(self.disk.fs.as_ref())?;
-        let mut journal = LogWriter::resume(
+        let mut log_writer = LogWriter::resume(
             self.disk.fs.clone(),
             self.clock.clone(),
             self.store,
@@ -152,25 +152,25 @@ impl Recovery {
             shared.count_torn();
         }
         if tail.torn.is_some() || tail.in_doubt {
-            write_idle_group(shared, &mut journal)?;
+            write_idle_group(shared, &mut log_writer)?;
         }
-        Ok(journal)
+        Ok(log_writer)
     }
 }
 
 /// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
 /// one waits for can never come to be; and it says that the one before it is durable.
-fn write_idle_group(shared: &SharedStore, journal: &mut LogWriter) -> Result<(), LogError> {
-    journal.set_space_limit(shared.room(SpaceClaim::Removal)?);
-    let written = match journal.write(0, &[], None) {
+fn write_idle_group(shared: &SharedStore, log_writer: &mut LogWriter) -> Result<(), LogError> {
+    log_writer.set_space_limit(shared.room(SpaceClaim::Removal)?);
+    let written = match log_writer.write(0, &[], None) {
         // The next group will do both, once there is room for it.
         Err(LogError::DiskFull(_)) => return Ok(()),
         written => written?,
     };
-    journal.file().sync_data()?;
-    journal.mark_durable(&written);
+    log_writer.file().sync_data()?;
+    log_writer.mark_durable(&written);
     shared.publish(Published {
-        sequence: journal.next_sequence() - 1,
+        sequence: log_writer.next_sequence() - 1,
         doubtful_segment: 0,
         ..shared.published()
     });

@@ -109,7 +109,7 @@ impl MutationBatch {
 /// Writes groups, one at a time.
 pub(super) struct GroupWriter {
     shared: Arc<SharedStore>,
-    journal: LogWriter,
+    log_writer: LogWriter,
     syncer: SegmentSyncer,
     /// Whether the last group is below the watermark of a later one, or changed nothing.
     confirmed: bool,
@@ -125,12 +125,12 @@ pub(super) struct GroupWriter {
 }
 
 impl GroupWriter {
-    pub(super) fn new(shared: Arc<SharedStore>, journal: LogWriter) -> Self {
+    pub(super) fn new(shared: Arc<SharedStore>, log_writer: LogWriter) -> Self {
         let checkpointer = Checkpointer::start(shared.clone());
         let syncer = SegmentSyncer::start();
         let mut groups = Self {
             shared,
-            journal,
+            log_writer,
             syncer,
             confirmed: true,
             index_full: false,
@@ -150,7 +150,7 @@ impl GroupWriter {
 
     /// The sequence that the next group gets.
     pub(super) fn next_sequence(&self) -> u64 {
-        self.journal.next_sequence()
+        self.log_writer.next_sequence()
     }
 
     /// Makes the changes of a batch durable and visible, and answers those who wait for it.
@@ -260,17 +260,17 @@ impl GroupWriter {
         // a group counts only with its pack.
         place.iter().for_each(|place| self.syncer.begin(place.segment.file.clone()));
         let body = encoded(&plan.entries);
-        let written = self.journal.write(plan.entries.len() as u32, &body, pack);
-        let log_synced = written.as_ref().map_or(Ok(()), |_| self.journal.file().sync_data());
+        let written = self.log_writer.write(plan.entries.len() as u32, &body, pack);
+        let log_synced = written.as_ref().map_or(Ok(()), |_| self.log_writer.file().sync_data());
         let segment_synced = place.map_or(Ok(()), |_| self.syncer.wait());
         let segment_path = || place.map(|place| place.segment.path()).unwrap_or_default();
         segment_synced.map_err(|error| self.sync_failed(&segment_path(), &error))?;
-        log_synced.map_err(|error| self.sync_failed(&self.journal.path(), &error))?;
+        log_synced.map_err(|error| self.sync_failed(&self.log_writer.path(), &error))?;
         // Nothing of a group that failed counts: the next one is written over it.
         let written = written.map_err(|error| self.shared.write_failed(error))?;
         // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
         self.shared.check_writable()?;
-        self.journal.mark_durable(&written);
+        self.log_writer.mark_durable(&written);
         self.publish(&plan.entries, place.map(|place| place.segment.id))?;
         self.log_bytes += written.len();
         let group = LogVolume::of_group(plan.entries.len() as u64, body.len() as u64);
@@ -282,11 +282,11 @@ impl GroupWriter {
     /// that gives the log back.
     fn ensure_log_room(&mut self, plan: &GroupPlan, entry_bytes_max: usize) -> Result<(), LogError> {
         // As a rule zeros lie ready for whatever may come of it.
-        if self.journal.space_for(entry_bytes_max as u64).is_none() {
+        if self.log_writer.space_for(entry_bytes_max as u64).is_none() {
             return Ok(());
         }
         let len = encoded(&plan.entries).len() + plan.pack_extents_bytes_max();
-        let Some(wanted) = self.journal.space_for(len as u64) else { return Ok(()) };
+        let Some(wanted) = self.log_writer.space_for(len as u64) else { return Ok(()) };
         let mut spare = self.shared.room(SpaceClaim::Removal)?;
         if self.shared.lacks_room(SpaceClaim::Upkeep, 0)? {
             self.request_room(SpaceClaim::Upkeep);
@@ -297,7 +297,7 @@ impl GroupWriter {
             self.checkpointer.wait_for_room(SpaceClaim::Removal, wanted.preferred);
             spare = self.shared.room(SpaceClaim::Removal)?;
         }
-        self.journal.set_space_limit(spare);
+        self.log_writer.set_space_limit(spare);
         Ok(())
     }
 
@@ -326,7 +326,7 @@ impl GroupWriter {
         }
         self.shared.publish(Published {
             index: Arc::new(index),
-            sequence: self.journal.next_sequence() - 1,
+            sequence: self.log_writer.next_sequence() - 1,
             doubtful_segment: pack_segment.unwrap_or(0),
         });
         self.confirmed = entries.is_empty();
@@ -396,8 +396,8 @@ impl GroupWriter {
     /// Lets the log go on in a new file, so that the next checkpoint lets all of the log before it go. On a full disk it goes on
     /// where it is.
     fn roll_log(&mut self) -> Result<(), LogError> {
-        self.journal.set_space_limit(self.shared.room(SpaceClaim::Removal)?);
-        match self.journal.roll() {
+        self.log_writer.set_space_limit(self.shared.room(SpaceClaim::Removal)?);
+        match self.log_writer.roll() {
             Err(LogError::DiskFull(_)) => Ok(()),
             rolled => rolled,
         }

@@ -48,10 +48,10 @@ struct CommitLeaderLock {
 }
 
 impl Committer {
-    /// Starts the thread. Without a journal, because the log is damaged, it refuses everything.
-    pub(super) fn start(shared: Arc<SharedStore>, journal: Option<LogWriter>) -> io::Result<Self> {
+    /// Starts the thread. Without a log writer, because the log is damaged, it refuses everything.
+    pub(super) fn start(shared: Arc<SharedStore>, log_writer: Option<LogWriter>) -> io::Result<Self> {
         let (queue, commands) = bounded(QUEUE_LEN);
-        let group_writer = journal.map(|journal| GroupWriter::new(shared.clone(), journal));
+        let group_writer = log_writer.map(|log_writer| GroupWriter::new(shared.clone(), log_writer));
         let refuses = group_writer.is_none();
         let leader_lock = Arc::new(CommitLeaderLock {
             group_writer: Mutex::new(group_writer),

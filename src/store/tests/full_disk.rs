@@ -143,11 +143,11 @@ fn a_group_that_did_not_fit_is_followed_by_smaller_ones_that_do_and_leaves_no_tr
         fs.create_dir(FileKind::Log.dir()).unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::default()));
         let id = StoreId([1; 16]);
-        let mut journal = LogWriter::create(Arc::new(fs.clone()), clock, id, LOG_FILE_MAX_BYTES).unwrap();
+        let mut log_writer = LogWriter::create(Arc::new(fs.clone()), clock, id, LOG_FILE_MAX_BYTES).unwrap();
         let mut write = |count: u32| {
-            let written = journal.write(count, &entries(count), None)?;
-            journal.file().sync_data()?;
-            journal.mark_durable(&written);
+            let written = log_writer.write(count, &entries(count), None)?;
+            log_writer.file().sync_data()?;
+            log_writer.mark_durable(&written);
             Ok::<_, LogError>(())
         };
         // Nobody has asked whether there is room, or somebody else has taken it since.

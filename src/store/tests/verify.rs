@@ -122,12 +122,12 @@ fn append(fs: &SimFs, entries: &[Entry]) {
     let id = store_id(fs).unwrap().unwrap();
     let tail = StoreLoader::from_newest(fs, id, &mut vec![]).unwrap().replay().unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
-    let mut journal =
+    let mut log_writer =
         LogWriter::resume(Arc::new(fs.clone()), clock, id, options().log_file_max_bytes, &tail).unwrap();
     let mut body = Vec::new();
     entries.iter().for_each(|entry| entry.encode(&mut body));
-    let written = journal.write(entries.len() as u32, &body, None).unwrap();
-    journal.mark_durable(&written);
+    let written = log_writer.write(entries.len() as u32, &body, None).unwrap();
+    log_writer.mark_durable(&written);
 }
 
 #[test]
