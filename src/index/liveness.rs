@@ -11,7 +11,7 @@ use crate::index::memory::map_entry_bytes;
 /// counts once. A clone is a snapshot and costs O(1).
 ///
 /// A record that says *shared* may be the only one left that refers to the extent. A copy whose source was deleted
-/// stays so for good, since the extent names another key. So this type counts the references of extents that are
+/// says so for good, since the extent names another key. So this type counts the references of extents that are
 /// actually shared; other extents take no memory here. When a second reference is added, the first one must have been
 /// counted. An amendment of its record announces this (`amend`). Without the announcement both count as live bytes
 /// until one of them is removed.
@@ -47,7 +47,7 @@ struct SharedReference {
 impl Liveness {
     /// The live bytes of every segment that has any.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
-        debug_assert!(self.deferred.is_none(), "what has been deferred is not batch yet");
+        debug_assert!(self.deferred.is_none(), "deferred references are not counted yet");
         self.bytes.iter().map(|(segment, bytes)| (*segment, *bytes))
     }
 

@@ -124,7 +124,7 @@ impl StreamExtent {
     /// # Errors
     /// Of the disk.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), LogError> {
-        debug_assert!(bytes.len() as u64 <= self.remaining(), "the caller asks for room first");
+        debug_assert!(bytes.len() as u64 <= self.remaining(), "the caller checks the remaining space first");
         let offset = self.allocation.offset + UNIT_BYTES + self.payload_len;
         self.allocation.segment.file.write_all_at(bytes, offset)?;
         let steps = self.payload_len / WRITEBACK_STEP_BYTES;

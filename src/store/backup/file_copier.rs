@@ -55,7 +55,7 @@ impl FileCopier<'_> {
         file.evict()?;
         match read(self.to.open_uncached(path)?.as_ref())? {
             (found, seen) if found == crc => Ok((len, seen)),
-            _ => Err(io::Error::other(format!("{path}: zeros is read back is not zeros was written"))),
+            _ => Err(io::Error::other(format!("{path}: the bytes read back differ from those written"))),
         }
     }
 

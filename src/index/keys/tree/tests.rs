@@ -34,7 +34,7 @@ fn shape(tree: &Tree) -> Shape {
 
 fn refresh(child: &Child, from: Option<EntryPos<'_>>, to: Option<EntryPos<'_>>, shape: &mut Shape) -> usize {
     if let Some(key) = from.and_then(EntryPos::within) {
-        assert_eq!(shape.key.as_deref(), Some(key), "a separator stands among entries that are not there");
+        assert_eq!(shape.key.as_deref(), Some(key), "a separator is inside a key without entries before it");
     }
     match child {
         Child::Leaf(leaf, visible) => {
@@ -49,13 +49,13 @@ fn refresh(child: &Child, from: Option<EntryPos<'_>>, to: Option<EntryPos<'_>>, 
                 some |= key != shape.key && !record::is_hidden(scan.value());
                 shape.key = key;
             }
-            assert_eq!(*visible, some, "a leaf does not know what visible");
+            assert_eq!(*visible, some, "a leaf has the wrong visibility");
             1
         }
         Child::Node(node, visible) => {
             assert_eq!(node.separators.len() + 1, node.children.len());
             assert!(node.children.len() <= CHILDREN_MAX);
-            assert_eq!(*visible, node.visible(), "a node does not know what visible");
+            assert_eq!(*visible, node.visible(), "a node has the wrong visibility");
             let bound = |nth: usize| (nth < node.separators.len()).then(|| node.separators.get(nth));
             let depths: Vec<_> = node
                 .children
