@@ -60,11 +60,11 @@ impl Listed {
 /// The text is none of a users file.
 pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
     #[derive(Deserialize)]
-    struct File {
+    struct UsersToml {
         #[serde(default)]
         user: Vec<Listed>,
     }
-    toml::from_str(text).map(|file: File| file.user).map_err(|e| e.message().to_owned())
+    toml::from_str(text).map(|file: UsersToml| file.user).map_err(|e| e.message().to_owned())
 }
 
 /// The text with one more user at its end.

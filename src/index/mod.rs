@@ -246,15 +246,15 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.part(key, upload, number)
     }
 
-    /// The parts of an upload with higher numbers than `behind`, in order. They are decoded lazily.
+    /// The parts of an upload with higher numbers than `after`, in order. They are decoded lazily.
     pub fn parts(
         &self,
         bucket: u64,
         key: &[u8],
         upload: UploadId,
-        behind: u32,
+        after: u32,
     ) -> Option<impl Iterator<Item = PartRecord>> {
-        self.buckets.get(&bucket)?.uploads.parts(key, upload).map(|parts| parts.behind(behind))
+        self.buckets.get(&bucket)?.uploads.parts(key, upload).map(|parts| parts.after(after))
     }
 
     /// A page of the uploads in a bucket. With `after_id`, it begins with the uploads of the key `query.after` that have a

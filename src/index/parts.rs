@@ -8,19 +8,19 @@ use crate::format::{ByteDecoder, PartRecord};
 use crate::index::expect_valid;
 use crate::index::memory::{map_entry_bytes, shared_bytes};
 
-/// So many numbers in a row have their parts side by side: whoever goes through thousands of parts, or gives them back, then
-/// has little to go after, and whoever puts one in copies few others.
+/// Parts with this many consecutive numbers share a row. Longer rows make reading cheaper, shorter ones make adding a
+/// part cheaper.
 const ROW_NUMBERS: u32 = 16;
 
-/// Room for the encoding of most parts.
+/// Memory for the encoding of most parts.
 const PART_BYTES: usize = 64;
 
-/// Parts. A clone is a snapshot and costs nothing.
+/// The parts of an upload. A clone is a snapshot and costs O(1).
 #[derive(Clone, Default)]
 pub(super) struct PartTable {
-    /// Encoded [`PartRecord`]s, ascending within a row as the rows are.
+    /// Encoded [`PartRecord`]s, ascending by number, in rows.
     rows: RedBlackTreeMapSync<u32, Arc<[u8]>>,
-    /// The memory that they take up.
+    /// The memory of the rows, in bytes.
     bytes: u64,
 }
 
@@ -29,7 +29,7 @@ fn row_bytes(len: usize) -> u64 {
 }
 
 impl PartTable {
-    /// The memory that they take up, in bytes.
+    /// The memory of the rows, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes
     }
@@ -38,13 +38,13 @@ impl PartTable {
         self.rows.values().flat_map(|row| records(row))
     }
 
-    /// Those with a higher number.
-    pub(super) fn behind(&self, number: u32) -> impl Iterator<Item = PartRecord> {
+    /// The parts with higher numbers, in order.
+    pub(super) fn after(&self, number: u32) -> impl Iterator<Item = PartRecord> {
         let rows = self.rows.range(number / ROW_NUMBERS..).flat_map(|(_, row)| records(row));
         rows.skip_while(move |part| part.number <= number)
     }
 
-    /// No more than so many.
+    /// An upper bound on the number of parts.
     pub(super) fn count_max(&self) -> usize {
         self.rows.size() * ROW_NUMBERS as usize
     }
@@ -53,21 +53,21 @@ impl PartTable {
         records(self.row(number)).find(|part| part.number == number)
     }
 
-    /// Puts a part in and gives back the one that it replaces.
+    /// Adds a part and returns the one that it replaces.
     pub(super) fn put(&mut self, record: &PartRecord) -> Option<PartRecord> {
         let old = self.row(record.number);
-        let (before, replaced, behind) = around(old, record.number);
+        let (before, replaced, after) = around(old, record.number);
         let mut row = Vec::with_capacity(old.len() + PART_BYTES);
         row.extend_from_slice(before);
         record.encode(&mut row);
-        row.extend_from_slice(behind);
+        row.extend_from_slice(after);
         let old_bytes = if old.is_empty() { 0 } else { row_bytes(old.len()) };
         self.bytes = self.bytes - old_bytes + row_bytes(row.len());
         self.rows.insert_mut(record.number / ROW_NUMBERS, row.into());
         replaced
     }
 
-    /// The row in which a part has its place.
+    /// The row for a part number; empty if there is none.
     fn row(&self, number: u32) -> &[u8] {
         self.rows.get(&(number / ROW_NUMBERS)).map_or(&[], |row| row)
     }
@@ -78,7 +78,7 @@ fn records(row: &[u8]) -> impl Iterator<Item = PartRecord> {
     std::iter::from_fn(move || (!row.is_done()).then(|| expect_valid(PartRecord::decode(&mut row))))
 }
 
-/// What stands in a row before the part of that number, the part itself, and what stands behind it.
+/// The encoded parts of a row before the number, the part itself, and the encoded parts after it.
 fn around(row: &[u8], number: u32) -> (&[u8], Option<PartRecord>, &[u8]) {
     let mut rest = ByteDecoder::new(row);
     while !rest.is_done() {
@@ -111,14 +111,14 @@ mod tests {
     fn parts_are_sorted_by_number_in_any_order_of_arrival() {
         let (mut parts, mut model) = (PartTable::default(), BTreeMap::new());
         for step in 0..500 {
-            // Within few rows, so that numbers come again, at both ends of a row and between.
+            // Few rows, so that numbers repeat, at both ends of a row and in between.
             let new = part(1 + step * 37 % 101, u64::from(step));
             assert_eq!(parts.put(&new), model.insert(new.number, new.clone()), "step {step}");
             assert!(parts.iter().eq(model.values().cloned()), "step {step}");
             assert_eq!(parts.bytes, parts.rows.values().map(|row| row_bytes(row.len())).sum::<u64>());
         }
         for number in 0..=ROW_NUMBERS * 8 {
-            assert!(parts.behind(number).eq(model.range(number + 1..).map(|(_, part)| part.clone())));
+            assert!(parts.after(number).eq(model.range(number + 1..).map(|(_, part)| part.clone())));
             assert_eq!(parts.get(number), model.get(&number).cloned(), "part {number}");
         }
     }

@@ -20,16 +20,16 @@ pub struct Upload {
     pub parts: Vec<PartRecord>,
 }
 
-/// What a listing tells of an upload.
+/// The listed fields of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadSummary {
     /// Its id.
     pub id: UploadId,
-    /// When it was initiated.
+    /// The time of initiation.
     pub initiated: Timestamp,
     /// The name of the user who initiated it.
     pub initiator: String,
-    /// The checksums that were announced for it.
+    /// The checksum that the client announced.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
 
@@ -49,11 +49,11 @@ struct UploadEntry {
 /// A key and the id of an upload for it.
 type UploadKey = (Arc<[u8]>, UploadId);
 
-/// The uploads of one bucket. A clone is a snapshot and costs nothing.
+/// The uploads of one bucket. A clone is a snapshot and costs O(1).
 #[derive(Clone, Default)]
 pub(super) struct Uploads {
     uploads: RedBlackTreeMapSync<UploadKey, UploadEntry>,
-    /// The memory that they take up.
+    /// The memory of the uploads, in bytes.
     bytes: u64,
 }
 
@@ -79,7 +79,7 @@ impl UploadEntry {
 }
 
 impl Uploads {
-    /// The memory that they take up, in bytes.
+    /// The memory of the uploads, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes
     }
@@ -91,7 +91,7 @@ impl Uploads {
         self.uploads.insert_mut((key.into(), record.id), entry);
     }
 
-    /// Takes an upload out and gives back its parts.
+    /// Removes an upload and returns its parts.
     pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> PartTable {
         let name = (key.into(), upload);
         let Some(entry) = self.uploads.get(&name).cloned() else {
@@ -102,7 +102,7 @@ impl Uploads {
         entry.parts
     }
 
-    /// Puts a part in and gives back the one that it replaces; `None` when there is no such upload.
+    /// Adds a part and returns the one that it replaces; `None` when there is no such upload.
     pub(super) fn put_part(
         &mut self,
         key: &[u8],
@@ -146,8 +146,8 @@ impl Uploads {
         self.uploads.values().flat_map(|entry| entry.parts.iter())
     }
 
-    /// Every upload behind `after` with its key and its parts.
-    pub(super) fn behind(
+    /// The uploads after `after`, in order, each with its key and parts.
+    pub(super) fn after(
         &self,
         after: Option<(Vec<u8>, UploadId)>,
     ) -> impl Iterator<Item = (&[u8], &UploadRecord, &PartTable)> {
@@ -174,7 +174,7 @@ impl Uploads {
         };
         while let Some(((key, id), entry)) = self.uploads.range((from.clone(), Bound::Unbounded)).next() {
             if !key.starts_with(&query.prefix) {
-                // Keys before the prefix come only from a marker that lies before it.
+                // A marker before the prefix starts the scan before it.
                 if key.as_ref() < query.prefix.as_slice() {
                     from = Bound::Included((query.prefix.as_slice().into(), UploadId(0)));
                     continue;

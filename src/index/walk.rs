@@ -1,5 +1,5 @@
-//! Going through the whole index, a few entries at a time: for checkpoints, and for whoever looks at all that is stored. What a
-//! step takes is bounded, whatever a key has in versions, and an upload in parts.
+//! Walking the whole index in steps, for checkpoints and tools. Every step is bounded, whatever the number of
+//! versions of a key or parts of an upload.
 
 use std::ops::Bound;
 
@@ -9,31 +9,31 @@ use crate::index::keys::Version;
 use crate::index::uploads::record_bytes;
 use crate::index::{BucketIndex, Index};
 
-/// Where a walk over the whole index has got to.
+/// The position of a walk over the whole index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
     /// Before the first bucket.
     Start,
-    /// In a bucket, behind a key or before all of them.
+    /// In a bucket, after a key or before all keys.
     Keys(u64, Option<Vec<u8>>),
-    /// In a bucket, among the versions of a key, behind that of a rank or before the oldest.
+    /// In a bucket, among the versions of a key, after the one with a version order or before the oldest.
     Versions(u64, Vec<u8>, Option<u64>),
-    /// In a bucket, behind all keys, and behind an upload or before all of them.
+    /// In a bucket, after all keys, and after an upload or before all uploads.
     Uploads(u64, Option<(Vec<u8>, UploadId)>),
-    /// In a bucket, in an upload, behind the part of a number.
+    /// In a bucket, in an upload, after the part with a number.
     Parts(u64, (Vec<u8>, UploadId), u32),
-    /// Behind a bucket.
+    /// After a bucket.
     AfterBucket(u64),
 }
 
-/// Where a step ends. One entry is always taken.
+/// The limits of a step, which always takes at least one entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepLimits {
-    /// Keys, or uploads.
+    /// Keys or uploads.
     pub(super) names: usize,
-    /// Entries. A key with more versions, and an upload with more parts, takes steps of its own.
+    /// Entries. A key with more versions, or an upload with more parts, is split into several steps.
     pub(super) entries: usize,
-    /// Bytes of records in memory. What is made of them may take some times as much.
+    /// Bytes of encoded records in memory. Their decoded form may be several times as large.
     pub(super) bytes: usize,
 }
 
@@ -43,7 +43,7 @@ impl StepLimits {
     }
 }
 
-/// What a step has taken.
+/// The size of a step so far.
 #[derive(Default)]
 struct StepSize {
     names: usize,
@@ -67,8 +67,8 @@ impl StepSize {
 }
 
 impl Index {
-    /// The entries of the next keys or uploads behind `cursor`, which moves on, up to `count_max` of them and some thousand
-    /// entries; none at the end. A [`Loader`](super::Loader) makes this index of them.
+    /// The entries of the keys or uploads after `cursor`, up to `count_max` of them and some thousand entries; empty
+    /// at the end. Advances the cursor. A [`Loader`](super::Loader) builds this index from all entries.
     pub fn walk(&self, cursor: &mut Cursor, count_max: usize) -> Vec<Entry> {
         self.walk_within(cursor, &StepLimits::of_names(count_max))
     }
@@ -79,8 +79,8 @@ impl Index {
         entries
     }
 
-    /// As [`Index::walk`], but writes the entries to `out` as they are encoded, in place of what is there: what a checkpoint
-    /// takes is not built to be encoded again. Whether there were any.
+    /// As [`Index::walk`], but replaces the content of `out` by the encoded entries; versions are not decoded for it.
+    /// Returns `false` at the end.
     pub fn walk_encoded(&self, cursor: &mut Cursor, count_max: usize, out: &mut Vec<u8>) -> bool {
         let limits = StepLimits::of_names(count_max);
         out.clear();
@@ -89,7 +89,7 @@ impl Index {
         !encoding.out.is_empty()
     }
 
-    /// Goes on by a bucket, or within one; `false` at the end.
+    /// Advances to or within a bucket; `false` at the end.
     fn step(&self, cursor: &mut Cursor, limits: &StepLimits, out: &mut impl EntrySink) -> bool {
         let within = |id: u64| self.buckets.get(&id).map(|bucket| BucketStep { id, bucket, limits });
         let next = match std::mem::replace(cursor, Cursor::Start) {
@@ -98,7 +98,7 @@ impl Index {
             Cursor::Keys(id, after) => within(id).map(|it| it.keys(after.as_deref(), out)).ok_or(id),
             Cursor::Versions(id, key, above) => within(id).map(|it| it.versions(key, above, out)).ok_or(id),
             Cursor::Uploads(id, after) => within(id).map(|it| it.uploads(after, out)).ok_or(id),
-            Cursor::Parts(id, name, behind) => within(id).map(|it| it.parts(name, behind, out)).ok_or(id),
+            Cursor::Parts(id, name, after) => within(id).map(|it| it.parts(name, after, out)).ok_or(id),
         };
         *cursor = next.unwrap_or_else(Cursor::AfterBucket);
         true
@@ -106,7 +106,7 @@ impl Index {
 
     fn enter(&self, from: Bound<u64>, cursor: &mut Cursor, out: &mut impl EntrySink) -> bool {
         let Some((id, bucket)) = self.buckets.range((from, Bound::Unbounded)).next() else {
-            // At the end it stays.
+            // The cursor stays at the end.
             *cursor = match from {
                 Bound::Excluded(id) => Cursor::AfterBucket(id),
                 _ => Cursor::Start,
@@ -119,7 +119,7 @@ impl Index {
     }
 }
 
-/// A step within a bucket. Each gives where the next one goes on.
+/// A step within a bucket. Each method returns the next position.
 struct BucketStep<'i> {
     id: u64,
     bucket: &'i BucketIndex,
@@ -173,7 +173,7 @@ impl BucketStep<'_> {
 
     fn uploads(&self, mut after: Option<(Vec<u8>, UploadId)>, out: &mut impl EntrySink) -> Cursor {
         let mut taken = StepSize::default();
-        for (key, record, parts) in self.bucket.uploads.behind(after.clone()) {
+        for (key, record, parts) in self.bucket.uploads.after(after.clone()) {
             if taken.is_full(self.limits) {
                 return Cursor::Uploads(self.id, after);
             }
@@ -197,15 +197,15 @@ impl BucketStep<'_> {
         if taken.names > 0 { Cursor::Uploads(self.id, after) } else { Cursor::AfterBucket(self.id) }
     }
 
-    fn parts(&self, name: (Vec<u8>, UploadId), mut behind: u32, out: &mut impl EntrySink) -> Cursor {
+    fn parts(&self, name: (Vec<u8>, UploadId), mut after: u32, out: &mut impl EntrySink) -> Cursor {
         let mut taken = StepSize::default();
         let parts = self.bucket.uploads.parts(&name.0, name.1);
-        for record in parts.map(|parts| parts.behind(behind)).into_iter().flatten() {
+        for record in parts.map(|parts| parts.after(after)).into_iter().flatten() {
             if taken.is_large(self.limits) {
-                return Cursor::Parts(self.id, name, behind);
+                return Cursor::Parts(self.id, name, after);
             }
             taken.count(size_of::<PartRecord>() + size_of_val(&record.extents[..]));
-            behind = record.number;
+            after = record.number;
             self.put_part(&name, record, out);
         }
         Cursor::Uploads(self.id, Some(name))
@@ -216,7 +216,7 @@ impl BucketStep<'_> {
     }
 }
 
-/// The versions of a key: they come newest first, and are given oldest first.
+/// The versions of a key. They are read newest first and returned oldest first.
 #[derive(Default)]
 struct KeyVersions<'k> {
     key: Vec<u8>,
@@ -243,7 +243,7 @@ impl<'k> KeyVersions<'k> {
     }
 }
 
-/// What takes the entries of a walk.
+/// Receives the entries of a walk.
 trait EntrySink {
     fn put(&mut self, entry: Entry);
 
@@ -260,7 +260,7 @@ impl EntrySink for Vec<Entry> {
     }
 }
 
-/// Encodes the entries of a walk; those of versions without building their records.
+/// Encodes the entries of a walk; versions without decoding their records.
 struct EntryEncoder<'o> {
     out: &'o mut Vec<u8>,
     record: Vec<u8>,

@@ -78,7 +78,7 @@ fn a_group_of_uploads_that_has_been_shown_is_not_shown_again() {
     let rest = |key, after_id| uploads(&index, &query("", "/", Some(key), 9), after_id).0;
     assert_eq!(rest("a/", Some(11)), ["b 14"]);
     assert_eq!(rest("a/", None), ["b 14"]);
-    assert_eq!(rest("a/0", Some(11)), ["a/*", "b 14"], "uploads behind the marker are left in it");
+    assert_eq!(rest("a/0", Some(11)), ["a/*", "b 14"], "uploads after the marker are left in it");
     assert_eq!(rest("a/1", Some(13)), ["b 14"]);
 }
 

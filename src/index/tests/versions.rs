@@ -59,12 +59,12 @@ fn common_prefixes_count_as_one_also_when_they_hold_only_markers() {
 fn a_page_behind_a_version_within_a_group_shows_what_is_left_of_the_group() {
     let index = index_of(&[put("a/1", record(2, false)), put("a/1", record(3, false)), put("b", marker(4))]);
     let rest = |key, after| versions(&index, &query("", "/", Some(key), 9), after).0;
-    let behind = |id| Some(VersionRef::Id(VersionId(id)));
-    assert_eq!(rest("a/1", behind(3)), ["a/*", "b 4!"]);
-    assert_eq!(rest("a/1", behind(2)), ["b 4!"]);
+    let after = |id| Some(VersionRef::Id(VersionId(id)));
+    assert_eq!(rest("a/1", after(3)), ["a/*", "b 4!"]);
+    assert_eq!(rest("a/1", after(2)), ["b 4!"]);
     assert_eq!(rest("a/1", None), ["b 4!"]);
-    assert_eq!(rest("a/0", behind(2)), ["a/*", "b 4!"]);
-    assert_eq!(rest("a/", behind(2)), ["b 4!"], "that group has been shown");
+    assert_eq!(rest("a/0", after(2)), ["a/*", "b 4!"]);
+    assert_eq!(rest("a/", after(2)), ["b 4!"], "that group has been shown");
 }
 
 #[test]
