@@ -1,23 +1,23 @@
-//! What may be done to what: actions, resources and the grants that join them. There is no denial: what no grant
-//! allows is refused.
+//! Permissions: actions, resources, and grants of actions on resources. There are no denials: an action without a
+//! grant is refused.
 
 use std::fmt;
 
-/// What kind of resource an action is decided on.
+/// The kind of resource that an action applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ActionLevel {
     /// The whole server.
     Service,
     /// A bucket itself.
     Bucket,
-    /// The names of the keys in a bucket: granted on the bucket, or on those that begin so.
+    /// The keys of a bucket: granted on the bucket or on a key prefix.
     Listing,
     /// One object.
     Object,
 }
 
 impl ActionLevel {
-    /// What an action of this level can be granted on.
+    /// The resources that an action of this level can be granted on.
     fn expected(self) -> &'static str {
         match self {
             Self::Service | Self::Bucket => "a bucket (`bucket`, `start*`)",
@@ -29,8 +29,8 @@ impl ActionLevel {
 
 macro_rules! actions {
     ($($(#[doc = $use:literal])+ $action:ident: $level:ident;)+) => {
-        /// A permission. Each stands by itself: none includes another. Names are those of the S3 service
-        /// authorization reference, without `s3:`.
+        /// A permission. None includes another. The names are those of the S3 service authorization reference, without
+        /// `s3:`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {
             $($(#[doc = $use])+ $action,)+
@@ -53,7 +53,7 @@ macro_rules! actions {
 }
 
 actions! {
-    /// ListBuckets: on the service to ask at all, on a bucket to see it among the others.
+    /// ListBuckets: on the service to call it, on a bucket to see it in the list.
     ListAllMyBuckets: Service;
     /// CreateBucket; never anonymous.
     CreateBucket: Bucket;
@@ -91,7 +91,7 @@ actions! {
     GetBucketWebsite: Bucket;
     /// GetObject, HeadObject and the source of a copy, for the current version.
     GetObject: Object;
-    /// The same for a named version.
+    /// GetObject, HeadObject and the source of a copy, for a named version.
     GetObjectVersion: Object;
     /// GetObjectAttributes of the current version.
     GetObjectAttributes: Object;
@@ -105,7 +105,7 @@ actions! {
     ListMultipartUploadParts: Object;
     /// DeleteObject and DeleteObjects without a version.
     DeleteObject: Object;
-    /// The same with a version.
+    /// DeleteObject and DeleteObjects with a version.
     DeleteObjectVersion: Object;
     /// GetObjectTagging of the current version.
     GetObjectTagging: Object;
@@ -127,15 +127,14 @@ impl fmt::Display for Action {
     }
 }
 
-/// What a request wants to touch.
+/// The resource that a request accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource<'a> {
     /// The server as a whole.
     Service,
-    /// A bucket. For an action on objects it stands for "at least some object of it", for a listing action for all of its
-    /// keys.
+    /// A bucket. For an action on objects it stands for any object of it, for a listing action for all of its keys.
     Bucket(&'a str),
-    /// The keys of a bucket that begin so, for listing actions.
+    /// The keys of a bucket with a prefix, for listing actions.
     Prefix {
         /// The name of the bucket.
         bucket: &'a str,
@@ -159,7 +158,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// The start that all keys of it have in common.
+    /// The common prefix of its keys.
     fn common_start(self) -> &'a str {
         match self {
             Self::Service | Self::Bucket(_) => "",
@@ -169,7 +168,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// A name in full, or, with a `*` at its end, all names that begin so.
+/// A full name or, with a `*` at its end, a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NamePattern {
     /// Without the `*`.
@@ -191,7 +190,7 @@ impl NamePattern {
     }
 }
 
-/// A resource as a users file writes it.
+/// A resource in a users file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResourcePattern {
     /// `*`: every bucket and every object.
@@ -203,7 +202,7 @@ enum ResourcePattern {
 }
 
 impl ResourcePattern {
-    /// Reads the text of a resource; the error says what is wrong with it.
+    /// Parses a resource. The error describes the problem.
     fn parse(text: &str) -> Result<Self, String> {
         if text == "*" {
             return Ok(Self::Everything);
@@ -244,7 +243,7 @@ impl ResourcePattern {
         }
     }
 
-    /// The buckets that it is about.
+    /// The pattern of the bucket names.
     fn bucket(&self) -> Option<&NamePattern> {
         match self {
             Self::Everything => None,
@@ -252,20 +251,20 @@ impl ResourcePattern {
         }
     }
 
-    /// Whether an action of that level can do anything with what this names.
+    /// Whether an action of `level` can apply to a resource of this pattern.
     fn fits(&self, level: ActionLevel) -> bool {
         match (self, level) {
             (Self::Everything, _) => true,
             (Self::Buckets(_), level) => level != ActionLevel::Object,
             (Self::Objects { .. }, ActionLevel::Object) => true,
-            // A single key is not listed: a listing shows those that begin with it, too.
+            // A single key cannot be listed: a listing also shows the keys that begin with it.
             (Self::Objects { key, .. }, ActionLevel::Listing) => key.open,
             (Self::Objects { .. }, ActionLevel::Service | ActionLevel::Bucket) => false,
         }
     }
 }
 
-/// Some actions, one bit each.
+/// A set of actions, one bit each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ActionSet(u64);
 
@@ -278,7 +277,7 @@ impl ActionSet {
         1 << action as u32
     }
 
-    /// The actions of a name in a users file; the error says what is wrong with it.
+    /// The actions of a name in a users file. The error describes the problem.
     fn named(name: &str) -> Result<Self, String> {
         if name == "*" {
             return Ok(Self::EVERY);
@@ -309,22 +308,22 @@ impl Grant {
         Self { actions: ActionSet::EVERY, resources: vec![ResourcePattern::Everything] }
     }
 
-    /// Adds the action of that name, or all for `*`; the error says what is wrong with it.
+    /// Adds the action `name`, or all for `*`. The error describes the problem.
     pub(super) fn add_action(&mut self, name: &str) -> Result<(), String> {
         self.actions.0 |= ActionSet::named(name)?.0;
         Ok(())
     }
 
-    /// Adds a resource; the error says what is wrong with it.
+    /// Adds a resource. The error describes the problem.
     pub(super) fn add_resource(&mut self, text: &str) -> Result<(), String> {
         self.resources.push(ResourcePattern::parse(text)?);
         Ok(())
     }
 
-    /// Checks that the action of that name can be done to some resource of this grant.
+    /// Checks that the action `name` can apply to a resource of this grant.
     ///
     /// # Errors
-    /// What would be, for the author of the file.
+    /// The action cannot take effect; a text for the author of the file.
     pub(super) fn check_action(&self, name: &str) -> Result<(), String> {
         let actions = ActionSet::named(name)?;
         let is_of_use = |level| self.resources.iter().any(|pattern| pattern.fits(level));
@@ -337,11 +336,11 @@ impl Grant {
         }
     }
 
-    /// Checks that some action of this grant can be done to a resource. A bucket beside its objects, or the other way
-    /// round, passes: both are customarily written together.
+    /// Checks that an action of this grant can apply to a resource. A bucket together with its objects passes: both
+    /// are commonly written together.
     ///
     /// # Errors
-    /// What would be, for the author of the file.
+    /// The resource cannot take effect; a text for the author of the file.
     pub(super) fn check_resource(&self, text: &str) -> Result<(), String> {
         let pattern = ResourcePattern::parse(text)?;
         let is_of_use = |pattern: &ResourcePattern| self.actions.levels().any(|level| pattern.fits(level));

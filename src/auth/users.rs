@@ -1,4 +1,4 @@
-//! The users file: who may sign requests, and what each may do.
+//! The users file: the users, their keys and their permissions.
 //!
 //! ```toml
 //! [[user]]
@@ -21,11 +21,12 @@
 //! allow = [{ actions = ["GetObject"], resources = ["public/*"] }]
 //! ```
 //!
-//! A user has one pair of keys, and, while it changes from one to another, the previous one beside it.
+//! A user has one pair of keys and, during a rotation, the previous pair in addition.
 //!
 //! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
-//! `bucket/prefix*` the objects whose keys start so; neither includes the other. A `*` at the end of the bucket's name
-//! stands for all buckets whose names start so. What no grant allows is refused; a grant without effect is an error.
+//! `bucket/prefix*` the objects whose keys begin with the prefix; neither includes the other. A `*` at the end of a
+//! bucket name stands for all buckets with that prefix. Actions without a grant are refused. A grant without effect is
+//! an error.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -39,20 +40,20 @@ use crate::auth::signing_key::{SigningKey, SigningKeys};
 use crate::auth::{Action, KeyPair, Resource, Secret};
 use crate::base::limits;
 
-/// The name of the user that a first start makes.
+/// The name of the user that the first start creates.
 const ADMINISTRATOR: &str = "admin";
 
-/// What is wrong with a users file. It never quotes a secret.
+/// An error in a users file. It never quotes a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct UsersError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
-/// All users, as one version of the file names them.
+/// The users of one version of the file.
 #[derive(Debug)]
 pub struct Users {
     by_access_key: HashMap<String, Signer>,
@@ -60,21 +61,21 @@ pub struct Users {
 }
 
 impl Default for Users {
-    /// Nobody: what an empty file says.
+    /// No users, as in an empty file.
     fn default() -> Self {
         UsersBuilder::default().finish()
     }
 }
 
 impl Users {
-    /// The name of the user that requests without a signature act as.
+    /// The name of the user of requests without a signature.
     pub const ANONYMOUS: &'static str = "anonymous";
 
-    /// Reads a users file.
+    /// Parses a users file.
     ///
     /// # Errors
-    /// The first thing that is not as it must be: malformed TOML, an unknown key, action or resource, a name or
-    /// access key that is missing, malformed or used twice.
+    /// The first problem: malformed TOML, an unknown key, action or resource, or a name or access key that is missing,
+    /// malformed or repeated.
     pub fn parse(text: &str) -> Result<Self, UsersError> {
         let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
         let file: FileTable = toml::from_str(text).map_err(|error| UsersError {
@@ -88,7 +89,7 @@ impl Users {
         Ok(reader.finish())
     }
 
-    /// The file of a first start: one administrator, who may do everything and signs with `keys`.
+    /// The text of the first file: one administrator with all permissions, who signs with `keys`.
     pub fn first_file(keys: &KeyPair) -> String {
         let quote = |text: &str| toml::Value::from(text).to_string();
         format!(
@@ -99,11 +100,11 @@ impl Users {
         )
     }
 
-    /// These users, but with an administrator who signs with `keys` and may do everything, whatever the file says of
-    /// that user. `keys` are such as a file may hold.
+    /// These users with an administrator who signs with `keys` and has all permissions, in place of the one in the
+    /// file. `keys` are valid in a users file.
     ///
     /// # Errors
-    /// The access key belongs to another user, who is named.
+    /// The access key belongs to another user, whom the message names.
     pub fn with_administrator(mut self, keys: KeyPair) -> Result<Self, String> {
         self.by_access_key.retain(|_, signer| signer.user.name != ADMINISTRATOR);
         let administrator = User::new(ADMINISTRATOR, vec![Grant::of_everything()]);
@@ -115,18 +116,18 @@ impl Users {
         }
     }
 
-    /// The names of the users with a secret that can be guessed for its length, in order, each once.
+    /// The names of the users with a secret that is short enough to be guessed, sorted and without repetition.
     pub fn with_short_secrets(&self) -> BTreeSet<&str> {
         let short = |signer: &&Signer| signer.secret.reveal().len() < limits::SECRET_ADVISED_BYTES;
         self.by_access_key.values().filter(short).map(|signer| signer.user.name()).collect()
     }
 
-    /// The user of an access key, and what it signs with.
+    /// The user of an access key, with its secret.
     pub(super) fn find(&self, access_key: &str) -> Option<&Signer> {
         self.by_access_key.get(access_key)
     }
 
-    /// The user that unsigned requests act as; without one in the file, a user without grants.
+    /// The user of unsigned requests; a user without grants if the file has none.
     pub(super) fn anonymous(&self) -> &Arc<User> {
         &self.anonymous
     }
@@ -152,7 +153,7 @@ impl User {
         self.name == Users::ANONYMOUS
     }
 
-    /// Whether some grant allows `action` on `resource`. Nobody creates a bucket anonymously, whatever is granted.
+    /// Whether a grant allows `action` on `resource`. Anonymous requests never create buckets.
     pub(super) fn may(&self, action: Action, resource: Resource<'_>) -> bool {
         let barred = self.is_anonymous() && action == Action::CreateBucket;
         !barred && self.grants.iter().any(|grant| grant.allows(action, resource))
@@ -176,7 +177,7 @@ impl Signer {
         &self.user
     }
 
-    /// The key that the user signs with on that day in that region.
+    /// The signing key for a day and a region.
     pub(super) fn signing_key(&self, date: &str, region: &str) -> SigningKey {
         self.signing_keys.get(&self.secret, date, region)
     }
@@ -194,7 +195,7 @@ struct FileTable {
 struct UserTable {
     name: Spanned<String>,
     access_key: Option<Spanned<String>>,
-    /// Of any type, so that no message about a wrong type quotes it.
+    /// Of any type, so that no message about a wrong type quotes the value.
     secret_key: Option<Spanned<toml::Value>>,
     previous: Option<PairTable>,
     #[serde(default)]
@@ -216,10 +217,10 @@ struct AllowTable {
     resources: Vec<Spanned<String>>,
 }
 
-/// Where in the file something is wrong, and what.
+/// The place in the file and the problem.
 type Problem = (Range<usize>, String);
 
-/// Turns tables into users and sees to it that none is there twice.
+/// Builds users from tables, and refuses repeated names and keys.
 #[derive(Default)]
 struct UsersBuilder {
     names: HashSet<String>,
@@ -256,10 +257,10 @@ impl UsersBuilder {
     }
 }
 
-/// A pair of keys, and where the file has it.
+/// A pair of keys and its place in the file.
 type PlacedPair = (Range<usize>, KeyPair);
 
-/// The pairs of keys of a user: one, and the previous one where there is one; for the anonymous user none.
+/// The pairs of keys of a user: the current one and, if present, the previous one; none for the anonymous user.
 fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, Problem> {
     let name = table.name.as_ref();
     match (&table.access_key, &table.secret_key, &table.previous) {
@@ -277,7 +278,7 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, Problem> {
 }
 
 fn pair(access_key: &Spanned<String>, secret_key: &Spanned<toml::Value>) -> Result<PlacedPair, Problem> {
-    // Neither appears in what separates the parts of a credential in a request.
+    // `/` and `,` separate the parts of a credential in a request.
     let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
     let at = access_key.span();
     let access_key = checked(access_key, "access_key", plain)?.to_owned();
@@ -293,7 +294,7 @@ fn secret(value: &Spanned<toml::Value>) -> Result<Secret, Problem> {
     Ok(Secret::new(text))
 }
 
-/// The text of a short field whose every character must pass `allowed`.
+/// The text of a short field, all of whose characters must pass `allowed`.
 fn checked<'t>(
     value: &'t Spanned<String>,
     field: &str,
@@ -322,8 +323,7 @@ fn grant(table: &AllowTable) -> Result<Grant, Problem> {
     Ok(grant)
 }
 
-/// Refuses actions and resources that have no effect beside each other: their author expects one. An empty list plainly
-/// grants nothing.
+/// Refuses actions and resources without effect, since their author expects one. An empty list plainly grants nothing.
 fn check_effect(grant: &Grant, table: &AllowTable) -> Result<(), Problem> {
     if table.actions.is_empty() || table.resources.is_empty() {
         return Ok(());
@@ -337,7 +337,7 @@ fn check_effect(grant: &Grant, table: &AllowTable) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses a grant to the anonymous user of what it is never allowed.
+/// Refuses actions that the anonymous user is never allowed.
 fn check_anonymous(table: &AllowTable) -> Result<(), Problem> {
     let barred = |action: &&Spanned<String>| action.as_ref() == Action::CreateBucket.as_str();
     match table.actions.iter().find(barred) {
@@ -436,7 +436,7 @@ mod tests {
         assert!(users().with_administrator(keys("AK2")).unwrap_err().contains("`other`"));
     }
 
-    /// A file of users given as (name, access key), two lines each and a blank one, and lines behind them.
+    /// A file of users given as (name, access key), four lines each, followed by `rest`.
     fn file(users: &[(&str, &str)], rest: &str) -> String {
         let users = users.iter().map(|(name, access_key)| {
             format!("[[user]]\nname = {name:?}\naccess_key = {access_key:?}\nsecret_key = \"s3cr3t\"\n")

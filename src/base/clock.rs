@@ -1,4 +1,4 @@
-//! The only place that asks the system for the time. Every other module is handed a [`Clock`].
+//! The system time. Only this module reads it; all others use a [`Clock`].
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
@@ -10,8 +10,8 @@ pub trait Clock: Send + Sync {
     /// The current time, to the millisecond. It may jump, also backwards.
     fn now(&self) -> Timestamp;
 
-    /// The current point on a scale that never jumps, for deadlines of what happens outside of this process. It is
-    /// the system's whatever the wall clock says.
+    /// The current point on a monotonic scale, for deadlines of events outside of this process. It is always that of
+    /// the system.
     fn instant(&self) -> Instant {
         Instant::now()
     }
@@ -27,17 +27,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to; for tests.
+/// A clock that is moved by hand, for tests.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Timestamp>);
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// A clock that is set to `now`.
     pub fn new(now: Timestamp) -> Self {
         Self(Mutex::new(now))
     }
 
-    /// Moves the clock to `now`, in either direction.
+    /// Sets the clock to `now`, forwards or backwards.
     pub fn set(&self, now: Timestamp) {
         *self.lock() = now;
     }

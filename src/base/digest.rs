@@ -1,4 +1,4 @@
-//! Digests and checksums under one roof, so that nobody else picks an implementation.
+//! Digests, checksums and hexadecimal. No other module uses their implementations directly.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ impl Crc32 {
         Self::default()
     }
 
-    /// Goes on from `seed`, the CRC of bytes that came before.
+    /// Continues from `seed`, the CRC of the preceding bytes.
     pub fn with_seed(seed: u32) -> Self {
         Self(crc32fast::Hasher::new_with_initial(seed))
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -35,7 +35,7 @@ impl Crc32 {
         crc32fast::hash(bytes)
     }
 
-    /// The CRC of two runs of bytes, one behind the other, from the CRC of each and the length of the second.
+    /// The CRC of two byte strings, concatenated, from the CRC of each and the length of the second.
     pub fn combine(first: u32, second: u32, second_len: u64) -> u32 {
         let mut whole = crc32fast::Hasher::new_with_initial(first);
         whole.combine(&crc32fast::Hasher::new_with_initial_len(second, second_len));
@@ -53,7 +53,7 @@ impl Crc32c {
         Self(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -87,7 +87,7 @@ impl Crc64Nvme {
         Self(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme))
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -109,7 +109,7 @@ impl Default for Crc64Nvme {
     }
 }
 
-/// A running SHA-1, kept because S3 clients may send it; it protects against nothing.
+/// A running SHA-1, for clients that send it. It is not collision-resistant.
 #[derive(Debug, Clone, Default)]
 pub struct Sha1(sha1::Sha1);
 
@@ -119,7 +119,7 @@ impl Sha1 {
         Self::default()
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -130,7 +130,7 @@ impl Sha1 {
     }
 }
 
-/// A running MD5, kept because S3 clients compare ETags with it; it protects against nothing.
+/// A running MD5, for entity tags and `Content-MD5`. It is not collision-resistant.
 #[derive(Debug, Clone, Default)]
 pub struct Md5(md5::Md5);
 
@@ -140,7 +140,7 @@ impl Md5 {
         Self::default()
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -166,7 +166,7 @@ impl Sha256 {
         Self::default()
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -182,7 +182,7 @@ impl Sha256 {
     }
 }
 
-/// A running HMAC-SHA-256 (FIPS 198-1). A clone taken before the first byte spares the set-up of the key.
+/// A running HMAC-SHA-256 (FIPS 198-1). Cloning it before the first byte saves the set-up of the key.
 #[derive(Clone)]
 pub struct HmacSha256(hmac::Hmac<sha2::Sha256>);
 
@@ -192,7 +192,7 @@ impl HmacSha256 {
         Self(hmac::Hmac::new_from_slice(key).expect("HMAC takes a key of any length"))
     }
 
-    /// Takes more bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -211,7 +211,7 @@ impl HmacSha256 {
 }
 
 impl fmt::Debug for HmacSha256 {
-    /// Shows nothing of the key.
+    /// Does not show the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HmacSha256")
     }
@@ -231,7 +231,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     String::from_utf8(out).expect("the digits are ASCII")
 }
 
-/// Writes the two digits of each byte, for which `out` has room.
+/// Writes the two digits of each byte to `out`, which has the length for them.
 fn write_hex(bytes: &[u8], out: &mut [u8]) {
     for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(bytes) {
         *pair = digits(*byte);
@@ -243,13 +243,13 @@ fn digits(byte: u8) -> [u8; 2] {
     [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
-/// Whether `text` is what [`to_hex`] makes of `bytes`, which is not written for that.
+/// Whether `text` equals [`to_hex`] of `bytes`, without an allocation.
 pub fn is_hex_of(text: &str, bytes: &[u8]) -> bool {
     let mut pairs = text.as_bytes().as_chunks().0.iter().zip(bytes);
     text.len() == 2 * bytes.len() && pairs.all(|(pair, byte)| *pair == digits(*byte))
 }
 
-/// Reads hexadecimal digits of either case; `None` if any is none or the count is odd.
+/// Parses hexadecimal digits of either case; `None` for other characters and for an odd count.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
     let bytes = text.as_bytes();

@@ -1,35 +1,35 @@
-//! Entity tags and the conditions of writes that name them (RFC 9110, sections 8.8.3 and 13.1). Reads, writes, copies,
-//! deletions and lists of parts all compare tags by the rule in this file.
+//! Entity tags and the conditions of writes on them (RFC 9110, sections 8.8.3 and 13.1). Reads, writes, copies,
+//! deletions and lists of parts all compare tags by the rules in this file.
 
-/// A tag without surrounding whitespace and quotes. A quote on one side only belongs to the tag, which then equals none
-/// that the store gives.
+/// A tag without surrounding whitespace and quotes. A quote on one side only is part of the tag, which then equals no
+/// tag of the store.
 pub fn bare(tag: &str) -> &str {
     let tag = tag.trim();
     tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag)
 }
 
-/// Whether two tags are the same; the quotes around either may be missing.
+/// Whether two tags are equal; either may lack its quotes.
 pub fn same(a: &str, b: &str) -> bool {
     bare(a) == bare(b)
 }
 
-/// Whether `If-Match` with that list holds for `etag`: strong comparison; `*` stands for any tag.
+/// Whether `If-Match` with `list` holds for `etag`: strong comparison; `*` matches any tag.
 pub fn matches_strongly(list: &str, etag: &str) -> bool {
     list.trim() == "*" || list.split(',').any(|tag| same(tag, etag))
 }
 
-/// Whether `If-None-Match` with that list fails for `etag`: weak comparison, which ignores the mark `W/`; `*` stands for
+/// Whether `If-None-Match` with `list` fails for `etag`: weak comparison, which ignores the prefix `W/`; `*` matches
 /// any tag.
 pub fn matches_weakly(list: &str, etag: &str) -> bool {
     let unmarked = |tag| str::trim(tag).strip_prefix("W/").unwrap_or(tag);
     list.trim() == "*" || list.split(',').any(|tag| same(unmarked(tag), etag))
 }
 
-/// What must hold when a version is put. Decided at the commit, so that of two racing writers exactly one wins. A delete
-/// marker counts as absent. Lists of tags are kept as the client wrote them.
+/// The condition of a put. It is checked at the commit, so that exactly one of two racing writers succeeds. A delete
+/// marker counts as absent. Lists of tags are kept as the client sent them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum WriteCondition {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
     /// The key has no current version.
@@ -38,16 +38,16 @@ pub enum WriteCondition {
     IfMatch(String),
     /// There is no current version, or it has none of these entity tags.
     IfNoneMatch(String),
-    /// Two conditions. The first that does not hold decides the answer.
+    /// Two conditions. The first that fails determines the error.
     Both(Box<(Self, Self)>),
 }
 
-/// Why a condition does not hold.
+/// The reason for which a condition fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unmet {
-    /// It asks for a version where there is none.
+    /// It requires a current version, and there is none.
     Absent,
-    /// It does not hold for the current version.
+    /// It fails for the current version.
     Failed,
 }
 
@@ -55,7 +55,7 @@ impl WriteCondition {
     /// Checks the condition against the entity tag of the current version, if there is one.
     ///
     /// # Errors
-    /// Why it does not hold.
+    /// The reason for which it fails.
     pub fn check(&self, current: Option<&str>) -> Result<(), Unmet> {
         let holds = |holds| if holds { Ok(()) } else { Err(Unmet::Failed) };
         match (self, current) {
@@ -68,7 +68,7 @@ impl WriteCondition {
         }
     }
 
-    /// Whether the outcome depends on the content of the current version, and so tells something of it.
+    /// Whether the outcome depends on the content of the current version, and so reveals something of it.
     pub fn tells_content(&self) -> bool {
         match self {
             Self::None | Self::IfAbsent => false,

@@ -1,4 +1,4 @@
-//! Random bytes. Handed to whoever needs them at construction, so that tests repeat.
+//! Sources of random bytes. They are passed to constructors, so that tests are repeatable.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ pub trait Entropy: Send + Sync {
     }
 }
 
-/// The operating system's generator, fit for keys.
+/// The generator of the operating system, suitable for keys.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct OsEntropy;
 
@@ -25,8 +25,8 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// A sequence that follows from its seed and does not repeat a number (SplitMix64): for tests, and for names that need
-/// not be secret. Never for keys.
+/// A deterministic sequence without repetition (SplitMix64): for tests and for ids that need not be secret, never for
+/// keys.
 #[derive(Debug)]
 pub struct SeededEntropy(AtomicU64);
 

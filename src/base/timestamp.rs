@@ -1,4 +1,4 @@
-//! Points in time and the textual forms that the protocol knows.
+//! Points in time and their textual forms in the protocol.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ impl Timestamp {
         Self(millis.min(LAST_MILLIS))
     }
 
-    /// The system's form of time; what lies before the epoch becomes the epoch.
+    /// Converts a system time; times before the epoch become the epoch.
     pub fn from_system(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self::from_millis(u64::try_from(since.as_millis()).unwrap_or(LAST_MILLIS))
@@ -66,12 +66,12 @@ impl Timestamp {
         )
     }
 
-    /// Reads an HTTP date in any of the three forms of RFC 9110.
+    /// Parses an HTTP date in any of the three forms of RFC 9110.
     pub fn parse_http_date(text: &str) -> Option<Self> {
         httpdate::parse_http_date(text).ok().map(Self::from_system)
     }
 
-    /// Reads `20260131T235959Z`.
+    /// Parses `20260131T235959Z`.
     pub fn parse_iso_basic(text: &str) -> Option<Self> {
         let shape = text.len() == 16 && text.is_ascii() && text.as_bytes()[8] == b'T' && text.ends_with('Z');
         if !shape {
@@ -83,7 +83,7 @@ impl Timestamp {
         Self::parse_iso8601(&[&date, "T", &time, "Z"].concat())
     }
 
-    /// Reads `2026-01-31T23:59:59Z` with an optional fraction.
+    /// Parses `2026-01-31T23:59:59Z` with an optional fraction.
     pub fn parse_iso8601(text: &str) -> Option<Self> {
         humantime::parse_rfc3339(text).ok().map(Self::from_system)
     }

@@ -1,4 +1,4 @@
-//! GetObjectAttributes: what is known of an object, as a document.
+//! GetObjectAttributes: the metadata of an object as a document.
 
 use super::{Context, checksums, get, lookup, version_id};
 use crate::auth::Authorized;
@@ -22,7 +22,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     Ok(version_id::tell(context, response, &found))
 }
 
-/// What is asked for.
+/// The requested attributes.
 #[derive(Default)]
 struct RequestedAttributes {
     etag: bool,
@@ -60,7 +60,7 @@ impl RequestedAttributes {
 
     fn write(&self, document: &mut Writer, version: &VersionRecord, parts: &PartsPage) {
         if self.etag {
-            // Here, unlike elsewhere, the tag is bare (S3 API reference, GetObjectAttributes, "Examples").
+            // Unlike elsewhere, the tag has no quotes (S3 API reference, GetObjectAttributes, "Examples").
             document.leaf("ETag", entity_tag::bare(&version.etag.to_string()));
         }
         if self.checksum && !version.checksums.is_empty() {
@@ -84,7 +84,7 @@ fn unknown(call: &Call<'_>, name: &str) -> S3Error {
     S3Error::invalid_argument(&header, name, "Invalid attribute name specified.")
 }
 
-/// Which parts to tell of.
+/// The requested page of parts.
 struct PartsPage {
     after: u32,
     limit: usize,
@@ -97,7 +97,7 @@ impl PartsPage {
         Ok(Self { after, limit: limit.min(PAGE_LEN_MAX) })
     }
 
-    /// Parts are listed where the object has checksums; else only their number is told (S3 API reference,
+    /// Writes the number of parts, and the parts themselves if the object has checksums (S3 API reference,
     /// GetObjectAttributes, "Parts").
     fn write(&self, element: &mut Writer, parts: &[AssembledPart], listed: bool) {
         element.plain("PartsCount", parts.len());

@@ -1,4 +1,4 @@
-//! Buckets: make, remove, find, list.
+//! CreateBucket, DeleteBucket, HeadBucket, GetBucketLocation and ListBuckets.
 
 use super::client_error::ForClient as _;
 use super::listing::write_user;
@@ -11,7 +11,7 @@ use crate::store::{BucketInfo, StoreError};
 
 /// Buckets on one page of their listing (S3 API reference, ListBuckets, "max-buckets").
 const BUCKETS_PAGE_MAX: usize = 10_000;
-/// What a bucket takes up while all of them are looked through.
+/// The memory of one bucket while ListBuckets filters all of them.
 const BUCKET_BYTES: u64 = 512;
 
 /// CreateBucket. Durable on return.
@@ -25,7 +25,7 @@ pub(super) fn create(
     let configuration = body::read_document(context, call)?;
     check_location(&configuration, &context.region)?;
     match context.store.create_bucket(name.as_str(), proof.user()) {
-        // Clients that retry take this for success (S3 API reference, CreateBucket).
+        // Clients that retry treat this as success (S3 API reference, CreateBucket).
         Err(StoreError::BucketExists { owner }) if owner == proof.user() && call.dialect == Dialect::Aws => {
             Err(S3Error::new(ErrorCode::BucketAlreadyOwnedByYou).element("BucketName", name.as_str()))
         }
@@ -35,7 +35,7 @@ pub(super) fn create(
     }
 }
 
-/// What a bucket is asked to be and cannot be here must not be ignored.
+/// Refuses unsupported properties of a new bucket; ignoring them would be wrong.
 fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
     let locked = call
         .vendor_header("bucket-object-lock-enabled")
@@ -45,7 +45,7 @@ fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
     if locked || shared || granted { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
 }
 
-/// Checks where a new bucket is wanted.
+/// Checks the requested region of a new bucket.
 fn check_location(configuration: &[u8], region: &str) -> Result<(), S3Error> {
     if configuration.is_empty() {
         return Ok(());

@@ -9,7 +9,7 @@ use crate::xml::Writer;
 /// The algorithm that `p-checksum-algorithm` names.
 ///
 /// # Errors
-/// `InvalidRequest` for a name that is none.
+/// `InvalidRequest` for an unknown name.
 pub(super) fn wanted(call: &Call<'_>) -> Result<Option<ChecksumAlgorithm>, S3Error> {
     let Some(name) = call.vendor_header("checksum-algorithm") else { return Ok(None) };
     ChecksumAlgorithm::from_name(name).map(Some).ok_or_else(|| {
@@ -25,22 +25,22 @@ pub(super) fn of_whole((algorithm, value): (ChecksumAlgorithm, Vec<u8>)) -> Chec
     Checksum { algorithm, kind: ChecksumType::FullObject, parts: 0, value }
 }
 
-/// That of an algorithm, if there is one.
+/// The checksum of `algorithm`, if there is one.
 pub(super) fn by(algorithm: ChecksumAlgorithm, checksums: &[Checksum]) -> Option<&Checksum> {
     checksums.iter().find(|checksum| checksum.algorithm == algorithm)
 }
 
-/// The header that bears a checksum.
+/// The header of a checksum.
 pub(super) fn header(checksum: &Checksum) -> &'static str {
     checksum.algorithm.header()
 }
 
-/// The element that bears a checksum, as in `ChecksumCRC32`.
+/// The element of a checksum, as in `ChecksumCRC32`.
 pub(super) fn element(algorithm: ChecksumAlgorithm) -> String {
     format!("Checksum{}", algorithm.as_str())
 }
 
-/// A checksum in headers and documents. A composite one tells of how many parts it is (S3 user guide, "Checking object
+/// A checksum in headers and documents. A composite one includes the number of parts (S3 user guide, "Checking object
 /// integrity", "Composite and full object checksum types").
 pub(super) fn text(checksum: &Checksum) -> String {
     let value = checksum::encode(&checksum.value);

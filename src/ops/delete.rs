@@ -9,7 +9,7 @@ use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, conditions};
 use crate::store::{Deleted, Deletion, Selector};
 use crate::xml::{Element, Writer, XmlError};
 
-/// DeleteObject: 204, whether there was anything or not. Durable on return.
+/// DeleteObject. The status is 204 even if nothing was deleted. Durable on return.
 pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let which = version_id::selector(context, call)?;
     let if_match = conditions::delete_condition(call.headers(), call.vendor())?;
@@ -24,7 +24,7 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     if deleted.delete_marker {
         response = response.header("p-delete-marker", "true");
     }
-    // An id that names no version is echoed as it came.
+    // An id of no version is echoed as sent.
     let named = call.query.get("versionId").map(str::to_owned);
     let made = || deleted.version.map(|version| version.text(context.store.client_ids()));
     if let Some(version) = named.or_else(made) {
@@ -33,16 +33,16 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     Ok(response)
 }
 
-/// What one `Object` element of a DeleteObjects request asks for.
+/// One `Object` element of a DeleteObjects request.
 struct ObjectIdentifier {
     key: String,
     version: Option<String>,
     if_match: Option<String>,
-    /// Whether there are conditions that only directory buckets have (S3 API reference, ObjectIdentifier).
+    /// Whether it has conditions of directory buckets, which are not supported (S3 API reference, ObjectIdentifier).
     unserved: bool,
 }
 
-/// DeleteObjects. All that is deleted goes in one commit, durable on return.
+/// DeleteObjects. All deletions are one commit, durable on return.
 pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;
@@ -86,7 +86,7 @@ fn parse_object(object: Element<'_>) -> Result<ObjectIdentifier, XmlError> {
     })
 }
 
-/// One result for each; what may not or cannot be deleted does not keep the others from it.
+/// One result for each object. A failed deletion does not prevent the others.
 fn delete(
     context: &Context,
     proof: &Authorized,

@@ -14,7 +14,7 @@ use crate::s3::{
 };
 use crate::store::{AssembledPart, Checksum, FoundVersion, ObjectReader, VersionRecord};
 
-/// A body of at most this size is read, and so verified, before the answer begins.
+/// Bodies up to this size are read, and so verified, before the response begins.
 const WHOLE_MAX_BYTES: u64 = 256 * KIB;
 
 /// GetObject.
@@ -44,7 +44,7 @@ pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }
 
-/// Status and headers of the answer, and the bytes that belong to it.
+/// Status and headers of the response, and the range of its bytes.
 fn head_of(
     context: &Context,
     found: &FoundVersion,
@@ -75,15 +75,15 @@ fn head_of(
     Ok((response, bytes))
 }
 
-/// A range that a HEAD asks for changes nothing but the length that is told (S3 API reference, HeadObject, "Range").
+/// The range of a HEAD changes only the length in the response (S3 API reference, HeadObject, "Range").
 fn is_head_of_range(call: &Call<'_>) -> bool {
     call.operation == Operation::HeadObject && !call.query.has("partNumber")
 }
 
-/// Whether the conditions of the read of a version with that entity tag hold.
+/// Checks the conditions of a read against a version with the entity tag `etag`.
 ///
 /// # Errors
-/// `PreconditionFailed`, and `NotModified`, which is no error to the client.
+/// `PreconditionFailed`; `NotModified`, which is no error to the client.
 pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<(), S3Error> {
     match ReadConditions::from_headers(call.headers()).decide(etag, version.modified) {
         ConditionOutcome::Proceed => Ok(()),
@@ -94,7 +94,7 @@ pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<
     }
 }
 
-/// The answer to a client that has it already, with what its cache needs (RFC 9110, section 15.4.5).
+/// The response to a client with a valid cached copy, with the headers for its cache (RFC 9110, section 15.4.5).
 fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
     let mut answer = S3Error::new(ErrorCode::NotModified)
         .header("ETag", etag)
@@ -107,15 +107,15 @@ fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
     answer
 }
 
-/// Some of the bytes of a version.
+/// A range of a version.
 struct SelectedRange<'v> {
     bytes: Range<u64>,
-    /// The part that they are, and how many there are.
+    /// The part with that range, and the number of parts.
     part: Option<(&'v AssembledPart, usize)>,
 }
 
 impl SelectedRange<'_> {
-    /// Tells in a response what selected it bears. The checksum of the whole would be no use.
+    /// Describes the range in a response. The checksum of the whole object is of no use there.
     fn announce(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
         let (Range { start, end }, size) = (&self.bytes, version.size);
         let shown = if start < end { format!("{start}-{}", end - 1) } else { "*".to_owned() };
@@ -130,7 +130,7 @@ impl SelectedRange<'_> {
     }
 }
 
-/// The bytes that `Range` or `partNumber` ask for; `None` for all.
+/// The range that `Range` or `partNumber` selects; `None` for the whole version.
 fn selected<'v>(
     version: &'v VersionRecord,
     etag: &str,
@@ -150,7 +150,7 @@ fn selected<'v>(
     Ok(range.map(|bytes| SelectedRange { bytes, part: None }))
 }
 
-/// A part. An object that was put in one selected has one.
+/// The range of a part. An object put in one piece has one part.
 fn part_of(version: &VersionRecord, number: u32) -> Result<Option<SelectedRange<'_>>, S3Error> {
     let Some(assembly) = &version.upload else {
         let whole = (version.size > 0).then_some(SelectedRange { bytes: 0..version.size, part: None });
@@ -177,7 +177,7 @@ fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {
     })
 }
 
-/// Adds checksums where they are asked for.
+/// Adds checksums if the request asks for them.
 fn with_checksums(mut response: Response, checksums: &[Checksum], call: &Call<'_>) -> Response {
     if !call.vendor_header("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
         return response;
@@ -191,14 +191,15 @@ fn with_checksums(mut response: Response, checksums: &[Checksum], call: &Call<'_
     }
 }
 
-/// All of a small body.
+/// Reads a small body.
 fn whole(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
     let mut bytes = vec![0; length as usize];
     fill(&mut reader, &mut bytes, call)?;
     Ok(ResponseBody::Bytes(bytes))
 }
 
-/// A large body. Its first bytes are read before the answer is decided, so that damage there still makes an error of it.
+/// A large body. Its first block is read before the status is sent, so that damage there is still reported as an
+/// error.
 fn stream(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
     let mut first = vec![0; BLOCK_BYTES as usize];
     fill(&mut reader, &mut first, call)?;
@@ -206,7 +207,7 @@ fn stream(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<Resp
     Ok(ResponseBody::Stream { length: Some(length), source })
 }
 
-/// Fills `buf`, which is no longer than what is there.
+/// Fills `buf`, which is at most as long as the rest of the object.
 fn fill(reader: &mut ObjectReader, buf: &mut [u8], call: &Call<'_>) -> Result<(), S3Error> {
     let mut filled = 0;
     while filled < buf.len() {
@@ -221,10 +222,10 @@ fn fill(reader: &mut ObjectReader, buf: &mut [u8], call: &Call<'_>) -> Result<()
     Ok(())
 }
 
-/// The bytes of an object on their way out.
+/// The body of a large object.
 struct ObjectBody {
     first: Vec<u8>,
-    /// How many of the first bytes have been handed out.
+    /// The number of first bytes that have been returned.
     sent: usize,
     reader: ObjectReader,
     id: RequestId,

@@ -1,4 +1,4 @@
-//! The version that a request is about, and the one that a copy is made of.
+//! Lookup of the version that a request addresses, and of the source of a copy.
 
 use std::ops::{Deref, Range};
 
@@ -11,14 +11,14 @@ use crate::s3::conditions::{ConditionOutcome, ReadConditions};
 use crate::s3::{Call, CopySourceHeader, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{self, FoundVersion, Selector, Store, StoreError, VersionRecord};
 
-/// A version that was found, and the memory that it takes up.
+/// A version, and the reservation of its memory.
 pub(super) struct LoadedVersion {
     found: FoundVersion,
     held: Reservation,
 }
 
 impl LoadedVersion {
-    /// The version, and what is to be held for as long as it is there.
+    /// The version, and the reservation to hold as long as the version is in memory.
     pub(super) fn into_parts(self) -> (FoundVersion, Reservation) {
         (self.found, self.held)
     }
@@ -32,11 +32,11 @@ impl Deref for LoadedVersion {
     }
 }
 
-/// The version that is asked for, if there is one to be read.
+/// Looks up the requested version.
 ///
 /// # Errors
-/// Those of a read: `NoSuchKey` or, for whom it must be concealed from, `AccessDenied`; `NoSuchVersion`;
-/// `MethodNotAllowed` for a delete marker that is named; `SlowDown`.
+/// `NoSuchKey` or, without the permission to list the bucket, `AccessDenied`; `NoSuchVersion`; `MethodNotAllowed` for
+/// a named delete marker; `SlowDown`.
 pub(super) fn target(
     context: &Context,
     proof: &Authorized,
@@ -46,10 +46,10 @@ pub(super) fn target(
     target_by(find, context, proof, call)
 }
 
-/// The same, of which neither the bytes can be read nor the parts are known: what most HEADs want.
+/// As [`target`], without the extents and the parts of the version: for most HEAD requests.
 ///
 /// # Errors
-/// As of [`target`].
+/// As [`target`].
 pub(super) fn outline(
     context: &Context,
     proof: &Authorized,
@@ -78,20 +78,21 @@ fn target_by(
     })
 }
 
-/// Whether a key exists is told to those alone who could list it (S3 API reference, GetObject, "Permissions").
+/// Conceals a missing key from callers without the permission to list the bucket (S3 API reference, GetObject,
+/// "Permissions").
 pub(super) fn conceal(error: S3Error, proof: &Authorized, (bucket, key): (&str, &str)) -> S3Error {
     let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, bucket, Some(key));
     if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
 }
 
-/// The answer where the current version is a delete marker (S3 user guide, "Working with delete markers").
+/// The error for a current version that is a delete marker (S3 user guide, "Working with delete markers").
 fn deleted(context: &Context, found: &FoundVersion, call: &Call<'_>) -> S3Error {
     let error =
         S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
     with_version_id(context, error, found)
 }
 
-/// The answer where the version that was named is a delete marker.
+/// The error for a named version that is a delete marker.
 fn marker(context: &Context, found: &FoundVersion, call: &Call<'_>) -> S3Error {
     let error = S3Error::new(ErrorCode::MethodNotAllowed)
         .element("Method", call.request.method.as_str())
@@ -109,20 +110,20 @@ fn with_version_id(context: &Context, error: S3Error, found: &FoundVersion) -> S
     }
 }
 
-/// What a copy is made of: a version that the caller may read.
+/// The source of a copy, which the caller may read.
 pub(super) struct SourceObject {
     /// The bucket and the version.
     pub(super) found: FoundVersion,
-    /// How the client named it.
+    /// The name that the client sent.
     pub(super) named: CopySourceHeader,
     _held: Reservation,
 }
 
-/// The version that `p-copy-source` names, if the caller may read it and its conditions hold.
+/// Looks up the version that `p-copy-source` names. Checks the permission to read it and the conditions on it.
 ///
 /// # Errors
-/// `InvalidArgument` for what names nothing; `AccessDenied`; `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`;
-/// `InvalidRequest` for a delete marker that is named; `PreconditionFailed`; `SlowDown`.
+/// `InvalidArgument` for a malformed name; `AccessDenied`; `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`;
+/// `InvalidRequest` for a named delete marker; `PreconditionFailed`; `SlowDown`.
 pub(super) fn source(
     context: &Context,
     proof: &Authorized,
@@ -152,7 +153,7 @@ fn source_error(error: &StoreError, named: &CopySourceHeader, id: &RequestId) ->
     client_error::client_error_naming(error, id, (&named.bucket, named.key.as_str(), version))
 }
 
-/// The answer where a copy is to be made of a delete marker (S3 API reference, CopyObject).
+/// The error for a source that is a delete marker (S3 API reference, CopyObject).
 fn marked_source(named: &CopySourceHeader, which: Selector) -> S3Error {
     match which {
         Selector::Current => S3Error::new(ErrorCode::NoSuchKey).element("Key", named.key.as_str()),
@@ -174,10 +175,10 @@ fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Er
 }
 
 impl SourceObject {
-    /// Bytes of the source, to be copied.
+    /// A range of the source, as the store copies it.
     ///
     /// # Errors
-    /// `InvalidRequest` for more than can be put at once (S3 API reference, CopyObject and UploadPartCopy).
+    /// `InvalidRequest` for more bytes than a single put may have (S3 API reference, CopyObject and UploadPartCopy).
     pub(super) fn bytes(&self, range: Range<u64>) -> Result<store::CopyRange, S3Error> {
         if range.end - range.start > PUT_SIZE_MAX_BYTES {
             return Err(S3Error::new(ErrorCode::InvalidRequest).message(format!(
@@ -189,10 +190,10 @@ impl SourceObject {
         Ok(store::CopyRange { bucket: self.found.bucket.id, key, version: self.found.version.clone(), range })
     }
 
-    /// What the client is told of a copy that the store has made, or not: a source that went away meanwhile is not there.
+    /// Converts the outcome of a copy. The source may have been deleted in the meantime.
     ///
     /// # Errors
-    /// `NoSuchVersion` or `NoSuchKey` for a source that is gone; else those of the store.
+    /// `NoSuchVersion` or `NoSuchKey` for a deleted source; those of the store.
     pub(super) fn copied<T>(
         &self,
         outcome: Result<T, StoreError>,
@@ -212,7 +213,7 @@ impl SourceObject {
         source_error(&error, &self.named, id)
     }
 
-    /// Tells in a response which version was copied, where the bucket of the source has versions.
+    /// Adds the id of the source version to a response, if the bucket of the source has versions.
     pub(super) fn announce(&self, store: &Store, response: Response) -> Response {
         match version_id::shown(store, &self.found.bucket, &self.found.version) {
             Some(id) => response.header("p-copy-source-version-id", id),

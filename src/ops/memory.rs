@@ -1,4 +1,4 @@
-//! What a request needs of the memory beyond what its worker has anyway.
+//! Memory reservations of requests, in addition to the memory of their workers.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use crate::base::limits::{BLOCK_BYTES, KEY_LEN_MAX_BYTES, KIB, MEMORY_PATIENCE_M
 use crate::s3::S3Error;
 use crate::store::{PartsTotal, VersionRecord};
 
-/// What an item of a page has beside its name, in memory and in the document.
+/// The size of an item of a page besides its name, in memory and in the document.
 const ITEM_BYTES: u64 = 256;
 const WRITTEN_ITEM_BYTES: u64 = 512;
-/// A byte of a name becomes so many in a document at the most, as `&#x1f;`.
+/// The longest encoding of a byte of a name in a document, as `&#x1f;`.
 const WRITTEN_BYTE_MAX: u64 = 6;
-/// What a document has beside its items: what was asked for, echoed, some of it encoded.
+/// The size of a document besides its items: the echoed parameters, some of them encoded.
 const DOCUMENT_BYTES: u64 = 32 * KIB;
-/// A deletion beside its key: what is asked, what is committed, and what came of it.
+/// The size of a deletion besides its key: request, mutation and result.
 const DELETION_BYTES: u64 = 1024;
-/// A key is there as it was asked for, as it is committed, as it is written, and as the log has it.
+/// Copies of a key: in the request, in the mutation, in the document and in the log.
 const KEY_COPIES: u64 = 4;
 
-/// A part of an upload: as it was found, as it was listed, as it is committed, and as it is written.
+/// A part of an upload: as loaded, as listed, as committed and as written.
 const PART_BYTES: u64 = 1024;
-/// An extent in all of these, in the reader of an object, and in a copy on its way.
+/// An extent in each of these, in the reader of an object and in a copy in progress.
 const EXTENT_BYTES: u64 = 128;
-/// So many extents of one version are within what a worker has.
+/// Versions with up to this many extents fit in the memory of a worker.
 const EXTENTS_OF_WORKER: usize = 64;
-/// The stack and the buffer of a thread of its own.
+/// The stack and the buffer of the thread of a padded response.
 const PADDED_RESPONSE_BYTES: u64 = 384 * KIB;
 
-/// Reserves memory before it is allocated, waiting for a short time where others have it.
+/// Reserves memory before it is allocated. Waits for a short time for others to release theirs.
 ///
 /// # Errors
-/// `SlowDown` when there is none to be had.
+/// `SlowDown` if the memory is not available.
 pub(super) fn reserve(context: &Context, bytes: u64) -> Result<Reservation, S3Error> {
     let patience = Duration::from_millis(MEMORY_PATIENCE_MILLIS);
     context.memory.reserve_within(bytes, patience).ok_or_else(S3Error::slow_down)
 }
 
-/// For a page of `limit` items, whatever their names.
+/// Reserves memory for a page of `limit` items with the longest names.
 ///
 /// # Errors
 /// `SlowDown`.
@@ -47,7 +47,7 @@ pub(super) fn for_page(context: &Context, limit: usize) -> Result<Reservation, S
     reserve(context, limit as u64 * (KEY_LEN_MAX_BYTES as u64 + ITEM_BYTES))
 }
 
-/// For the document that tells of items with these names, which are encoded or not. It is given to
+/// Reserves memory for the document with items of these names. The reservation is passed to
 /// [`Context::long_document`].
 ///
 /// # Errors
@@ -59,7 +59,7 @@ pub(super) fn for_document(
     reserve(context, document_max(names))
 }
 
-/// For what is deleted, and the document that tells of it.
+/// Reserves memory for deletions and the document of their results.
 ///
 /// # Errors
 /// `SlowDown`.
@@ -75,7 +75,7 @@ fn document_max(names: impl Iterator<Item = impl AsRef<str>>) -> u64 {
     DOCUMENT_BYTES + names.map(|name| WRITTEN_ITEM_BYTES + written_max(name.as_ref())).sum::<u64>()
 }
 
-/// For all that is made of the parts of an upload until it is an object, and for the thread that makes it.
+/// Reserves memory for the parts of an upload until the object is committed, and for the thread that commits it.
 ///
 /// # Errors
 /// `SlowDown`.
@@ -83,7 +83,7 @@ pub(super) fn for_parts(context: &Context, total: PartsTotal) -> Result<Reservat
     reserve(context, PADDED_RESPONSE_BYTES + PART_BYTES * total.parts + EXTENT_BYTES * total.extents)
 }
 
-/// For a page of `limit` parts.
+/// Reserves memory for a page of `limit` parts.
 ///
 /// # Errors
 /// `SlowDown`.
@@ -91,7 +91,7 @@ pub(super) fn for_page_of_parts(context: &Context, limit: usize) -> Result<Reser
     reserve(context, limit as u64 * ITEM_BYTES)
 }
 
-/// For a thread that reads an object, and its buffer.
+/// Reserves memory for the thread of a padded response.
 ///
 /// # Errors
 /// `SlowDown`.
@@ -99,7 +99,7 @@ pub(super) fn for_padded_response(context: &Context) -> Result<Reservation, S3Er
     reserve(context, PADDED_RESPONSE_BYTES)
 }
 
-/// For a version that was found, and what is made of it without its bytes: most take up next to nothing.
+/// Reserves memory for a version without its bytes. Most versions need none.
 ///
 /// # Errors
 /// `SlowDown`.
@@ -110,7 +110,7 @@ pub(super) fn for_version(context: &Context, version: &VersionRecord) -> Result<
     }
 }
 
-/// For a body that is sent from the store block by block, and may wait for its turn.
+/// Reserves memory for a body that is sent block by block, and that may wait for room to send.
 ///
 /// # Errors
 /// `SlowDown`.
@@ -118,14 +118,14 @@ pub(super) fn for_stream(context: &Context, version: &VersionRecord) -> Result<R
     reserve(context, BLOCK_BYTES + EXTENT_BYTES * version.extents.len() as u64)
 }
 
-/// The most bytes that a name takes up in a document, encoded or not.
+/// The most bytes of a name in a document, encoded or not.
 fn written_max(name: &str) -> u64 {
     let plain =
         name.bytes().fold(true, |plain, b| plain & (b.is_ascii_alphanumeric() || b"-._/".contains(&b)));
     name.len() as u64 * if plain { 1 } else { WRITTEN_BYTE_MAX }
 }
 
-/// Bytes, and the memory that they and what is made of them take up.
+/// Bytes of a document, with the reservations for them and for the parsed tree.
 pub(super) struct ReservedBytes {
     pub(super) bytes: Vec<u8>,
     pub(super) _memory: [Reservation; 2],

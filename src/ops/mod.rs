@@ -1,5 +1,5 @@
-//! Floor 4: S3 meets the store. An operation takes a call and the proof that its sender may make it, and yields a
-//! response that names vendor headers `p-...`.
+//! Floor 4: the operations of S3 on the store. An operation takes a call and the proof of its permission, and returns
+//! a response with vendor headers named `p-...`.
 
 mod attributes;
 mod body;
@@ -35,40 +35,40 @@ use crate::s3::{Call, Operation, Response, S3Error};
 use crate::store::{Health, Store};
 use crate::xml::Writer;
 
-/// What the entity tag of an object is that is put in one piece. Parts, and so the objects made of them, have MD5s always.
+/// The entity tags of objects put in one piece. Parts, and so multipart objects, always have MD5s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EntityTags {
-    /// The MD5 of its bytes, which many clients compare with their own.
+    /// The MD5 of the bytes, which many clients compare with their own.
     #[default]
     Md5,
-    /// The CRC-32 that is computed anyway, as `<hex>-1`, which clients take for no MD5. It spares a weak processor the MD5;
-    /// but 32 bits are no proof that two objects are the same, least of all to conditions (`If-Match`).
+    /// The CRC-32, which is computed anyway, as `<hex>-1`, which no client mistakes for an MD5. It saves the MD5 on a
+    /// slow processor, but 32 bits do not prove that two objects are equal, for example in conditions (`If-Match`).
     Crc,
 }
 
-/// What all operations work with.
+/// The dependencies of all operations.
 pub struct Context {
-    /// The engine.
+    /// The store.
     pub store: Arc<Store>,
-    /// The region that buckets are in.
+    /// The region of all buckets.
     pub region: String,
-    /// The namespace of the documents that are answered; empty for none.
+    /// The namespace of XML documents; empty for none.
     pub namespace: String,
-    /// For how long a client that completes a multipart upload is left without a byte.
+    /// The times of padded responses.
     pub padding: PaddingTimes,
-    /// The entity tags of what is put.
+    /// The entity tags of new objects.
     pub entity_tags: EntityTags,
-    /// What works out the MD5s of large bodies.
+    /// The pool that computes the MD5s of large bodies.
     pub md5: Md5Pool,
-    /// What requests reserve their memory from.
+    /// The memory budget of requests.
     pub memory: Arc<Budget>,
 }
 
 impl Context {
-    /// Does what `call` asks for. This is the only place where an operation is chosen.
+    /// Runs the operation of `call`. Only this function selects operations.
     ///
     /// # Errors
-    /// Those of the operation, and `AccessDenied` for a bucket that belongs to another than `call` expects.
+    /// Those of the operation; `AccessDenied` for a bucket whose owner is not the one that `call` expects.
     pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
         owner::check_target(self, call)?;
         match call.operation {
@@ -112,18 +112,18 @@ impl Context {
         }
     }
 
-    /// How the store is, for whoever watches over it.
+    /// The health of the store, for monitoring.
     pub fn health(&self) -> Health {
         self.store.health()
     }
 
-    /// Begins a document that is answered and may be long. It has room for what was reserved, so that it never has to move.
+    /// Begins a response document with the capacity that was reserved, so that it is never reallocated.
     fn long_document(&self, root: &str, reserved: &Reservation) -> Writer {
         let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
         Writer::with_capacity(root, namespace, reserved.bytes() as usize)
     }
 
-    /// Begins a document that is answered.
+    /// Begins a response document.
     fn document(&self, root: &str) -> Writer {
         self.long_document(root, &Reservation::default())
     }

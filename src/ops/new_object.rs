@@ -1,4 +1,4 @@
-//! What a client gives with a new object beside its bytes, and what keeps it from being put.
+//! The properties of a new object besides its bytes, and the checks before a put.
 
 use super::client_error::ForClient as _;
 use super::{Context, lookup};
@@ -6,7 +6,7 @@ use crate::auth::{Action, Authorized};
 use crate::s3::{Call, ErrorCode, S3Error, conditions, metadata};
 use crate::store::{Attributes, Selector, StoreError, WriteCondition};
 
-/// Headers that ask for what is not served. To ignore one would be to promise it.
+/// Headers of unsupported features. Ignoring one would break a promise.
 const UNSERVED: [&str; 9] = [
     "copy-source-server-side-encryption-customer-algorithm",
     "object-lock-legal-hold",
@@ -19,10 +19,10 @@ const UNSERVED: [&str; 9] = [
     "write-offset-bytes",
 ];
 
-/// Refuses a request that asks for what it would not get.
+/// Refuses requests for unsupported features.
 ///
 /// # Errors
-/// `NotImplemented`; `InvalidArgument` for half of what a part takes.
+/// `NotImplemented`; `InvalidArgument` for a `partNumber` without `uploadId`.
 pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
     if let Some(number) = call.query.get("partNumber").filter(|_| !call.query.has("uploadId")) {
         let message = "A part needs the uploadId of its upload.";
@@ -39,7 +39,7 @@ pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
     }
 }
 
-/// The attributes that the headers give to the object.
+/// The attributes of the object from the headers.
 ///
 /// # Errors
 /// Those of [`metadata::collect`].
@@ -51,7 +51,7 @@ pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
     Ok(attributes)
 }
 
-/// The condition that the headers put on the write.
+/// The condition of the write from the headers.
 ///
 /// # Errors
 /// Those of [`conditions::write_condition`] and of [`check_may_compare`].
@@ -63,8 +63,8 @@ pub(super) fn condition(proof: &Authorized, call: &Call<'_>) -> Result<WriteCond
     Ok(condition)
 }
 
-/// Checks that the caller may read the version whose entity tag decides a write: the outcome tells what is in it (S3 user
-/// guide, "Conditional writes", "Permissions").
+/// Checks that the caller may read the version whose entity tag a condition compares, since the outcome reveals it (S3
+/// user guide, "Conditional writes", "Permissions").
 ///
 /// # Errors
 /// `AccessDenied`.
@@ -80,10 +80,10 @@ pub(super) fn check_may_compare(
     if proof.may(action, bucket, Some(key)) { Ok(()) } else { Err(S3Error::new(ErrorCode::AccessDenied)) }
 }
 
-/// Refuses early what the commit would refuse anyway, as things stand now. The commit decides for good.
+/// Checks the condition before the body is read. The commit checks it again and decides.
 ///
 /// # Errors
-/// `PreconditionFailed`; `NoSuchKey` or, for those who may not know, `AccessDenied`; `NoSuchBucket`.
+/// `PreconditionFailed`; `NoSuchKey` or, without the permission to list the bucket, `AccessDenied`; `NoSuchBucket`.
 pub(super) fn check_early(
     context: &Context,
     proof: &Authorized,
@@ -102,10 +102,10 @@ pub(super) fn check_early(
     committed(condition.check(current.as_deref()).map_err(StoreError::from), proof, call)
 }
 
-/// What the client is told of a conditional write that the store has committed, or not.
+/// Converts the outcome of a conditional write.
 ///
 /// # Errors
-/// Those of the store, but `AccessDenied` for a missing key that is to be concealed.
+/// Those of the store; `AccessDenied` for a missing key that must be concealed.
 pub(super) fn committed<T>(
     outcome: Result<T, StoreError>,
     proof: &Authorized,

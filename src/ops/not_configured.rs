@@ -1,12 +1,12 @@
-//! Operations that are known and not served, and reads of configurations that are never set here: tools break when they
-//! are told that the latter do not exist.
+//! Known operations that are not supported, and reads of configurations that are never set. Tools fail if such a read
+//! is reported as not implemented.
 
 use super::Context;
 use super::client_error::ForClient as _;
 use crate::auth::Authorized;
 use crate::s3::{Call, ErrorCode, Operation, Response, S3Error};
 
-/// Says so, once it is certain that the bucket exists.
+/// Responds with the error of the operation, or with `NoSuchBucket`.
 pub(super) fn respond(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     context.store.bucket(call.bucket()).for_client(call)?;
     let code = code_of(call.operation).unwrap_or(ErrorCode::NotImplemented);

@@ -1,14 +1,14 @@
-//! Buckets that clients expect to belong to somebody (S3 user guide, "Verifying bucket ownership with bucket owner
-//! condition"). An owner is named as in the `Owner` of listings: by the name of the user who created the bucket.
+//! The expected owner of a bucket (S3 user guide, "Verifying bucket ownership with bucket owner condition"). An owner
+//! is named as in the `Owner` of listings: by the name of the user who created the bucket.
 
 use super::Context;
 use crate::s3::{Call, ErrorCode, Operation, S3Error};
 
-/// Checks `p-expected-bucket-owner` against the bucket that the call is about. A bucket that is not there is for the
-/// operation to miss, and a new one is its creator's.
+/// Checks `p-expected-bucket-owner` against the bucket of the call. A missing bucket is left to the operation, and a
+/// new one belongs to its creator.
 ///
 /// # Errors
-/// `AccessDenied` when the bucket belongs to another.
+/// `AccessDenied` if the bucket has another owner.
 pub(super) fn check_target(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     match call.operation {
         Operation::CreateBucket => Ok(()),
@@ -16,7 +16,7 @@ pub(super) fn check_target(context: &Context, call: &Call<'_>) -> Result<(), S3E
     }
 }
 
-/// Checks `p-source-expected-bucket-owner` against the bucket that is copied from.
+/// Checks `p-source-expected-bucket-owner` against the bucket of the source.
 ///
 /// # Errors
 /// As [`check_target`].

@@ -73,8 +73,8 @@ fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
     Ok(key.zip(value).map(|(key, value)| (key.into_owned(), value.into_owned())))
 }
 
-/// The tags that the header `p-tagging` gives to an object that is to be made. To give any takes a permission of its own
-/// (S3 API reference, PutObject, "Permissions").
+/// The tags of a new object from the header `p-tagging`. Setting any takes a permission of its own (S3 API reference,
+/// PutObject, "Permissions").
 ///
 /// # Errors
 /// `AccessDenied`; those of [`tags::from_header`].
@@ -84,7 +84,7 @@ pub(super) fn of_new(proof: &Authorized, call: &Call<'_>) -> Result<Vec<(String,
     Ok(tags)
 }
 
-/// The same for tags that come from elsewhere.
+/// Checks the permission to set `tags`.
 ///
 /// # Errors
 /// `AccessDenied`.
@@ -99,7 +99,7 @@ pub(super) fn check_may_set(
     Err(S3Error::new(ErrorCode::AccessDenied))
 }
 
-/// Tells how many tags there are, if there are any, to whoever may read them (S3 API reference, GetObject,
+/// Adds the number of tags to a response, if there are any and the caller may read them (S3 API reference, GetObject,
 /// "x-amz-tagging-count").
 pub(super) fn counted(
     response: Response,

@@ -1,19 +1,19 @@
-//! Continuation tokens: the name after which a listing goes on, in a form that clients do not take apart.
+//! Continuation tokens: the name after which a listing continues, in an opaque form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::s3::S3Error;
 
-/// The token that stands for `name`.
+/// The token of `name`.
 pub(super) fn encode(name: &str) -> String {
     URL_SAFE_NO_PAD.encode(name)
 }
 
-/// The name that a token stands for.
+/// The name in a token.
 ///
 /// # Errors
-/// `InvalidArgument` for what [`encode`] never gave.
+/// `InvalidArgument` for text that [`encode`] does not return.
 pub(super) fn decode(token: &str) -> Result<String, S3Error> {
     let name = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     name.filter(|name| !name.is_empty()).ok_or_else(|| {

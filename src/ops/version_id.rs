@@ -1,4 +1,4 @@
-//! Version ids as clients write and read them.
+//! Version ids in requests and responses.
 
 use super::Context;
 use crate::s3::{Call, Response, S3Error};
@@ -7,15 +7,16 @@ use crate::store::{
     VersionSummary, Versioning,
 };
 
-/// The version that `versionId` means (S3 user guide, "Retrieving object versions from a versioning-enabled bucket").
+/// The version that `versionId` selects (S3 user guide, "Retrieving object versions from a versioning-enabled
+/// bucket").
 ///
 /// # Errors
-/// `InvalidArgument` for text that is never an id.
+/// `InvalidArgument` for malformed text.
 pub(super) fn selector(context: &Context, call: &Call<'_>) -> Result<Selector, S3Error> {
     named(context, call.query.get("versionId"))
 }
 
-/// The version that is named, or the current one.
+/// The version that `text` selects; the current one without it.
 ///
 /// # Errors
 /// As [`selector`].
@@ -25,7 +26,8 @@ pub(super) fn named(context: &Context, text: Option<&str>) -> Result<Selector, S
         .ok_or_else(|| S3Error::invalid_argument("versionId", text, "Invalid version id specified"))
 }
 
-/// The version that `text` names; `None` for text that is never an id. An id that was not given here names no version.
+/// The version that `text` names; `None` for malformed text. A well-formed id that was never assigned names no
+/// version.
 pub(super) fn parse(context: &Context, text: &str) -> Option<Selector> {
     match text {
         "null" => Some(Selector::Null),
@@ -33,7 +35,7 @@ pub(super) fn parse(context: &Context, text: &str) -> Option<Selector> {
     }
 }
 
-/// The version after which a page of a listing begins; `None` for text that is not the id of any.
+/// The version after which a page of a listing begins; `None` for malformed text.
 pub(super) fn marker(context: &Context, text: &str) -> Option<VersionRef> {
     match parse(context, text)? {
         Selector::Id(VersionId::NONE) => None,
@@ -42,13 +44,13 @@ pub(super) fn marker(context: &Context, text: &str) -> Option<VersionRef> {
     }
 }
 
-/// The id of a version in a listing: there every version has one, also in a bucket that never had versions.
+/// The id of a version in a listing. Every version has one there, also in a bucket that never had versions.
 pub(super) fn listed(context: &Context, version: &VersionSummary) -> String {
     let named = if version.null { VersionRef::Null } else { VersionRef::Id(version.id) };
     named.text(context.store.client_ids())
 }
 
-/// The id to tell of a version that is there; none in a bucket that never had versions.
+/// The id of an existing version in a response; `None` in a bucket that never had versions.
 pub(super) fn shown(store: &Store, bucket: &BucketInfo, version: &VersionRecord) -> Option<String> {
     let named = match (version.null, bucket.versioning) {
         (false, _) => VersionRef::Id(version.id),
@@ -58,7 +60,7 @@ pub(super) fn shown(store: &Store, bucket: &BucketInfo, version: &VersionRecord)
     Some(named.text(store.client_ids()))
 }
 
-/// Tells in a response which version was found.
+/// Adds the id of the version to a response.
 pub(super) fn tell(context: &Context, response: Response, found: &FoundVersion) -> Response {
     match shown(&context.store, &found.bucket, &found.version) {
         Some(id) => response.header("p-version-id", id),
@@ -66,7 +68,7 @@ pub(super) fn tell(context: &Context, response: Response, found: &FoundVersion) 
     }
 }
 
-/// Tells in a response the id of a version that was just made, if it has one of its own.
+/// Adds the id of a new version to a response, unless it is the null version.
 pub(super) fn announce(store: &Store, response: Response, written: &CommittedVersion) -> Response {
     if written.null {
         return response;

@@ -1,4 +1,4 @@
-//! Whether a bucket keeps versions.
+//! The versioning state of buckets.
 
 use super::client_error::ForClient as _;
 use super::{Context, body};

@@ -1,4 +1,4 @@
-//! One line of log for each request, and what has to be remembered for it.
+//! The access log: one record for each request, and its collection during the request.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,49 +11,49 @@ use crate::s3::{Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 /// The target of the lines, for filters.
 const TARGET: &str = "access";
 
-/// One request and its answer, as an access log tells of them. It holds no secret: what could serve to make requests, or to
-/// repeat this one, has been struck out.
+/// One request and its response. It holds no secrets: values that could be used to make requests, or to repeat this
+/// one, are redacted.
 #[derive(Debug)]
 pub struct AccessRecord<'r> {
-    /// When the request came in.
+    /// The time of arrival.
     pub time: Timestamp,
-    /// The id under which errors and other lines tell of it.
+    /// The request id, which other log lines also have.
     pub id: &'r str,
     /// The client's address.
     pub peer: Option<SocketAddr>,
-    /// The user, where it is certain.
+    /// The user, if it is authenticated.
     pub user: Option<&'r str>,
-    /// The operation; `None` where the request was not understood.
+    /// The operation; `None` for a request without one.
     pub operation: &'r str,
-    /// The method; empty for what never became a request.
+    /// The method; empty for a malformed request head.
     pub method: &'r str,
     /// The path as sent.
     pub path: &'r str,
-    /// The query as sent, less the values that [`redacted`] strikes out.
+    /// The query as sent, without the values that [`redacted`] removes.
     pub query: &'r str,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// The code of the error that was answered.
+    /// The code of the error in the response.
     pub error: Option<&'r str>,
-    /// Bytes of the body that were read.
+    /// Bytes of the request body that were read.
     pub received: u64,
-    /// Bytes of the body of the answer, as announced.
+    /// Bytes of the response body, as announced.
     pub sent: u64,
-    /// From the head of the request to the head of the answer.
+    /// The time from the head of the request to the head of the response.
     pub took: Duration,
     /// Whether the connection was encrypted.
     pub secure: bool,
-    /// What the client calls itself.
+    /// The `User-Agent`.
     pub agent: &'r str,
 }
 
-/// Where the lines about requests go.
+/// A destination for access records.
 pub trait AccessLog: Send + Sync {
-    /// Takes note of a request that has been answered. Whatever goes wrong is its own affair.
+    /// Records a request after its response. The implementation handles its own errors.
     fn note(&self, record: &AccessRecord<'_>);
 }
 
-/// The line that goes to the log of the process while there is no other.
+/// The access log within the log of the process, the default.
 pub(super) struct ProcessLog;
 
 impl AccessLog for ProcessLog {
@@ -75,10 +75,10 @@ impl AccessLog for ProcessLog {
     }
 }
 
-/// A query without the values of its vendor parameters, among which are signature, credential and token, and of those by
-/// which signature version 2 signs.
+/// Removes the values of vendor parameters, among them signature, credential and token, and of the parameters of
+/// signature version 2.
 pub fn redacted(query: &str) -> String {
-    // Most requests for objects have none.
+    // Most requests for objects have no query.
     if query.is_empty() {
         return String::new();
     }
@@ -92,7 +92,7 @@ pub fn redacted(query: &str) -> String {
     query.split('&').map(strike).collect::<Vec<_>>().join("&")
 }
 
-/// What is known of a request while it is answered. Of the query nothing is kept that may be a secret.
+/// The access record of a request in progress. The query is redacted.
 pub(super) struct RequestLogEntry {
     pub(super) id: RequestId,
     pub(super) dialect: Dialect,
@@ -100,9 +100,9 @@ pub(super) struct RequestLogEntry {
     pub(super) path: String,
     /// The operation, once it is known.
     pub(super) operation: &'static str,
-    /// The user, once it is certain.
+    /// The user, once it is authenticated.
     pub(super) user: Option<String>,
-    /// The code of the error that is answered.
+    /// The code of the error in the response.
     pub(super) error: Option<&'static str>,
     query: String,
     agent: String,
@@ -112,7 +112,7 @@ pub(super) struct RequestLogEntry {
 }
 
 impl RequestLogEntry {
-    /// For a request that has just come in.
+    /// The record of a request that has just arrived.
     pub(super) fn begin(request: &Request<'_>, id: RequestId, now: Timestamp) -> Self {
         let mut entry = Self::without_request(id, now);
         request.method.as_str().clone_into(&mut entry.method);
@@ -124,7 +124,7 @@ impl RequestLogEntry {
         entry
     }
 
-    /// For what never became a request.
+    /// The record of a malformed request head.
     pub(super) fn without_request(id: RequestId, now: Timestamp) -> Self {
         Self {
             id,
@@ -142,7 +142,7 @@ impl RequestLogEntry {
         }
     }
 
-    /// Counts the request and has `log` take note of it.
+    /// Counts the request and records it in `log`.
     pub(super) fn conclude(
         &self,
         response: &Response,
@@ -175,7 +175,7 @@ impl RequestLogEntry {
     }
 }
 
-/// Counts the bytes of a body as they come in.
+/// Counts the bytes of a body as they are read.
 pub(super) struct CountingBody<'c> {
     inner: Box<dyn BodyRead + 'c>,
     count: &'c AtomicU64,

@@ -1,4 +1,4 @@
-//! Requests whose signatures were not believed, in the log: somebody is trying keys, or has the wrong ones.
+//! Log lines about failed signatures, a sign of guessed or wrong keys.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,12 +11,12 @@ use crate::s3::{ErrorCode, S3Error};
 
 /// The target of the lines, for filters.
 const TARGET: &str = "auth";
-/// Between two lines about one address.
+/// The least time between two lines about one address.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Addresses that are remembered. While as many fail within one interval, others are passed over.
+/// The number of addresses that are remembered. Further addresses that fail within the interval are not logged.
 const ADDRESSES_MAX: usize = 1024;
 
-/// What was logged of late, by address, so that a flood of requests is no flood of lines.
+/// The recent log lines by address, so that many failed requests do not flood the log.
 #[derive(Debug, Default)]
 pub(super) struct FailedSignatures {
     recent: Mutex<HashMap<Option<IpAddr>, RecentFailures>>,
@@ -30,8 +30,8 @@ struct RecentFailures {
 }
 
 impl FailedSignatures {
-    /// Logs that `error` was answered to a request from `peer`, if it is about a signature and there was no line about that
-    /// address just before.
+    /// Logs `error` of a request from `peer`, if it is about a signature and the last line about the address is long
+    /// enough ago.
     pub(super) fn note(&self, error: &S3Error, id: &str, peer: Option<IpAddr>, now: Timestamp) {
         if !matches!(error.code, ErrorCode::InvalidAccessKeyId | ErrorCode::SignatureDoesNotMatch) {
             return;
@@ -48,7 +48,7 @@ impl FailedSignatures {
         log::warn!(target: TARGET, "{id} {peer} {}: the claimed access key is {claimed}{before}", error.code.as_str());
     }
 
-    /// Whether a line about `peer` may be written now, and how many failures were passed over since the last one.
+    /// The number of failures of `peer` since its last line, if another line may be written now.
     fn admit(&self, peer: Option<IpAddr>, now: Timestamp) -> Option<u64> {
         let mut recent = self.recent.lock().expect("no code panics while it holds the addresses");
         if let Some(last) = recent.get_mut(&peer) {
@@ -70,7 +70,7 @@ impl FailedSignatures {
     }
 }
 
-/// What a client wrote, quoted, without characters that could pass for other lines, and no longer than a key can be.
+/// Text from a client, quoted, with escaped control characters, and no longer than a key.
 fn printable(claimed: &str) -> String {
     let start: String = claimed.chars().take(CREDENTIAL_LEN_MAX_BYTES).collect();
     let rest = if start.len() < claimed.len() { "..." } else { "" };
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(failed.admit(address(1), at(999)), None);
         assert_eq!(failed.admit(address(1), at(1000)), Some(2));
         assert_eq!(failed.admit(address(1), at(2000)), Some(0));
-        // A clock that was set back does not keep it silent.
+        // A clock that was set back does not suppress lines.
         assert_eq!(failed.admit(address(1), Timestamp::from_millis(5)), Some(0));
     }
 

@@ -1,11 +1,11 @@
-//! What is counted since the start.
+//! Counters of requests since the start.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counters. They only rise.
+/// The counters, which only increase.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     /// By operation and class of status.
@@ -18,12 +18,12 @@ pub(super) struct Metrics {
 #[derive(Debug, Default, Clone, Copy)]
 struct RequestCounts {
     count: u64,
-    /// How long they took in all.
+    /// The sum of their times.
     time: Duration,
 }
 
 impl Metrics {
-    /// Counts one request that has been answered.
+    /// Counts one request after its response.
     pub(super) fn count(
         &self,
         operation: &'static str,

@@ -1,4 +1,4 @@
-//! Floor 5: the whole life of a request, from its head to its response, on one page.
+//! Floor 5: the handling of a request, from its head to its response.
 
 mod access_log;
 mod failed_signatures;
@@ -25,18 +25,18 @@ use failed_signatures::FailedSignatures;
 use metrics::Metrics;
 pub use pages::MetricsAccess;
 
-/// What an operator may choose about answers.
+/// The settings of responses.
 #[derive(Debug, Clone)]
 pub struct ServiceSettings {
-    /// The dialect of requests that bear no vendor name.
+    /// The dialect of requests without a vendor prefix.
     pub default_dialect: Dialect,
-    /// How requests say which bucket they mean.
+    /// How requests name their bucket.
     pub addressing: Addressing,
-    /// Which clients `/-/metrics` is shown to.
+    /// The clients that may read `/-/metrics`.
     pub metrics: MetricsAccess,
 }
 
-/// Answers requests.
+/// The handler of S3 requests.
 pub struct Service {
     context: Context,
     authenticator: Arc<Authenticator>,
@@ -46,7 +46,7 @@ pub struct Service {
     recorder: RequestRecorder,
 }
 
-/// Where it is written down what requests came to.
+/// Records the outcomes of requests: metrics and access log.
 #[derive(Clone)]
 struct RequestRecorder {
     clock: Arc<dyn Clock>,
@@ -79,7 +79,7 @@ impl Handler for Service {
 }
 
 impl Service {
-    /// A service that does what `context` can, for whom `authenticator` knows.
+    /// A service that runs the operations of `context` for the users of `authenticator`.
     pub fn new(
         context: Context,
         authenticator: Arc<Authenticator>,
@@ -92,14 +92,14 @@ impl Service {
         Self { context, authenticator, entropy, settings, failed_signatures, recorder }
     }
 
-    /// The same service, which has `log` take note of every request; else the log of the process does.
+    /// The same service with `log` as its access log. By default requests are in the log of the process.
     #[must_use]
     pub fn with_access_log(mut self, log: Arc<dyn AccessLog>) -> Self {
         self.recorder.access_log = log;
         self
     }
 
-    /// From the head of a request to what it comes to; what is learnt on the way goes into `entry`.
+    /// Handles a request and adds to `entry` what becomes known on the way.
     fn answer<'c>(
         &self,
         mut request: Request<'c>,
@@ -129,7 +129,7 @@ impl Service {
         self.context.dispatch(&proof, &mut call)
     }
 
-    /// The name of the page below `/-/` that is asked for. At the host of a bucket these are keys.
+    /// The name of the requested page below `/-/`. At the host of a bucket these paths are keys.
     fn page_name<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
         let name = request.path.strip_prefix("/-/")?;
         let host = request.headers.get_str("host").unwrap_or_default();
@@ -150,7 +150,7 @@ impl Service {
         Ok((target, operation))
     }
 
-    /// Any one of the actions that the operation goes by will do.
+    /// One permitted action of the operation suffices.
     fn authorize(
         &self,
         identity: &Identity,
@@ -166,7 +166,7 @@ impl Service {
         outcome
     }
 
-    /// An answer that is concluded when the work for it is done.
+    /// A deferred response, which is recorded when its work is done.
     fn defer(&self, work: DeferredWork, mut entry: RequestLogEntry, received: AtomicU64) -> Response {
         let recorder = self.recorder.clone();
         let conclude = move || Ok(recorder.conclude(work(), &mut entry, &received));
@@ -175,7 +175,7 @@ impl Service {
 }
 
 impl RequestRecorder {
-    /// Renders, counts and logs.
+    /// Renders, counts and logs an outcome.
     fn conclude(
         &self,
         outcome: Result<Response, S3Error>,

@@ -1,19 +1,19 @@
-//! The pages below `/-/`, for whoever watches over the server. No signature is needed for them, so they tell nothing that
-//! belongs to the store's users or to its disk.
+//! The pages below `/-/`, for monitoring. They need no signature, so they show nothing of the stored data and of the
+//! disk.
 
 use super::Service;
 use crate::base::Timestamp;
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
-/// Headers that proxies add. A request with one of them came from another client than its peer.
+/// Headers that proxies add. A request with one of them may come from another client than its peer.
 const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
-/// Which clients `/-/metrics` is shown to. None needs a signature.
+/// The clients that may read `/-/metrics`. None needs a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsAccess {
     /// None: the page does not exist.
     Off,
-    /// Clients on this host: the peer of the connection has a loopback address and forwards for no other client.
+    /// Clients on this host: the peer has a loopback address and does not forward for another client.
     Local,
     /// Every client.
     Open,
@@ -36,7 +36,7 @@ fn is_local(request: &Request<'_>) -> bool {
 }
 
 impl Service {
-    /// Answers a request for `/-/{name}`.
+    /// Handles a request for `/-/{name}`.
     pub(super) fn page(&self, name: &str, request: &Request<'_>) -> Result<Response, S3Error> {
         if !matches!(request.method, Method::Get | Method::Head) {
             return Err(S3Error::new(ErrorCode::MethodNotAllowed).header("Allow", "GET, HEAD"));
@@ -66,7 +66,7 @@ impl Service {
                 ),
             ),
             None => text(200, "ready\n"),
-            // The log names files and places; here stands only what may be told to anybody.
+            // The details, with files and offsets, are in the log; this page is public.
             Some(reason) => text(
                 503,
                 &format!(
@@ -127,7 +127,7 @@ impl Service {
             "counter",
             health.written.payload,
         );
-        // The format's version, as scrapers ask for it (Prometheus, "Exposition formats").
+        // The version of the format (Prometheus, "Exposition formats").
         Response::new(200)
             .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             .with_body(ResponseBody::Bytes(page.into_bytes()))

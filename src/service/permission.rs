@@ -1,10 +1,10 @@
-//! Which permission each operation takes (S3 service authorization reference).
+//! The permissions of each operation (S3 service authorization reference).
 
 use crate::auth::{Action, Resource};
 use crate::s3::{Operation, QueryParams, TargetResource};
 
-/// The actions that `operation` goes by, each of which suffices for it to be tried. `versioned` says whether the request
-/// names a version. What an operation touches beside its target it checks by itself.
+/// The actions of `operation`, one of which suffices. `versioned` says whether the request names a version. Operations
+/// check access to further resources themselves.
 pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
     let either =
         |current: &'static [Action], named: &'static [Action]| if versioned { named } else { current };
@@ -27,7 +27,7 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::GetObjectLockConfiguration => &[Action::GetBucketObjectLockConfiguration],
         Operation::ListObjectVersions => &[Action::ListBucketVersions],
         Operation::ListMultipartUploads => &[Action::ListBucketMultipartUploads],
-        // Each object in the request is checked by itself, with the action that it takes.
+        // Each object in the request is checked separately.
         Operation::DeleteObjects => &[Action::DeleteObject, Action::DeleteObjectVersion],
         Operation::GetObject | Operation::HeadObject => {
             either(&[Action::GetObject], &[Action::GetObjectVersion])
@@ -53,12 +53,12 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         | Operation::CompleteMultipartUpload => &[Action::PutObject],
         Operation::AbortMultipartUpload => &[Action::AbortMultipartUpload],
         Operation::ListParts => &[Action::ListMultipartUploadParts],
-        // Nothing is done: whoever may see the bucket or the object may know that.
+        // The request only gets an error, which callers with access to the bucket or the object may see.
         Operation::NotServed => &[Action::ListBucket, Action::GetObject],
     }
 }
 
-/// What a permission for `operation` must be held on: its target, or, for a listing of keys, those that it asks for.
+/// The resource of the permission for `operation`: its target, or the listed keys.
 pub fn resource<'a>(
     operation: Operation,
     target: &'a TargetResource,

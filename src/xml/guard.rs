@@ -1,17 +1,17 @@
-//! Refuses documents whose parsing would cost far more than their size, before a parser sees them.
+//! Limits on documents, checked before parsing, so that parsing never costs far more than the size of the text.
 
 use memchr::{memchr, memchr_iter};
 
 use super::XmlError;
 
-/// Open elements above one another. The deepest body of the protocol has five.
+/// Depth of nested elements. The deepest body of the protocol has five.
 const DEPTH_MAX: usize = 32;
 /// Attributes of one element: a parser compares each with every other.
 const ATTRIBUTES_MAX: usize = 32;
 /// Namespaces declared in one document: a parser may copy those in scope for each element.
 const NAMESPACES_MAX: usize = 64;
 
-/// Checks the shape of a document, not its grammar: what passes may still be malformed.
+/// Checks the shape of a document, not its grammar: a document that passes may still be malformed.
 ///
 /// # Errors
 /// A document type declaration, an unfinished tag, or more depth, attributes or namespaces than any request has.
@@ -27,7 +27,7 @@ pub(super) fn check(text: &str) -> Result<(), XmlError> {
     Ok(())
 }
 
-/// What has been seen so far.
+/// The counts so far.
 #[derive(Default)]
 struct Shape {
     depth: usize,
@@ -35,7 +35,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Takes in one piece of markup, from its `<` to its end.
+    /// Counts one piece of markup, from its `<` to its end.
     fn take(&mut self, markup: &str) -> Result<(), XmlError> {
         match markup.as_bytes() {
             [_, b'!', ..] if markup.starts_with("<!DOCTYPE") => {
@@ -50,7 +50,7 @@ impl Shape {
         }
         self.depth += usize::from(!markup.ends_with("/>"));
         let attributes = memchr_iter(b'=', markup.as_bytes()).count();
-        // Most tags have no attribute, and then no namespace: to search thousands of them for one takes as long as parsing.
+        // Tags without attributes have no namespace, and searching thousands of them would take as long as parsing.
         if attributes > 0 {
             self.namespaces += markup.matches("xmlns").count();
         }
@@ -61,7 +61,7 @@ impl Shape {
     }
 }
 
-/// Where the markup that `text` begins with ends, its last character included.
+/// The length of the markup at the start of `text`.
 fn end_of_markup(text: &str) -> Option<usize> {
     if let [_, b'!' | b'?', ..] = text.as_bytes() {
         for (start, end) in [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")] {

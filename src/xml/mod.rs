@@ -1,4 +1,4 @@
-//! Floor 1: a thin reader and a thin writer of XML; the rest of the server builds no markup by hand.
+//! Floor 1: a reader and a writer of XML. No other module builds markup.
 
 mod guard;
 mod reader;

@@ -1,4 +1,4 @@
-//! Reads request bodies. Namespaces are ignored: clients send them or not.
+//! A reader of request bodies. Namespaces are ignored, since clients may omit them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,11 @@ use roxmltree::{Node, ParsingOptions};
 
 use super::guard;
 
-/// Nodes of one document. A list of 10,000 parts, each with a checksum and blanks between, has 90,000.
+/// The most nodes of a document. A list of 10,000 parts, each with a checksum and whitespace between elements, has
+/// 90,000.
 const NODES_MAX: u32 = 200_000;
 
-/// Why bytes are no acceptable document.
+/// An error in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XmlError(String);
 
@@ -29,19 +30,19 @@ impl fmt::Display for XmlError {
 
 impl std::error::Error for XmlError {}
 
-/// A node and an attribute in memory, in bytes.
+/// The sizes of a node and of an attribute in memory.
 const NODE_BYTES: u64 = 72;
 const ATTRIBUTE_BYTES: u64 = 48;
 
-/// The most bytes that the document takes up whose text is this, beside the text; of what is no document, no less than are
-/// needed to find that out.
+/// An upper bound of the memory of the parsed document, besides its text. For malformed text, of the memory until the
+/// error is found.
 ///
 /// # Errors
-/// It has more nodes than any request.
+/// The text has more nodes than any request.
 pub fn tree_bytes_max(text: &[u8]) -> Result<u64, XmlError> {
     let room = check_nodes(text)?;
-    // The parser makes room for a node for each `<`. Where texts stand between tags there are more, and for a moment there
-    // are both that room and twice as much.
+    // The parser reserves one node for each `<`. Text between tags adds nodes; the vector then grows, and for a moment
+    // the old and the doubled capacity coexist.
     let without =
         |byte, next| text.windows(2).filter(|pair| pair[0] == byte && pair[1] != next).count() as u64;
     let nodes = if without(b'<', b'/') + without(b'>', b'<') < room { room } else { 3 * (room + 1) };
@@ -58,10 +59,10 @@ fn check_nodes(text: &[u8]) -> Result<u64, XmlError> {
 pub struct Document<'a>(roxmltree::Document<'a>);
 
 impl<'a> Document<'a> {
-    /// Reads a document of UTF-8 text.
+    /// Parses a document of UTF-8 text.
     ///
     /// # Errors
-    /// Other encodings, malformed text, a document type declaration, or a shape no request has.
+    /// Other encodings, malformed text, a document type declaration, or a shape beyond the limits.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, XmlError> {
         let text = std::str::from_utf8(bytes).map_err(|_| XmlError::new("the text is not UTF-8"))?;
         guard::check(text)?;
@@ -88,20 +89,20 @@ impl<'d> Element<'d> {
         self.0.tag_name().name()
     }
 
-    /// The elements in this one, in their order.
+    /// The child elements, in order.
     pub fn children(self) -> impl Iterator<Item = Element<'d>> {
         self.0.children().filter(Node::is_element).map(Element)
     }
 
-    /// The elements of that name in this one, in their order.
+    /// The child elements named `name`, in order.
     pub fn all<'n>(self, name: &'n str) -> impl Iterator<Item = Element<'d>> + use<'d, 'n> {
         self.children().filter(move |child| child.name() == name)
     }
 
-    /// The one element of that name in this one.
+    /// The child element named `name`, if there is one.
     ///
     /// # Errors
-    /// More than one.
+    /// There is more than one.
     pub fn child(self, name: &str) -> Result<Option<Element<'d>>, XmlError> {
         let mut found = self.all(name);
         let first = found.next();
@@ -111,15 +112,15 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// The text of the one element of that name in this one.
+    /// The text of the child element named `name`.
     ///
     /// # Errors
-    /// More than one element of that name.
+    /// There is more than one.
     pub fn child_text(self, name: &str) -> Result<Option<Cow<'d, str>>, XmlError> {
         Ok(self.child(name)?.map(Element::text))
     }
 
-    /// The text directly in this element, blanks included.
+    /// The text directly in this element, including whitespace.
     pub fn text(self) -> Cow<'d, str> {
         let mut pieces = self.0.children().filter(Node::is_text).filter_map(|node| node.text());
         let first = pieces.next().unwrap_or("");

@@ -1,18 +1,18 @@
-//! Writes documents: a root in a namespace, elements, text. Text is escaped here and nowhere else.
+//! A writer of documents: a root in a namespace, elements, text. All text is escaped here.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 
 use xmlwriter::{Indent, Options, XmlWriter};
 
-/// What every document begins with.
+/// The XML declaration of every document.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A document in the making. The tags of the root are the crate's; what is in it goes straight into the text, since a listing
-/// has thousands of elements and each would pass the crate's formatter.
+/// A document under construction. The tags of the root are written by `xmlwriter`; its content is appended directly,
+/// since a listing has thousands of elements, each of which would pass the formatter of the crate.
 pub struct Writer {
     text: String,
-    /// Where the content of the root begins.
+    /// The start of the content of the root.
     start: usize,
     /// The end tag of the root.
     end: String,
@@ -24,14 +24,14 @@ impl Writer {
         Self::with_capacity(root, namespace, 0)
     }
 
-    /// The same with room for `capacity` bytes.
+    /// As [`Writer::new`], with a capacity in bytes.
     pub fn with_capacity(root: &str, namespace: Option<&str>, capacity: usize) -> Self {
         let mut inner = XmlWriter::new(Options { indent: Indent::None, ..Options::default() });
         inner.start_element(root);
         if let Some(uri) = namespace {
             inner.write_attribute("xmlns", &*escape(uri));
         }
-        // With any text in it, an element has an end of its own.
+        // With text, even empty, the element gets an end tag.
         inner.write_text("");
         let mut tags = inner.end_document();
         let end = tags.split_off(tags.rfind("</").unwrap_or(tags.len()));
@@ -52,24 +52,24 @@ impl Writer {
         }
     }
 
-    /// Writes an element that holds text alone.
+    /// Writes an element with text.
     pub fn leaf(&mut self, name: &str, text: &str) {
         self.element(name, |element| element.text(text));
     }
 
-    /// Writes an element that holds a number, a date or whatever else needs no escaping.
+    /// Writes an element with a number, a date or another value that needs no escaping.
     pub fn plain(&mut self, name: &str, value: impl Display) {
         self.element(name, |element| {
             write!(element.text, "{value}").expect("a String takes whatever is written");
         });
     }
 
-    /// Writes text into the element that is open.
+    /// Writes text into the open element.
     pub fn text(&mut self, text: &str) {
         self.text.push_str(&escape(text));
     }
 
-    /// Closes the root and hands out the document.
+    /// Closes the root and returns the document.
     pub fn finish(mut self) -> Vec<u8> {
         if self.text.len() > self.start {
             self.text.push_str(&self.end);
@@ -86,11 +86,11 @@ impl Writer {
     }
 }
 
-/// Replaces what cannot stand in text. Control characters become numeric references, as S3 writes them: those that
-/// XML 1.0 knows (tab, carriage return) survive every parser that way, and for the others the reader must be lenient,
-/// or the client ask for `encoding-type=url`. Line feeds stay: they survive anyway, and people read them.
+/// Escapes text. Control characters become numeric references, as in S3. Tab and carriage return are valid in XML 1.0
+/// and survive all parsers that way; for the others the parser must be lenient, or the client use `encoding-type=url`.
+/// Line feeds are not escaped: they survive, and make documents legible.
 fn escape(text: &str) -> Cow<'_, str> {
-    // Looking at every byte is faster than stopping early: it is done on many bytes at once.
+    // Testing every byte without an early exit is faster, since it is vectorised.
     if !text.bytes().fold(false, |found, byte| found | is_special(byte)) {
         return Cow::Borrowed(text);
     }
@@ -110,8 +110,8 @@ fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The text with U+FFFD in place of every character that no XML document may hold (XML 1.0, section 2.2): for what must
-/// be readable by every parser and need not be exact.
+/// Replaces all characters that are not valid in XML (XML 1.0, section 2.2) by U+FFFD, for text that must be readable
+/// by all parsers and need not be exact.
 pub fn legible(text: &str) -> Cow<'_, str> {
     let illegal =
         |c: char| matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}');

@@ -1,5 +1,5 @@
 //! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and full object checksum
-//! types"). A composite one is the checksum of the parts' checksums; one of the full object follows from them.
+//! types"). A composite checksum is that of the parts' checksums; a full-object checksum is combined from them.
 
 use crate::base::ChecksumAlgorithm;
 use crate::ops::padded_response::CancelToken;
@@ -9,10 +9,10 @@ use crate::s3::integrity::Integrity;
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::{Checksum, ChecksumType, ObjectReader, PartRecord, StoreError};
 
-/// The checksums that a new upload is announced to have.
+/// The checksum that a new upload announces.
 ///
 /// # Errors
-/// `InvalidRequest` for names that are none, for a type without an algorithm, and for two that do not go together.
+/// `InvalidRequest` for unknown names, for a type without an algorithm, and for an unsupported combination.
 pub(super) fn announced(call: &Call<'_>) -> Result<Option<(ChecksumAlgorithm, ChecksumType)>, S3Error> {
     let Some(algorithm) = checksums::wanted(call)? else {
         return match kind(call)? {
@@ -25,8 +25,8 @@ pub(super) fn announced(call: &Call<'_>) -> Result<Option<(ChecksumAlgorithm, Ch
     Ok(Some((algorithm, kind)))
 }
 
-/// Prepares to verify a part of an upload for which `announced` was announced. Where the full object will have a
-/// checksum the parts get one, whether their senders know it or not.
+/// Prepares the verification of a part. If the upload announced a full-object checksum, the part gets one even if its
+/// sender declares none.
 ///
 /// # Errors
 /// `InvalidRequest` for a checksum of another algorithm.
@@ -42,7 +42,7 @@ pub(super) fn for_part(
     }
 }
 
-/// What a request for completion says of the object's checksum.
+/// The checksum of the object that a CompleteMultipartUpload declares.
 pub(super) struct ClaimedChecksum {
     value: Option<ClaimedValue>,
     kind: Option<ChecksumType>,
@@ -51,7 +51,7 @@ pub(super) struct ClaimedChecksum {
 pub(super) struct ClaimedValue {
     algorithm: ChecksumAlgorithm,
     bytes: Vec<u8>,
-    /// How many parts it is of, where it says so.
+    /// The number of parts, if the value has one.
     parts: Option<u32>,
 }
 
@@ -59,7 +59,7 @@ impl ClaimedChecksum {
     /// Reads the `p-checksum-*` headers.
     ///
     /// # Errors
-    /// `InvalidRequest` for more than one value, and for what is none.
+    /// `InvalidRequest` for more than one value and for a malformed value.
     pub(super) fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
         let mut value = None;
         for algorithm in ChecksumAlgorithm::ALL {
@@ -72,11 +72,11 @@ impl ClaimedChecksum {
         Ok(Self { value, kind: kind(call)? })
     }
 
-    /// The checksum that the object gets, once it is certain that nothing else is claimed of it. Without an announcement
-    /// it is the one that is claimed, or the one that the parts have in common.
+    /// The checksum of the object, verified against the declared one. Without an announcement it has the declared
+    /// algorithm, or the one that all parts have.
     ///
     /// # Errors
-    /// `InvalidRequest` for a part that has none, and for what was not announced; `BadDigest`.
+    /// `InvalidRequest` for a part without checksum and for a checksum that was not announced; `BadDigest`.
     pub(super) fn resolve(
         self,
         announced: Option<(ChecksumAlgorithm, ChecksumType)>,
@@ -125,22 +125,22 @@ impl ClaimedChecksum {
     }
 }
 
-/// What is settled about the checksum of an object before it is made.
+/// The checksum of an object before the commit.
 pub(super) enum ObjectChecksum {
-    /// It is this, or there is none.
+    /// The checksum, if the object has one.
     Known(Option<Checksum>),
-    /// The parts came without, so that all their bytes must be read for it. That may take as long as it took to send them.
+    /// The parts have no checksums, so that all their bytes must be read, which may take as long as their upload.
     NeedsReading { algorithm: ChecksumAlgorithm, value: Option<ClaimedValue> },
 }
 
-/// How a part is read.
+/// Opens a part for reading.
 type PartReader<'r> = &'r dyn Fn(&PartRecord) -> Result<ObjectReader, StoreError>;
 
 impl ObjectChecksum {
-    /// The checksum, for which the parts are read, by `read`, where that must be.
+    /// The checksum. Reads the parts by `read` if necessary.
     ///
     /// # Errors
-    /// `BadDigest`; those of reading the parts, and that of reading in vain.
+    /// `BadDigest`; those of reading the parts; that of [`CancelToken::check`].
     pub(super) fn finish(
         self,
         read: PartReader<'_>,
@@ -187,7 +187,8 @@ impl ClaimedValue {
         Ok(Self { algorithm, bytes: checksum::parse_value(algorithm, value)?, parts })
     }
 
-    /// Whether the object is what the sender takes it for. A value that names no parts may also be that of all bytes.
+    /// Whether the declared value matches the object. A value without a number of parts may also be the full-object
+    /// checksum.
     fn proves(&self, checksum: &Checksum, parts: &[PartRecord]) -> bool {
         let same = self.bytes == checksum.value;
         match self.parts {
@@ -200,7 +201,7 @@ impl ClaimedValue {
     }
 }
 
-/// The checksum of an object of these parts; `None` where one of them lacks what it takes.
+/// The checksum of an object of these parts; `None` if a part lacks the checksum of `algorithm`.
 fn of_parts(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[PartRecord]) -> Option<Checksum> {
     let value_of = |part: &PartRecord| {
         part.checksum.as_ref().filter(|own| is_of(own, algorithm)).map(|own| own.value.clone())
@@ -254,7 +255,8 @@ fn default_kind(algorithm: ChecksumAlgorithm) -> ChecksumType {
     }
 }
 
-/// Digests are never of the full object, since that would have to be read for it; CRC-64 is never composite.
+/// Checks that the algorithm supports the type. A digest of the full object would require reading it; CRC-64 is never
+/// composite.
 fn check_fits(algorithm: ChecksumAlgorithm, kind: ChecksumType) -> Result<(), S3Error> {
     let fits = match kind {
         ChecksumType::FullObject => algorithm.combines(),

@@ -20,10 +20,10 @@ use crate::ops::client_error::ForClient as _;
 use crate::s3::{Call, S3Error};
 use crate::store::{ETag, StoreError, UploadId};
 
-/// The upload that is meant.
+/// The upload id in the query.
 ///
 /// # Errors
-/// `NoSuchUpload` for text that is not the id of any.
+/// `NoSuchUpload` for a malformed id.
 fn upload_id(context: &Context, call: &Call<'_>) -> Result<UploadId, S3Error> {
     let text = call.query.get("uploadId").unwrap_or_default();
     context.store.client_ids().upload(text).ok_or(StoreError::NoSuchUpload).for_client(call)

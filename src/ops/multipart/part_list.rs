@@ -1,4 +1,4 @@
-//! The list of parts that a request for completion holds.
+//! The list of parts in a CompleteMultipartUpload request.
 
 use super::etag_of;
 use crate::base::digest::{from_hex, is_hex_of};
@@ -24,7 +24,7 @@ impl PartList {
     /// Reads the body of the request.
     ///
     /// # Errors
-    /// `MalformedXML` for what is no list of parts, or one of none; those of reading documents.
+    /// `MalformedXML` for another document and for an empty list; those of reading documents.
     pub(super) fn read(context: &Context, call: &mut Call<'_>) -> Result<Self, S3Error> {
         let bytes = body::read_document_by_md5(context, call, PART_LIST_MAX_BYTES)?;
         Self::parse(&bytes)
@@ -41,11 +41,11 @@ impl PartList {
         Ok(Self(parts))
     }
 
-    /// Takes the listed parts out of those that are there, which are ordered by number.
+    /// Selects the listed parts from `there`, which is ordered by number.
     ///
     /// # Errors
-    /// In this order: `InvalidPartOrder`; `InvalidPart` for one that is not there or another than listed; `EntityTooSmall`,
-    /// `EntityTooLarge`.
+    /// In this order: `InvalidPartOrder`; `InvalidPart` for a missing part and for one with another tag or checksum;
+    /// `EntityTooSmall`, `EntityTooLarge`.
     pub(super) fn choose(&self, there: Vec<PartRecord>) -> Result<Vec<PartRecord>, S3Error> {
         if !self.0.is_sorted_by(|a, b| a.number < b.number) {
             return Err(S3Error::new(ErrorCode::InvalidPartOrder));
@@ -59,13 +59,13 @@ impl PartList {
         Ok(parts)
     }
 
-    /// Whether `version` was made by completing an upload with just this list.
+    /// Whether `version` is the result of completing an upload with this list.
     pub(super) fn made(&self, version: &VersionRecord) -> bool {
         let numbers = version.upload.iter().flat_map(|assembly| &assembly.parts).map(|part| part.number);
         self.etag() == Some(version.etag) && numbers.eq(self.0.iter().map(|listed| listed.number))
     }
 
-    /// The tag of an object of these parts; `None` where a part has a tag that no part has.
+    /// The entity tag of an object of these parts; `None` if a tag in the list is malformed.
     fn etag(&self) -> Option<ETag> {
         let md5s = self.0.iter().map(ListedPart::md5);
         md5s.collect::<Option<Vec<[u8; 16]>>>().map(|md5s| etag_of(&md5s))
@@ -73,7 +73,7 @@ impl PartList {
 }
 
 impl ListedPart {
-    /// `names` are those of the elements that bear checksums.
+    /// `names` are those of the elements with checksums.
     fn parse(part: Element<'_>, names: &[(ChecksumAlgorithm, String)]) -> Result<Self, S3Error> {
         let (mut number, mut tag, mut checksums) = (None, None, Vec::new());
         for child in part.children() {
@@ -97,7 +97,7 @@ impl ListedPart {
         }
     }
 
-    /// Takes the part out of those that are there, both in order: what is passed over on the way nobody lists.
+    /// Finds the part in `there`. Both are ordered by number; the parts skipped are not in the list.
     fn find(&self, there: &mut impl Iterator<Item = PartRecord>) -> Result<PartRecord, S3Error> {
         let found = there.find(|part| part.number >= self.number);
         found.filter(|part| part.number == self.number && self.is(part)).ok_or_else(|| {
@@ -107,7 +107,7 @@ impl ListedPart {
         })
     }
 
-    /// The digest that the tag tells, if a part has such a tag.
+    /// The digest in the tag; `None` for a tag that is not an MD5 in lower case.
     fn md5(&self) -> Option<[u8; 16]> {
         let tag = entity_tag::bare(&self.tag);
         from_hex(tag)?.try_into().ok().filter(|md5: &[u8; 16]| is_hex_of(tag, md5))
@@ -122,7 +122,7 @@ impl ListedPart {
     }
 }
 
-/// Checks the sizes of the parts and of what they come to.
+/// Checks the sizes of the parts and of the object.
 fn check_sizes(parts: &[PartRecord]) -> Result<(), S3Error> {
     let but_last = &parts[..parts.len() - 1];
     if let Some(small) = but_last.iter().find(|part| part.size < PART_SIZE_MIN_BYTES) {
