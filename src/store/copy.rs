@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use crate::format::{ExtentRef, PayloadSource, VersionRecord};
 use crate::log::LogError;
-use crate::store::StoreError;
 use crate::store::extents::slices;
-use crate::store::mutation::{Content, CopyRange};
+use crate::store::mutation::Content;
 use crate::store::shared::SharedStore;
+use crate::store::{CopyRange, StoreError};
 
 /// What the committer is given of a copy. The descriptors are read here, by whoever asks for the copy, so that commits do not
 /// wait for it.

@@ -18,11 +18,9 @@ use crate::log::{PackBuilder, SpaceClaim};
 use crate::store::extents::slices;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::{IndexBudget, IndexGrowth};
-use crate::store::mutation::{
-    BucketChange, Content, CopyRange, EXTENT_BYTES_MAX, Mutation, Reply, StoredContent,
-};
+use crate::store::mutation::{BucketChange, Content, EXTENT_BYTES_MAX, Mutation, Reply, StoredContent};
 use crate::store::plan::key_changes::KeyChanges;
-use crate::store::{Selector, StoreError, WriteCondition};
+use crate::store::{CopyRange, Selector, StoreError, WriteCondition};
 
 /// Sends an answer once it is known whether the group is durable.
 pub(super) type PendingReply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;

@@ -34,12 +34,14 @@ mod waiting;
 mod written;
 mod zeros;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::digest::Md5;
 use crate::base::{ManualClock, SeededEntropy, Timestamp};
 use crate::fs::sim::SimFs;
+use crate::log::SegmentPins;
 use crate::store::*;
 
 /// Options that make no difference but size, and no commit that nobody asked for. The room that is set aside in a log file

@@ -1,0 +1,268 @@
+//! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer checks them before it decides.
+
+use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
+use crate::format::{Attributes, VersionRecord};
+use crate::index::BUCKET_BYTES;
+use crate::store::Completion;
+use crate::store::extents::slices;
+use crate::store::mutation::{BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, UploadChange};
+
+/// A generous bound on the bytes of an entry without keys, extents, parts and attributes.
+const ENTRY_BYTES_MAX: usize = 1024;
+/// The same for a deletion.
+const DELETION_BYTES_MAX: usize = 128;
+/// A generous bound on the encoding of one extent.
+pub(in crate::store) const EXTENT_BYTES_MAX: usize = 32;
+/// A bound on the encoding of one source: three varints.
+const SOURCE_BYTES_MAX: usize = 30;
+/// A generous bound on the tags of a version: a character has at most four bytes.
+const TAGS_BYTES_MAX: usize = TAGS_MAX * 4 * (TAG_KEY_LEN_MAX_CHARS + TAG_VALUE_LEN_MAX_CHARS + 4);
+/// A generous bound on the bytes of one part in the record of a version.
+const PART_BYTES_MAX: usize = 80;
+
+/// A generous bound on the memory of a version in the index without the above: its share of a leaf, and of the overhead of a
+/// split. The key is stored in a leaf, and may be stored in a parent, too.
+const VERSION_INDEX_BYTES_MAX: usize = 512;
+/// The same for an upload and its first part, without attributes and tags.
+const UPLOAD_INDEX_BYTES_MAX: usize = 1024;
+/// The overhead of an allocation.
+const TEXT_BYTES_MAX: usize = 32;
+/// The memory of an extent once it is shared.
+const SHARED_INDEX_BYTES_MAX: usize = 256;
+
+/// A bound on the memory of a delete marker in the index.
+pub(in crate::store) fn marker_index_bytes_max(key: &[u8]) -> u64 {
+    (VERSION_INDEX_BYTES_MAX + 2 * key.len()) as u64
+}
+
+fn bytes_of(attributes: &Attributes, tags: &[(String, String)]) -> usize {
+    let tags = tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    attributes.iter().chain(tags).map(|(name, value)| name.len() + value.len() + 8).sum()
+}
+
+/// The same in the memory of an upload, where each name and each value is an allocation.
+fn texts_in_memory(attributes: &Attributes, tags: &[(String, String)]) -> usize {
+    bytes_of(attributes, tags)
+        + (attributes.iter().count() + tags.len()) * 2 * (size_of::<String>() + TEXT_BYTES_MAX)
+}
+
+fn version_bytes_max(version: &VersionRecord) -> usize {
+    let parts = version.upload.as_ref().map_or(0, |assembly| assembly.parts.len());
+    ENTRY_BYTES_MAX
+        + version.extents.len() * EXTENT_BYTES_MAX
+        + parts * PART_BYTES_MAX
+        + bytes_of(&version.attributes, &version.tags)
+}
+
+impl Mutation {
+    /// A bound on the bytes of its entries.
+    pub(in crate::store) fn entry_bytes_max(&self) -> usize {
+        match self {
+            Self::Bucket(..) => ENTRY_BYTES_MAX,
+            Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
+            Self::Delete { deletions, .. } => {
+                deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
+            }
+            Self::Upload { key, change: UploadChange::Create(new), .. } => {
+                ENTRY_BYTES_MAX + key.len() + bytes_of(&new.attributes, &new.tags)
+            }
+            Self::Upload { key, .. } => ENTRY_BYTES_MAX + key.len(),
+            Self::PutPart(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
+            Self::Complete { key, completion, .. } => {
+                let extents: usize = completion.parts.iter().map(|part| part.extents.len()).sum();
+                completion.record_bytes_max(key) + extents * EXTENT_BYTES_MAX
+            }
+            // The tags of a record may have changed since the caller read it.
+            Self::Relocate(relocation, _) => {
+                let record = |record: &ReferringRecord| {
+                    ENTRY_BYTES_MAX + record.key.len() + record.len + TAGS_BYTES_MAX
+                };
+                relocation.referrers.iter().map(record).sum()
+            }
+            Self::SetTags { key, version, tags, .. } => {
+                key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), tags)
+            }
+        }
+    }
+
+    /// A bound on its bytes in the pack.
+    pub(in crate::store) fn packed_bytes_max(&self) -> usize {
+        match self {
+            Self::Put(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
+            Self::PutPart(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
+            Self::Complete { key, completion, .. } => {
+                completion.record_bytes_max(key) + completion.parts.len() * SOURCE_BYTES_MAX
+            }
+            Self::Bucket(..)
+            | Self::Delete { .. }
+            | Self::Upload { .. }
+            | Self::SetTags { .. }
+            | Self::Relocate(..) => 0,
+        }
+    }
+
+    /// A bound on the growth of the index in bytes; 0 for mutations that a full index accepts. A completion is one of them, since
+    /// the upload takes more memory than the object. So is a deletion, whose delete markers are counted one by one.
+    pub(in crate::store) fn index_bytes_max(&self) -> u64 {
+        let bytes = match self {
+            Self::Bucket(BucketChange::Create { .. }, _) => BUCKET_BYTES as usize,
+            Self::Put(put, _) => put.index_bytes_max(),
+            Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
+            Self::Upload { key, change: UploadChange::Create(new), .. } => {
+                UPLOAD_INDEX_BYTES_MAX + key.len() + texts_in_memory(&new.attributes, &new.tags)
+            }
+            Self::SetTags { tags, .. } if !tags.is_empty() => {
+                VERSION_INDEX_BYTES_MAX + bytes_of(&Attributes::new(), tags)
+            }
+            Self::Bucket(..)
+            | Self::Upload { .. }
+            | Self::SetTags { .. }
+            | Self::Delete { .. }
+            | Self::Complete { .. }
+            | Self::Relocate(..) => 0,
+        };
+        bytes as u64
+    }
+}
+
+impl Content {
+    fn part_count(&self) -> usize {
+        match self {
+            Self::Packed { .. } | Self::Stored { .. } => 0,
+            Self::Copied { source, .. } => source.version.upload.as_ref().map_or(0, |made| made.parts.len()),
+        }
+    }
+
+    fn extent_bytes_max(&self) -> usize {
+        match self {
+            Self::Packed { .. } => EXTENT_BYTES_MAX,
+            Self::Stored(stored) => stored.extents.len() * EXTENT_BYTES_MAX,
+            // The record of the source is written again, with its extents marked as shared.
+            Self::Copied { source, .. } => {
+                let copied = slices(&source.version.extents, &source.range).len() * EXTENT_BYTES_MAX;
+                source.key.len() + version_bytes_max(&source.version) + copied
+            }
+        }
+    }
+
+    fn index_bytes_max(&self) -> usize {
+        match self {
+            Self::Copied { source, .. } => {
+                (source.version.extents.len() + 1) * (EXTENT_BYTES_MAX + SHARED_INDEX_BYTES_MAX)
+            }
+            Self::Packed { .. } | Self::Stored(_) => self.extent_bytes_max(),
+        }
+    }
+
+    fn packed_bytes_max(&self, record_bytes_max: usize) -> usize {
+        match self {
+            Self::Packed { payload, .. } => payload.len() + record_bytes_max,
+            // For another record, if the provisional one is not valid.
+            Self::Stored(_) => record_bytes_max,
+            Self::Copied { sources, .. } => record_bytes_max + sources.len() * SOURCE_BYTES_MAX,
+        }
+    }
+}
+
+impl Put {
+    fn record_bytes_max(&self) -> usize {
+        ENTRY_BYTES_MAX
+            + self.key.len()
+            + self.content.part_count() * PART_BYTES_MAX
+            + bytes_of(&self.commit.attributes, &self.commit.tags)
+    }
+
+    fn index_bytes_max(&self) -> usize {
+        VERSION_INDEX_BYTES_MAX
+            + 2 * self.key.len()
+            + self.content.index_bytes_max()
+            + self.content.part_count() * PART_BYTES_MAX
+            + bytes_of(&self.commit.attributes, &self.commit.tags)
+    }
+}
+
+impl PutPart {
+    fn record_bytes_max(&self) -> usize {
+        ENTRY_BYTES_MAX + self.key.len() + bytes_of(&self.upload.attributes, &self.upload.tags)
+    }
+}
+
+impl Completion {
+    fn record_bytes_max(&self, key: &str) -> usize {
+        ENTRY_BYTES_MAX
+            + key.len()
+            + self.parts.len() * PART_BYTES_MAX
+            + bytes_of(&self.commit.attributes, &self.commit.tags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Timestamp;
+    use crate::base::limits::{
+        EXTENT_PAYLOAD_MAX_BYTES, GROUP_BODY_MAX_BYTES, OBJECT_SIZE_MAX_BYTES, PUT_SIZE_MAX_BYTES,
+    };
+    use crate::format::{
+        AssembledPart, Assembly, BucketRecord, ETag, ExtentRef, PartRecord, UploadId, UploadRecord,
+        VersionId, Versioning,
+    };
+    use crate::store::{CopyRange, StoreError};
+
+    /// The largest object there may be, of 10,000 parts, each with a last extent of its own and one that brings its record.
+    fn largest() -> VersionRecord {
+        let parts = 10_000;
+        let extent = |payload_len: u64, at: u64| ExtentRef {
+            segment: 80_000 + at,
+            offset: u64::from(u32::MAX) * 64,
+            payload_len: payload_len as u32,
+            check: 0,
+            skip: 0,
+            take: payload_len as u32,
+            shared: true,
+        };
+        let full = OBJECT_SIZE_MAX_BYTES / EXTENT_PAYLOAD_MAX_BYTES;
+        let mut extents: Vec<_> = (0..full).map(|at| extent(EXTENT_PAYLOAD_MAX_BYTES, at)).collect();
+        extents.extend((0..2 * parts).map(|at| extent(0, at)));
+        let part = |number| AssembledPart { number, size: OBJECT_SIZE_MAX_BYTES / 10_000, checksum: None };
+        VersionRecord {
+            id: VersionId(1),
+            null: true,
+            delete_marker: false,
+            modified: Timestamp::from_millis(1),
+            size: OBJECT_SIZE_MAX_BYTES,
+            etag: ETag::None,
+            extents,
+            attributes: Attributes::new(),
+            checksums: vec![],
+            tags: vec![],
+            upload: Some(Assembly { upload: UploadId(1), parts: (1..=parts as u32).map(part).collect() }),
+        }
+    }
+
+    #[test]
+    fn the_largest_part_can_be_copied_from_the_largest_object() {
+        let version = largest();
+        let mut encoded = Vec::new();
+        version.encode(&mut encoded);
+        let upload = UploadRecord {
+            id: UploadId(2),
+            initiated: Timestamp::from_millis(1),
+            initiator: "admin".into(),
+            checksum: None,
+            attributes: Attributes::new(),
+            tags: vec![],
+        };
+        let range = OBJECT_SIZE_MAX_BYTES - PUT_SIZE_MAX_BYTES..OBJECT_SIZE_MAX_BYTES;
+        let source = CopyRange { bucket: 1, key: "k".repeat(1024), version, range };
+        let content = Content::Copied { source, sources: vec![] };
+        let (name, owner, created) = ("b".into(), "admin".into(), Timestamp::from_millis(1));
+        let bucket = BucketRecord { id: 1, name, owner, created, versioning: Versioning::Unset };
+        let put =
+            PutPart { bucket, key: "k".into(), upload, number: 1, content, md5: [0; 16], checksum: None };
+        let (reply, _answer) = oneshot::channel::<Result<PartRecord, StoreError>>();
+        let bound = Mutation::PutPart(Box::new(put), reply).entry_bytes_max();
+        assert!(encoded.len() < bound, "the source is written again");
+        assert!(bound as u64 <= GROUP_BODY_MAX_BYTES, "{bound}");
+    }
+}

@@ -1,0 +1,117 @@
+//! The values that callers pass to the store and get back from commits.
+
+use std::ops::Range;
+
+use crate::base::{Timestamp, WriteCondition};
+use crate::format::{
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, PartRecord, UploadId, VersionId,
+    VersionRecord, VersionSummary,
+};
+use crate::store::VersionRef;
+
+/// Selects a version of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selector {
+    /// The newest.
+    Current,
+    /// The null version.
+    Null,
+    /// The version with that id, unless it is the null version.
+    Id(VersionId),
+}
+
+impl Selector {
+    /// Whether it selects `version`. If it accepts several, the newest counts.
+    pub(super) fn accepts(self, version: &VersionSummary) -> bool {
+        match self {
+            Self::Current => true,
+            Self::Null => version.null,
+            Self::Id(id) => version.id == id && !version.null,
+        }
+    }
+}
+
+/// The metadata and the condition of a commit.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// The entity tag.
+    pub etag: ETag,
+    /// Standard headers and user metadata.
+    pub attributes: Attributes,
+    /// Checksums, verified by the caller.
+    pub checksums: Vec<Checksum>,
+    /// Tags: names and values.
+    pub tags: Vec<(String, String)>,
+    /// The precondition.
+    pub condition: WriteCondition,
+}
+
+/// A version that was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommittedVersion {
+    /// Its id.
+    pub id: VersionId,
+    /// Whether clients see it as `null`.
+    pub null: bool,
+    /// The time of the commit.
+    pub modified: Timestamp,
+    /// Its entity tag.
+    pub etag: ETag,
+}
+
+/// One object or version to delete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deletion {
+    /// The key.
+    pub key: String,
+    /// `Current` deletes as the versioning state of the bucket demands; the others remove that version permanently.
+    pub which: Selector,
+    /// The entity tag that the version must have.
+    pub if_match: Option<String>,
+}
+
+/// The result of a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deleted {
+    /// Whether a delete marker was added, or, for a named version, whether it was one.
+    pub delete_marker: bool,
+    /// The version that was added or named.
+    pub version: Option<VersionRef>,
+}
+
+/// The properties of a new multipart upload.
+#[derive(Debug, Clone)]
+pub struct NewUpload {
+    /// The name of the user.
+    pub initiator: String,
+    /// The checksum algorithm and type of its parts.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// The attributes of the object.
+    pub attributes: Attributes,
+    /// The tags of the object.
+    pub tags: Vec<(String, String)>,
+}
+
+/// The completion of a multipart upload.
+#[derive(Debug, Clone)]
+pub struct Completion {
+    /// The upload.
+    pub upload: UploadId,
+    /// The parts that the caller saw, in order.
+    pub parts: Vec<PartRecord>,
+    /// The metadata of the object. The caller takes attributes and tags from the upload.
+    pub commit: Commit,
+}
+
+/// The source of a copy: a range of the bytes of a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyRange {
+    /// The id of the bucket.
+    pub bucket: u64,
+    /// The key.
+    pub key: String,
+    /// The version that the caller found.
+    pub version: VersionRecord,
+    /// The bytes.
+    pub range: Range<u64>,
+}
