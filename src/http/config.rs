@@ -92,7 +92,7 @@ impl Config {
     }
 
     /// The largest number of connections of one address.
-    pub(super) fn share_of_address(&self) -> usize {
+    pub(super) fn address_connections_max(&self) -> usize {
         let share = self.connections_max / limits::CONNECTIONS_SHARE_DEFAULT;
         self.connections_per_address_max.unwrap_or(share).max(1)
     }

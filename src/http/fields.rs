@@ -1,7 +1,7 @@
 //! The header lines that frame a message and keep or close its connection (RFC 9112, sections 6 and 9). Lines that two
 //! readers could understand in two ways are refused, because request smuggling depends on them.
 
-use crate::s3::{ErrorCode, S3Error};
+use crate::s3::{Body, BodyRead, ErrorCode, S3Error};
 
 /// How the end of a request body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,18 @@ pub(super) enum BodyFraming {
     Length(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
+}
+
+impl BodyFraming {
+    /// The body with this framing, as a handler is given it.
+    pub(super) fn into_body<'c>(self, reader: impl BodyRead + 'c) -> Body<'c> {
+        let (content_length, chunked) = match self {
+            Self::Absent => return Body::none(),
+            Self::Length(length) => (Some(length), false),
+            Self::Chunked => (None, true),
+        };
+        Body { content_length, chunked, reader: Box::new(reader) }
+    }
 }
 
 /// The framing lines of a head, added one by one.

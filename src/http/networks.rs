@@ -24,7 +24,7 @@ impl Networks {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    fn named(name: &str) -> Result<Self, String> {
+    fn parse_item(name: &str) -> Result<Self, String> {
         if name == "loopback" {
             return Ok(Self::loopback());
         }
@@ -42,8 +42,9 @@ impl FromStr for Networks {
         if text.trim() == "none" {
             return Ok(Self::default());
         }
-        let named = text.split(',').map(|name| Self::named(name.trim())).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self(named.into_iter().flat_map(|networks| networks.0).collect()))
+        let items =
+            text.split(',').map(|name| Self::parse_item(name.trim())).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self(items.into_iter().flat_map(|networks| networks.0).collect()))
     }
 }
 

@@ -1,8 +1,11 @@
 //! The head of a request, validated.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use super::fields::{BodyFraming, FramingFields};
 use super::request_target::RequestTarget;
-use crate::s3::{Headers, Method, S3Error};
+use crate::s3::{Body, Client, Headers, Method, Request, S3Error};
 
 /// A valid request head.
 #[derive(Debug)]
@@ -62,6 +65,18 @@ impl RequestHead {
             http10,
             len,
         })
+    }
+
+    /// The request that a handler is given, with its body, whether it is encrypted, and its client.
+    pub(super) fn into_request(
+        self,
+        body: Body<'_>,
+        secure: bool,
+        peer: Option<SocketAddr>,
+        client: Option<Arc<dyn Client>>,
+    ) -> Request<'_> {
+        let Self { method, path, query, headers, .. } = self;
+        Request { method, path, query, headers, body, secure, peer, client }
     }
 }
 

@@ -112,7 +112,8 @@ impl EventHandler {
         let is_limited = !config.trusted_proxies.contains(peer.ip());
         let origin = is_limited.then(|| ClientOrigin::of(peer.ip()));
         let new = NewConnection { stream, peer, origin, accepted_at: now, deadline: now + first_wait };
-        let max = ConnectionLimits { total: config.connections_max, of_origin: config.share_of_address() };
+        let max =
+            ConnectionLimits { total: config.connections_max, of_origin: config.address_connections_max() };
         match connections.insert(new, max) {
             Ok(connection) => connections.park(connection, Interest::Readable),
             Err(connection) => self.reject(connection, RejectReason::Overload),

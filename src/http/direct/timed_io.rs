@@ -64,10 +64,8 @@ pub(super) fn send_all<const N: usize>(
     let (mut sent, mut has_waited) = (skipped, false);
     while !rest.is_empty() {
         let yields = should_yield();
-        match if yields { stream.try_send(rest) } else { budget.charge(|| stream.send(rest)) } {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+        match send_some(stream, rest, budget, yields) {
             Ok(count) => {
-                budget.earn(count);
                 IoSlice::advance_slices(&mut rest, count);
                 (sent, has_waited) = (sent + count, false);
             }
@@ -85,6 +83,21 @@ pub(super) fn send_all<const N: usize>(
     }
     let flushed = flush(stream, budget, should_yield)?;
     Ok(if flushed { SendProgress::Complete } else { SendProgress::Partial(sent) })
+}
+
+/// Sends at least one byte of `slices`, without waiting if the worker yields.
+fn send_some(
+    stream: &ClientStream,
+    slices: &[IoSlice<'_>],
+    budget: &mut StallBudget<'_>,
+    yields: bool,
+) -> io::Result<usize> {
+    let count = if yields { stream.try_send(slices) } else { budget.charge(|| stream.send(slices)) }?;
+    if count == 0 {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    budget.earn(count);
+    Ok(count)
 }
 
 /// Sends the bytes that the encryption has kept back. Returns whether all of them were sent.

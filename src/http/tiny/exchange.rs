@@ -16,7 +16,7 @@ use crate::http::fields::BodyFraming;
 use crate::http::request_head::RequestHead;
 use crate::http::response::{RequestTraits, ResponseFraming};
 use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure, SendOptions};
-use crate::s3::{Body, ErrorCode, Handler, Method, Response, S3Error};
+use crate::s3::{ErrorCode, Handler, Method, Response, S3Error};
 
 /// The longest head and piece of a body that are copied together to be written at once.
 const JOINED_MAX_BYTES: usize = limits::RESPONSE_BUFFER_BYTES + limits::HEAD_MAX_BYTES;
@@ -105,26 +105,10 @@ impl TinyExchange {
         head: RequestHead,
         peer: Option<SocketAddr>,
     ) -> Response {
-        let (content_length, chunked) = match head.body {
-            BodyFraming::Absent => (None, false),
-            BodyFraming::Length(length) => (Some(length), false),
-            BodyFraming::Chunked => (None, true),
-        };
-        let body = match head.body {
-            BodyFraming::Absent => Body::none(),
-            _ => Body { content_length, chunked, reader: Box::new(body) },
-        };
-        let response = self.engine.handler.handle(crate::s3::Request {
-            method: head.method,
-            path: head.path,
-            query: head.query,
-            headers: head.headers,
-            body,
-            secure: false,
-            peer,
-            // The crate does not show the connection.
-            client: None,
-        });
+        let body = head.body.into_body(body);
+        // The crate does not show the connection, so that there is no client to ask.
+        let request = head.into_request(body, false, peer, None);
+        let response = self.engine.handler.handle(request);
         response.complete_deferred().unwrap_or_else(|error| refusal(&*self.engine.handler, &error))
     }
 

@@ -16,11 +16,11 @@ use super::stall_budget::StallBudget;
 use super::worker_class::WorkerClass;
 use crate::base::Reservation;
 use crate::http::catch_panic::catch_panic;
-use crate::http::fields::{BodyFraming, invalid_request};
+use crate::http::fields::invalid_request;
 use crate::http::request_head::RequestHead;
 use crate::http::response::{RequestTraits, ResponseFraming};
 use crate::http::response_writer::{ResponseWriter, SendFailure, SendOptions};
-use crate::s3::{Body, ErrorCode, Method, Request, Response, S3Error};
+use crate::s3::{ErrorCode, Method, Response, S3Error};
 
 /// What a worker does with a connection after an exchange.
 #[derive(Debug)]
@@ -171,16 +171,11 @@ impl Exchange {
         let budget = StallBudget::new(&*engine.clock, time, rate, &under_load);
         let mut body =
             RequestBody::new(&connection.stream, read_buffer, head.body, head.expects_continue, budget);
-        let response = engine.handler.handle(Request {
-            method: head.method,
-            path: head.path,
-            query: head.query,
-            headers: head.headers,
-            body: body_for_handler(&mut body, head.body),
-            secure: connection.stream.is_encrypted(),
-            peer: Some(connection.peer),
-            client: Some(connection.stream.clone()),
-        });
+        let framed = head.body.into_body(&mut body);
+        let secure = connection.stream.is_encrypted();
+        let client = connection.stream.clone();
+        let request = head.into_request(framed, secure, Some(connection.peer), Some(client));
+        let response = engine.handler.handle(request);
         let is_complete = body.skip_rest();
         (response, is_complete)
     }
@@ -278,16 +273,5 @@ impl Exchange {
                 Ok(self.answer_failure(connection))
             }
         }
-    }
-}
-
-/// The body as the handler is given it.
-fn body_for_handler<'c>(body: &'c mut RequestBody<'_>, framing: BodyFraming) -> Body<'c> {
-    match framing {
-        BodyFraming::Absent => Body::none(),
-        BodyFraming::Length(length) => {
-            Body { content_length: Some(length), chunked: false, reader: Box::new(body) }
-        }
-        BodyFraming::Chunked => Body { content_length: None, chunked: true, reader: Box::new(body) },
     }
 }
