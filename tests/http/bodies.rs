@@ -1,4 +1,4 @@
-//! Request bodies: framing, pace, `Expect`, and what happens to those that nobody reads.
+//! Request bodies: framing, minimum rate, `Expect`, and bodies that the handler does not read.
 
 use std::io::Write;
 use std::sync::Mutex;

@@ -260,7 +260,7 @@ fn a_client_that_takes_nothing_is_cut_and_its_worker_is_free_again() {
     let mut sleeper = server.client();
     sleeper.get("/large");
     assert_eq!(server.client().ask("/").text(), "served");
-    // Longer than the server's patience: what was taken before would be answered with more.
+    // Longer than the stall budget: reading any earlier would refill it.
     std::thread::sleep(Duration::from_secs(3));
     let (bytes, _) = sleeper.rest_until_cut();
     assert!(bytes.len() < 64 << 20);

@@ -83,7 +83,7 @@ fn slow_clients_give_way_sooner_while_others_wait_for_the_worker() {
             answer.status
         })
     };
-    // The patience of the settings would be fifty seconds for the two; what is waited for here comes sixteen times sooner.
+    // The stall budgets of the settings come to fifty seconds. Under load they are used up sixteen times faster.
     let begun = Instant::now();
     assert_eq!(waiting.join().unwrap(), 200);
     assert!(begun.elapsed() < (settings().read_stall_budget + settings().write_stall_budget) / 2);
@@ -180,8 +180,8 @@ fn a_client_that_takes_nothing_is_given_up_also_while_no_worker_waits_for_it() {
 
 #[test]
 fn one_address_delays_the_uploads_of_others_by_no_more_than_one_of_its_own() {
-    let patience = Duration::from_secs(16);
-    let server = serve(Config { workers: 4, read_stall_budget: patience, ..settings() });
+    let budget = Duration::from_secs(16);
+    let server = serve(Config { workers: 4, read_stall_budget: budget, ..settings() });
     let head = "PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n";
     let mut stalled: Vec<Client> = (0..64).map(|_| Client::connect_from(2, server.address)).collect();
     for client in &mut stalled {
@@ -190,7 +190,7 @@ fn one_address_delays_the_uploads_of_others_by_no_more_than_one_of_its_own() {
     stalled[63].assert_silent();
     let mut other = server.client();
     assert_eq!(other.send(head).send(vec![0; 900_000]).answer().text(), "900000");
-    // Each of them is given up after a second, three at a time: most of them are still to come.
+    // Each of them is dropped after a second, three at a time: most of them still wait.
     let given_up = stalled.iter().filter(|client| client.has_news()).count();
     assert!(given_up < 32, "{given_up}");
 }
@@ -203,10 +203,9 @@ fn bodies_that_never_come_hold_no_worker_that_small_requests_need() {
         "Content-Length: 200000\r\n",
         "Content-Length: 5\r\n",
     ] {
-        let patience = Duration::from_secs(3600);
+        let budget = Duration::from_secs(3600);
         let shutdown_timeout = Duration::from_millis(100);
-        let server =
-            serve(Config { workers: 4, read_stall_budget: patience, shutdown_timeout, ..settings() });
+        let server = serve(Config { workers: 4, read_stall_budget: budget, shutdown_timeout, ..settings() });
         let mut silent: Vec<Client> = (0..64).map(|_| server.client()).collect();
         for client in &mut silent {
             client.send(format!("PUT /upload HTTP/1.1\r\nHost: a\r\n{promised}\r\n"));
@@ -217,7 +216,7 @@ fn bodies_that_never_come_hold_no_worker_that_small_requests_need() {
         for _ in 0..20 {
             assert_eq!(server.client().ask("/small").status, 200, "{promised}");
         }
-        // The patience with them does not end within this test: what they hold they would hold to its end.
+        // Their stall budgets outlast this test: a worker that they occupy would be lost to its end.
         server.handle.shutdown();
     }
 }

@@ -52,7 +52,7 @@ fn what_runs_is_finished_and_what_waits_is_closed() {
     assert_eq!(idle.ask("/").status, 200);
     let mut half = server.client();
     half.send("GET / HTTP/1.1\r\nHo");
-    // The poller has seen the half when it has served one that came later.
+    // Once a later request has been answered, the event loop has received the incomplete one.
     assert_eq!(server.client().ask("/").status, 200);
     let mut held = server.client();
     held.get("/held");

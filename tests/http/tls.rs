@@ -101,7 +101,7 @@ fn both_versions_are_spoken_and_connections_are_kept() {
         let mut client = client_with(&server, CA_ONE, version);
         for path in ["/1", "/2", "/3"] {
             assert_eq!(ask(&mut client, path), path);
-            // Longer than a worker lingers, so that the poller has the connection in between.
+            // Longer than a worker lingers, so that the connection is parked in between.
             std::thread::sleep(Duration::from_millis(limits::LINGER_DEFAULT_MILLIS * 3));
         }
         assert_eq!(client.conn.protocol_version(), Some(version.version));
@@ -116,7 +116,7 @@ fn what_was_decrypted_with_a_request_and_not_read_is_the_next_request() {
     let mut others: Vec<_> = (0..4).map(|_| client(&server)).collect();
     let mut client = client(&server);
     for round in 0..20 {
-        // All in one record, and others in the queue, so that the connection is put aside with requests in hand.
+        // All in one record, with others in the queue, so that the connection is parked with received requests.
         let requests: String =
             (0..300).map(|n| format!("GET /{round}/{n} HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
         client.write_all(requests.as_bytes()).unwrap();

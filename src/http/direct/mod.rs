@@ -44,8 +44,8 @@
 //! - **Sockets, TLS, epoll.** Only `stream` and `socket` call a connected socket. Only `tls` holds the state of the
 //!   encryption, which never sees a socket. Only `poller` knows epoll. Handshakes are work for workers, one step per event,
 //!   because a signature takes too long for the event loop.
-//! - **Locks.** No thread holds the locks of the connection table and of the work queues together. No lock is held while a
-//!   thread waits for a client.
+//! - **Locks.** No thread holds the locks of the connection table and of the work queues together, or waits for a client while
+//!   it holds one of them. The lock of a TLS session is never contended, because only the owner of the connection takes it.
 
 mod acceptor;
 mod connections;
