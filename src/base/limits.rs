@@ -128,9 +128,9 @@ pub const IDLE_DEADLINE_DEFAULT_SECS: u64 = 60;
 /// The rate below which a peer consumes its stall budget, in both directions.
 pub const RATE_MIN_DEFAULT_BYTES_PER_SEC: u64 = KIB;
 /// The stall budget of a client for its body: how long a worker may wait beyond the time that the minimum rate allows.
-pub const READ_PATIENCE_DEFAULT_SECS: u64 = 20;
+pub const READ_STALL_BUDGET_DEFAULT_SECS: u64 = 20;
 /// The stall budget of a client for reading the response, as for the body.
-pub const WRITE_PATIENCE_DEFAULT_SECS: u64 = 30;
+pub const WRITE_STALL_BUDGET_DEFAULT_SECS: u64 = 30;
 /// How long an idle worker waits for the next request of the connection that it has just served.
 pub const LINGER_DEFAULT_MILLIS: u64 = 10;
 /// The longest such wait that may be set, since other requests may have to wait for the worker.
@@ -149,19 +149,19 @@ pub const MD5_QUEUE_LEN: usize = WORKERS_CEILING;
 /// The rest of a request body that is read to keep the connection.
 pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
 /// How long the response may wait for that rest.
-pub const UNREAD_BODY_PATIENCE_MILLIS: u64 = 100;
+pub const UNREAD_BODY_WAIT_MILLIS: u64 = 100;
 /// Bodies up to this size are *small*: workers of every class may handle them. Larger bodies and bodies of unknown
 /// length are *large*, in either direction.
-pub const QUICK_BODY_MAX_BYTES: u64 = 256 * KIB;
+pub const SMALL_BODY_MAX_BYTES: u64 = 256 * KIB;
 /// A small body that arrives later than this after its head counts as large.
-pub const PROMPT_BODY_MILLIS: u64 = 200;
+pub const SMALL_BODY_WAIT_MILLIS: u64 = 200;
 /// How long a worker waits for the commit of a multipart upload before the response is deferred.
 pub const PROMPT_COMMIT_MILLIS: u64 = 250;
 /// How long a worker waits for room to send before it leaves the response to the poller, if other requests wait for a
 /// worker.
 pub const YIELD_AFTER_MILLIS: u64 = 10;
 /// The factor by which stall budgets are consumed faster while requests wait for a worker.
-pub const PRESSED_FACTOR: u32 = 16;
+pub const UNDER_LOAD_FACTOR: u32 = 16;
 /// Bytes that a client may still send after the last response of its connection, so that it reads that response.
 pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
 /// How long it may take to send them.
@@ -281,13 +281,13 @@ const _: () = {
     assert!(
         LINGER_DEFAULT_MILLIS <= LINGER_MAX_MILLIS && LINGER_MAX_MILLIS < HEAD_DEADLINE_DEFAULT_SECS * 1000
     );
-    assert!(UNREAD_BODY_PATIENCE_MILLIS <= LINGER_MAX_MILLIS);
+    assert!(UNREAD_BODY_WAIT_MILLIS <= LINGER_MAX_MILLIS);
     // A client that uses the whole drain time does not delay the shutdown.
     assert!(DRAIN_DEADLINE_DEFAULT_SECS < SHUTDOWN_TIMEOUT_DEFAULT_SECS);
     // The buffers of a request and a response body and both heads leave room for the stack.
     assert!(
         (MD5_PIECES_MAX * MD5_PIECE_BYTES + RESPONSE_BUFFER_BYTES + 2 * HEAD_MAX_BYTES) as u64
-            + QUICK_BODY_MAX_BYTES
+            + SMALL_BODY_MAX_BYTES
             + PACKED_PAYLOAD_MAX_BYTES
             <= MEMORY_OF_WORKER_BYTES
     );

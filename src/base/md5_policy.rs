@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | an object with a CRC entity tag, or a document, without `Content-MD5` | none | the MD5 has no use |
 //! | an object of at most [`PACKED_PAYLOAD_MAX_BYTES`] without `Content-MD5` | the committer | [`md5_of_each`] hashes the objects of a commit group side by side, at a fraction of the cost of one at a time |
-//! | another body of at most [`QUICK_BODY_MAX_BYTES`], or a document | the worker, as it reads | handing the bytes over takes longer than hashing them |
+//! | another body of at most [`SMALL_BODY_MAX_BYTES`], or a document | the worker, as it reads | handing the bytes over takes longer than hashing them |
 //! | a larger body, or one of unknown length | [`Md5Pool`] | the worker reads the next piece while the pool hashes the last one |
 //!
 //! A `Content-MD5` must be verified before the commit, so the committer never computes it. The entity tag of a part is always an
@@ -14,11 +14,11 @@
 //! unless the source has a known MD5.
 //!
 //! [`PACKED_PAYLOAD_MAX_BYTES`]: super::limits::PACKED_PAYLOAD_MAX_BYTES
-//! [`QUICK_BODY_MAX_BYTES`]: super::limits::QUICK_BODY_MAX_BYTES
+//! [`SMALL_BODY_MAX_BYTES`]: super::limits::SMALL_BODY_MAX_BYTES
 //! [`md5_of_each`]: super::md5_of_each
 //! [`Md5Pool`]: super::Md5Pool
 
-use super::limits::{PACKED_PAYLOAD_MAX_BYTES, QUICK_BODY_MAX_BYTES};
+use super::limits::{PACKED_PAYLOAD_MAX_BYTES, SMALL_BODY_MAX_BYTES};
 
 /// The use of an MD5, beside the verification of a `Content-MD5`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Md5Owner {
                 Self::Committer
             }
             Md5Purpose::Document => Self::Worker,
-            _ if is_at_most(QUICK_BODY_MAX_BYTES) => Self::Worker,
+            _ if is_at_most(SMALL_BODY_MAX_BYTES) => Self::Worker,
             _ => Self::Pool,
         }
     }
@@ -71,8 +71,8 @@ mod tests {
         use Md5Owner::{Committer, Pool, Unneeded, Worker};
         use Md5Purpose::{CrcTaggedObject, Document, ObjectTag, PartTag};
         let packed = Some(PACKED_PAYLOAD_MAX_BYTES);
-        let small = [Some(PACKED_PAYLOAD_MAX_BYTES + 1), Some(QUICK_BODY_MAX_BYTES)];
-        let large = [Some(QUICK_BODY_MAX_BYTES + 1), None];
+        let small = [Some(PACKED_PAYLOAD_MAX_BYTES + 1), Some(SMALL_BODY_MAX_BYTES)];
+        let large = [Some(SMALL_BODY_MAX_BYTES + 1), None];
         for (purpose, has_content_md5, expected) in [
             (ObjectTag, false, [Committer, Worker, Pool]),
             (ObjectTag, true, [Worker, Worker, Pool]),

@@ -8,7 +8,7 @@ use super::client_error::{self, ForClient as _};
 use super::memory::{self, ReservedBytes};
 use super::padded_response::CancelToken;
 use crate::base::limits::{
-    KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, QUICK_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
+    KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, SMALL_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
 };
 use crate::base::{Md5Owner, Md5Pool, Md5Purpose};
 use crate::s3::integrity::Integrity;
@@ -55,7 +55,7 @@ pub(super) fn receive(
     integrity: &mut Integrity,
     mut write: impl FnMut(Cow<'_, [u8]>) -> Result<(), StoreError>,
 ) -> Result<(), S3Error> {
-    let small = call.request.body.content_length.filter(|length| *length <= QUICK_BODY_MAX_BYTES);
+    let small = call.request.body.content_length.filter(|length| *length <= SMALL_BODY_MAX_BYTES);
     let md5_owner = integrity.assign_md5(purpose, call.request.body.content_length);
     let mut md5 = (md5_owner == Md5Owner::Pool).then(|| md5_pool.begin());
     // One byte more than its length, so that a small body ends within its first piece.
@@ -117,7 +117,7 @@ pub(super) fn for_each_chunk(
 
 /// Whether a client may be left waiting by a small request while so many bytes are read.
 pub(super) fn is_read_at_once(bytes: u64) -> bool {
-    bytes <= QUICK_BODY_MAX_BYTES
+    bytes <= SMALL_BODY_MAX_BYTES
 }
 
 /// Reads the whole body of a call as a document, and verifies whatever its headers claim of it.

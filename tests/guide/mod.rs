@@ -137,8 +137,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
     let head = format!("{} s", limits::HEAD_DEADLINE_DEFAULT_SECS);
     let rate = size(limits::RATE_MIN_DEFAULT_BYTES_PER_SEC);
     let earning = |secs: u64, of: &str| format!("{secs} s, and 1 s for each {rate} {of}");
-    let unread =
-        format!("{}, {} ms", size(limits::UNREAD_BODY_MAX_BYTES), limits::UNREAD_BODY_PATIENCE_MILLIS);
+    let unread = format!("{}, {} ms", size(limits::UNREAD_BODY_MAX_BYTES), limits::UNREAD_BODY_WAIT_MILLIS);
     let drained = format!("{}, {} s", size(limits::DRAIN_MAX_BYTES), limits::DRAIN_DEADLINE_DEFAULT_SECS);
     let flag = |name: &str| format!("`--{name}`");
     let memory = format!("{}, {} ms", flag("memory-max"), limits::MEMORY_PATIENCE_MILLIS);
@@ -160,17 +159,17 @@ fn the_limits_of_connections_are_those_of_the_code() {
             ("time without a request", flag("idle-timeout"), "no answer"),
             (
                 "wait for the bytes of a body",
-                earning(limits::READ_PATIENCE_DEFAULT_SECS, "received"),
+                earning(limits::READ_STALL_BUDGET_DEFAULT_SECS, "received"),
                 "400 RequestTimeout",
             ),
             (
                 "wait for a client that reads its response",
-                earning(limits::WRITE_PATIENCE_DEFAULT_SECS, "sent"),
+                earning(limits::WRITE_STALL_BUDGET_DEFAULT_SECS, "sent"),
                 "the response is cut",
             ),
             (
                 "both waits, while other requests wait for a worker",
-                format!("a {}th", limits::PRESSED_FACTOR),
+                format!("a {}th", limits::UNDER_LOAD_FACTOR),
                 "as above",
             ),
             (
@@ -199,7 +198,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
             ),
             (
                 "bodies that count as small",
-                size(limits::QUICK_BODY_MAX_BYTES),
+                size(limits::SMALL_BODY_MAX_BYTES),
                 "three quarters of the workers serve them",
             ),
         ],

@@ -22,7 +22,7 @@ use crate::http::response::{DateHeader, RequestTraits, render};
 use crate::s3::{ErrorCode, Method, Response, S3Error};
 
 /// How long a small body may take to follow its head before it counts as large.
-const SMALL_BODY_WAIT: Duration = Duration::from_millis(limits::PROMPT_BODY_MILLIS);
+const SMALL_BODY_WAIT: Duration = Duration::from_millis(limits::SMALL_BODY_WAIT_MILLIS);
 
 /// Polls by which a worker assists the event loop between two requests: some dozens of events at most, enough for a server that
 /// rejects many times as many requests as it accepts.

@@ -48,7 +48,7 @@ pub(super) fn body_class(bytes: &[u8]) -> BodyClass {
     let length = line("content-length").and_then(|line| std::str::from_utf8(line.value).ok()?.parse().ok());
     match length {
         None | Some(0) => BodyClass::Small,
-        Some(length) if length > limits::QUICK_BODY_MAX_BYTES => BodyClass::Large,
+        Some(length) if length > limits::SMALL_BODY_MAX_BYTES => BodyClass::Large,
         Some(length) => match len + length as usize {
             total if total <= bytes.len() => BodyClass::Small,
             // The client sends nothing until a worker sends `100 Continue`, and perhaps nothing then.
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(of("Content-Length: 5\r\n", 5).0, BodyClass::Small);
         let (awaited, len) = of("Content-Length: 5\r\n", 4);
         assert_eq!(awaited, BodyClass::Awaited(len + 5));
-        let most = limits::QUICK_BODY_MAX_BYTES as usize;
+        let most = limits::SMALL_BODY_MAX_BYTES as usize;
         let (awaited, len) = of(&format!("Content-Length: {most}\r\n"), 4);
         assert_eq!(awaited, BodyClass::Awaited(len + most));
         assert_eq!(of("Content-Length: 5\r\nExpect: 100-continue\r\n", 4).0, BodyClass::Large);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::worker_class::WorkerClass;
 use crate::base::Reservation;
-use crate::base::limits::QUICK_BODY_MAX_BYTES;
+use crate::base::limits::SMALL_BODY_MAX_BYTES;
 use crate::http::response::RequestTraits;
 use crate::http::response_writer::RemainingBody;
 use crate::s3::{Response, ResponseBody};
@@ -67,7 +67,7 @@ impl PendingResponse {
         match &response.body {
             ResponseBody::Deferred(_) => WorkerClass::Heavy,
             ResponseBody::Stream { length, .. } if !self.traits.head_only => match length {
-                Some(..=QUICK_BODY_MAX_BYTES) => WorkerClass::Small,
+                Some(..=SMALL_BODY_MAX_BYTES) => WorkerClass::Small,
                 _ => WorkerClass::Large,
             },
             _ => WorkerClass::Small,

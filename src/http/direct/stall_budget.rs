@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::Clock;
-use crate::base::limits::PRESSED_FACTOR;
+use crate::base::limits::UNDER_LOAD_FACTOR;
 
 /// The time for which a peer may stall a worker.
 ///
@@ -25,7 +25,7 @@ const LOAD_CHECK_MIN: Duration = Duration::from_millis(1);
 const WAIT_SLICE_MAX: Duration = Duration::from_millis(250);
 
 impl<'w> StallBudget<'w> {
-    /// A full budget. While `under_load` holds, waiting costs [`PRESSED_FACTOR`] times as much, which raises the minimum rate
+    /// A full budget. While `under_load` holds, waiting costs [`UNDER_LOAD_FACTOR`] times as much, which raises the minimum rate
     /// by that factor.
     pub(super) fn new(
         clock: &'w dyn Clock,
@@ -56,7 +56,7 @@ impl<'w> StallBudget<'w> {
     }
 
     fn cost(&self, time: Duration) -> Duration {
-        if time >= LOAD_CHECK_MIN && (self.under_load)() { time * PRESSED_FACTOR } else { time }
+        if time >= LOAD_CHECK_MIN && (self.under_load)() { time * UNDER_LOAD_FACTOR } else { time }
     }
 
     /// How long the peer may stall from here on; zero when the budget is used up.

@@ -93,7 +93,7 @@ impl<'w> RequestBody<'w> {
             UnreadBody::Length(remaining) if remaining > limits::UNREAD_BODY_MAX_BYTES => return false,
             _ => {}
         }
-        let limit = Duration::from_millis(limits::UNREAD_BODY_PATIENCE_MILLIS);
+        let limit = Duration::from_millis(limits::UNREAD_BODY_WAIT_MILLIS);
         self.budget.replace_with_hard_limit(limit);
         let mut scrap = [0; 8 * limits::KIB as usize];
         let len_max = self.read_len + limits::UNREAD_BODY_MAX_BYTES;
