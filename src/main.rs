@@ -1,23 +1,27 @@
-//! The server. This file alone reads the arguments and the environment; all else is handed what it needs.
+//! The server. Only this file reads the arguments and the environment; it passes them on.
 
 mod cli;
 
 use std::env;
 use std::process::ExitCode;
 
-use cli::{CommandLine, KEY_VARIABLES};
+use cli::{CliError, CommandLine, KEY_VARIABLES};
 
 fn main() -> ExitCode {
-    let line = CommandLine::read();
-    if line.serves() {
-        cli::settle_allocator(env::args_os(), |name| env::var_os(name).is_some());
-    }
-    let keys = KEY_VARIABLES.map(env::var_os);
-    match cli::run(line, keys) {
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("siltstone: {failure}");
-            failure.status()
+        Err(error) => {
+            eprintln!("siltstone: {error}");
+            error.status()
         }
     }
+}
+
+fn run() -> Result<(), CliError> {
+    let arguments: Vec<_> = env::args_os().collect();
+    let line = CommandLine::read(&arguments)?;
+    if line.serves() {
+        cli::restart_configured(arguments.into_iter(), |name| env::var_os(name).is_some());
+    }
+    cli::run(line, KEY_VARIABLES.map(env::var_os))
 }

@@ -1,4 +1,4 @@
-//! The access log: a line for each request, in a file of its own.
+//! The access log: a file with a line for each request.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write, stderr};
@@ -9,54 +9,52 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use log::{info, warn};
-use serde::Deserialize;
 use serde_json::json;
 use siltstone::service::{AccessLog, AccessRecord};
 
-/// How a line is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LineFormat {
+/// The format of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AccessLogFormat {
     /// One JSON object.
     Json,
     /// The common log format of web servers.
     Common,
 }
 
-/// A file of lines, or standard error.
-pub(crate) struct AccessFile {
+/// The file of the access log, or standard error.
+pub(crate) struct AccessLogFile {
     /// `None` for standard error.
     path: Option<PathBuf>,
     file: Mutex<Option<File>>,
-    format: LineFormat,
-    /// The last line could not be written. Told once, not for each.
+    format: AccessLogFormat,
+    /// Whether the last line could not be written. Reported once, not for each line.
     failing: AtomicBool,
 }
 
-impl AccessFile {
-    /// Appends to the file at `path`, which is made where it is missing; `-` is standard error.
+impl AccessLogFile {
+    /// Opens the file at `path` for appending; creates it if missing. `-` is standard error.
     ///
     /// # Errors
     /// In words for the operator.
-    pub(crate) fn open(path: &Path, format: LineFormat) -> Result<Self, String> {
+    pub(crate) fn open(path: &Path, format: AccessLogFormat) -> Result<Self, String> {
         let path = (path != Path::new("-")).then(|| path.to_owned());
         let file = path.as_deref().map(append_to).transpose()?;
         Ok(Self { path, file: Mutex::new(file), format, failing: AtomicBool::new(false) })
     }
 
-    /// Goes on in the file that has its name now, after the old one has been renamed; in the old one where that fails.
+    /// Opens the file again after it was renamed. On an error the old file stays in use.
     pub(crate) fn reopen(&self) {
         let Some(path) = &self.path else { return };
         match append_to(path) {
             Ok(file) => {
                 *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
-                info!("the access log was opened again");
+                info!("reopened the access log");
             }
-            Err(problem) => warn!("the access log goes on in the old file: {problem}"),
+            Err(problem) => warn!("the access log continues in the old file: {problem}"),
         }
     }
 
-    /// One call for a line, so that lines stay whole whoever else writes.
+    /// Writes a line in one call, so that lines of several writers do not mix.
     fn write(&self, line: &str) -> io::Result<()> {
         match &mut *self.file.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(file) => file.write_all(line.as_bytes()),
@@ -65,11 +63,11 @@ impl AccessFile {
     }
 }
 
-impl AccessLog for AccessFile {
+impl AccessLog for AccessLogFile {
     fn note(&self, record: &AccessRecord<'_>) {
         let written = self.write(&match self.format {
-            LineFormat::Json => json_line(record),
-            LineFormat::Common => common_line(record),
+            AccessLogFormat::Json => json_line(record),
+            AccessLogFormat::Common => common_line(record),
         });
         let failed_before = self.failing.swap(written.is_err(), Ordering::Relaxed);
         if let (Err(error), false) = (written, failed_before) {
@@ -118,7 +116,7 @@ fn common_line(record: &AccessRecord<'_>) -> String {
     format!("{host} - {user} [{time}] \"{request}\" {} {sent}\n", record.status)
 }
 
-/// Text that cannot be taken for the end of its field.
+/// Replaces characters that could end the field.
 fn word(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '[' | ']');
     text.chars().map(|c| if harmless(c) { c } else { '_' }).collect()

@@ -1,4 +1,4 @@
-//! What an operator is told: on every start where the server is, on a first start how to use it, and what a command shows.
+//! Messages to the operator: the address on every start, first steps on the first start, and the output of commands.
 
 use std::io::{self, IsTerminal as _, Write, stderr, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,19 +6,19 @@ use std::path::Path;
 
 use siltstone::auth::KeyPair;
 
-/// Shows keys that were made up, at once: whatever fails later, they have been seen. What is no terminal is a file, a journal
-/// or a collector of logs, where secrets stay for others to read: there it is told in which file they stand.
+/// Shows generated keys at once, before a later step can fail. Without a terminal, standard error is a file, a journal
+/// or a log collector, where others could read secrets: the message then names the file that holds them.
 pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
     if !stderr().is_terminal() {
         eprintln!(
-            "First start: made the user `admin` with the access key {}. Its secret key stands in {} and is shown on terminals only.",
+            "First start: created the user `admin` with the access key {}. Its secret key is in {}; it is shown only on a terminal.",
             keys.access_key,
             users.display()
         );
         return;
     }
     eprintln!(
-        "First start: made the user `admin` in {}. Its keys are shown only now:\n\n  \
+        "First start: created the user `admin` in {}. Its keys are shown only once:\n\n  \
          export AWS_ACCESS_KEY_ID={}\n  export AWS_SECRET_ACCESS_KEY={}\n  export AWS_DEFAULT_REGION={region}",
         users.display(),
         keys.access_key,
@@ -26,23 +26,23 @@ pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
     );
 }
 
-/// Puts the lines that a command was asked for on standard output.
+/// Writes the output of a command to standard output.
 ///
 /// # Errors
-/// Nobody reads them.
+/// Standard output is closed.
 pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     let mut out = stdout().lock();
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
     out.flush()
 }
 
-/// Goes on from [`keys`] with how to use them, where they were shown.
+/// After [`keys`], shows how to use them, if they were shown.
 pub(crate) fn first_steps(scheme: &str, address: SocketAddr) {
     if !stderr().is_terminal() {
         return;
     }
     eprintln!(
-        "  export AWS_ENDPOINT_URL={scheme}://{}\n\nPaste these lines into another terminal, and then, for example:\n\n  \
+        "  export AWS_ENDPOINT_URL={scheme}://{}\n\nPaste these lines into another terminal. Then, for example:\n\n  \
          aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n",
         reachable(address)
     );
@@ -50,7 +50,7 @@ pub(crate) fn first_steps(scheme: &str, address: SocketAddr) {
 
 /// The one line on standard output.
 pub(crate) fn listening(scheme: &str, address: SocketAddr) {
-    // Nobody may be reading it any more, which is no reason not to serve.
+    // A closed standard output does not stop the server.
     let _ = writeln!(stdout(), "listening on {scheme}://{address}").and_then(|()| stdout().flush());
 }
 

@@ -1,4 +1,4 @@
-//! The administrator's keys, when the environment names them or the files that hold them.
+//! The administrator's keys from the environment, or from files that it names.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,32 +19,32 @@ const ACCESS_KEY_FILE: &str = KEY_VARIABLES[1];
 const SECRET_KEY: &str = KEY_VARIABLES[2];
 const SECRET_KEY_FILE: &str = KEY_VARIABLES[3];
 
-/// What is read of a file of one key. More is none, and a device may never end.
+/// The longest key file. Reading is bounded, since a device may never end.
 const KEY_FILE_MAX_BYTES: u64 = 4096;
 
-/// Where the keys come from.
+/// The sources of the keys.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AdministratorKeys {
-    access_key: Origin,
-    secret_key: Origin,
+    access_key: KeySource,
+    secret_key: KeySource,
 }
 
-/// Where one of them comes from.
+/// The source of one key.
 #[derive(PartialEq)]
-enum Origin {
+enum KeySource {
     Variable(&'static str, String),
     File(&'static str, PathBuf),
 }
 
 impl AdministratorKeys {
-    /// Takes the values of [`KEY_VARIABLES`], in their order; an empty one counts as not set. `None` where none is set.
+    /// Evaluates the values of [`KEY_VARIABLES`], in order; an empty one counts as not set. `None` if none is set.
     ///
     /// # Errors
-    /// A key is named without the other or in both ways, or is not UTF-8.
+    /// Only one key is set, or a key is set in both ways or is not UTF-8.
     pub(crate) fn from_environment(values: [Option<OsString>; 4]) -> Result<Option<Self>, String> {
         let [access, access_file, secret, secret_file] = values.map(|value| value.filter(|v| !v.is_empty()));
-        let access = Origin::named([ACCESS_KEY, ACCESS_KEY_FILE], access, access_file)?;
-        let secret = Origin::named([SECRET_KEY, SECRET_KEY_FILE], secret, secret_file)?;
+        let access = KeySource::named([ACCESS_KEY, ACCESS_KEY_FILE], access, access_file)?;
+        let secret = KeySource::named([SECRET_KEY, SECRET_KEY_FILE], secret, secret_file)?;
         match (access, secret) {
             (None, None) => Ok(None),
             (Some(access_key), Some(secret_key)) => Ok(Some(Self { access_key, secret_key })),
@@ -54,10 +54,10 @@ impl AdministratorKeys {
         }
     }
 
-    /// The keys as they are now: files are read again.
+    /// The current keys. Files are read each time.
     ///
     /// # Errors
-    /// A file cannot be read, or a key is not fit for a users file. No secret is quoted.
+    /// A file cannot be read, or a key is not valid in a users file. Messages quote no secrets.
     pub(crate) fn read(&self) -> Result<KeyPair, String> {
         let pair =
             KeyPair { access_key: self.access_key.read()?, secret_key: Secret::new(self.secret_key.read()?) };
@@ -70,7 +70,7 @@ impl AdministratorKeys {
     }
 }
 
-impl Origin {
+impl KeySource {
     fn named(
         [variable, file_variable]: [&'static str; 2],
         text: Option<OsString>,
@@ -103,14 +103,14 @@ impl Origin {
     }
 }
 
-impl std::fmt::Debug for Origin {
+impl std::fmt::Debug for KeySource {
     /// Shows no key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.variable())
     }
 }
 
-/// The key in a file, without the line end that editors and `echo` leave behind it.
+/// The key in a file, without the line end that editors and `echo` append.
 fn key_in(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let file = File::open(path).map_err(|e| e.to_string())?;

@@ -1,17 +1,15 @@
-//! Where log lines go: standard error, one line each, with the time that the records elsewhere bear.
+//! The log on standard error, one line for each record.
 
 use std::io::Write;
 
 use clap::ValueEnum;
 use log::{LevelFilter, Record};
-use serde::Deserialize;
 use serde_json::json;
 use siltstone::base::{Clock, SystemClock, Timestamp};
 
-/// How much is logged: everything at least as weighty as this. `Info` is one line a request and the milestones of the
-/// server, `Warn` what went wrong and was survived, `Error` what needs an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// The lowest level that is logged. `Info` is one line for each request and the milestones of the server, `Warn`
+/// recovered failures, `Error` failures that need an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum LogLevel {
     Off,
     Error,
@@ -34,9 +32,8 @@ impl LogLevel {
     }
 }
 
-/// How a line is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// The format of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people.
     Text,
@@ -58,7 +55,7 @@ impl LogFormat {
     }
 }
 
-/// Sends the log of the whole process to standard error from here on. Called once.
+/// Starts logging to standard error. Called once.
 pub(crate) fn start(level: LogLevel, format: LogFormat) {
     env_logger::Builder::new()
         .filter_level(level.filter())

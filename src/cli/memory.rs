@@ -1,6 +1,7 @@
-//! How the memory that may be used is divided: so much for what is there at any time, the rest for what requests reserve.
+//! The division of the memory limit: permanent memory, and the rest for reservations of requests.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,21 +15,22 @@ use siltstone::base::limits::{
     WORKERS_DEFAULT,
 };
 
-use super::Failure;
-use super::options::Settings;
+use super::CliError;
+use super::option_values::ByteCount;
+use super::options::ServerOptions;
 
-/// Where nothing is set, workers may take so much of what the process leaves, and connections so much.
+/// The default shares of workers and of connections in the memory that the process leaves: one in this many.
 const WORKERS_SHARE: u64 = 4;
 const CONNECTIONS_SHARE: u64 = 6;
 
-/// What was decided.
+/// The division of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// Bytes in all, beside the index.
+pub(crate) struct MemoryPlan {
+    /// The limit without the index, in bytes.
     pub(crate) ceiling: u64,
-    /// Bytes that the index may take up.
+    /// The limit of the index, in bytes.
     pub(crate) index_max: u64,
-    /// Bytes that are set aside.
+    /// Bytes set aside permanently.
     pub(crate) fixed: u64,
     /// Threads.
     pub(crate) workers: usize,
@@ -36,49 +38,52 @@ pub(crate) struct Plan {
     pub(crate) connections_max: usize,
 }
 
-impl Plan {
-    /// The plan for these settings on this machine.
+impl MemoryPlan {
+    /// The plan for `options` on this machine.
     ///
     /// # Errors
-    /// Names the settings that do not fit, and by how much.
-    pub(crate) fn make(settings: &Settings) -> Result<Self, Failure> {
+    /// Names the options that exceed the limit, with the memory of each.
+    pub(crate) fn make(options: &ServerOptions) -> Result<Self, CliError> {
         let machine = machine_bytes();
-        let ceiling = settings.memory_max.unwrap_or_else(|| default_ceiling(machine));
-        let index_max = settings.index_max.unwrap_or_else(|| default_index_max(machine, ceiling));
+        let ceiling = options.memory_max.map_or_else(|| default_ceiling(machine), |ByteCount(bytes)| bytes);
+        let index_max =
+            options.index_max.map_or_else(|| default_index_max(machine, ceiling), |ByteCount(bytes)| bytes);
         warn_of_sum(ceiling, index_max, machine);
-        Self::divide(settings, ceiling, index_max)
+        Self::divide(options, ceiling, index_max)
     }
 
-    fn divide(settings: &Settings, ceiling: u64, index_max: u64) -> Result<Self, Failure> {
+    fn divide(options: &ServerOptions, ceiling: u64, index_max: u64) -> Result<Self, CliError> {
         if ceiling < MEMORY_MIN_BYTES {
             let least = ByteSize(MEMORY_MIN_BYTES);
-            return Err(Failure::usage(format!("--memory-max: {} is less than {least}", ByteSize(ceiling))));
+            return Err(CliError::usage(format!("--memory-max: {} is less than {least}", ByteSize(ceiling))));
         }
-        let each = match settings.tls_cert {
+        let each = match options.tls_cert {
             Some(_) => MEMORY_OF_TLS_CONNECTION_BYTES,
             None => MEMORY_OF_CONNECTION_BYTES,
         };
         let left = ceiling - MEMORY_OF_PROCESS_BYTES;
         let fit = |share: u64, each: u64, most: usize| most.min((left / share / each) as usize);
-        let workers =
-            settings.workers.unwrap_or_else(|| fit(WORKERS_SHARE, MEMORY_OF_WORKER_BYTES, WORKERS_DEFAULT));
-        let connections_max =
-            settings.connections_max.unwrap_or_else(|| fit(CONNECTIONS_SHARE, each, CONNECTIONS_MAX_DEFAULT));
+        let workers = options
+            .workers
+            .map_or_else(|| fit(WORKERS_SHARE, MEMORY_OF_WORKER_BYTES, WORKERS_DEFAULT), NonZeroUsize::get);
+        let connections_max = options
+            .max_connections
+            .map_or_else(|| fit(CONNECTIONS_SHARE, each, CONNECTIONS_MAX_DEFAULT), NonZeroUsize::get);
         let costs = [
             ("--workers", workers, MEMORY_OF_WORKER_BYTES),
             ("--max-connections", connections_max + DRAINING_MAX, each),
             // There are two queues of that length.
-            ("--queue", settings.queue_len, 2 * UNRESERVED_HEAD_BYTES as u64),
+            ("--queue", options.queue.get(), 2 * UNRESERVED_HEAD_BYTES as u64),
         ];
         let costs = costs.map(|(name, count, each)| (name, (count as u64).saturating_mul(each)));
         let fixed = costs.iter().fold(MEMORY_OF_PROCESS_BYTES, |sum, (_, bytes)| sum.saturating_add(*bytes));
         if fixed.saturating_add(MEMORY_FOR_REQUESTS_MIN_BYTES) > ceiling {
-            return Err(Failure::usage(too_much(ceiling, &costs)));
+            return Err(CliError::usage(too_much(ceiling, &costs)));
         }
         Ok(Self { ceiling, index_max, fixed, workers, connections_max })
     }
 
-    /// What requests reserve from.
+    /// The budget of requests.
     pub(crate) fn budget(&self) -> Arc<Budget> {
         Budget::new(self.ceiling, self.fixed)
     }
@@ -88,7 +93,7 @@ fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
     let costs: Vec<_> =
         costs.iter().map(|(name, bytes)| format!("{name} takes {}", ByteSize(*bytes))).collect();
     format!(
-        "--memory-max: {} are too little where {}, the process {} and single requests at least {}: lower one of them, or \
+        "--memory-max: {} is too little: {}, the process {} and single requests at least {}: lower one of them, or \
          raise --memory-max",
         ByteSize(ceiling),
         costs.join(", "),
@@ -97,14 +102,14 @@ fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
     )
 }
 
-/// A quarter of what the process may have, within bounds: most of the memory of a host is for the index, and for the cache of
-/// the file system.
+/// A quarter of the memory of the process, within bounds: most of the memory of a host is for the index and the page
+/// cache.
 fn default_ceiling(machine: Option<u64>) -> u64 {
     let quarter = machine.unwrap_or(0) / 4;
     quarter.clamp(MEMORY_MIN_BYTES, MEMORY_DEFAULT_MAX_BYTES)
 }
 
-/// The larger part of what is left beside that, so that both fit; without end where the machine tells nothing.
+/// The larger part of the remaining memory; unlimited if the memory of the machine is unknown.
 fn default_index_max(machine: Option<u64>, ceiling: u64) -> u64 {
     let (share, of) = INDEX_DEFAULT_SHARE;
     machine
@@ -115,21 +120,21 @@ fn warn_of_sum(ceiling: u64, index_max: u64, machine: Option<u64>) {
     let sum = ceiling.saturating_add(index_max);
     if let Some(machine) = machine.filter(|machine| sum > *machine) {
         warn!(
-            "--memory-max and --index-max allow {} together, and there are {}: the system may end the server",
+            "--memory-max and --index-max allow {} together, and the machine has {}: the system may kill the server",
             ByteSize(sum),
             ByteSize(machine)
         );
     }
 }
 
-/// What the process may have: the memory of the machine, or less where a control group says so.
+/// The memory of the process: that of the machine, or the limit of its control group if that is lower.
 fn machine_bytes() -> Option<u64> {
     let of_group = fs::read_to_string("/proc/self/cgroup").ok().and_then(|groups| group_bytes(&groups));
     let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|info| total_bytes(&info));
     of_group.into_iter().chain(of_machine).min()
 }
 
-/// The least limit of the group that this process is in and of those above it (Linux, cgroup-v2.rst, "memory.max").
+/// The lowest limit of the control group of this process and its ancestors (Linux, cgroup-v2.rst, "memory.max").
 fn group_bytes(groups: &str) -> Option<u64> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let root = Path::new("/sys/fs/cgroup");
@@ -140,7 +145,7 @@ fn group_bytes(groups: &str) -> Option<u64> {
     limits.min()
 }
 
-/// Of /proc/meminfo (proc_meminfo(5)).
+/// The total memory in /proc/meminfo (proc_meminfo(5)).
 fn total_bytes(info: &str) -> Option<u64> {
     let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -152,11 +157,9 @@ mod tests {
     use siltstone::base::limits::{GIB, MIB};
 
     use super::*;
-    use crate::cli::options::Options;
 
-    fn plan(options: &str) -> Result<Plan, String> {
-        let settings = Settings::from(toml::from_str::<Options>(options).unwrap());
-        Plan::make(&settings).map_err(|failure| failure.to_string())
+    fn plan(options: &str) -> Result<MemoryPlan, String> {
+        MemoryPlan::make(&crate::cli::config_file::options(&[], options)).map_err(|error| error.to_string())
     }
 
     #[test]

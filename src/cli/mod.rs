@@ -1,14 +1,16 @@
-//! Floor 7: the command line, the configuration file, the first start and the life of the process.
+//! Floor 7: the command line, the configuration file, the first start, and the life of the process.
 
 mod access_log;
 mod allocator;
 mod announce;
-mod failure;
-mod housekeeping;
+mod config_file;
+mod error;
 mod keys;
 mod logging;
+mod maintenance;
 mod memory;
 mod open_files;
+mod option_values;
 mod options;
 mod serve;
 mod signals;
@@ -20,39 +22,39 @@ mod users_text;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub(crate) use allocator::settle as settle_allocator;
-pub(crate) use failure::Failure;
+pub(crate) use allocator::restart_configured;
+pub(crate) use error::CliError;
 use keys::AdministratorKeys;
 pub(crate) use keys::KEY_VARIABLES;
-use options::{Options, Settings};
+use options::ServerOptions;
 use user::UserCommand;
 use users_file::UsersFile;
 
 const MORE_HELP: &str = "\
 Examples:
   siltstone
-      Serve ./siltstone-data on 127.0.0.1:9000; the first start makes an administrator and shows its keys on the terminal.
+      Serve ./siltstone-data on 127.0.0.1:9000; the first start creates an administrator and shows its keys on the terminal.
   siltstone --data-dir /srv/objects --listen 0.0.0.0:9000
   siltstone --config /etc/siltstone.toml --log-level warn
   siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
-      Make a user in ./siltstone-data/users.toml and show its keys; more in siltstone user --help.
+      Create a user in ./siltstone-data/users.toml and show its keys; more in siltstone user --help.
 
 Environment:
   SILTSTONE_ACCESS_KEY, SILTSTONE_SECRET_KEY
-      Keys of the user `admin`, whatever the users file says. Set both or neither.
+      Keys of the user `admin`, in place of those in the users file. Set both or neither.
   SILTSTONE_ACCESS_KEY_FILE, SILTSTONE_SECRET_KEY_FILE
-      Files that hold them instead, each alone in its file.
+      Files that hold the keys instead, one key in each.
 
 Signals:
-  SIGTERM, SIGINT  finish what runs, then exit
-  SIGHUP           read the users file, the files of keys, the certificate and its key again, and open the access log anew; what is broken is
+  SIGTERM, SIGINT  finish running requests, then exit
+  SIGHUP           read the users file, the key files, the certificate and its key again, and reopen the access log; a broken file is
                    reported and changes nothing
 
 Exit status:
   0  ended by a signal
-  1  could not start, go on or do what was asked
+  1  could not start or continue, or a command failed
   2  wrong arguments, environment or configuration file";
 
 /// An S3-style object store for small hosts.
@@ -60,22 +62,22 @@ Exit status:
 #[command(version, after_help = MORE_HELP)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
 
     /// File with options in TOML, named as the flags with `_` for `-`: data_dir = "/srv/objects"
     #[arg(long, value_name = "FILE", env = "SILTSTONE_CONFIG", global = true)]
     config: Option<PathBuf>,
 
     #[command(flatten)]
-    options: Options,
+    options: ServerOptions,
 }
 
 #[derive(Debug, Default, Subcommand)]
-enum Command {
-    /// Serve the objects: what happens without a command, too
+enum CliCommand {
+    /// Serve the objects; the default without a command
     #[default]
     Serve,
-    /// Make, show and remove users, and give them new keys
+    /// Create, show and remove users, and rotate their keys
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(UserCommand),
 }
@@ -83,19 +85,35 @@ enum Command {
 impl CommandLine {
     /// Whether the server is to be started.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.command, None | Some(Command::Serve))
+        matches!(self.command, None | Some(CliCommand::Serve))
     }
 
-    /// Reads the arguments of the process; ends it where they are wrong or ask for help.
-    pub(crate) fn read() -> Self {
-        Self::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
+    /// Parses the arguments of the process and the configuration file that they name. Ends the process if the arguments are
+    /// wrong or ask for help.
+    ///
+    /// # Errors
+    /// Those of the configuration file, in words for the operator.
+    pub(crate) fn read(arguments: &[OsString]) -> Result<Self, CliError> {
+        let matches = command().get_matches_from(arguments);
+        let line = Self::from_matches(&matches);
+        match &line.config {
+            None => Ok(line),
+            Some(path) => {
+                let merged = config_file::merge(path, &matches, arguments)?;
+                Ok(Self::from_matches(&command().get_matches_from(merged)))
+            }
+        }
+    }
+
+    fn from_matches(matches: &ArgMatches) -> Self {
+        Self::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
     }
 }
 
-/// What clap goes by. Options stand before or behind any command; the help of `user` shows those that concern it.
+/// The parser. Options may precede or follow any command; the help of `user` shows only the options that concern it.
 fn command() -> clap::Command {
     let mut command = CommandLine::command();
-    // Options reach the commands below when they are built, and not before.
+    // Global options reach subcommands when these are built.
     command.build();
     command
         .mut_subcommand("user", |user| without_server_options(user).mut_subcommands(without_server_options))
@@ -108,21 +126,20 @@ fn without_server_options(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Does what the command line says. `keys` are the values of [`KEY_VARIABLES`].
+/// Runs the command. `keys` are the values of [`KEY_VARIABLES`].
 ///
 /// # Errors
-/// Whatever kept the server from starting or going on, or the command from being done, in words for the operator and with the exit status.
-pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 4]) -> Result<(), Failure> {
-    let file = line.config.map_or_else(|| Ok(Options::default()), |path| Options::read(&path))?;
-    let settings = Settings::from(line.options.or(file));
-    settings.check()?;
-    logging::start(settings.log_level, settings.log_format);
+/// The server could not start or continue, or the command failed: a message for the operator and the exit status.
+pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 4]) -> Result<(), CliError> {
+    let options = line.options;
+    options.check()?;
+    logging::start(options.log_level, options.log_format);
     match line.command.unwrap_or_default() {
-        Command::Serve => {
-            let keys = AdministratorKeys::from_environment(keys).map_err(Failure::usage)?;
-            keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(Failure::usage)?;
-            serve::serve(&settings, UsersFile::new(settings.users.clone(), keys))
+        CliCommand::Serve => {
+            let keys = AdministratorKeys::from_environment(keys).map_err(CliError::usage)?;
+            keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
+            serve::serve(&options, UsersFile::new(options.users_path(), keys))
         }
-        Command::User(command) => user::run(&command, &UsersFile::new(settings.users, None)),
+        CliCommand::User(command) => user::run(&command, &UsersFile::new(options.users_path(), None)),
     }
 }

@@ -1,27 +1,26 @@
-//! How the files that the process may have open are divided: between connections, the segments that requests read and write,
-//! and what the server needs at any time.
+//! The division of the limit of open files between connections, segments and the files of the server itself.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siltstone::base::limits::{DRAINING_MAX, SEGMENTS_OPEN_MAX, SEGMENTS_OPEN_MIN};
 
-/// Files of the server itself: standard streams, listener, poller, lock, access log, the log and the segments that are
-/// written to, a checkpoint that is written and read, the scrub, directories that are synced.
+/// Files of the server itself: standard streams, listener, poller, lock, access log, the log and the active segments,
+/// a checkpoint written and one read, the scrub, synced directories.
 const OWN_FILES: usize = 64;
-/// Of the limit, one in so many at the most is for connections that only end.
+/// One in this many open files at most is for connections that are draining.
 const DRAINING_SHARE: usize = 8;
 
-/// What fits below the limit of open files.
+/// The division of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenFiles {
     /// Connections.
     pub(crate) connections_max: usize,
-    /// Segments that are kept open beside those in use.
+    /// Cached open segments, besides those in use.
     pub(crate) segments_open_max: usize,
 }
 
 impl OpenFiles {
-    /// Raises the limit of open files as far as the system lets a process do so by itself, and divides it. Without that a login
-    /// shell's limit of 1,024 would be the limit of connections.
+    /// Raises the limit of open files up to the hard limit, and divides it. Otherwise the soft limit of a login shell,
+    /// 1,024, would limit the connections.
     pub(crate) fn divide(connections_wanted: usize, workers: usize) -> Self {
         let limit = raise();
         let divided = Self::below(limit, connections_wanted, workers);
@@ -34,7 +33,7 @@ impl OpenFiles {
         divided
     }
 
-    /// Connections first, beside each that a worker has a segment, and what is left for the segments that are kept open.
+    /// Connections come first, each with a segment while a worker serves it; the rest is for cached segments.
     fn below(limit: usize, connections_wanted: usize, workers: usize) -> Self {
         let left = limit.saturating_sub(OWN_FILES + DRAINING_MAX.min(limit / DRAINING_SHARE));
         let for_both = left.saturating_sub(SEGMENTS_OPEN_MIN);
@@ -46,7 +45,7 @@ impl OpenFiles {
     }
 }
 
-/// The limit after it was raised.
+/// Raises the limit. Returns the limit in effect.
 fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

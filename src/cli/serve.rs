@@ -1,5 +1,6 @@
-//! The life of the process: everything is opened from the ground up, served until a signal, and closed in reverse.
+//! The life of the server process: parts are started from the store up, run until a signal, and stopped in reverse.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,55 +13,56 @@ use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
 use siltstone::ops::{Context, PaddingTimes};
 use siltstone::s3::route::Addressing;
-use siltstone::service::{self, Service};
+use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{self, Store};
 
-use super::Failure;
-use super::access_log::AccessFile;
+use super::CliError;
+use super::access_log::AccessLogFile;
 use super::announce;
-use super::housekeeping::Housekeeping;
-use super::memory::Plan;
+use super::maintenance::Maintenance;
+use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
-use super::options::Settings;
+use super::option_values::TimeSpan;
+use super::options::ServerOptions;
 use super::signals::Signals;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 
-/// What closing the store may take beyond the shutdown time, for a write or a sync that has begun.
+/// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves until a signal ends it.
 ///
 /// # Errors
-/// In words for the operator. The store is opened first: its lock keeps a second server from making anything.
-pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Failure> {
+/// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
+pub(crate) fn serve(options: &ServerOptions, users_file: UsersFile) -> Result<(), CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let plan = Plan::make(settings)?;
+    let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers);
-    let store = open_store(settings, &plan, Arc::clone(&clock), files)?;
+    let store = open_store(options, &plan, Arc::clone(&clock), files)?;
     tell_of_memory(&plan, &store);
     let memory = plan.budget();
-    let made_up = users_file.create_if_missing(&OsEntropy).map_err(Failure::start)?;
+    let made_up = users_file.create_if_missing(&OsEntropy).map_err(CliError::start)?;
     if let Some(keys) = &made_up {
-        announce::keys(&settings.users, &settings.regions[0], keys);
+        announce::keys(users_file.path(), &options.region.0[0], keys);
     }
-    let users = users_file.read().map_err(Failure::start)?;
-    let authenticator = Arc::new(Authenticator::new(users, settings.regions.clone(), Arc::clone(&clock)));
-    let md5 = Md5Pool::start().map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
-    let service = service(settings, &store, md5, &authenticator, &clock, &memory);
+    let users = users_file.read().map_err(CliError::start)?;
+    let authenticator = Arc::new(Authenticator::new(users, options.region.0.clone(), Arc::clone(&clock)));
+    let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
+    let service = service(options, &store, md5, &authenticator, &clock, &memory);
     let access_log =
-        settings.access_log_path().map(|path| AccessFile::open(path, settings.access_log_format));
-    let access_log = access_log.transpose().map_err(Failure::start)?.map(Arc::new);
+        options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
+    let access_log = access_log.transpose().map_err(CliError::start)?.map(Arc::new);
     let service = match &access_log {
         Some(log) => service.with_access_log(log.clone()),
         None => service,
     };
-    warn_of_plain_http(settings)?;
-    let tls_files = settings.tls_files()?;
-    let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(Failure::start)?.map(Arc::new);
-    let config = Config { tls: tls.clone(), memory, ..config(settings, &plan, files) };
+    warn_of_plain_http(options)?;
+    let tls_files = options.tls_files()?;
+    let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(CliError::start)?.map(Arc::new);
+    let config = Config { tls: tls.clone(), memory, ..config(options, &plan, files) };
     let server = Server::bind(config, clock, Arc::new(service))
-        .map_err(|e| Failure::start(format!("cannot listen on {}: {e}", settings.listen)))?;
+        .map_err(|e| CliError::start(format!("cannot listen on {}: {e}", options.listen)))?;
     let stop = server.handle();
     let scheme = if tls.is_some() { "https" } else { "http" };
     let reload = move || {
@@ -81,16 +83,16 @@ pub(crate) fn serve(settings: &Settings, users_file: UsersFile) -> Result<(), Fa
     if made_up.is_some() {
         announce::first_steps(scheme, address);
     }
-    let housekeeping = Housekeeping::start(Arc::clone(&store), settings.reclaim_rate, settings.scrub_pace)?;
+    let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     announce::listening(scheme, address);
     let outcome = server.run();
     signals.end();
-    housekeeping.end();
-    close(store, *stopped.get_or_init(Instant::now) + settings.shutdown_timeout);
-    outcome.map(report).map_err(|e| Failure::start(format!("cannot go on serving: {e}")))
+    maintenance.end();
+    close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
+    outcome.map(report).map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
 }
 
-/// Closes the store. A disk that hangs does not keep the process: what is not done by then is left to the next start, as after
+/// Closes the store. A hanging disk does not delay the exit beyond `by`: the rest is left to the next start, as after
 /// a crash.
 fn close(store: Arc<Store>, by: Instant) {
     let (done, closed) = bounded::<()>(0);
@@ -99,26 +101,26 @@ fn close(store: Arc<Store>, by: Instant) {
         drop(done);
     });
     if closed.recv_deadline(by + CLOSE_GRACE) == Err(RecvTimeoutError::Timeout) {
-        warn!("the store could not be closed in time: the next start reads more of the log");
+        warn!("the store could not be closed in time: the next start replays more of the log");
     }
 }
 
 fn open_store(
-    settings: &Settings,
-    plan: &Plan,
+    options: &ServerOptions,
+    plan: &MemoryPlan,
     clock: Arc<dyn Clock>,
     files: OpenFiles,
-) -> Result<Arc<Store>, Failure> {
-    let data_dir = &settings.data_dir;
+) -> Result<Arc<Store>, CliError> {
+    let data_dir = &options.data_dir;
     let options = store::StoreOptions {
-        abort_uploads_after: settings.abort_uploads_after,
-        segment_max_bytes: settings.segment_max_bytes,
+        abort_uploads_after: options.abort_uploads_after.map(|TimeSpan(age)| age),
+        segment_max_bytes: options.segment_size.0,
         segments_open_max: files.segments_open_max,
         index_max_bytes: plan.index_max,
         ..store::StoreOptions::default()
     };
     let refuse =
-        |e: &dyn std::fmt::Display| Failure::start(format!("cannot use {}: {e}", data_dir.display()));
+        |e: &dyn std::fmt::Display| CliError::start(format!("cannot use {}: {e}", data_dir.display()));
     let disk = OsFs::new(data_dir);
     disk.create_root().map_err(|e| refuse(&e))?;
     let store = Store::open(Arc::new(disk), clock, &OsEntropy, options).map_err(|e| refuse(&e))?;
@@ -132,7 +134,7 @@ fn open_store(
 }
 
 fn service(
-    settings: &Settings,
+    options: &ServerOptions,
     store: &Arc<Store>,
     md5: Md5Pool,
     authenticator: &Arc<Authenticator>,
@@ -141,74 +143,75 @@ fn service(
 ) -> Service {
     let context = Context {
         store: Arc::clone(store),
-        region: settings.regions[0].clone(),
-        namespace: settings.xml_namespace.clone(),
-        padding: PaddingTimes { after: settings.keep_alive_after, ..PaddingTimes::default() },
-        entity_tags: settings.entity_tags,
+        region: options.region.0[0].clone(),
+        namespace: options.xml_namespace.clone(),
+        padding: PaddingTimes { after: options.keep_alive_after.0, ..PaddingTimes::default() },
+        entity_tags: options.etag,
         md5,
         memory: Arc::clone(memory),
     };
-    let settings = service::ServiceSettings {
-        default_dialect: settings.dialect,
-        addressing: Addressing { domain: settings.domain.clone() },
-        metrics: settings.metrics,
+    let settings = ServiceSettings {
+        default_dialect: options.dialect,
+        addressing: Addressing { domain: options.host_domain() },
+        metrics: options.metrics,
     };
-    // Ids of requests must differ from those of other starts, and may be foreseen.
+    // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
     Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings)
 }
 
-fn tell_of_memory(plan: &Plan, store: &Store) {
-    let Plan { ceiling, index_max, fixed, workers, connections_max } = plan;
+fn tell_of_memory(plan: &MemoryPlan, store: &Store) {
+    let MemoryPlan { ceiling, index_max, fixed, workers, connections_max } = plan;
     info!(
-        "memory: {ceiling} bytes at the most beside the index, which takes {} of {index_max}; {fixed} are set aside for \
+        "memory: at most {ceiling} bytes besides the index, which takes {} of {index_max}; {fixed} are set aside for \
          {workers} workers, {connections_max} connections and the process",
         store.index_bytes()
     );
 }
 
-fn config(settings: &Settings, plan: &Plan, files: OpenFiles) -> Config {
+fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFiles) -> Config {
     Config {
-        engine: settings.http_engine,
+        engine: options.http_engine,
         workers: plan.workers,
-        queue_len: settings.queue_len,
+        queue_len: options.queue.get(),
         connections_max: files.connections_max,
-        connections_per_address_max: settings.connections_per_address_max,
-        trusted_proxies: settings.trusted_proxies.clone(),
-        idle_deadline: settings.idle_timeout,
-        shutdown_timeout: settings.shutdown_timeout,
-        ..Config::new(settings.listen)
+        connections_per_address_max: options.max_connections_per_address.map(NonZeroUsize::get),
+        trusted_proxies: options.trusted_proxies.clone(),
+        idle_deadline: options.idle_timeout.0,
+        shutdown_timeout: options.shutdown_timeout.0,
+        ..Config::new(options.listen)
     }
 }
 
-/// Signatures keep secrets secret and requests unchanged, and hide nothing of what is stored and fetched.
-fn warn_of_plain_http(settings: &Settings) -> Result<(), Failure> {
-    if settings.tls_files()?.is_none() && !settings.listen.ip().is_loopback() {
+/// Warns of plain HTTP on other than loopback addresses. Signatures protect keys and requests, but do not encrypt
+/// data.
+fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
+    if options.tls_files()?.is_none() && !options.listen.ip().is_loopback() {
         warn!(
-            "plain HTTP on {}: whoever is on the way reads all that is stored and fetched; set --tls-cert and --tls-key, or \
-             have a proxy encrypt it",
-            settings.listen
+            "plain HTTP on {}: all transferred data can be read on the network; set --tls-cert and --tls-key, or use a proxy \
+             that encrypts",
+            options.listen
         );
     }
     Ok(())
 }
 
-/// Goes by the users file as it is now, or by the users as they were where it is broken.
+/// Reads the users file again. If it is broken the previous users stay in effect.
 fn reload_users(users_file: &UsersFile, authenticator: &Authenticator) {
     match users_file.read() {
         Ok(users) => {
             authenticator.replace(users);
             info!("the users file was read again");
         }
-        Err(problem) => error!("the users stay as they were: {problem}"),
+        Err(problem) => error!("the users are unchanged: {problem}"),
     }
 }
 
-/// Shows clients to come the certificate as it is now, or as it was where it is broken.
+/// Reads the certificate again for new connections. If it is broken the previous one stays in effect.
 fn reload_tls(files: &TlsFiles, tls: &Tls) {
     match files.read_into(tls) {
         Ok(()) => info!("the certificate and its key were read again"),
-        Err(problem) => error!("the certificate stays as it was: {problem}"),
+        Err(problem) => error!("the certificate is unchanged: {problem}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Signals, and the thread that waits for them.
+//! The thread that handles signals.
 
 use std::thread::{self, JoinHandle};
 
@@ -6,24 +6,24 @@ use log::info;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
 
-use super::Failure;
+use super::CliError;
 
-/// The thread that acts on signals, until it is ended.
+/// The signal thread.
 pub(crate) struct Signals {
     handle: iterator::Handle,
     thread: JoinHandle<()>,
 }
 
 impl Signals {
-    /// From here on SIGTERM and SIGINT call `stop`, and SIGHUP calls `reload`, each on a thread of its own kind.
+    /// Starts the thread: SIGTERM and SIGINT call `stop`, SIGHUP calls `reload`.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// The thread or the handlers cannot be installed.
     pub(crate) fn watch(
         stop: impl Fn() + Send + 'static,
         reload: impl Fn() + Send + 'static,
-    ) -> Result<Self, Failure> {
-        let failed = |e| Failure::start(format!("cannot wait for signals: {e}"));
+    ) -> Result<Self, CliError> {
+        let failed = |e| CliError::start(format!("cannot wait for signals: {e}"));
         let mut signals = iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
         let handle = signals.handle();
         let act = move || {
@@ -43,7 +43,7 @@ impl Signals {
     /// Ends the thread.
     pub(crate) fn end(self) {
         self.handle.close();
-        // It panics only where `stop` or `reload` did, which the panic itself has reported.
+        // It panics only if `stop` or `reload` did, which the panic itself has reported.
         let _ = self.thread.join();
     }
 }

@@ -1,4 +1,4 @@
-//! The files of the server's certificate and its key.
+//! The files of the certificate and its private key.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use log::warn;
 use siltstone::http::Tls;
 
-use super::Failure;
+use super::CliError;
 
-/// Where certificate and key are.
+/// The paths of the certificate and the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     certificates: PathBuf,
@@ -17,34 +17,34 @@ pub(crate) struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// The files that were named; `None` where none was.
+    /// The files if both are set; `None` if neither is.
     ///
     /// # Errors
-    /// One was named without the other.
+    /// Only one is set.
     pub(crate) fn named(
         certificates: Option<PathBuf>,
         key: Option<PathBuf>,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Option<Self>, CliError> {
         match (certificates, key) {
             (None, None) => Ok(None),
             (Some(certificates), Some(key)) => Ok(Some(Self { certificates, key })),
-            _ => Err(Failure::usage("--tls-cert and --tls-key: set both, or neither")),
+            _ => Err(CliError::usage("--tls-cert and --tls-key: set both, or neither")),
         }
     }
 
-    /// The identity that the files hold now. Warns of a key that others may read.
+    /// Reads the files. Warns of a key that others may read.
     ///
     /// # Errors
-    /// In words for the operator.
+    /// A message for the operator.
     pub(crate) fn read(&self) -> Result<Tls, String> {
         let (certificates, key) = self.texts()?;
         Tls::new(&certificates, &key).map_err(|problem| self.named_in(&problem))
     }
 
-    /// Has `tls` show the identity that the files hold now.
+    /// Reads the files again into `tls`.
     ///
     /// # Errors
-    /// In words for the operator; `tls` stays as it was.
+    /// A message for the operator; `tls` is unchanged.
     pub(crate) fn read_into(&self, tls: &Tls) -> Result<(), String> {
         let (certificates, key) = self.texts()?;
         tls.replace(&certificates, &key).map_err(|problem| self.named_in(&problem))

@@ -1,12 +1,12 @@
-//! The commands that change who may do what, without an editor.
+//! The `user` commands, which edit the users file.
 
 use clap::{Args, Subcommand};
 use siltstone::auth::{KeyPair, Users};
 use siltstone::base::OsEntropy;
 
 use super::users_file::UsersFile;
-use super::users_text::{self, Allowed, Listed};
-use super::{Failure, announce};
+use super::users_text::{self, AllowEntry, ListedUser};
+use super::{CliError, announce};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\
@@ -14,44 +14,44 @@ Examples:
   siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
   siltstone user add backup --actions ListBucket,GetObject --resources 'pictures,pictures/*'
   siltstone user add h --actions '*' --resources 'home/h/*'
-      All that can be done to the objects below h/ in the bucket home, listing them included.
+      All actions on the objects below h/ in the bucket home, including listing them.
   siltstone user add tests --actions '*' --resources 'alt-*,alt-*/*'
-      All buckets whose names begin with alt-, and all that is in them.
+      All buckets whose names begin with alt-, and all their objects.
   siltstone user add deputy --admin
   siltstone user add anonymous --actions GetObject --resources 'pictures/public/*'
-      What needs no signature.
+      Requests without a signature.
   siltstone user list --data-dir /srv/objects
   siltstone user rotate camera
   siltstone user rotate camera --finish
-      Give it new keys, beside which the old ones go on; end the old ones once no client uses them.
+      Give it new keys; the old ones stay valid until they are removed, once no client uses them.
   siltstone user remove camera
 
-A running server goes by the changed file after SIGHUP: kill -HUP PID";
+A running server uses the changed file after SIGHUP: kill -HUP PID";
 
-/// The options, of all that a server has, that concern these commands.
+/// The server options that also apply to these commands.
 pub(crate) const OPTIONS: [&str; 4] = ["config", "data_dir", "users", "log_level"];
 
-/// What to do to the users file.
+/// A `user` command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Make a user and show its keys, once, as lines for a shell
+    /// Create a user and show its keys, once, as lines for a shell
     #[command(after_help = EXAMPLES)]
     Add(Add),
     /// Show names, access keys (the previous one last) and permissions; no secrets
     List,
-    /// Give a user new keys and show them, once; the old ones go on until --finish or the next rotation
+    /// Give a user new keys and show them, once; the old keys stay valid until --finish or the next rotation
     Rotate {
-        /// Whose keys
+        /// Name of the user
         name: String,
-        /// End the old keys
+        /// Remove the old keys
         #[arg(long)]
         finish: bool,
     },
-    /// Remove a user; what it created stays
+    /// Remove a user; its buckets and objects stay
     Remove {
-        /// Whom
+        /// Name of the user
         name: String,
-        /// Even if nobody is left who may do everything
+        /// Even if no administrator is left
         #[arg(long)]
         force: bool,
     },
@@ -60,24 +60,24 @@ pub(crate) enum UserCommand {
 /// A new user.
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// Its name; `anonymous` for what needs no signature
+    /// Its name; `anonymous` for requests without a signature
     name: String,
-    /// What it may do, by names as in the file; `*` for everything
+    /// Permitted actions, named as in the file; `*` for all
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', required_unless_present = "admin")]
     actions: Vec<String>,
-    /// On what: buckets (`b`, `b*`), keys (`b/k`, `b/k*`, `b*/k*`) or `*`
+    /// Resources: buckets (`b`, `b*`), keys (`b/k`, `b/k*`, `b*/k*`) or `*`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', required_unless_present = "admin")]
     resources: Vec<String>,
-    /// It may do everything
+    /// Permit all actions on all resources
     #[arg(long, conflicts_with_all = ["actions", "resources"])]
     admin: bool,
 }
 
-/// Does what the command says to that file.
+/// Runs a command on `file`.
 ///
 /// # Errors
-/// In words for the operator; then the file is as it was.
-pub(crate) fn run(command: &UserCommand, file: &UsersFile) -> Result<(), Failure> {
+/// A message for the operator; the file is unchanged.
+pub(crate) fn run(command: &UserCommand, file: &UsersFile) -> Result<(), CliError> {
     let done = match command {
         UserCommand::Add(new) => add(new, file),
         UserCommand::List => list(file),
@@ -85,21 +85,21 @@ pub(crate) fn run(command: &UserCommand, file: &UsersFile) -> Result<(), Failure
         UserCommand::Rotate { name, finish: true } => finish_rotation(name, file),
         UserCommand::Remove { name, force } => remove(name, *force, file),
     };
-    done.map_err(Failure::refused)
+    done.map_err(CliError::refused)
 }
 
 fn add(new: &Add, file: &UsersFile) -> Result<(), String> {
     let allowed = match new.admin {
-        true => Allowed::everything(),
-        false => Allowed { actions: new.actions.clone(), resources: new.resources.clone() },
+        true => AllowEntry::everything(),
+        false => AllowEntry { actions: new.actions.clone(), resources: new.resources.clone() },
     };
     let keys = (new.name != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
     let is_first = !file.path().exists();
     file.edit_or_make(|text| users_text::add(text, &new.name, keys.as_ref(), &allowed))?;
-    tell(&format!("made the user `{}`", new.name), file);
+    tell(&format!("created the user `{}`", new.name), file);
     if is_first && !new.admin {
         eprintln!(
-            "the file is new and has no administrator; a server makes none for it: siltstone user add NAME --admin"
+            "the file is new and has no administrator, and the server creates none in it: siltstone user add NAME --admin"
         );
     }
     keys.map_or(Ok(()), |keys| show(&keys))
@@ -114,24 +114,23 @@ fn rotate(name: &str, file: &UsersFile) -> Result<(), String> {
     let keys = KeyPair::generate(&OsEntropy);
     file.edit(|text| users_text::rotate(text, name, &keys))?;
     tell(&format!("gave `{name}` new keys"), file);
-    eprintln!("the keys before them go on until: siltstone user rotate {name} --finish");
+    eprintln!("the old keys stay valid until: siltstone user rotate {name} --finish");
     show(&keys)
 }
 
 fn finish_rotation(name: &str, file: &UsersFile) -> Result<(), String> {
     file.edit(|text| users_text::finish_rotation(text, name))?;
-    tell(&format!("ended the previous keys of `{name}`"), file);
+    tell(&format!("removed the previous keys of `{name}`"), file);
     Ok(())
 }
 
 fn remove(name: &str, force: bool, file: &UsersFile) -> Result<(), String> {
     file.edit(|text| {
         let less = users_text::remove(text, name)?;
-        let some = |text: &str| Ok::<_, String>(users_text::list(text)?.iter().any(Listed::is_administrator));
+        let some =
+            |text: &str| Ok::<_, String>(users_text::list(text)?.iter().any(ListedUser::is_administrator));
         if !force && some(text)? && !some(&less)? {
-            return Err(format!(
-                "without `{name}` nobody may do everything; remove it all the same with --force"
-            ));
+            return Err(format!("`{name}` is the last administrator; to remove it anyway, use --force"));
         }
         Ok(less)
     })?;
@@ -139,8 +138,8 @@ fn remove(name: &str, force: bool, file: &UsersFile) -> Result<(), String> {
     Ok(())
 }
 
-/// A user as it is shown: name, access keys and permissions, between tabs.
-fn line(user: &Listed) -> String {
+/// The line of a user: name, access keys and permissions, separated by tabs.
+fn line(user: &ListedUser) -> String {
     let allowed = user.allow.iter().map(|a| format!("{} on {}", a.actions.join(","), a.resources.join(",")));
     let allowed = allowed.collect::<Vec<_>>().join("; ");
     let keys = user.access_keys().collect::<Vec<_>>().join(",");
@@ -148,14 +147,17 @@ fn line(user: &Listed) -> String {
 }
 
 fn tell(done: &str, file: &UsersFile) {
-    eprintln!("{done} in {}; a running server takes it at SIGHUP: kill -HUP PID", file.path().display());
+    eprintln!(
+        "{done} in {}; a running server uses the file after SIGHUP: kill -HUP PID",
+        file.path().display()
+    );
 }
 
 fn show(keys: &KeyPair) -> Result<(), String> {
-    eprintln!("its keys are shown only now:");
+    eprintln!("its keys are shown only once:");
     let lines = [
         format!("export AWS_ACCESS_KEY_ID={}", keys.access_key),
         format!("export AWS_SECRET_ACCESS_KEY={}", keys.secret_key.reveal()),
     ];
-    announce::lines(lines).map_err(|e| format!("the keys could not be shown ({e}): rotate them"))
+    announce::lines(lines).map_err(|e| format!("cannot show the keys ({e}): rotate them"))
 }

@@ -1,4 +1,4 @@
-//! The users file: made on a first start, read then and whenever the operator says so, and changed by command.
+//! The users file: created on the first start, read at the start and on SIGHUP, and edited by commands.
 
 use std::fs;
 use std::io;
@@ -12,39 +12,39 @@ use siltstone::fs::{Fs, OsFs};
 
 use super::keys::AdministratorKeys;
 
-/// Where the file is, and what the environment has to say about the administrator.
+/// The path of the file, and the administrator from the environment.
 pub(crate) struct UsersFile {
     path: PathBuf,
     administrator: Option<AdministratorKeys>,
 }
 
 impl UsersFile {
-    /// The file at `path`. With `administrator`, the user `admin` has these keys and all permissions whatever the file says.
+    /// The file at `path`. With `administrator`, the user `admin` has these keys and all permissions, regardless of
+    /// the file.
     pub(crate) fn new(path: PathBuf, administrator: Option<AdministratorKeys>) -> Self {
         Self { path, administrator }
     }
 
-    /// Makes the file with one administrator where there is none, durably and for the owner's eyes alone. Gives back the
-    /// keys that were made up for it. Where the environment names the administrator, nothing is made: secrets that are kept
-    /// elsewhere are not to lie in the data directory, too.
+    /// Creates the file with one administrator if it is missing, durably and readable by the owner alone. Returns the
+    /// generated keys. If the environment sets the administrator, no file is created: secrets kept elsewhere must not
+    /// also be in the data directory.
     ///
     /// # Errors
-    /// In words for the operator.
+    /// A message for the operator.
     pub(crate) fn create_if_missing(&self, entropy: &dyn Entropy) -> Result<Option<KeyPair>, String> {
         if self.administrator.is_some() || self.path.exists() {
             return Ok(None);
         }
         let keys = KeyPair::generate(entropy);
         write(&self.path, &Users::first_file(&keys), None)
-            .map_err(|e| format!("cannot make {}: {e}", self.path.display()))?;
+            .map_err(|e| format!("cannot create {}: {e}", self.path.display()))?;
         Ok(Some(keys))
     }
 
-    /// What the file says now. It may be absent where the environment names the administrator. Warns of what is dangerous in
-    /// it.
+    /// Reads the file. It may be missing if the environment sets the administrator. Warns of dangerous settings.
     ///
     /// # Errors
-    /// In words for the operator, with the file and the line.
+    /// A message for the operator, with the file and the line.
     pub(crate) fn read(&self) -> Result<Users, String> {
         let users = match &self.administrator {
             None => self.load()?.1,
@@ -63,7 +63,7 @@ impl UsersFile {
         Ok(Users::default())
     }
 
-    /// The text of the file, which is a valid one.
+    /// The text of the file, after validation.
     ///
     /// # Errors
     /// As [`UsersFile::read`].
@@ -71,19 +71,19 @@ impl UsersFile {
         self.load().map(|(text, _)| text)
     }
 
-    /// Puts what `change` makes of the text in its place, durably, with the owner that the file had. Nothing is written
-    /// that the server would not read. Changes by several processes follow each other.
+    /// Replaces the text by the result of `change`, durably, and keeps the owner of the file. The new text is
+    /// validated first. Concurrent edits by several processes are serialised.
     ///
     /// # Errors
-    /// In words for the operator; then the file is as it was.
+    /// A message for the operator; the file is unchanged.
     pub(crate) fn edit(&self, change: impl FnOnce(&str) -> Result<String, String>) -> Result<(), String> {
-        // Behind a symbolic link: the file is replaced, not the link.
+        // The target of a symbolic link is replaced, not the link.
         let path = fs::canonicalize(&self.path).map_err(|e| self.cannot_read(&e))?;
         self.edit_at(&path, change)
     }
 
-    /// As [`UsersFile::edit`], but an absent file counts as an empty one and is made, with the owner of its directory, which
-    /// must be there.
+    /// As [`UsersFile::edit`], but a missing file counts as empty and is created, with the owner of its directory,
+    /// which must exist.
     pub(crate) fn edit_or_make(
         &self,
         change: impl FnOnce(&str) -> Result<String, String>,
@@ -97,7 +97,7 @@ impl UsersFile {
         change: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<(), String> {
         let failed = |e: io::Error| format!("cannot change {}: {e}", self.path.display());
-        // The directory bears the lock, since the file is another one after each change.
+        // The directory is locked, since each edit replaces the file.
         let dir = fs::File::open(parent_of(path)).map_err(failed)?;
         dir.lock().map_err(failed)?;
         let (text, owner) = match fs::metadata(path) {
@@ -120,7 +120,7 @@ impl UsersFile {
         format!("cannot read {}: {e}", self.path.display())
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -130,8 +130,8 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Writes the file aside, syncs it, gives it its name and syncs the directory: there is the whole file or what was there
-/// before. `owner`, if it is not this process, is a user and a group by number.
+/// Replaces a file atomically: writes a temporary file, syncs it, renames it and syncs the directory. `owner` is a
+/// user id and a group id.
 fn write(path: &Path, text: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
@@ -150,7 +150,7 @@ fn write(path: &Path, text: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
     dir.sync_dir("")
 }
 
-/// A server that runs as another user must be able to read what root changed.
+/// Changes the owner, so that a server that runs as another user can read the file that root edited.
 fn give_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     let now = fs::metadata(path)?;
     match owner {
@@ -161,11 +161,11 @@ fn give_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     }
 }
 
-/// The file holds secrets.
+/// Warns if others may read the file, which holds secrets.
 fn warn_of_readers(path: &Path) {
     let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o077 != 0 {
-        warn!("{} is not for its owner alone: chmod 600 {}", path.display(), path.display());
+        warn!("{} may be read by others than its owner: chmod 600 {}", path.display(), path.display());
     }
 }
 

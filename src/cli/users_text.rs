@@ -1,26 +1,26 @@
-//! The text of a users file, changed in one place and otherwise left as its owner wrote it: comments, order and all.
-//! Every text given here is one that the server would read; what comes out is checked by the caller.
+//! Edits of the text of a users file that preserve everything else, such as comments and order. Input texts are valid
+//! users files; callers validate the results.
 
 use serde::Deserialize;
 use siltstone::auth::KeyPair;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-/// What a user may do: these actions on these resources.
+/// A grant: actions on resources.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Allowed {
+pub(crate) struct AllowEntry {
     pub(crate) actions: Vec<String>,
     pub(crate) resources: Vec<String>,
 }
 
 /// A user without its secret.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedUser {
     pub(crate) name: String,
-    /// `None` for the user that requests without a signature act as.
+    /// `None` for the anonymous user.
     pub(crate) access_key: Option<String>,
     pub(crate) previous: Option<ListedPair>,
     #[serde(default)]
-    pub(crate) allow: Vec<Allowed>,
+    pub(crate) allow: Vec<AllowEntry>,
 }
 
 /// A pair of keys without its secret.
@@ -29,7 +29,7 @@ pub(crate) struct ListedPair {
     pub(crate) access_key: String,
 }
 
-impl Allowed {
+impl AllowEntry {
     /// All actions on all resources.
     pub(crate) fn everything() -> Self {
         Self { actions: vec!["*".to_owned()], resources: vec!["*".to_owned()] }
@@ -41,7 +41,7 @@ impl Allowed {
     }
 }
 
-impl Listed {
+impl ListedUser {
     /// The access keys, the previous one last.
     pub(crate) fn access_keys(&self) -> impl Iterator<Item = &str> {
         let previous = self.previous.as_ref().map(|pair| &pair.access_key);
@@ -50,32 +50,32 @@ impl Listed {
 
     /// Whether the user signs requests and one of its grants is for everything.
     pub(crate) fn is_administrator(&self) -> bool {
-        self.access_key.is_some() && self.allow.iter().any(Allowed::is_everything)
+        self.access_key.is_some() && self.allow.iter().any(AllowEntry::is_everything)
     }
 }
 
 /// The users in the order of the file.
 ///
 /// # Errors
-/// The text is none of a users file.
-pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
+/// The text is not a valid users file.
+pub(crate) fn list(text: &str) -> Result<Vec<ListedUser>, String> {
     #[derive(Deserialize)]
     struct UsersToml {
         #[serde(default)]
-        user: Vec<Listed>,
+        user: Vec<ListedUser>,
     }
     toml::from_str(text).map(|file: UsersToml| file.user).map_err(|e| e.message().to_owned())
 }
 
-/// The text with one more user at its end.
+/// Adds a user at the end.
 ///
 /// # Errors
-/// The name is taken, or the file is written in a way that is not edited.
+/// The name is taken, or the file has a form that cannot be edited.
 pub(crate) fn add(
     text: &str,
     name: &str,
     keys: Option<&KeyPair>,
-    allowed: &Allowed,
+    allowed: &AllowEntry,
 ) -> Result<String, String> {
     if list(text)?.iter().any(|user| user.name == name) {
         return Err(format!("there is a user `{name}` already"));
@@ -96,10 +96,10 @@ pub(crate) fn add(
     })
 }
 
-/// The text with new keys for a user; the present ones become the previous, in place of those that were.
+/// Gives a user new keys. The current keys become the previous ones, in place of the former previous ones.
 ///
 /// # Errors
-/// There is no such user, it has no keys, or the file is written in a way that is not edited.
+/// There is no such user, it has no keys, or the file has a form that cannot be edited.
 pub(crate) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
     edit(text, |users| {
         let user = user_mut(users, name)?;
@@ -116,10 +116,10 @@ pub(crate) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, S
     })
 }
 
-/// The text without the previous keys of a user.
+/// Removes the previous keys of a user.
 ///
 /// # Errors
-/// There is no such user, it has no previous keys, or the file is written in a way that is not edited.
+/// There is no such user, it has no previous keys, or the file has a form that cannot be edited.
 pub(crate) fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
     edit(text, |users| match user_mut(users, name)?.remove("previous") {
         Some(_) => Ok(String::new()),
@@ -127,10 +127,10 @@ pub(crate) fn finish_rotation(text: &str, name: &str) -> Result<String, String> 
     })
 }
 
-/// The text without a user and the comment right above it.
+/// Removes a user and the comment directly above it.
 ///
 /// # Errors
-/// There is no such user, or the file is written in a way that is not edited.
+/// There is no such user, or the file has a form that cannot be edited.
 pub(crate) fn remove(text: &str, name: &str) -> Result<String, String> {
     edit(text, |users| {
         let index = position(users, name)?;
@@ -145,7 +145,7 @@ pub(crate) fn remove(text: &str, name: &str) -> Result<String, String> {
     })
 }
 
-/// Changes the array of users; what `change` gives is put before what ends the file.
+/// Edits the array of users. The text that `change` returns is inserted before the end of the file.
 fn edit(
     text: &str,
     change: impl FnOnce(&mut ArrayOfTables) -> Result<String, String>,
@@ -153,7 +153,7 @@ fn edit(
     let mut file: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
     let users = file.entry("user").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     let users = users.as_array_of_tables_mut();
-    let users = users.ok_or("only users that are written as [[user]] can be changed by command")?;
+    let users = users.ok_or("only users in the form [[user]] can be edited by commands")?;
     let kept = change(users)?;
     let rest = file.trailing().as_str().unwrap_or_default().to_owned();
     file.set_trailing(kept + &rest);
@@ -170,7 +170,7 @@ fn user_mut<'u>(users: &'u mut ArrayOfTables, name: &str) -> Result<&'u mut Tabl
     Ok(users.get_mut(index).expect("it was found there"))
 }
 
-/// Another text in the place of a value, with the comment that stood beside it.
+/// Replaces a value and keeps the comment beside it.
 fn set(table: &mut Table, key: &str, text: &str) {
     if let Some(value) = table.get_mut(key).and_then(Item::as_value_mut) {
         let decor = value.decor().clone();
@@ -179,12 +179,12 @@ fn set(table: &mut Table, key: &str, text: &str) {
     }
 }
 
-/// What stands above a table: comments and blank lines.
+/// The comments and empty lines above a table.
 fn prefix(table: &Table) -> &str {
     table.decor().prefix().and_then(|text| text.as_str()).unwrap_or_default()
 }
 
-/// The comments that a blank line sets apart from what follows: they are about something else.
+/// The comments that an empty line separates from the next table: they are about something else.
 fn above_the_gap(comments: &str) -> &str {
     let above = comments.rfind("\n\n").map_or("", |at| &comments[..at + 2]);
     if above.trim().is_empty() { "" } else { above }
@@ -231,13 +231,13 @@ name = \"anonymous\"
         let names: Vec<_> =
             users.iter().map(|user| (user.name.as_str(), user.access_key.as_deref())).collect();
         assert_eq!(names, [("admin", Some("AK1")), ("camera", Some("AK2")), ("anonymous", None)]);
-        assert_eq!(users.iter().map(Listed::is_administrator).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(users.iter().map(ListedUser::is_administrator).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(users[1].allow[0].resources, ["pictures/*"]);
     }
 
     #[test]
     fn a_user_is_added_behind_the_others_and_they_stay_as_they_are() {
-        let allowed = Allowed {
+        let allowed = AllowEntry {
             actions: vec!["GetObject".to_owned()],
             resources: vec!["b".to_owned(), "b/*".to_owned()],
         };
@@ -250,13 +250,13 @@ name = \"anonymous\"
                  actions = [\"GetObject\"]\nresources = [\"b\", \"b/*\"]\n# The end.{end}"
             )
         );
-        let first = add("", "anonymous", None, &Allowed::everything()).unwrap();
+        let first = add("", "anonymous", None, &AllowEntry::everything()).unwrap();
         assert!(!list(&first).unwrap()[0].is_administrator());
     }
 
     #[test]
     fn a_name_that_is_taken_is_not_added() {
-        let problem = add(FILE, "camera", Some(&keys()), &Allowed::everything()).unwrap_err();
+        let problem = add(FILE, "camera", Some(&keys()), &AllowEntry::everything()).unwrap_err();
         assert_eq!(problem, "there is a user `camera` already");
     }
 

@@ -363,8 +363,9 @@ fn every_line_of_a_json_log_is_an_object_and_holds_no_secret() {
         serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"))
     };
     let lines: Vec<_> = lines.iter().map(read).collect();
-    let memory =
-        lines.iter().find(|line| line["message"].as_str().is_some_and(|m| m.starts_with("memory: 67108864")));
+    let memory = lines
+        .iter()
+        .find(|line| line["message"].as_str().is_some_and(|m| m.starts_with("memory: at most 67108864")));
     assert_eq!(memory.expect("the start tells of memory")["level"], "INFO");
     assert_eq!(lines.iter().filter(|line| line["operation"].is_string()).count(), 4, "{said}");
     assert!(!said.contains("hidden"), "{said}");

@@ -73,7 +73,7 @@ def test_a_log_that_was_renamed_is_left_alone_after_sighup(own_server, tmp_path)
     path.rename(old)
     server.process.send_signal(signal.SIGHUP)
     wait_until(path.exists)
-    wait_until(lambda: "the access log was opened again" in server.log.read_text())
+    wait_until(lambda: "reopened the access log" in server.log.read_text())
     urllib.request.urlopen(f"{server.url}/-/health?after").read()
     server.stop()
     for file, query in [(old, "before"), (path, "after")]:

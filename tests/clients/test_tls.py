@@ -183,7 +183,7 @@ def test_a_renewed_certificate_is_shown_after_sighup_and_a_broken_one_is_not(own
     whole = authority.certificate.read_bytes()
     authority.certificate.write_bytes(whole[:100])
     server.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "the certificate stays as it was" in server.log.read_text())
+    wait_until(lambda: "the certificate is unchanged" in server.log.read_text())
     assert shown_by(server) == "one"
 
     authority.issue("two")

@@ -1,4 +1,4 @@
-//! What is to be done from time to time while the server runs.
+//! Periodic maintenance: upload expiry, space reclamation and the scrub.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -9,41 +9,41 @@ use log::{error, info};
 use siltstone::base::limits::MIB;
 use siltstone::store::{Reclaimed, ScrubPace, Scrubbed, Store, StoreError};
 
-use super::Failure;
+use super::CliError;
 
-/// How often there is a look for uploads that are too old.
+/// The interval of checks for expired uploads.
 const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);
-/// How often there is a look for room to be won back. Without anything to do it costs a glance at each segment.
+/// The interval of attempts to reclaim space. An attempt without work only looks at the counters of each segment.
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
-/// Between two pieces of work, so that commits and reads come first.
+/// The least pause between two steps, so that commits and reads take precedence.
 const REST_MIN: Duration = Duration::from_millis(20);
-/// How often there is a look whether a scrub is due. The first one waits as long, so that a start is not slowed down.
+/// The interval of checks whether a scrub is due. The first check waits as long, so that the start is not slowed down.
 const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
-/// What a scrub reads in one step, in bytes: the end of the server waits no longer than for that.
+/// Bytes that the scrub reads in one step. The shutdown waits for a step at most.
 const SCRUB_STEP_BYTES: u64 = 4 * MIB;
 
-/// The thread that keeps house until it is told to end.
-pub(crate) struct Housekeeping {
+/// The maintenance thread.
+pub(crate) struct Maintenance {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Housekeeping {
-    /// Begins at once: what has become due while the server was down is not put off. `reclaim_rate` is in bytes a second; without
-    /// `scrub_pace` there is no scrub.
+impl Maintenance {
+    /// Starts the thread. Work that became due while the server was down is not postponed. `reclaim_rate` is in bytes
+    /// a second; without `scrub_pace` there is no scrub.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// The thread cannot be started.
     pub(crate) fn start(
         store: Arc<Store>,
         reclaim_rate: u64,
         scrub_pace: Option<ScrubPace>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let (stop, stopped) = bounded(0);
         let room_wanted = store.room_wanted();
-        let run = move || House { room_wanted, store, stopped, reclaim_rate, scrub_pace }.keep();
-        let thread = thread::Builder::new().name("housekeeping".into()).spawn(run);
-        let thread = thread.map_err(|e| Failure::start(format!("cannot start a thread: {e}")))?;
+        let run = move || MaintenanceLoop { room_wanted, store, stopped, reclaim_rate, scrub_pace }.run();
+        let thread = thread::Builder::new().name("maintenance".into()).spawn(run);
+        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { stop, thread })
     }
 
@@ -51,29 +51,29 @@ impl Housekeeping {
     pub(crate) fn end(self) {
         drop(self.stop);
         if self.thread.join().is_err() {
-            error!("housekeeping ended by a panic");
+            error!("the maintenance thread panicked");
         }
     }
 }
 
-struct House {
+struct MaintenanceLoop {
     store: Arc<Store>,
     stopped: Receiver<()>,
-    /// Receives something when a write was refused for want of room.
+    /// Receives a value when a write was refused for lack of space.
     room_wanted: Receiver<()>,
     /// Bytes a second.
     reclaim_rate: u64,
-    /// How fast what is stored is read to be checked; `None`: not at all.
+    /// The pace of the scrub; `None` for no scrub.
     scrub_pace: Option<ScrubPace>,
 }
 
-impl House {
-    fn keep(&self) {
+impl MaintenanceLoop {
+    fn run(&self) {
         let start = Instant::now();
         let (mut uploads_due, mut reclaim_due, mut scrub_due) = (start, start, start + SCRUB_INTERVAL);
         loop {
             if Instant::now() >= uploads_due {
-                self.give_up_stale_uploads();
+                self.abort_stale_uploads();
                 uploads_due = Instant::now() + UPLOADS_INTERVAL;
             }
             if Instant::now() >= reclaim_due {
@@ -91,7 +91,7 @@ impl House {
         }
     }
 
-    /// Takes a step of the scrub, and says how long the next one waits.
+    /// Runs a step of the scrub. Returns the time until the next step.
     fn scrub(&self) -> Duration {
         let Some(pace) = self.scrub_pace else {
             return SCRUB_INTERVAL;
@@ -101,13 +101,13 @@ impl House {
             Ok(done @ Scrubbed { more: true, .. }) => pace.rest(&done, start.elapsed()).max(REST_MIN),
             Ok(_) => SCRUB_INTERVAL,
             Err(problem) => {
-                error!("what is stored is not checked for damage: {problem}");
+                error!("the scrub failed: {problem}");
                 SCRUB_INTERVAL
             }
         }
     }
 
-    /// Wins back some room, and says how long the next attempt waits.
+    /// Runs a step of reclamation. Returns the time until the next step.
     fn reclaim(&self) -> Duration {
         match self.store.reclaim() {
             Ok(Reclaimed { more: true, urgent: true, .. }) => Duration::ZERO,
@@ -117,17 +117,17 @@ impl House {
             }
             Ok(_) | Err(StoreError::ReadOnly(_)) => RECLAIM_INTERVAL,
             Err(problem) => {
-                error!("room that is not needed any more stays taken: {problem}");
+                error!("space could not be reclaimed: {problem}");
                 RECLAIM_INTERVAL
             }
         }
     }
 
-    fn give_up_stale_uploads(&self) {
+    fn abort_stale_uploads(&self) {
         match self.store.abort_expired_uploads() {
             Ok(0) => {}
-            Ok(count) => info!("gave up {count} multipart uploads that were older than allowed"),
-            Err(problem) => error!("multipart uploads that are older than allowed stay: {problem}"),
+            Ok(count) => info!("aborted {count} multipart uploads that were older than allowed"),
+            Err(problem) => error!("expired multipart uploads could not be aborted: {problem}"),
         }
     }
 }

@@ -1,22 +1,22 @@
-//! What ends the process other than well.
+//! Errors that end the process.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why the process ends, in words for the operator, and with which exit status.
+/// An error that ends the process: a message for the operator, and the exit status.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CliError {
     status: u8,
     message: String,
 }
 
-impl Failure {
+impl CliError {
     /// The server could not start or go on: status 1.
     pub(crate) fn start(message: impl Into<String>) -> Self {
         Self::refused(message)
     }
 
-    /// What a command was to do is refused or failed: status 1.
+    /// A command was refused or failed: status 1.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self { status: 1, message: message.into() }
     }
@@ -32,7 +32,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.message.trim_end())
     }

@@ -1,0 +1,192 @@
+//! The configuration file: options in TOML, named as their flags with `_` for `-`.
+//!
+//! Its options are put in front of the arguments as flags, so that the command line alone parses and checks values.
+
+use std::any::TypeId;
+use std::ffi::OsString;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command};
+use siltstone::service::MetricsAccess;
+use toml_edit::{Document, Item, Value};
+
+use super::CliError;
+use super::option_values::RegionNames;
+use super::options::ServerOptions;
+
+/// The arguments, preceded by the options of the file at `path` that neither a flag nor the environment sets. `matches` are
+/// the parsed arguments.
+///
+/// # Errors
+/// The file cannot be read or is malformed TOML, or it has an unknown option or a wrong value. The message names the file
+/// and the line.
+pub(crate) fn merge(
+    path: &Path,
+    matches: &ArgMatches,
+    arguments: &[OsString],
+) -> Result<Vec<OsString>, CliError> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|e| CliError::usage(format!("cannot read the configuration file {shown}: {e}")))?;
+    with_flags(&text, matches, arguments)
+        .map_err(|problem| CliError::usage(format!("in the configuration file {shown}, {problem}")))
+}
+
+fn with_flags(text: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
+    let mut merged: Vec<_> = arguments.iter().take(1).cloned().collect();
+    for (name, flag) in flags(text)? {
+        let source = matches.value_source(&name);
+        if !matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+            merged.push(flag.into());
+        }
+    }
+    merged.extend(arguments.iter().skip(1).cloned());
+    Ok(merged)
+}
+
+/// The options of a file by name, each as a flag whose value is checked.
+fn flags(text: &str) -> Result<Vec<(String, String)>, String> {
+    let file = Document::parse(text).map_err(|e| e.to_string())?;
+    let command = ServerOptions::augment_args(Command::new("siltstone").no_binary_name(true));
+    let mut flags = Vec::new();
+    for (name, item) in file.as_table() {
+        let start = item.span().unwrap_or_default().start;
+        let line = 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+        let flag = flag_of(name, item, &command).map_err(|problem| format!("line {line}: {problem}"))?;
+        flags.push((name.to_owned(), flag));
+    }
+    Ok(flags)
+}
+
+fn flag_of(name: &str, item: &Item, command: &Command) -> Result<String, String> {
+    let option = command.get_arguments().find(|arg| arg.get_id() == name);
+    let option = option.ok_or_else(|| format!("there is no option `{name}`"))?;
+    let value = text_of(item, option).ok_or_else(|| format!("`{name}` takes a value of another type"))?;
+    let flag = format!("--{}={value}", name.replace('_', "-"));
+    match command.clone().try_get_matches_from([&flag]) {
+        Ok(_) => Ok(flag),
+        Err(error) => Err(first_paragraph(&error.render().to_string())),
+    }
+}
+
+/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers, regions are an array of
+/// strings, all other values are strings. A boolean is passed on for the metrics, whose parser refuses it with advice.
+fn text_of(item: &Item, option: &Arg) -> Option<String> {
+    let is = |id: TypeId| option.get_value_parser().type_id() == id;
+    let (is_number, is_list) = (is(TypeId::of::<NonZeroUsize>()), is(TypeId::of::<RegionNames>()));
+    match item.as_value()? {
+        Value::String(text) if !is_number && !is_list => Some(text.value().clone()),
+        Value::Integer(number) if is_number => Some(number.value().to_string()),
+        Value::Array(names) if is_list => {
+            names.iter().map(Value::as_str).collect::<Option<Vec<_>>>().map(|names| names.join(","))
+        }
+        Value::Boolean(value) if is(TypeId::of::<MetricsAccess>()) => Some(value.value().to_string()),
+        _ => None,
+    }
+}
+
+/// The message of clap without its prefix and its hints.
+fn first_paragraph(message: &str) -> String {
+    let lines = message.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let paragraph = lines.collect::<Vec<_>>().join(" ");
+    paragraph.strip_prefix("error: ").unwrap_or(&paragraph).to_owned()
+}
+
+/// The options that `arguments` and a file with this text set.
+#[cfg(test)]
+pub(crate) fn options(arguments: &[&str], text: &str) -> ServerOptions {
+    use clap::{FromArgMatches, Parser};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: ServerOptions,
+    }
+
+    let arguments: Vec<_> = ["siltstone"].iter().chain(arguments).map(OsString::from).collect();
+    let command = <Line as clap::CommandFactory>::command();
+    let matches = command.clone().get_matches_from(&arguments);
+    let merged = with_flags(text, &matches, &arguments).unwrap();
+    Line::from_arg_matches(&command.get_matches_from(merged)).unwrap().options
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn unknown_options_and_wrong_values_are_refused_with_their_line() {
+        for wrong in [
+            "workrs = 2",
+            "config = 'other.toml'",
+            "queue = 0",
+            "queue = '1'",
+            "trusted_proxies = 'here'",
+            "region = []",
+            "region = 'eu'",
+            "listen = 'here'",
+            "log_level = 'loud'",
+            "idle_timeout = '0s'",
+            "segment_size = '1023KiB'",
+            "segment_size = '3 bytes'",
+            "segment_size = 268435456",
+            "reclaim_rate = 'fast'",
+            "metrics = 'all'",
+            "data_dir = true",
+            "[data_dir]",
+            "workers = 2",
+        ] {
+            let problem = flags(&format!("workers = 1\n{wrong}")).unwrap_err();
+            assert!(problem.contains("line 2"), "{problem}");
+        }
+        let problem = flags("log_level = 'loud'").unwrap_err();
+        assert!(problem.contains("--log-level") && problem.contains("trace"), "{problem}");
+    }
+
+    #[test]
+    fn the_metrics_of_earlier_versions_are_refused_with_their_replacement() {
+        for (old, instead) in [("true", "open"), ("false", "off")] {
+            for written in [format!("metrics = {old}"), format!("metrics = '{old}'")] {
+                let problem = flags(&written).unwrap_err();
+                assert!(problem.contains("line 1") && problem.contains(instead), "{problem}");
+            }
+        }
+    }
+
+    const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
+        dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\n\
+        tls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\nmax_connections_per_address = 2\n\
+        trusted_proxies = 'none'\nidle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
+        abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\naccess_log = '-'\n\
+        access_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'\nindex_max = '64MiB'";
+
+    #[test]
+    fn every_option_can_stand_in_the_file_and_a_flag_overrides_it() {
+        let flags = flags(EVERY_OPTION).unwrap();
+        let command = ServerOptions::augment_args(Command::new("siltstone"));
+        let known: BTreeSet<_> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+        assert_eq!(flags.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>(), known);
+        let set: Vec<_> = flags.iter().map(|(_, flag)| flag.as_str()).collect();
+        let all = options(&[], EVERY_OPTION);
+        assert_eq!(options(&set, ""), all);
+        assert!(!format!("{all:?}").contains("None"), "{all:?}");
+        for (name, _) in &flags {
+            let without: String = EVERY_OPTION
+                .lines()
+                .filter(|line| !line.starts_with(&format!("{name} ")))
+                .collect::<Vec<_>>()
+                .join("\n");
+            assert_ne!(options(&[], &without), all, "{name} has the same value as its default");
+        }
+        let defaults = options(&["--log-level=info", "--listen=127.0.0.1:9000"], EVERY_OPTION);
+        assert_eq!(
+            (defaults.log_level, defaults.listen.port()),
+            (super::super::logging::LogLevel::Info, 9000)
+        );
+    }
+}

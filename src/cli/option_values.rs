@@ -1,0 +1,123 @@
+//! The values of options in the form in which operators write them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use siltstone::base::limits::{GIB, KIB, MIB};
+use siltstone::service::MetricsAccess;
+
+/// One or more region names, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RegionNames(pub(crate) Vec<String>);
+
+/// A duration such as `10s` or `2m 30s`; not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeSpan(pub(crate) Duration);
+
+/// A number of bytes such as `512KiB` or `64MiB`; at least one mebibyte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteCount(pub(crate) u64);
+
+/// Bytes a second, as [`ByteCount`] or `0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScrubRate(pub(crate) u64);
+
+impl FromStr for RegionNames {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if names.iter().any(String::is_empty) { Err("a region has no name") } else { Ok(Self(names)) }
+    }
+}
+
+impl TimeSpan {
+    pub(crate) fn from_secs(secs: u64) -> Self {
+        Self(Duration::from_secs(secs))
+    }
+}
+
+impl FromStr for TimeSpan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match humantime::parse_duration(text) {
+            Ok(time) if time.is_zero() => Err("it must be more than zero".to_owned()),
+            Ok(time) => Ok(Self(time)),
+            Err(e) => Err(format!("{e} (write 30s or 2m)")),
+        }
+    }
+}
+
+impl fmt::Display for TimeSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+impl FromStr for ByteCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse::<ByteSize>()?.as_u64() {
+            bytes @ MIB.. => Ok(Self(bytes)),
+            _ => Err("it must be at least 1MiB".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for ByteCount {
+    /// In the largest unit of which it is a multiple.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
+        match units.iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
+            None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+impl FromStr for ScrubRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "0" { Ok(Self(0)) } else { text.parse().map(|ByteCount(bytes)| Self(bytes)) }
+    }
+}
+
+/// Parses the clients that may read the metrics.
+pub(crate) fn metrics_access(text: &str) -> Result<MetricsAccess, &'static str> {
+    match text {
+        "off" => Ok(MetricsAccess::Off),
+        "local" => Ok(MetricsAccess::Local),
+        "open" => Ok(MetricsAccess::Open),
+        // The values of earlier versions. `true` was the default, and its meaning is ambiguous.
+        "true" => Err("instead of true, write open (for every client) or local (for those on this host)"),
+        "false" => Err("instead of false, write off"),
+        _ => Err("it is off, local or open"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_shown_as_they_are_written() {
+        for text in ["1MiB", "256MiB", "3GiB", "1025KiB", "1048577B"] {
+            assert_eq!(text.parse::<ByteCount>().unwrap().to_string(), text);
+        }
+        for text in ["10s", "1m", "1m 5s"] {
+            assert_eq!(text.parse::<TimeSpan>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_metrics_of_earlier_versions_are_refused_with_their_replacement() {
+        for (old, instead) in [("true", "open"), ("false", "off")] {
+            assert!(metrics_access(old).unwrap_err().contains(instead));
+        }
+    }
+}
