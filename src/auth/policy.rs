@@ -432,7 +432,7 @@ mod tests {
         [Action::ListBucket, Action::ListBucketVersions, Action::ListBucketMultipartUploads];
 
     #[test]
-    fn a_bucket_is_listed_by_whoever_holds_it_or_all_of_its_keys() {
+    fn a_grant_of_a_bucket_or_of_all_its_keys_permits_listing_it() {
         for action in LISTING {
             let may = |resource| grant(&[action.as_str()], &[resource]).allows(action, Resource::Bucket("b"));
             assert!(may("b") && may("b/*") && may("*") && may("b*") && may("*/*"));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_listed_by_whoever_holds_it_or_a_shorter_one() {
+    fn a_grant_of_a_prefix_permits_listing_it_and_longer_ones() {
         for action in LISTING {
             let grant = grant(&[action.as_str()], &["b/p/*", "c/key", "t-*/in/*"]);
             let may = |bucket, prefix| grant.allows(action, Resource::Prefix { bucket, prefix });
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_never_take_effect_is_found() {
+    fn grants_without_effect_are_found() {
         let action = |name: &str, resources: &[&str]| grant(&[name], resources).check_action(name);
         for (name, resources) in [
             ("GetObject", &["b", "c*"][..]),
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_listed_by_whoever_may_anywhere_and_seen_where_granted() {
+    fn listing_buckets_shows_the_granted_ones() {
         let some = grant(&["ListAllMyBuckets"], &["a", "b/*"]);
         assert!(some.allows(Action::ListAllMyBuckets, Resource::Service));
         assert!(some.allows(Action::ListAllMyBuckets, Resource::Bucket("a")));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_line_is_told_from_trailers() {
+    fn the_signature_line_is_distinguished_from_trailers() {
         let trailers = announced(&[]).unwrap();
         assert_eq!(trailers.signature_in(b"X-Amz-Trailer-Signature: ab "), Some("ab"));
         for line in

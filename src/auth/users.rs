@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_creates_buckets_anonymously_whatever_is_granted() {
+    fn anonymous_requests_never_create_buckets() {
         let granted = |action: &str| {
             format!(
                 "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"{action}\"]\nresources = [\"*\"]"
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_file_names_an_administrator_who_may_do_everything() {
+    fn the_first_file_has_an_administrator_with_all_permissions() {
         let keys = KeyPair::generate(&SeededEntropy::new(1));
         let users = Users::parse(&Users::first_file(&keys)).unwrap();
         assert!(users.find(&keys.access_key).unwrap().secret == keys.secret_key);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_can_replace_the_administrator_and_nobody_else() {
+    fn the_environment_replaces_the_administrator_and_no_other_user() {
         let keys =
             |access_key: &str| KeyPair { access_key: access_key.to_owned(), secret_key: Secret::new("s") };
         let users = || Users::parse(&file(&[("admin", "AK1"), ("other", "AK2")], "")).unwrap();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_are_short_are_told_by_the_name_of_their_user() {
+    fn short_secrets_are_reported_by_user() {
         let text = file(&[("long", "AK1"), ("short", "AK2"), ("shorter", "AK3")], "").replacen(
             "s3cr3t",
             &"x".repeat(limits::SECRET_ADVISED_BYTES),

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn a_manual_clock_moves_only_by_hand() {
         let clock = ManualClock::new(Timestamp::from_millis(1_000));
         assert_eq!(clock.now().as_millis(), 1_000);
         clock.advance(Duration::from_millis(500));

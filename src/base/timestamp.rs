@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_moment_lies_past_what_the_forms_can_express() {
+    fn times_are_clamped_to_the_textual_forms() {
         let last = Timestamp::from_millis(u64::MAX);
         assert_eq!(last.to_iso8601(), "9999-12-31T23:59:59.999Z");
         assert_eq!(last.plus(Duration::MAX), last);

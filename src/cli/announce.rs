@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_told_an_address_that_leads_somewhere() {
+    fn the_shown_address_is_reachable() {
         for (bound, told) in
             [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("10.0.0.1:1", "10.0.0.1:1")]
         {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_no_request_could_bear_are_refused_and_not_shown() {
+    fn invalid_keys_are_refused_and_not_shown() {
         assert!(keys([Some("a/b"), None, Some("s"), None]).unwrap_err().contains("access_key"));
         let long = "hidden".repeat(50);
         let refused = keys([Some("a"), None, Some(&long), None]).unwrap_err();

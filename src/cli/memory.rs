@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_name() {
+    fn options_that_exceed_the_memory_are_named() {
         let refused = plan("memory_max = '64MiB'\nworkers = 200").unwrap_err();
         for part in ["--memory-max", "--workers takes 200.0 MiB", "lower"] {
             assert!(refused.contains(part), "{refused}");

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_behind_is_replaced() {
+    fn a_temporary_file_left_by_a_crash_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("users.toml.new"), "[[us").unwrap();
         let file = UsersFile::new(dir.path().join("users.toml"), None);

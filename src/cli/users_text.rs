@@ -236,7 +236,7 @@ name = \"anonymous\"
     }
 
     #[test]
-    fn a_user_is_added_behind_the_others_and_they_stay_as_they_are() {
+    fn a_user_is_added_after_the_others_which_are_unchanged() {
         let allowed = AllowEntry {
             actions: vec!["GetObject".to_owned()],
             resources: vec!["b".to_owned(), "b/*".to_owned()],

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_have_to_be_encoded_count_for_what_becomes_of_them() {
+    fn encoded_names_count_with_their_encoded_length() {
         assert_eq!(written_max("a/b-c_d.e"), 9);
         assert_eq!(written_max("a b"), 18);
         assert_eq!(written_max("\u{1}\u{1f}"), "&#x1f;".len() as u64 * 2);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_applies_to_what_if_range_names() {
+    fn a_range_applies_if_if_range_matches() {
         let modified = Timestamp::parse_http_date(MODIFIED).unwrap();
         let applies = |lines| range_applies(&headers(lines), TAG, modified);
         assert!(applies(&[]));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_may_bear_either_condition_or_both() {
+    fn a_write_may_have_either_condition_or_both() {
         let read = |lines| write_condition(&headers(lines)).unwrap();
         let (is, is_not) =
             (WriteCondition::IfMatch(TAG.to_owned()), WriteCondition::IfNoneMatch("x".to_owned()));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_bears_if_match_and_no_condition_is_ignored() {
+    fn a_deletion_takes_if_match_and_refuses_other_conditions() {
         for (name, code) in [
             ("if-none-match", Some(ErrorCode::NotImplemented)),
             ("x-amz-if-match-size", Some(ErrorCode::NotImplemented)),

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_object_is_an_invalid_argument() {
+    fn a_malformed_source_is_an_invalid_argument() {
         for text in ["", "/", "b", "/b", "b/", "/b/", "//k", "b/%zz", "b/%ff", "b/k?versionId=%"] {
             let error = read(text).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidArgument, "{text}");

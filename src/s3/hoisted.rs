@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_presigned_query_bears_headers_whatever_their_case() {
+    fn headers_in_a_presigned_query_are_restored_in_any_case() {
         let query =
             "X-Amz-Signature=s&X-Amz-Date=d&X-Amz-Meta-A=b+c&x-amz-acl=private&Content-MD5=m&versionId=1";
         assert_eq!(
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_is_not_presigned_bears_none() {
+    fn other_queries_have_no_headers() {
         assert_eq!(handed_on("x-amz-meta-a=1&Content-MD5=m", &[]), Ok(vec![]));
         assert_eq!(handed_on("x-amz-meta-a=1&X-Svc-Signature=s", &[]), Ok(vec![]));
     }
 
     #[test]
-    fn what_cannot_be_a_header_is_refused() {
+    fn invalid_headers_in_the_query_are_refused() {
         for wrong in
             ["x-amz-meta-a=1%0d%0aEvil:1", "x-amz-meta-a%20b=1", "x-amz-meta-%C3%BC=1", "x-amz-meta-a=%00"]
         {

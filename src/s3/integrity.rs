@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn true_claims_pass() {
+    fn matching_digests_pass() {
         assert!(verify(&[("content-md5", MD5)], None).is_ok());
         let expected = Some((ChecksumAlgorithm::Crc32, vec![0xcb, 0xf4, 0x39, 0x26]));
         assert_eq!(verify(&[("x-amz-checksum-crc32", CRC32)], None).unwrap().checksum, expected);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn false_claims_are_bad_digests() {
+    fn wrong_digests_are_bad_digests() {
         let zero = BASE64.encode([0; 16]);
         assert_eq!(verify(&[("content-md5", &zero)], None), Err(ErrorCode::BadDigest));
         assert_eq!(verify(&[("x-amz-checksum-crc32", "AAAAAA==")], None), Err(ErrorCode::BadDigest));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_that_are_none_are_told_from_false_ones() {
+    fn malformed_digests_are_distinguished_from_wrong_ones() {
         for text in ["", "x", "AAAA", "JfnnlDI7RTiF9RgfG2JNCw"] {
             assert_eq!(verify(&[("content-md5", text)], None), Err(ErrorCode::InvalidDigest), "{text}");
         }

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_sent_under_its_own_name() {
+    fn stored_metadata_is_sent_under_its_own_name() {
         let kept = [("cache-control", "no-store"), ("meta-name", "grün")];
         assert_eq!(
             sent(&kept, "").unwrap(),

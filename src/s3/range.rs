@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_served_lies_in_the_object(header in "bytes=[0-9]{0,21}-[0-9]{0,21}", size in any::<u64>()) {
+        fn a_resolved_range_lies_in_the_object(header in "bytes=[0-9]{0,21}-[0-9]{0,21}", size in any::<u64>()) {
             if let Some(range) = ByteRange::parse(&header).and_then(|range| range.resolve(size)) {
                 prop_assert!(range.start < range.end && range.end <= size);
             }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_keys_stay_what_they_are() {
+    fn odd_keys_are_unchanged() {
         for key in ["/", "//", "..", "../x", ".", "a//b", "a/", "a/./b", "?"] {
             let path = format!("/b/{}", uri::encode_listed(key));
             assert_eq!(target(&path), Ok(object("b", key)), "{key}");

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_signs_a_request_is_struck_out_of_its_query() {
+    fn signatures_and_keys_are_redacted() {
         for (query, kept) in [
             ("", ""),
             ("list-type=2&prefix=a%2Fb", "list-type=2&prefix=a%2Fb"),

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_refused() {
+    fn malformed_documents_are_refused() {
         for bytes in [
             &b""[..],
             b"plain",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_parts_with_blanks_between_fit() {
+    fn ten_thousand_parts_with_whitespace_between_fit() {
         let part = "\n <Part>\n  <PartNumber>1</PartNumber>\n  <ETag>e</ETag>\n  <ChecksumCRC32>c</ChecksumCRC32>\n </Part>";
         let text = format!("<CompleteMultipartUpload>{}</CompleteMultipartUpload>", part.repeat(10_000));
         assert_eq!(Document::parse(text.as_bytes()).unwrap().root().all("Part").count(), 10_000);

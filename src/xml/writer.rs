@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_text_reads_back() {
         for text in ["", " blank ", "a&<b>]]>\r\n\t", "grün", "\"'"] {
             let mut writer = Writer::new("Root", None);
             writer.leaf("Text", text);

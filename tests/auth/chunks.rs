@@ -5,7 +5,7 @@ use siltstone::s3::{Dialect, ErrorCode, S3Error};
 use super::vectors::{chunked, recorded, recorded_as, trailing};
 use super::{Received, Sent, authenticate, authenticator};
 
-/// An unsigned body in chunks, of an anonymous request; `trailer` is what the request announces.
+/// An unsigned `aws-chunked` body of an anonymous request; `trailer` is the announced trailer.
 fn unsigned(body: &str, decoded: &str, trailer: Option<&str>) -> Sent {
     let mut headers = vec![
         ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
@@ -142,7 +142,7 @@ fn the_decoded_length_must_be_announced_as_a_number() {
 }
 
 #[test]
-fn the_decoded_length_must_be_what_the_chunks_hold() {
+fn the_decoded_length_must_match_the_chunks() {
     let body = "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
     assert_eq!(unsigned(body, "5", None).received().data, b"abcde");
     for length in ["0", "3", "4", "6", "5000"] {

@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn other_targets_do_not_bear_the_same_signature(path in "/[%a-c0-9/.+ ]{0,8}", query in "[%a-c0-9=&+]{0,8}") {
+    fn other_targets_do_not_have_the_same_signature(path in "/[%a-c0-9/.+ ]{0,8}", query in "[%a-c0-9=&+]{0,8}") {
         let same = path == "/test.txt" && query.is_empty();
         let sent = Sent { path, query: query.clone(), ..get_object() };
         // Gaps between `&` are no parameters.
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn unsigned_chunks_yield_what_was_announced_or_fail(body in spliced(CHUNKS), decoded in 0u64..20, piece in 1usize..9) {
+    fn unsigned_chunks_have_the_announced_length_or_fail(body in spliced(CHUNKS), decoded in 0u64..20, piece in 1usize..9) {
         let decoded = decoded.to_string();
         let headers = [
             ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),

@@ -22,7 +22,7 @@ pub(crate) fn moment() -> Timestamp {
     Timestamp::parse_iso_basic("20130524T000000Z").unwrap()
 }
 
-/// The users of the tests: one with the example's keys who may do everything, and an anonymous one who may read.
+/// The users of the tests: one with the example's keys and all permissions, and an anonymous one with read access.
 pub(crate) fn users() -> Users {
     Users::parse(&format!(
         "[[user]]\nname = \"alice\"\naccess_key = \"{ACCESS_KEY}\"\nsecret_key = \"{SECRET_KEY}\"\n\
@@ -32,7 +32,7 @@ pub(crate) fn users() -> Users {
     .unwrap()
 }
 
-/// A clock at the moment of the examples, and who goes by it.
+/// A clock at the moment of the examples, and an authenticator that uses it.
 pub(crate) fn authenticator() -> (Arc<ManualClock>, Authenticator) {
     let clock = Arc::new(ManualClock::new(moment()));
     let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
@@ -55,7 +55,7 @@ pub(crate) fn authenticate(
     authenticator.authenticate(request, &query, dialect)
 }
 
-/// A request as bytes on paper: what differs between tests, and can be changed before it is sent.
+/// The parts of a request, which a test may change before it is sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) dialect: Dialect,
@@ -148,13 +148,13 @@ impl Sent {
         self.refusal().code
     }
 
-    /// What comes of this request, which must be believed.
+    /// The outcome of this request, which must be authenticated.
     pub(crate) fn received(&self) -> Received {
         self.outcome(shared()).unwrap_or_else(|error| panic!("{error}: {:?}\n{self:?}", error.elements))
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) identity: Identity,

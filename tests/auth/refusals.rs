@@ -69,7 +69,7 @@ fn every_digit_of_the_signature_counts() {
 }
 
 #[test]
-fn a_wrong_signature_is_shown_what_was_signed() {
+fn the_error_for_a_wrong_signature_shows_the_signed_text() {
     let error = changed(get_object(), |sent| sent.edit("authorization", "f0e8", "0000")).refusal();
     // The texts of the example "GET object".
     let canonical = format!(
@@ -86,7 +86,7 @@ fn a_wrong_signature_is_shown_what_was_signed() {
 }
 
 #[test]
-fn what_is_not_signed_may_be_there_unless_it_is_the_vendors() {
+fn unsigned_headers_are_allowed_unless_they_are_vendor_headers() {
     for name in ["Content-Type", "User-Agent", "X-Forwarded-For", "x-amzn-trace-id", "amz-sdk-request"] {
         changed(get_object(), |sent| sent.headers.push((name.to_owned(), b"v".to_vec()))).received();
         changed(presigned(), |sent| sent.headers.push((name.to_owned(), b"v".to_vec()))).received();
@@ -277,7 +277,7 @@ fn the_hash_in_a_presigned_url_binds_the_body() {
 }
 
 #[test]
-fn without_a_signature_one_is_anonymous_and_may_what_that_user_may() {
+fn an_unsigned_request_has_the_permissions_of_the_anonymous_user() {
     let (_, authenticator) = authenticator();
     let sent = Sent::new(Dialect::Svc, "GET", "/public/k", "response-expires=1", &[("Host", "h")]);
     let identity = sent.received().identity;
@@ -314,7 +314,7 @@ fn other_users_count_from_the_next_request_on() {
     assert_eq!(replace("AKIAOTHER", SECRET_KEY), Err(ErrorCode::InvalidAccessKeyId));
     assert_eq!(replace(ACCESS_KEY, "other"), Err(ErrorCode::SignatureDoesNotMatch));
     assert_eq!(replace(ACCESS_KEY, SECRET_KEY), Ok("a".to_owned()));
-    // What was under way keeps what it came with.
+    // Requests under way keep their permissions.
     assert_eq!(before.name(), "alice");
     assert!(authenticator.authorize(&before, Action::CreateBucket, Resource::Bucket("b")).is_ok());
 }
@@ -356,7 +356,7 @@ fn a_refused_request_keeps_its_body() {
 }
 
 #[test]
-fn the_first_region_is_the_one_that_others_are_told() {
+fn errors_about_the_region_name_the_first_one() {
     let (clock, _) = authenticator();
     let ours = Authenticator::new(users(), vec!["eu".to_owned()], clock);
     let error = get_object().outcome(&ours).unwrap_err();

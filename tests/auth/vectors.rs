@@ -162,7 +162,7 @@ pub(crate) fn trailing() -> Sent {
     ))
 }
 
-/// A recorded request and what must come of it.
+/// A recorded request and its expected outcome.
 pub(crate) struct Recorded {
     pub(crate) name: String,
     pub(crate) sent: Sent,

@@ -26,7 +26,7 @@ fn value<'a>(users: &'a str, name: &str) -> &'a str {
 const ANYONE_MAY_READ: &str =
     "[[user]]\nname = \"anonymous\"\n[[user.allow]]\nactions = [\"GetObject\"]\nresources = [\"*\"]\n";
 
-/// A terminal: what a process is given, and what is read of what the process writes to it.
+/// A terminal: the side of the process, and a thread that reads its output.
 struct Terminal {
     screen: std::thread::JoinHandle<String>,
     device: Option<fs::File>,
@@ -42,7 +42,7 @@ impl Terminal {
         let device = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(name).unwrap();
         let screen = std::thread::spawn(move || {
             let (mut controller, mut text, mut piece) = (fs::File::from(controller), Vec::new(), [0; 1024]);
-            // Once nobody has the device open any more, reading fails.
+            // Reading fails once no process has the device open.
             while let Ok(count @ 1..) = controller.read(&mut piece) {
                 text.extend_from_slice(&piece[..count]);
             }
@@ -62,7 +62,7 @@ impl Terminal {
     }
 }
 
-/// Starts and ends a server on a terminal; gives its address and what it said there.
+/// Starts and stops a server on a terminal; returns its address and its output there.
 fn said_on_a_terminal(mut command: Command) -> (String, String) {
     let mut terminal = Terminal::open();
     let mut child = command.stdout(Stdio::piped()).stderr(terminal.stderr()).spawn().unwrap();
@@ -145,7 +145,7 @@ fn keys_in_files_sign_requests_and_are_read_again_on_sighup() {
     let mut command = on_a_free_port(dir.path());
     command.env("SILTSTONE_ACCESS_KEY_FILE", "access").env("SILTSTONE_SECRET_KEY_FILE", "secret");
     let server = Running::start(command);
-    // What stands in the answer to a wrong signature of a known key, and of no other.
+    // Part of the error for a wrong signature of a known key, and of no other error.
     let is_known = |server: &Running, key: &str| {
         let date = SystemClock.now().to_iso_basic();
         let credential = format!("{key}%2F{}%2Feu%2Fs3%2Faws4_request", &date[..8]);

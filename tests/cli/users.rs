@@ -20,14 +20,14 @@ fn user(dir: &Path, arguments: &[&str]) -> Output {
     finish(siltstone(dir).arg("user").args(arguments).args(["--users", "users.toml"]))
 }
 
-/// The same for what must go well; gives standard output.
+/// Runs a command that must succeed; returns standard output.
 fn done(dir: &Path, arguments: &[&str]) -> String {
     let output = user(dir, arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr_of(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The same for what must be refused and change nothing; gives the exit status and the reason.
+/// Runs a command that must be refused and change nothing; returns the exit status and the reason.
 fn refused(dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let before = fs::read_to_string(dir.join("users.toml")).ok();
     let output = user(dir, arguments);
@@ -83,7 +83,7 @@ fn a_user_is_added_rotated_and_removed_and_the_rest_of_the_file_stays() {
 }
 
 #[test]
-fn what_was_changed_is_for_its_owner_alone_also_behind_a_link() {
+fn an_edited_file_keeps_its_owner_and_mode_also_through_a_link() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     fs::create_dir(dir.join("etc")).unwrap();
@@ -111,7 +111,7 @@ fn the_list_shows_access_keys_and_permissions_but_no_secret() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn invalid_commands_are_refused_and_change_nothing() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     let (status, said) = refused(dir, &["list"]);
@@ -141,7 +141,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn the_last_who_may_do_everything_is_removed_by_force_or_once_there_is_another() {
+fn the_last_administrator_is_removed_by_force_only() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     write_users(dir, ADMIN);

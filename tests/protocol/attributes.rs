@@ -40,7 +40,7 @@ fn put_in_parts(server: &Server, checked: bool) {
 }
 
 #[test]
-fn what_is_asked_for_is_told_and_nothing_else() {
+fn only_requested_attributes_are_returned() {
     for dialect in Dialect::ALL {
         let server = Server::new();
         let put = server.request("PUT", "/b/k").header("p-checksum-crc32", "y/Q5Jg==").body(b"123456789");
@@ -136,7 +136,7 @@ fn parts_without_checksums_are_counted_alone() {
 }
 
 #[test]
-fn a_version_is_named_and_told_of() {
+fn a_named_version_has_its_id_in_the_response() {
     let server = Server::new();
     server.set_versioning("Enabled");
     let old = server.put("/b/k", b"old").header("p-version-id").unwrap().to_owned();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_bucket_is_made_and_its_location_told() {
+fn a_bucket_is_created_and_its_location_returned() {
     let server = Server::new();
     let made = server.request("PUT", "/new-bucket").send();
     assert_eq!((made.status, made.body.len()), (200, 0));
@@ -49,7 +49,7 @@ fn a_configuration_that_is_no_xml_is_malformed() {
 }
 
 #[test]
-fn a_name_that_no_bucket_may_bear_is_refused_on_creation_alone() {
+fn an_invalid_bucket_name_is_refused_on_creation_only() {
     let server = Server::new();
     for name in ["ab", "Upper", "a..b", "192.168.0.1", "under_score", "-a-", "x%20y"] {
         server.request("PUT", &format!("/{name}")).send().is_error(400, "InvalidBucketName");
@@ -59,7 +59,7 @@ fn a_name_that_no_bucket_may_bear_is_refused_on_creation_alone() {
 }
 
 #[test]
-fn a_taken_name_is_refused_in_the_services_own_dialect_whoever_owns_it() {
+fn in_the_services_own_dialect_a_taken_name_is_refused_to_all() {
     let server = Server::new();
     let put = || server.request("PUT", "/taken").dialect(Dialect::Svc);
     assert_eq!(put().send().status, 200);
@@ -68,7 +68,7 @@ fn a_taken_name_is_refused_in_the_services_own_dialect_whoever_owns_it() {
 }
 
 #[test]
-fn in_the_aws_dialect_the_owner_is_told_that_the_bucket_is_theirs() {
+fn in_the_aws_dialect_the_owner_gets_bucket_already_owned_by_you() {
     let server = Server::new();
     let put = || server.request("PUT", "/taken").aws();
     assert_eq!(put().send().status, 200);
@@ -77,13 +77,13 @@ fn in_the_aws_dialect_the_owner_is_told_that_the_bucket_is_theirs() {
 }
 
 #[test]
-fn nobody_makes_a_bucket_anonymously() {
+fn anonymous_requests_create_no_bucket() {
     let server = Server::with_grants(&[("anonymous", &["*"], &["*"])]);
     server.request("PUT", "/new-bucket").anonymous().send().is_error(403, "AccessDenied");
 }
 
 #[test]
-fn what_a_bucket_cannot_be_here_is_not_ignored() {
+fn unsupported_bucket_properties_are_not_ignored() {
     let server = Server::new();
     let asked = |name, value| server.request("PUT", "/new-bucket").header(name, value).send();
     asked("p-bucket-object-lock-enabled", "true").is_error(501, "NotImplemented");

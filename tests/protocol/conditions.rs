@@ -51,7 +51,7 @@ fn if_none_match_answers_304_with_the_tag_and_no_body() {
 }
 
 #[test]
-fn not_modified_tells_a_cache_what_it_needs() {
+fn not_modified_has_the_headers_for_caches() {
     let server = Server::new();
     server
         .request("PUT", "/b/k")
@@ -134,7 +134,7 @@ fn a_key_is_replaced_only_where_its_tag_matches() {
 }
 
 #[test]
-fn a_put_may_bear_both_conditions_and_lists_of_tags() {
+fn a_put_may_have_both_conditions_and_lists_of_tags() {
     let (server, etag) = with_object();
     let put = |lines: &[(&str, &str)]| {
         let asked = server.request("PUT", "/b/k").body(b"body");
@@ -278,7 +278,7 @@ fn a_key_is_put_where_it_is_absent_with_the_permission_to_write_alone() {
 }
 
 #[test]
-fn that_a_key_is_absent_is_told_to_those_who_may_list() {
+fn a_missing_key_is_reported_to_callers_who_may_list() {
     const WRITES: [&str; 3] = ["PutObject", "DeleteObject", "GetObject"];
     let server = Server::with_grants(&[
         ("reader", &WRITES, &["b/*"]),

@@ -1,4 +1,4 @@
-//! What S3 knows and this server does not serve.
+//! Operations of S3 that are not supported.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn operations_that_are_not_served_say_so() {
 }
 
 #[test]
-fn they_tell_nothing_to_those_who_may_not_ask() {
+fn they_reveal_nothing_without_permission() {
     let server = Server::with_grants(&[("stranger", &["GetObject"], &["other/*"])]);
     for target in ["/b?acl", "/b?policy", "/b/k?torrent"] {
         server.request("GET", target).by("stranger").send().is_error(403, "AccessDenied");

@@ -128,7 +128,7 @@ fn directives_that_are_none_are_refused() {
 }
 
 #[test]
-fn a_version_is_copied_by_its_name_and_told_of() {
+fn a_named_version_is_copied_and_its_id_returned() {
     for dialect in Dialect::ALL {
         let server = Server::new();
         server.put("/b/k", b"null");
@@ -228,7 +228,7 @@ fn an_object_is_copied_onto_itself_only_to_change_something() {
 }
 
 #[test]
-fn a_source_that_is_not_there_is_told_of_by_its_own_name() {
+fn the_error_for_a_missing_source_names_the_source() {
     let server = with_source();
     let named = |source: &str| copy(&server, source, "/b/copy").send();
     let absent = named("b/absent");
@@ -279,7 +279,7 @@ fn a_source_is_checked_as_a_read_would_be() {
 }
 
 #[test]
-fn tags_are_copied_for_those_who_may_read_and_set_them() {
+fn copying_tags_takes_the_permissions_to_read_and_set_them() {
     let server = Server::with_grants(&[
         ("reader", &["PutObject", "GetObject", "GetObjectTagging"], &["b/*"]),
         ("setter", &["PutObject", "GetObject", "PutObjectTagging"], &["b/*"]),
@@ -387,7 +387,7 @@ fn a_copy_of_a_multipart_object_keeps_its_tag() {
     assert_eq!((get.text(), get.header("ETag")), ("piecepiecepiece", Some(etag.as_str())));
 }
 
-/// What of an answer comes first, and the rest of it.
+/// The first bytes of a response, and the rest.
 fn late(response: siltstone::s3::Response) -> (String, String) {
     let ResponseBody::Stream { length: None, mut source } = response.body else {
         panic!("the answer is not late: {}", response.status)

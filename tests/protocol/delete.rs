@@ -108,7 +108,7 @@ fn quiet_tells_of_errors_alone() {
 }
 
 #[test]
-fn versions_and_markers_are_told_of_in_the_result() {
+fn versions_and_markers_are_in_the_result() {
     let server = Server::new();
     server.set_versioning("Enabled");
     let id = server.put("/b/k", b"x").header("p-version-id").unwrap().to_owned();
@@ -187,7 +187,7 @@ fn a_list_must_be_proven() {
 }
 
 #[test]
-fn null_versions_and_null_markers_are_told_of_in_the_result() {
+fn null_versions_and_null_markers_are_in_the_result() {
     let server = Server::new();
     server.put("/b/k", b"x");
     let named = "<Delete><Object><Key>k</Key><VersionId>null</VersionId></Object></Delete>";

@@ -7,7 +7,7 @@ use siltstone::service::{MetricsAccess, ServiceSettings};
 use super::*;
 
 #[test]
-fn what_one_dialect_stores_the_other_reads() {
+fn objects_stored_in_one_dialect_are_read_in_the_other() {
     for (writes, reads) in [(Dialect::Svc, Dialect::Aws), (Dialect::Aws, Dialect::Svc)] {
         let server = Server::new();
         let put = server.request("PUT", "/b/k").dialect(writes).header("p-meta-name", "value");

@@ -6,7 +6,7 @@ use siltstone::s3::{ErrorCode, Handler as _};
 
 use super::*;
 
-/// What only an engine raises, before there is a request or while its body comes in.
+/// Errors that only an engine raises, before there is a request or while its body is received.
 const OF_THE_ENGINES: [&str; 2] = ["RequestHeaderSectionTooLarge", "RequestTimeout"];
 
 const ZERO_MD5: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
@@ -16,7 +16,7 @@ fn row(code: &str) -> ErrorCode {
     *ErrorCode::ALL.iter().find(|row| row.as_str() == code).unwrap_or_else(|| panic!("there is no {code}"))
 }
 
-/// Sends what must fail with `code`.
+/// Sends a request that must fail with `code`.
 fn provoke(code: &'static str, asked: Asked<'_>) -> &'static str {
     let answer = asked.send();
     match code {

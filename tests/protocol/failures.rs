@@ -1,4 +1,4 @@
-//! What clients see when the disk is full, fails, or has lost what it was given.
+//! The responses when the disk is full, fails or has lost data.
 
 use siltstone::s3::{ErrorCode, Handler as _, S3Error};
 
@@ -51,7 +51,7 @@ fn damage_at_the_start_of_a_large_object_is_an_error_and_further_on_a_cut() {
 }
 
 #[test]
-fn what_the_disk_cannot_give_back_is_an_error_or_a_cut_and_told_by_the_metrics() {
+fn an_unreadable_object_is_an_error_or_a_cut_and_counted_in_the_metrics() {
     let server = Server::new();
     server.put("/b/small", b"precious bytes");
     server.put("/b/large", &pattern(1_000_000));

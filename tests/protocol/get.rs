@@ -29,7 +29,7 @@ fn a_head_has_the_headers_of_the_get_and_its_length() {
 }
 
 #[test]
-fn a_missing_key_is_told_to_those_who_may_list() {
+fn a_missing_key_is_reported_to_those_who_may_list() {
     let server = Server::with_grants(&[("reader", &["GetObject"], &["b/*"])]);
     let get = server.get("/b/k");
     get.is_error(404, "NoSuchKey");

@@ -67,7 +67,7 @@ impl Server {
         Self::with_grants(&[])
     }
 
-    /// Further users, with what they may do: a name, actions, resources. Several for one user stand side by side.
+    /// Further users with their permissions: a name, actions, resources. A user may have several entries.
     pub(super) fn with_grants(grants: &[(&str, &[&str], &[&str])]) -> Self {
         let mut users = user("owner", &["*"], &["*"]) + &user("other", &["*"], &["*"]);
         let mut last = "";
@@ -278,7 +278,7 @@ impl Asked<'_> {
         self
     }
 
-    /// Puts `body` into an `aws-chunked` body of unsigned chunks with trailers behind it.
+    /// Wraps `body` in an `aws-chunked` body of unsigned chunks, followed by trailers.
     pub(super) fn with_trailer(mut self, body: &[u8], name: &str, value: &str) -> Self {
         let prefix = self.dialect.header_prefix();
         let name = name.replacen("p-", prefix, 1);
@@ -462,7 +462,7 @@ impl BodyRead for Pieces<'_> {
     }
 }
 
-/// What came back.
+/// The response.
 pub(super) struct Answer {
     pub(super) status: u16,
     headers: Vec<(String, String)>,

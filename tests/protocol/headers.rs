@@ -28,7 +28,7 @@ fn with(more: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn in_each_state_of_versioning_an_answer_bears_its_headers_and_no_others() {
+fn each_versioning_state_has_its_response_headers_and_no_others() {
     for (state, id_is_told_of_puts, id_is_told) in
         [("", false, false), ("Enabled", true, true), ("Suspended", false, true)]
     {

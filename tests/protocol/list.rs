@@ -46,7 +46,7 @@ fn all_pages(server: &Server, query: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_second_form_tells_what_was_asked_and_what_is_there() {
+fn version_2_echoes_the_request_and_lists_objects() {
     let server = with_keys(&["k"]);
     let answer = server.get("/b?list-type=2");
     assert_eq!(
@@ -113,7 +113,7 @@ fn a_delimiter_may_be_any_text_and_an_empty_one_is_none() {
 }
 
 #[test]
-fn start_after_begins_behind_a_key_and_is_echoed() {
+fn start_after_begins_after_a_key_and_is_echoed() {
     let server = with_keys(&KEYS);
     let answer = server.get("/b?list-type=2&start-after=dir%2Fsub%2F2");
     assert_eq!(listed(&answer).0, ["e", "zoo/1", "zoo/2", "é"]);
@@ -197,7 +197,7 @@ fn control_characters_are_numeric_references_where_no_encoding_is_asked_for() {
 }
 
 #[test]
-fn the_owner_is_told_where_that_is_asked_for() {
+fn the_owner_is_listed_on_request() {
     let server = with_keys(&["k"]);
     assert_eq!(server.get("/b?list-type=2").all("Owner").len(), 0);
     let answer = server.get("/b?list-type=2&fetch-owner=true");

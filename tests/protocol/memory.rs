@@ -15,7 +15,7 @@ fn crowd(server: &Server) -> Reservation {
     server.memory.reserve(usage.ceiling - usage.reserved - 1024).unwrap()
 }
 
-/// Waits until every request has given back what it had.
+/// Waits until all requests have released their memory.
 fn is_all_given_back(server: &Server) -> bool {
     let end = Instant::now() + Duration::from_secs(30);
     while server.memory.usage().reserved > 0 && Instant::now() < end {
@@ -58,7 +58,7 @@ fn costly_requests_are_refused_while_others_hold_the_memory_and_served_when_it_i
         answer.is_error(503, "SlowDown");
         assert_eq!(answer.header("Retry-After"), Some("1"), "{method} {target}");
     }
-    // What everybody does all the time needs none of it, nor do bodies on their way in.
+    // Ordinary requests and bodies on their way in reserve nothing.
     server.put("/b/other", &pattern(300 * 1024));
     assert_eq!((server.get("/b/small").text(), server.head("/b/large").status), ("x", 200));
     drop(others);

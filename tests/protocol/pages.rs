@@ -23,7 +23,7 @@ fn health_and_readiness_need_no_signature() {
 }
 
 #[test]
-fn metrics_count_requests_bytes_and_what_the_store_holds() {
+fn metrics_count_requests_bytes_and_stored_objects() {
     let server = Server::new();
     server.put("/b/k", &[1; 1000]);
     server.get("/b/k");
@@ -75,7 +75,7 @@ fn local_metrics_are_for_peers_on_this_host() {
 }
 
 #[test]
-fn local_metrics_are_not_for_clients_behind_a_proxy_on_this_host() {
+fn local_metrics_are_not_for_clients_of_a_local_proxy() {
     let server = server_with(MetricsAccess::Local);
     for header in ["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP"] {
         let asked = server.request("GET", "/-/metrics").anonymous().header(header, "for=10.0.0.1");

@@ -142,7 +142,7 @@ fn a_denied_request_is_an_error_with_a_body_and_a_denied_head_without() {
 }
 
 #[test]
-fn the_anonymous_user_may_do_what_is_granted_and_no_more() {
+fn the_anonymous_user_has_its_grants_and_no_more() {
     let server = Server::with_grants(&[("anonymous", &["GetObject"], &["b/public/*"])]);
     server.put("/b/public/k", b"x");
     server.put("/b/private", b"x");
@@ -154,7 +154,7 @@ fn the_anonymous_user_may_do_what_is_granted_and_no_more() {
 }
 
 #[test]
-fn a_wrong_signature_is_refused_before_anything_is_told() {
+fn a_wrong_signature_is_refused_before_anything_is_revealed() {
     let server = Server::new();
     let answer = server.request("GET", "/b").by("nobody").send();
     answer.is_error(403, "InvalidAccessKeyId");
@@ -226,7 +226,7 @@ fn server_with_homes() -> Server {
 const LISTINGS: [&str; 4] = ["/b?x-id=ListObjects", "/b?list-type=2", "/b?versions", "/b?uploads"];
 
 #[test]
-fn whoever_holds_a_prefix_lists_what_begins_so_and_nothing_else() {
+fn a_grant_of_a_prefix_lists_its_keys_and_no_others() {
     let server = server_with_homes();
     for (user, listing) in ["h", "lister"].iter().flat_map(|user| LISTINGS.map(|listing| (user, listing))) {
         let list = |rest: &str| server.request("GET", &format!("{listing}&{rest}")).by(user).send();

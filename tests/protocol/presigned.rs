@@ -43,7 +43,7 @@ fn a_checksum_or_digest_in_the_query_is_verified() {
 }
 
 #[test]
-fn what_is_refused_in_a_header_is_refused_in_the_query() {
+fn headers_refused_as_such_are_refused_in_the_query() {
     let server = Server::new();
     let put = |borne: &[(&str, &str)]| server.request("PUT", "/b/k").presigned(borne).body(b"x").send();
     put(&[("p-acl", "public-read")]).is_error(501, "NotImplemented");
@@ -87,7 +87,7 @@ fn a_copy_may_be_asked_for_in_the_query() {
 }
 
 #[test]
-fn a_query_that_is_not_presigned_bears_no_headers() {
+fn a_query_that_is_not_presigned_has_no_headers() {
     let server = Server::new();
     let query = format!("{}meta-a=1", usual_dialect().header_prefix());
     server.put(&format!("/b/k?{query}"), b"x");

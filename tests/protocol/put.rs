@@ -175,7 +175,7 @@ fn standard_headers_above_two_kibibytes_are_too_large_wherever_they_are_given() 
 }
 
 #[test]
-fn what_is_stored_with_more_stays_readable_and_copyable() {
+fn objects_with_more_metadata_stay_readable_and_copyable() {
     let server = Server::new();
     let mut attributes = Attributes::new();
     attributes.push("expires", "v".repeat(10_000));
@@ -214,7 +214,7 @@ fn content_md5_is_held_against_the_body() {
 }
 
 #[test]
-fn what_a_false_digest_came_with_is_not_stored() {
+fn a_body_with_a_wrong_digest_is_not_stored() {
     let server = Server::new();
     let asked = server.request("PUT", "/b/k").body(&pattern(200_000));
     asked.header("p-checksum-crc32", "AAAAAA==").send().is_error(400, "BadDigest");
@@ -288,7 +288,7 @@ fn an_announced_algorithm_must_come_with_its_checksum() {
 }
 
 #[test]
-fn what_is_not_served_is_refused_rather_than_ignored() {
+fn unsupported_headers_are_refused_rather_than_ignored() {
     let server = Server::new();
     for (name, value) in [
         ("p-server-side-encryption", "AES256"),

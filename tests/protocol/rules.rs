@@ -5,7 +5,7 @@ use std::path::Path;
 
 const RULES: &[(&str, &str)] = &[
     // Conventions.
-    ("the prefix of the service's own dialect", "what_one_dialect_stores_the_other_reads"),
+    ("the prefix of the service's own dialect", "objects_stored_in_one_dialect_are_read_in_the_other"),
     ("the prefix of the service's own dialect in answers", "answers_are_the_same_but_for_the_prefix"),
     ("two prefixes in one request are refused", "a_mixture_of_dialects_is_refused"),
     ("x-request-id in every answer", "the_request_id_is_in_every_answer_and_differs"),
@@ -15,18 +15,15 @@ const RULES: &[(&str, &str)] = &[
     ("path style", "a_key_has_one_character_at_least"),
     ("a sample without the bucket in its path", "a_host_below_the_domain_names_the_bucket"),
     // CreateBucket.
-    ("CreateBucket: 200, empty, with Location", "a_bucket_is_made_and_its_location_told"),
-    (
-        "CreateBucket: 409 BucketAlreadyExists",
-        "a_taken_name_is_refused_in_the_services_own_dialect_whoever_owns_it",
-    ),
+    ("CreateBucket: 200, empty, with Location", "a_bucket_is_created_and_its_location_returned"),
+    ("CreateBucket: 409 BucketAlreadyExists", "in_the_services_own_dialect_a_taken_name_is_refused_to_all"),
     (
         "CreateBucket: the namespace is shared by all users",
-        "in_the_aws_dialect_the_owner_is_told_that_the_bucket_is_theirs",
+        "in_the_aws_dialect_the_owner_gets_bucket_already_owned_by_you",
     ),
     ("CreateBucket: no body is needed", "a_bucket_is_made_without_any_framing_of_a_body"),
     ("CreateBucket: the region is eu", "the_bucket_may_be_wanted_where_the_server_is"),
-    ("CreateBucket: never anonymous", "nobody_makes_a_bucket_anonymously"),
+    ("CreateBucket: never anonymous", "anonymous_requests_create_no_bucket"),
     // DeleteBucket, HeadBucket, GetBucketLocation.
     ("DeleteBucket: 204, empty", "an_empty_bucket_is_deleted"),
     ("DeleteBucket: all objects go first", "a_bucket_with_objects_versions_or_markers_is_not_deleted"),
@@ -43,17 +40,17 @@ const RULES: &[(&str, &str)] = &[
         "Enabled: unique ids; Suspended: null",
         "objects_put_while_it_is_enabled_have_ids_and_the_others_are_null",
     ),
-    ("unset: what was put is the version null", "what_was_put_before_is_the_version_null"),
+    ("unset: what was put is the version null", "objects_put_before_versioning_are_null_versions"),
     ("completed uploads have ids when Enabled", "a_version_gets_its_id_only_where_versioning_is_enabled"),
     ("deletions while Enabled", "with_versions_a_delete_adds_a_marker_also_for_an_absent_key"),
     ("deletions while Suspended", "while_it_is_suspended_a_null_marker_takes_the_place_of_the_null_version"),
     ("deletions while unset", "a_delete_is_204_whether_there_was_anything_or_not"),
     (
         "the headers of each answer in each state",
-        "in_each_state_of_versioning_an_answer_bears_its_headers_and_no_others",
+        "each_versioning_state_has_its_response_headers_and_no_others",
     ),
     // ListObjectsV2.
-    ("ListObjectsV2: elements", "the_second_form_tells_what_was_asked_and_what_is_there"),
+    ("ListObjectsV2: elements", "version_2_echoes_the_request_and_lists_objects"),
     ("ListObjectsV2: list-type is 2", "the_list_type_is_two_or_absent"),
     ("ListObjectsV2: lexicographic order", "keys_come_in_the_order_of_their_bytes"),
     ("ListObjectsV2: prefix", "a_prefix_holds_keys_back"),
@@ -63,7 +60,7 @@ const RULES: &[(&str, &str)] = &[
         "pages_add_up_to_the_whole_whatever_their_size",
     ),
     ("ListObjectsV2: any delimiter", "a_delimiter_may_be_any_text_and_an_empty_one_is_none"),
-    ("ListObjectsV2: start-after, echoed", "start_after_begins_behind_a_key_and_is_echoed"),
+    ("ListObjectsV2: start-after, echoed", "start_after_begins_after_a_key_and_is_echoed"),
     (
         "ListObjectsV2: start-after beside a delimiter",
         "a_start_within_a_group_shows_the_group_while_a_key_is_left_in_it",
@@ -76,7 +73,7 @@ const RULES: &[(&str, &str)] = &[
     ("ListObjectsV2: NoSuchBucket", "a_bucket_that_is_not_there_is_not_listed"),
     ("ListObjectsV2: continuation", "a_continuation_goes_before_start_after_and_is_echoed"),
     // ListObjectVersions.
-    ("ListObjectVersions: elements", "an_answer_tells_what_was_asked_and_all_of_each_version"),
+    ("ListObjectVersions: elements", "a_response_echoes_the_request_and_describes_each_version"),
     (
         "ListObjectVersions: versions, markers and IsLatest",
         "versions_and_markers_come_interleaved_newest_first",
@@ -85,10 +82,7 @@ const RULES: &[(&str, &str)] = &[
         "ListObjectVersions: a bucket without versions",
         "a_bucket_without_versions_has_one_null_version_of_each_key",
     ),
-    (
-        "ListObjectVersions: key-marker and version-id-marker",
-        "a_page_goes_on_behind_the_version_that_is_named",
-    ),
+    ("ListObjectVersions: key-marker and version-id-marker", "a_page_continues_after_the_named_version"),
     ("ListObjectVersions: the next markers", "pages_of_any_size_add_up_to_the_whole"),
     ("ListObjectVersions: markers that are none", "markers_that_are_none_are_refused"),
     (
@@ -132,14 +126,14 @@ const RULES: &[(&str, &str)] = &[
     ("GetObject: 206 with Content-Range and the length of the range", "every_form_of_a_range_is_served"),
     ("GetObject: one range only", "several_reversed_and_malformed_ranges_are_ignored"),
     ("GetObject: response-cache-control", "a_signed_query_overrides_headers_of_the_response"),
-    ("GetObject: versionId", "version_ids_that_are_malformed_or_unknown_are_told_apart"),
+    ("GetObject: versionId", "malformed_and_unknown_version_ids_are_distinguished"),
     ("GetObject: checksum and type", "every_checksum_is_verified_echoed_and_returned"),
     (
         "GetObject: a checksum only where it is asked for, and one was sent",
         "checksums_are_returned_where_they_are_asked_for_and_none_is_invented",
     ),
     ("GetObject: no checksum of the whole for a range", "no_checksum_of_the_whole_is_returned_for_a_range"),
-    ("GetObject: NoSuchKey", "a_missing_key_is_told_to_those_who_may_list"),
+    ("GetObject: NoSuchKey", "a_missing_key_is_reported_to_those_who_may_list"),
     ("GetObject: NoSuchBucket", "a_missing_bucket_is_not_a_missing_key"),
     ("GetObject: 404 where a delete marker is current", "a_current_marker_hides_the_object_and_shows_itself"),
     ("GetObject: 405 for a delete marker that is named", "a_marker_that_is_named_cannot_be_read"),
@@ -166,11 +160,11 @@ const RULES: &[(&str, &str)] = &[
     ("CopyObject: directives that are none", "directives_that_are_none_are_refused"),
     ("CopyObject: onto itself", "an_object_is_copied_onto_itself_only_to_change_something"),
     ("UploadPartCopy", "a_part_is_made_of_an_object_or_of_a_range_of_it"),
-    ("GetObjectAttributes", "what_is_asked_for_is_told_and_nothing_else"),
+    ("GetObjectAttributes", "only_requested_attributes_are_returned"),
     ("tagging", "tags_are_set_read_and_taken_away"),
     ("ListBuckets", "buckets_are_listed_by_name_with_their_owner"),
     // CreateMultipartUpload.
-    ("CreateMultipartUpload: elements", "an_upload_is_begun_and_its_id_told"),
+    ("CreateMultipartUpload: elements", "an_upload_is_created_and_its_id_returned"),
     (
         "CreateMultipartUpload: checksum algorithm and type",
         "an_algorithm_brings_its_type_unless_another_is_asked_for",
@@ -187,13 +181,13 @@ const RULES: &[(&str, &str)] = &[
     ),
     ("UploadPart: 1 to 10,000, required", "part_numbers_go_from_1_to_10000"),
     ("UploadPart: overwrites", "a_part_that_comes_again_replaces_the_first"),
-    ("UploadPart: BadDigest", "a_part_that_is_not_what_its_sender_says_is_not_kept"),
+    ("UploadPart: BadDigest", "a_part_with_a_wrong_digest_is_not_stored"),
     (
         "UploadPart: sdk-checksum-algorithm with a matching header",
         "an_algorithm_that_is_announced_for_a_part_comes_with_a_matching_header",
     ),
     ("UploadPart: the algorithm of the upload", "a_part_of_another_algorithm_than_the_uploads_is_refused"),
-    ("UploadPart: a checksum in the trailer", "a_checksum_may_come_behind_the_part"),
+    ("UploadPart: a checksum in the trailer", "a_checksum_may_follow_the_part_as_a_trailer"),
     ("UploadPart: a length, or chunks", "a_part_of_unknown_length_is_taken"),
     ("UploadPart: an upload id is required", "a_part_without_its_upload_is_not_taken_for_an_object"),
     // CompleteMultipartUpload.
@@ -227,10 +221,7 @@ const RULES: &[(&str, &str)] = &[
         "a_late_answer_begins_with_its_declaration_and_blanks",
     ),
     ("CompleteMultipartUpload: an error in the 200", "a_late_failure_is_an_error_inside_of_the_answer"),
-    (
-        "CompleteMultipartUpload: refusals before the 200",
-        "what_can_be_refused_is_refused_before_the_answer_begins",
-    ),
+    ("CompleteMultipartUpload: refusals before the 200", "checks_precede_the_response"),
     ("CompleteMultipartUpload: repeated", "in_the_aws_dialect_a_repeated_completion_has_the_same_answer"),
     ("COMPOSITE", "a_composite_checksum_is_that_of_the_checksums_of_the_parts"),
     ("COMPOSITE: every part has one", "a_composite_checksum_needs_one_of_every_part"),
@@ -253,8 +244,8 @@ const RULES: &[(&str, &str)] = &[
     ("multipart operations and their permissions", "each_operation_takes_the_permission_of_its_own"),
     ("GetObject is not GetObjectVersion", "to_read_an_object_is_not_to_read_its_versions_nor_the_reverse"),
     ("copies are checked as reads", "a_source_is_checked_as_a_read_would_be"),
-    ("the anonymous user", "the_anonymous_user_may_do_what_is_granted_and_no_more"),
-    ("a signature that is wrong", "a_wrong_signature_is_refused_before_anything_is_told"),
+    ("the anonymous user", "the_anonymous_user_has_its_grants_and_no_more"),
+    ("a signature that is wrong", "a_wrong_signature_is_refused_before_anything_is_revealed"),
     // Errors.
     (
         "every error code, with Code, Message, Resource and RequestId",

@@ -17,7 +17,7 @@ pub(super) struct Socket {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What came back.
+/// The response.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
@@ -26,7 +26,7 @@ pub(super) struct Reply {
     pub(super) cut: bool,
 }
 
-/// What is sent behind a head.
+/// The body that is sent after a head.
 pub(super) enum Payload<'b> {
     /// These bytes, their length announced in the head.
     Bytes(&'b [u8]),
@@ -55,7 +55,7 @@ impl Socket {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.write_all(head).unwrap();
-        // A server that refuses may close before all of a body has been sent: its answer is what counts.
+        // A server that refuses may close before the whole body is sent; only its response counts.
         let _ = send_payload(&mut stream, payload);
         let mut reader = BufReader::new(stream);
         loop {

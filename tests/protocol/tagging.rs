@@ -65,7 +65,7 @@ fn tags_come_with_a_put_in_a_header() {
 }
 
 #[test]
-fn answers_count_the_tags_for_those_who_may_read_them() {
+fn responses_count_the_tags_for_callers_who_may_read_them() {
     let server = Server::with_grants(&[
         ("reader", &["GetObject"], &["b/*"]),
         ("tagger", &["GetObject", "GetObjectVersion", "GetObjectTagging"], &["b/*"]),
@@ -150,7 +150,7 @@ fn a_document_that_is_no_tagging_is_malformed() {
 }
 
 #[test]
-fn what_is_not_there_has_no_tags() {
+fn missing_objects_have_no_tags() {
     let server = Server::new();
     for method in ["GET", "PUT", "DELETE"] {
         let ask = |target: &str| server.request(method, target).body(document(&[]).as_bytes()).send();

@@ -75,7 +75,7 @@ fn objects_put_while_it_is_enabled_have_ids_and_the_others_are_null() {
 }
 
 #[test]
-fn what_was_put_before_is_the_version_null() {
+fn objects_put_before_versioning_are_null_versions() {
     let server = Server::new();
     server.put("/b/k", b"before");
     assert_eq!(server.get("/b/k?versionId=null").text(), "before");
@@ -85,7 +85,7 @@ fn what_was_put_before_is_the_version_null() {
 }
 
 #[test]
-fn version_ids_that_are_malformed_or_unknown_are_told_apart() {
+fn malformed_and_unknown_version_ids_are_distinguished() {
     let server = Server::new();
     server.put("/b/k", b"x");
     for id in ["", "x", "NULL", "0123", "0000000000000001", "0000000000000001AAAAAAAAAAAAAAAA"] {
@@ -232,7 +232,7 @@ fn a_marker_under_suspension_is_the_version_null() {
 }
 
 #[test]
-fn a_marker_is_told_of_to_those_alone_who_may_list() {
+fn a_delete_marker_is_reported_only_to_callers_who_may_list() {
     let server = Server::with_grants(&[("reader", &["GetObject"], &["b/*"])]);
     server.set_versioning("Enabled");
     server.delete("/b/k");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What stands in a page, in its order: kind, key, version, and whether it is the latest.
+/// The items of a page, in order: kind, key, version, and whether it is the latest.
 fn entries(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.status, 200, "{answer:?}");
     let document = roxmltree::Document::parse(answer.text()).unwrap();
@@ -73,7 +73,7 @@ fn versions_and_markers_come_interleaved_newest_first() {
 }
 
 #[test]
-fn an_answer_tells_what_was_asked_and_all_of_each_version() {
+fn a_response_echoes_the_request_and_describes_each_version() {
     for dialect in Dialect::ALL {
         let server = Server::new();
         server.set_versioning("Enabled");
@@ -143,7 +143,7 @@ fn pages_of_any_size_add_up_to_the_whole() {
 }
 
 #[test]
-fn a_page_goes_on_behind_the_version_that_is_named() {
+fn a_page_continues_after_the_named_version() {
     let server = Server::new();
     put(&server, "k");
     server.set_versioning("Enabled");

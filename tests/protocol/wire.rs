@@ -7,7 +7,7 @@ use siltstone::s3::Dialect;
 
 use super::harness::{DIALECT, TRANSPORT};
 
-/// What the engine tiny_http cannot keep, and why.
+/// The rules that the engine tiny_http cannot keep, with the reasons.
 const NOT_BY_TINY_HTTP: [&str; 8] = [
     // Its crate drops a connection on which a header line is not ASCII.
     "protocol::conditions::a_condition_that_cannot_be_read_is_not_ignored",

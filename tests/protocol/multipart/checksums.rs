@@ -1,4 +1,4 @@
-//! Checksums of parts and of what they come to.
+//! Checksums of parts and of multipart objects.
 
 use siltstone::base::ChecksumAlgorithm;
 use siltstone::s3::checksum::{ChecksumHasher, encode};
@@ -114,7 +114,7 @@ fn a_checksum_sent_with_the_completion_must_be_that_of_the_object() {
 }
 
 #[test]
-fn what_is_claimed_with_the_completion_must_be_what_was_announced() {
+fn the_checksum_of_the_completion_must_match_the_announcement() {
     let server = Server::new();
     let id = server.begin(COMPOSITE);
     let parts = put_parts(&server, &id, &[b"x"]);
@@ -154,7 +154,7 @@ fn checksums_in_the_list_must_be_those_of_the_parts() {
 }
 
 #[test]
-fn what_sdks_send_unasked_works() {
+fn the_checksums_that_sdks_send_by_default_work() {
     let server = Server::new();
     let id = server.begin_as(Dialect::Aws, COMPOSITE);
     let bodies = [pattern(MIN), pattern(1000)];
@@ -177,7 +177,7 @@ fn what_sdks_send_unasked_works() {
 }
 
 #[test]
-fn without_an_announcement_the_object_has_what_its_parts_have_in_common() {
+fn without_an_announcement_the_object_has_the_common_checksum_of_its_parts() {
     let server = Server::new();
     let id = server.begin(&[]);
     let parts = put_parts(&server, &id, &[b"x"]);

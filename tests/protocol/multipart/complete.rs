@@ -167,7 +167,7 @@ fn a_form_is_no_list() {
 }
 
 #[test]
-fn the_size_of_the_object_is_verified_where_it_is_told() {
+fn a_declared_object_size_is_verified() {
     let server = Server::new();
     let id = server.begin(&[]);
     let tag = server.put_part(&id, 1, b"1234");

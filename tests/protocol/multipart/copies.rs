@@ -126,7 +126,7 @@ fn the_conditions_on_the_source_must_hold() {
 }
 
 #[test]
-fn who_copies_must_be_allowed_to_read_the_source() {
+fn copying_takes_the_permission_to_read_the_source() {
     let server = Server::with_grants(&[
         ("writer", &["PutObject"], &["b/*"]),
         ("reader", &["PutObject", "GetObject"], &["b/*"]),
@@ -141,7 +141,7 @@ fn who_copies_must_be_allowed_to_read_the_source() {
 }
 
 #[test]
-fn a_source_that_is_not_there_is_told() {
+fn a_missing_source_is_reported() {
     let server = Server::new();
     let id = server.begin(&[]);
     copy(&server, &id, 1, "b/absent").send().is_error(404, "NoSuchKey");

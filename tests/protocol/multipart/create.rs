@@ -7,7 +7,7 @@ fn create<'s>(server: &'s Server, lines: &[(&str, &str)]) -> Asked<'s> {
 }
 
 #[test]
-fn an_upload_is_begun_and_its_id_told() {
+fn an_upload_is_created_and_its_id_returned() {
     let server = Server::new();
     for dialect in Dialect::ALL {
         let begun = create(&server, &[]).dialect(dialect).send();

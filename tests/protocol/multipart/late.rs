@@ -94,7 +94,7 @@ fn a_late_failure_is_an_error_inside_of_the_answer() {
 }
 
 #[test]
-fn what_can_be_refused_is_refused_before_the_answer_begins() {
+fn checks_precede_the_response() {
     let server = Server::with_padding(IMPATIENT);
     let id = server.begin(&[("p-checksum-algorithm", "CRC32"), ("p-checksum-type", "FULL_OBJECT")]);
     let tag = server.put_part(&id, 1, b"x");
@@ -106,7 +106,7 @@ fn what_can_be_refused_is_refused_before_the_answer_begins() {
     asked.send().is_error(404, "NoSuchKey");
 }
 
-/// Completes an upload whose parts came without checksums and says what their CRC-32 is.
+/// Completes an upload whose parts have no checksums, and declares their CRC-32.
 fn claiming(server: &Server, crc: &str) -> (String, Response) {
     let id = server.begin(&[]);
     let tag = server.put_part(&id, 1, &pattern(3_000_000));
@@ -157,7 +157,7 @@ fn an_object_is_made_also_when_its_client_has_gone() {
     drop(body_of(response));
     assert!(gate.wait_until_held(1));
     drop(gate);
-    // This commit stands behind that one.
+    // This commit is queued after that one.
     server.put("/b/other", b"y");
     assert_eq!(server.get("/b/k").text(), "x");
 }

@@ -37,7 +37,7 @@ fn part_numbers_go_from_1_to_10000() {
 }
 
 #[test]
-fn what_can_be_refused_is_refused_before_the_body_is_read() {
+fn checks_precede_the_body() {
     let server = Server::new();
     let id = server.begin(&[("p-checksum-algorithm", "SHA256")]);
     let asked = |id: &str| server.part(id, 1, b"");
@@ -91,7 +91,7 @@ fn a_part_of_another_algorithm_than_the_uploads_is_refused() {
 }
 
 #[test]
-fn a_part_that_is_not_what_its_sender_says_is_not_kept() {
+fn a_part_with_a_wrong_digest_is_not_stored() {
     let server = Server::new();
     let id = server.begin(&[]);
     for dialect in Dialect::ALL {
@@ -107,7 +107,7 @@ fn a_part_that_is_not_what_its_sender_says_is_not_kept() {
 }
 
 #[test]
-fn a_checksum_may_come_behind_the_part() {
+fn a_checksum_may_follow_the_part_as_a_trailer() {
     let server = Server::new();
     let id = server.begin_as(Dialect::Aws, &[("p-checksum-algorithm", "CRC32")]);
     let body = pattern(100_000);
