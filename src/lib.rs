@@ -53,7 +53,7 @@
 //!
 //! # The life of a GET
 //!
-//! 1. As a PUT, to `ops/get.rs`, which asks the store for the version (`ops/find.rs`).
+//! 1. As a PUT, to `ops/get.rs`, which asks the store for the version (`ops/lookup.rs`).
 //! 2. The store looks it up in the published index, without a lock that a commit waits for. [`store::FoundVersion`] pins its segments, so
 //!    that a concurrent delete or relocation takes nothing away.
 //! 3. `store/reader.rs` reads extents through `log/extent_reader.rs`, which verifies every block before it hands out a byte.
@@ -87,7 +87,7 @@
 //! # On a full disk
 //!
 //! The group writer asks for space before it writes (`log/reserve.rs`). Without space, mutations that need it are refused in
-//! `store/plan/mod.rs` with [`store::StoreError::DiskFull`], which `ops/failure.rs` turns into 507. Deletes use the reserve. The reclaimer
+//! `store/plan/mod.rs` with [`store::StoreError::DiskFull`], which `ops/client_error.rs` turns into 507. Deletes use the reserve. The reclaimer
 //! (`store/reclaim/mod.rs`) and the checkpointer (`store/checkpointer.rs`) then return space while the server runs.
 //!
 //! # Glossary

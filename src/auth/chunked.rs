@@ -77,14 +77,14 @@ pub(super) struct ChunkDecoder<'c> {
     expected: ChunkedPayload,
     /// Bytes of the chunks whose size line has been read.
     decoded: u64,
-    state: ChunkDecoderState,
+    state: ChunkPhase,
     /// The hash of the current chunk so far, and its signature as sent.
     hash: Sha256,
     signature: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ChunkDecoderState {
+enum ChunkPhase {
     /// The size line of a chunk comes next.
     Between,
     /// Within the data of a chunk, with this many bytes left.
@@ -101,7 +101,7 @@ impl<'c> ChunkDecoder<'c> {
             input: ChunkInput::new(inner),
             expected,
             decoded: 0,
-            state: ChunkDecoderState::Between,
+            state: ChunkPhase::Between,
             hash,
             signature,
         }
@@ -119,7 +119,7 @@ impl<'c> ChunkDecoder<'c> {
             self.check_signature()?;
             return self.finish();
         }
-        self.state = ChunkDecoderState::Data(size);
+        self.state = ChunkPhase::Data(size);
         Ok(())
     }
 
@@ -130,8 +130,8 @@ impl<'c> ChunkDecoder<'c> {
         if self.expected.signer.is_some() {
             self.hash.update(&buf[..read]);
         }
-        self.state = ChunkDecoderState::Data(left - read as u64);
-        if self.state == ChunkDecoderState::Data(0) {
+        self.state = ChunkPhase::Data(left - read as u64);
+        if self.state == ChunkPhase::Data(0) {
             self.check_signature()?;
         }
         Ok(read)
@@ -171,7 +171,7 @@ impl<'c> ChunkDecoder<'c> {
             }
         }
         self.input.end()?;
-        self.state = ChunkDecoderState::End;
+        self.state = ChunkPhase::End;
         Ok(())
     }
 }
@@ -180,20 +180,20 @@ impl BodyRead for ChunkDecoder<'_> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         loop {
             match self.state {
-                ChunkDecoderState::Between => self.begin_chunk()?,
-                ChunkDecoderState::Data(0) => {
+                ChunkPhase::Between => self.begin_chunk()?,
+                ChunkPhase::Data(0) => {
                     self.input.line_end()?;
-                    self.state = ChunkDecoderState::Between;
+                    self.state = ChunkPhase::Between;
                 }
-                ChunkDecoderState::Data(left) => return self.read_data(left, buf),
-                ChunkDecoderState::End => return Ok(0),
+                ChunkPhase::Data(left) => return self.read_data(left, buf),
+                ChunkPhase::End => return Ok(0),
             }
         }
     }
 
     fn trailers(&self) -> &[(String, String)] {
         match (&self.expected.trailers, self.state) {
-            (Some(trailers), ChunkDecoderState::End) => trailers.received(),
+            (Some(trailers), ChunkPhase::End) => trailers.received(),
             _ => &[],
         }
     }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 pub struct Budget {
     ceiling: u64,
     fixed: u64,
-    state: Mutex<BudgetState>,
+    state: Mutex<BudgetCounts>,
     released: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct BudgetState {
+struct BudgetCounts {
     reserved: u64,
     /// Reservations refused since the start.
     refused: u64,
@@ -98,7 +98,7 @@ impl Budget {
         self.released.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BudgetState> {
+    fn lock(&self) -> MutexGuard<'_, BudgetCounts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

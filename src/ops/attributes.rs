@@ -12,7 +12,7 @@ use crate::xml::Writer;
 /// GetObjectAttributes.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let requested = RequestedAttributes::from_headers(call)?;
-    let parts = PartsPage::from_headers(call)?;
+    let parts = RequestedParts::from_headers(call)?;
     let found = lookup::target(context, proof, call)?;
     let version = &found.version;
     get::check_conditions(version, &version.etag.to_string(), call)?;
@@ -58,7 +58,7 @@ impl RequestedAttributes {
         }
     }
 
-    fn write(&self, document: &mut Writer, version: &VersionRecord, parts: &PartsPage) {
+    fn write(&self, document: &mut Writer, version: &VersionRecord, parts: &RequestedParts) {
         if self.etag {
             // Unlike elsewhere, the tag has no quotes (S3 API reference, GetObjectAttributes, "Examples").
             document.leaf("ETag", entity_tag::bare(&version.etag.to_string()));
@@ -85,12 +85,12 @@ fn unknown(call: &Call<'_>, name: &str) -> S3Error {
 }
 
 /// The requested page of parts.
-struct PartsPage {
+struct RequestedParts {
     after: u32,
     limit: usize,
 }
 
-impl PartsPage {
+impl RequestedParts {
     fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
         let limit = number(call, "max-parts")?.map_or(PAGE_LEN_MAX, |limit| limit as usize);
         let after = number(call, "part-number-marker")?.unwrap_or(0);

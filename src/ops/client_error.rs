@@ -14,12 +14,12 @@ pub(super) trait ForClient<T> {
 
 impl<T> ForClient<T> for Result<T, StoreError> {
     fn for_client(self, call: &Call<'_>) -> Result<T, S3Error> {
-        self.map_err(|error| ErrorContext::of(call).to_client_error(&error))
+        self.map_err(|error| RequestNames::of(call).to_client_error(&error))
     }
 }
 
 /// The names in a request that its errors quote, for work that outlasts the call.
-pub(super) struct ErrorContext {
+pub(super) struct RequestNames {
     pub(super) id: RequestId,
     pub(super) bucket: String,
     pub(super) key: String,
@@ -27,7 +27,7 @@ pub(super) struct ErrorContext {
     upload: String,
 }
 
-impl ErrorContext {
+impl RequestNames {
     /// The names in `call`.
     pub(super) fn of(call: &Call<'_>) -> Self {
         let parameter = |name| call.query.get(name).unwrap_or_default().to_owned();

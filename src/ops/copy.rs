@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::client_error::{ErrorContext, ForClient as _};
+use super::client_error::{ForClient as _, RequestNames};
 use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
 use super::{Context, body, checksums, new_object, tagging, version_id};
@@ -38,7 +38,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     let task = CopyTask {
         store: Arc::clone(&context.store),
         proof: proof.clone(),
-        target: ErrorContext::of(call),
+        target: RequestNames::of(call),
         document: context.document("CopyObjectResult"),
         source,
         unknown,
@@ -50,7 +50,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
 struct CopyTask {
     store: Arc<Store>,
     proof: Authorized,
-    target: ErrorContext,
+    target: RequestNames,
     source: SourceObject,
     /// The checksum to compute by reading the source.
     unknown: Option<ChecksumAlgorithm>,

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, Range};
 
-use super::client_error::{self, ErrorContext, ForClient as _};
+use super::client_error::{self, ForClient as _, RequestNames};
 use super::{Context, memory, owner, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
@@ -197,7 +197,7 @@ impl SourceObject {
     pub(super) fn copied<T>(
         &self,
         outcome: Result<T, StoreError>,
-        target: &ErrorContext,
+        target: &RequestNames,
     ) -> Result<T, S3Error> {
         outcome.map_err(|error| match error {
             StoreError::NoSuchVersion => self.gone(&target.id),

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
 use super::{Context, memory};
 use crate::base::limits::{PADDING_AFTER_SECS, PADDING_EVERY_SECS, PROMPT_COMMIT_MILLIS};
-use crate::s3::render::{RenderContext, render};
+use crate::s3::render::{ResponseFrame, render};
 use crate::s3::{BodySource, Call, Client, Dialect, ErrorCode, RequestId, Response, ResponseBody, S3Error};
 use crate::xml::DECLARATION;
 
@@ -255,8 +255,8 @@ impl PaddedBody {
         let Some(outcome) = waited else { return Ok(b" ".to_vec()) };
         self.ended = true;
         let PaddedResponse { dialect, ref id, ref resource, .. } = self.response;
-        let context = RenderContext { dialect, id, resource, head: false };
-        Ok(match render(outcome, context).body {
+        let frame = ResponseFrame { dialect, id, resource, head: false };
+        Ok(match render(outcome, frame).body {
             ResponseBody::Bytes(document) => {
                 document.strip_prefix(DECLARATION.as_bytes()).unwrap_or(&document).to_vec()
             }

@@ -8,7 +8,7 @@ use crate::xml::{Writer, legible};
 
 /// The properties of a request that its response depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct RenderContext<'a> {
+pub struct ResponseFrame<'a> {
     /// The dialect of the response.
     pub dialect: Dialect,
     /// The id of the request.
@@ -27,18 +27,18 @@ pub fn xml(status: u16, document: Writer) -> Response {
 }
 
 /// Renders an outcome into a response that is ready to be framed.
-pub fn render(outcome: Result<Response, S3Error>, context: RenderContext<'_>) -> Response {
-    let mut response = outcome.unwrap_or_else(|error| error_response(&error, context));
+pub fn render(outcome: Result<Response, S3Error>, frame: ResponseFrame<'_>) -> Response {
+    let mut response = outcome.unwrap_or_else(|error| error_response(&error, frame));
     for (name, _) in &mut response.headers {
         if let Some(suffix) = name.strip_prefix("p-") {
-            *name = Cow::Owned(format!("{}{suffix}", context.dialect.header_prefix()));
+            *name = Cow::Owned(format!("{}{suffix}", frame.dialect.header_prefix()));
         }
     }
-    response = response.header("x-request-id", context.id.as_str());
-    if context.dialect == Dialect::Aws {
-        response = response.header("x-amz-request-id", context.id.as_str());
+    response = response.header("x-request-id", frame.id.as_str());
+    if frame.dialect == Dialect::Aws {
+        response = response.header("x-amz-request-id", frame.id.as_str());
     }
-    if context.head { without_body(response) } else { response }
+    if frame.head { without_body(response) } else { response }
 }
 
 /// The response to a HEAD has the headers of the response to the GET, `Content-Length` among them, and no body (RFC
@@ -52,11 +52,11 @@ fn without_body(mut response: Response) -> Response {
     response.with_body(ResponseBody::Empty)
 }
 
-fn error_response(error: &S3Error, context: RenderContext<'_>) -> Response {
+fn error_response(error: &S3Error, frame: ResponseFrame<'_>) -> Response {
     let mut response = match error.code {
         // A 304 has no body (RFC 9110, section 15.4.5).
         ErrorCode::NotModified => Response::new(error.status()),
-        _ => xml(error.status(), error_document(error, context)),
+        _ => xml(error.status(), error_document(error, frame)),
     };
     for (name, value) in &error.headers {
         response = response.header(*name, value.as_str());
@@ -66,15 +66,15 @@ fn error_response(error: &S3Error, context: RenderContext<'_>) -> Response {
 
 /// The document of an error (S3 API reference, "REST error responses"). It has no namespace. Quoted input is made
 /// legible, so that every parser can read the document.
-fn error_document(error: &S3Error, context: RenderContext<'_>) -> Writer {
+fn error_document(error: &S3Error, frame: ResponseFrame<'_>) -> Writer {
     let mut document = Writer::new("Error", None);
     document.leaf("Code", error.code.as_str());
     document.leaf("Message", &legible(&error.message));
     for (name, text) in &error.elements {
         document.leaf(name, &legible(text));
     }
-    document.leaf("Resource", &legible(context.resource));
-    document.leaf("RequestId", context.id.as_str());
+    document.leaf("Resource", &legible(frame.resource));
+    document.leaf("RequestId", frame.id.as_str());
     document
 }
 
@@ -85,8 +85,8 @@ mod tests {
 
     fn rendered(outcome: Result<Response, S3Error>, dialect: Dialect, head: bool) -> (String, Response) {
         let id = RequestId::new(&SeededEntropy::new(1));
-        let context = RenderContext { dialect, id: &id, resource: "/b/k&", head };
-        (id.to_string(), render(outcome, context))
+        let frame = ResponseFrame { dialect, id: &id, resource: "/b/k&", head };
+        (id.to_string(), render(outcome, frame))
     }
 
     fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {

@@ -13,7 +13,7 @@ use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy};
 use crate::ops::Context;
 use crate::s3::hoisted;
-use crate::s3::render::{RenderContext, render};
+use crate::s3::render::{ResponseFrame, render};
 use crate::s3::route::{self, Addressing};
 use crate::s3::{
     Call, DeferredWork, Dialect, ErrorCode, Handler, Method, Operation, QueryParams, Request, RequestId,
@@ -184,7 +184,7 @@ impl RequestRecorder {
     ) -> Response {
         entry.error = outcome.as_ref().err().map(|error| error.code.as_str());
         let head = entry.method == Method::Head.as_str();
-        let frame = RenderContext { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
+        let frame = ResponseFrame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
         let response = render(outcome, frame);
         entry.conclude(&response, received, &self.metrics, &*self.access_log, self.clock.now());
         response

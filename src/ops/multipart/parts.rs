@@ -7,7 +7,7 @@ use super::{checksum, upload_id};
 use crate::auth::Authorized;
 use crate::base::limits::PART_NUMBER_MAX;
 use crate::base::{ChecksumAlgorithm, Md5Purpose};
-use crate::ops::client_error::{ErrorContext, ForClient as _};
+use crate::ops::client_error::{ForClient as _, RequestNames};
 use crate::ops::lookup::{self, SourceObject};
 use crate::ops::padded_response::{self, CancelToken};
 use crate::ops::{Context, body, checksums, new_object};
@@ -68,7 +68,7 @@ pub(in crate::ops) fn copy_part(
     let is_long = known.is_none() && !body::is_read_at_once(range.end - range.start);
     let task = PartCopyTask {
         store: Arc::clone(&context.store),
-        target: ErrorContext::of(call),
+        target: RequestNames::of(call),
         part: (id, number),
         document: context.document("CopyPartResult"),
         source,
@@ -80,7 +80,7 @@ pub(in crate::ops) fn copy_part(
 /// The copy of a part, apart from its call, which may end before it.
 struct PartCopyTask {
     store: Arc<Store>,
-    target: ErrorContext,
+    target: RequestNames,
     part: (UploadId, u32),
     source: SourceObject,
     /// The checksum algorithm of the upload.
