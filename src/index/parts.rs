@@ -56,7 +56,7 @@ impl PartTable {
     /// Adds a part and returns the one that it replaces.
     pub(super) fn put(&mut self, record: &PartRecord) -> Option<PartRecord> {
         let old = self.row(record.number);
-        let (before, replaced, after) = around(old, record.number);
+        let (before, replaced, after) = split_row(old, record.number);
         let mut row = Vec::with_capacity(old.len() + PART_BYTES);
         row.extend_from_slice(before);
         record.encode(&mut row);
@@ -79,7 +79,7 @@ fn records(row: &[u8]) -> impl Iterator<Item = PartRecord> {
 }
 
 /// The encoded parts of a row before the number, the part itself, and the encoded parts after it.
-fn around(row: &[u8], number: u32) -> (&[u8], Option<PartRecord>, &[u8]) {
+fn split_row(row: &[u8], number: u32) -> (&[u8], Option<PartRecord>, &[u8]) {
     let mut rest = ByteDecoder::new(row);
     while !rest.is_done() {
         let from = rest.rest();

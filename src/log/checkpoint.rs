@@ -13,7 +13,7 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::log::files::newer;
-use crate::log::groups::{GroupFile, GroupReader, RawGroup, in_body};
+use crate::log::groups::{GroupFile, GroupReader, RawGroup, body_error};
 use crate::log::{Damage, LogError, create_file, open_file};
 
 /// A group of a checkpoint is written when its entries have reached this size.
@@ -269,7 +269,7 @@ fn read_group(
     visit: &mut EntryVisitor<'_>,
 ) -> Result<Option<CheckpointEnd>, LogError> {
     let damage = |why: String| LogError::from(Damage::new(path, at, why));
-    let bad = |error: DecodeError| match in_body(group.sequence(), error) {
+    let bad = |error: DecodeError| match body_error(group.sequence(), error) {
         why if error.is_newer() => newer(path, why),
         why => damage(why),
     };

@@ -31,7 +31,7 @@ impl RawGroup {
     fn decode(self) -> Result<Group, GroupError> {
         let sequence = self.sequence();
         let decoded = self.group.check(&self.body);
-        decoded.map_err(|error| match (in_body(sequence, error), error.is_newer()) {
+        decoded.map_err(|error| match (body_error(sequence, error), error.is_newer()) {
             (why, true) => GroupError::Newer(why),
             (why, false) => GroupError::Bad(why),
         })
@@ -39,7 +39,7 @@ impl RawGroup {
 }
 
 /// The text of an error in the body of a group.
-pub(crate) fn in_body(sequence: u64, error: impl Display) -> String {
+pub(crate) fn body_error(sequence: u64, error: impl Display) -> String {
     format!("body of group {sequence}: {error}")
 }
 
@@ -78,7 +78,7 @@ impl GroupFile<'_> {
                 body
             }
         };
-        let checked = group.check_body(&body).map_err(|error| GroupError::Bad(in_body(sequence, error)));
+        let checked = group.check_body(&body).map_err(|error| GroupError::Bad(body_error(sequence, error)));
         Ok(checked.map(|()| (RawGroup { group, body }, len)))
     }
 }

@@ -139,19 +139,19 @@ impl Replay<'_> {
         for next in &numbers[1..] {
             let mut stop = walk.read_file(&log)?;
             if *next != walk.sequence || stop.damage.is_some() {
-                return walk.judge(log, stop);
+                return walk.judge_end(log, stop);
             }
             match LogFile::open(self, *next) {
                 Ok(opened) => log = opened,
                 Err(LogError::Damaged(damage)) => {
                     stop.damage = Some(damage);
-                    return walk.judge(log, stop);
+                    return walk.judge_end(log, stop);
                 }
                 Err(error) => return Err(error),
             }
         }
         let stop = walk.read_file(&log)?;
-        walk.judge(log, stop)
+        walk.judge_end(log, stop)
     }
 
     /// The file that holds the first group after the start, and all later ones.
@@ -330,7 +330,7 @@ impl ReplayPass<'_, '_> {
         (self.visit)(group).map_err(|why| Damage::new(path, at, format!("group {sequence}: {why}")))
     }
 
-    fn judge(mut self, log: LogFile, stop: ReplayStop) -> Result<LogTail, LogError> {
+    fn judge_end(mut self, log: LogFile, stop: ReplayStop) -> Result<LogTail, LogError> {
         let tail = log.scan_tail(&self.replay.store, stop.position)?;
         self.watermark = self.watermark.max(tail.stable);
         if tail.end.is_some() {
@@ -350,7 +350,7 @@ impl ReplayPass<'_, '_> {
         if let Some(held) = self.held.take() {
             in_doubt = held.group.header.sequence > self.watermark;
             doubtful_segment = held.group.header.pack.filter(|_| in_doubt).map(|pack| pack.segment);
-            let counts = damage.is_some() || self.counts(&held, &mut damage)?;
+            let counts = damage.is_some() || self.pending_counts(&held, &mut damage)?;
             if !counts {
                 position = held.at;
                 self.sequence = held.group.header.sequence;
@@ -390,7 +390,7 @@ impl ReplayPass<'_, '_> {
 
     /// Whether the last good group is known to be durable, or its pack is complete. A segment that cannot be opened
     /// is damage: it was durable before the first pack was written to it.
-    fn counts(&self, held: &PendingGroup, damage: &mut Option<Damage>) -> Result<bool, LogError> {
+    fn pending_counts(&self, held: &PendingGroup, damage: &mut Option<Damage>) -> Result<bool, LogError> {
         let header = &held.group.header;
         let Some(pack) = header.pack.filter(|_| header.sequence > self.watermark) else {
             return Ok(true);

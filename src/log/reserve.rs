@@ -73,7 +73,7 @@ impl Reserve {
     }
 
     /// Bytes that a claim must leave free.
-    pub fn kept_from(&self, claim: SpaceClaim) -> u64 {
+    pub fn bytes_kept_free(&self, claim: SpaceClaim) -> u64 {
         let headroom = match claim {
             SpaceClaim::Growth => self.headroom_bytes,
             SpaceClaim::Upkeep => self.headroom_bytes / 2,
@@ -92,14 +92,14 @@ mod tests {
     #[test]
     fn removal_may_use_the_space_that_growth_must_leave_free() {
         let reserve = Reserve::new(64 * MIB);
-        let empty = reserve.kept_from(SpaceClaim::Removal);
+        let empty = reserve.bytes_kept_free(SpaceClaim::Removal);
         reserve.set_checkpoint(10 * MIB, 32 * MIB);
         let kept = [SpaceClaim::Removal, SpaceClaim::Upkeep, SpaceClaim::Growth]
-            .map(|claim| reserve.kept_from(claim) - empty);
+            .map(|claim| reserve.bytes_kept_free(claim) - empty);
         assert_eq!(kept, [43 * MIB, 75 * MIB, 107 * MIB]);
         reserve.set_allocated(40 * MIB);
-        assert_eq!(reserve.kept_from(SpaceClaim::Removal) - empty, 3 * MIB);
+        assert_eq!(reserve.bytes_kept_free(SpaceClaim::Removal) - empty, 3 * MIB);
         reserve.set_allocated(90 * MIB);
-        assert_eq!(reserve.kept_from(SpaceClaim::Growth), 64 * MIB);
+        assert_eq!(reserve.bytes_kept_free(SpaceClaim::Growth), 64 * MIB);
     }
 }

@@ -141,7 +141,7 @@ fn is_worth_it(shared: &SharedStore, wanted: &RoomRequest) -> Result<bool, LogEr
     let checkpoint = reserve.checkpoint_bytes();
     let given_back = obsolete_bytes(shared)?.saturating_sub(checkpoint);
     let free = shared.fs.space()?.free_bytes + given_back;
-    let enough = free >= reserve.kept_from(wanted.claim).saturating_add(wanted.bytes);
+    let enough = free >= reserve.bytes_kept_free(wanted.claim).saturating_add(wanted.bytes);
     Ok(enough && (wanted.claim == SpaceClaim::Removal || given_back >= checkpoint / WORTH_SHARE))
 }
 

@@ -198,12 +198,12 @@ impl SharedStore {
     /// How many bytes a claim may take from the file system.
     pub(super) fn room(&self, claim: SpaceClaim) -> Result<u64, LogError> {
         let free_bytes = self.fs.space()?.free_bytes;
-        Ok(free_bytes.saturating_sub(self.segments.reserve().kept_from(claim)))
+        Ok(free_bytes.saturating_sub(self.segments.reserve().bytes_kept_free(claim)))
     }
 
     /// Whether there is less than what a claim leaves free and `bytes` more.
     pub(super) fn lacks_room(&self, claim: SpaceClaim, bytes: u64) -> Result<bool, LogError> {
-        let kept = self.segments.reserve().kept_from(claim);
+        let kept = self.segments.reserve().bytes_kept_free(claim);
         Ok(self.fs.space()?.free_bytes < kept.saturating_add(bytes))
     }
 

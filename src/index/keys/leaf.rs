@@ -139,7 +139,7 @@ impl Leaf {
 
     /// The entries of some blocks.
     pub(super) fn scan(&self, blocks: Range<usize>) -> LeafScan<'_> {
-        let mut scan = LeafScan::nowhere();
+        let mut scan = LeafScan::empty();
         scan.rest = &self.entries()[self.block_start(blocks.start)..self.block_start(blocks.end)];
         scan
     }
@@ -206,7 +206,7 @@ pub(super) struct LeafScan<'l> {
 
 impl<'l> LeafScan<'l> {
     /// An empty scan.
-    pub(super) fn nowhere() -> Self {
+    pub(super) fn empty() -> Self {
         Self { rest: &[], key: Vec::with_capacity(64), order: 0, value: &[], fresh: true, same_key: false }
     }
 
@@ -217,7 +217,7 @@ impl<'l> LeafScan<'l> {
     }
 
     /// Makes the next entry count as a successor of an entry of `key`.
-    pub(super) fn follow(&mut self, key: &[u8]) {
+    pub(super) fn continue_key(&mut self, key: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.fresh = false;
@@ -232,7 +232,7 @@ impl<'l> LeafScan<'l> {
         prefetch(&entries[start..leaf.block_start(block + 1)]);
         self.rest = &entries[start..];
         let mut common = 0;
-        while let Some((rest, passed_common)) = pass(self.rest, at, common) {
+        while let Some((rest, passed_common)) = skip_entry(self.rest, at, common) {
             (self.rest, common) = (rest, passed_common);
         }
         // The next entry shares at most this much with the last skipped one.
@@ -278,7 +278,7 @@ impl<'l> LeafScan<'l> {
 /// Skips an entry before `at`. Returns the following entries and the number of bytes that its key shares with that of
 /// `at`; `common` is this number for the previous entry of the block. `None` if no entry is left before `at`.
 #[inline]
-fn pass<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<(&'l [u8], usize)> {
+fn skip_entry<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<(&'l [u8], usize)> {
     if entries.is_empty() {
         return None;
     }

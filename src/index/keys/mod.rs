@@ -341,14 +341,14 @@ impl KeysBuilder {
         let Some((newest, _)) = self.versions.last() else {
             return Some(id);
         };
-        if version.null && self.null || *newest >= id && self.holds(version.id) {
+        if version.null && self.null || *newest >= id && self.has_version(version.id) {
             return None;
         }
         Some(id.max(newest.checked_add(1)?))
     }
 
     /// Whether the key has a version with this id.
-    fn holds(&self, id: VersionId) -> bool {
+    fn has_version(&self, id: VersionId) -> bool {
         (0..self.versions.len()).any(|nth| RecordHeader::of(self.value(nth), self.versions[nth].0).id == id)
     }
 

@@ -69,7 +69,7 @@ impl Segments {
     /// # Errors
     /// Of the disk.
     pub fn available_bytes(&self, head: WriteHead) -> Result<u64, LogError> {
-        Ok(self.fs.space()?.free_bytes.saturating_sub(self.reserve.kept_from(head.claim())))
+        Ok(self.fs.space()?.free_bytes.saturating_sub(self.reserve.bytes_kept_free(head.claim())))
     }
 
     /// Preallocates `len` bytes: a whole step if the disk has the space, else the exact need.
@@ -104,7 +104,7 @@ impl Segments {
 
     pub(super) fn check_free(&self, head: WriteHead, bytes: u64) -> Result<(), LogError> {
         let free_bytes = self.fs.space()?.free_bytes;
-        let keep_free_bytes = self.reserve.kept_from(head.claim());
+        let keep_free_bytes = self.reserve.bytes_kept_free(head.claim());
         if free_bytes < keep_free_bytes.saturating_add(bytes) {
             let what = format!("{free_bytes} bytes are free, and {keep_free_bytes} are kept back");
             return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));

@@ -46,7 +46,7 @@ impl<'e> TreeEdit<'e> {
     }
 
     pub(super) fn apply(&mut self, child: &mut Child, before: Option<EntryPos<'_>>) -> Option<NodeSplit> {
-        self.delta.without([&*child]);
+        self.delta.subtract([&*child]);
         let split = match child {
             Child::Leaf(leaf, _) => {
                 let (left, split) = self.rewrite(leaf);
@@ -61,7 +61,7 @@ impl<'e> TreeEdit<'e> {
             }
         };
         child.refresh(before);
-        self.delta.by([&*child].into_iter().chain(split.iter().map(|split| &split.right)));
+        self.delta.add([&*child].into_iter().chain(split.iter().map(|split| &split.right)));
         split
     }
 
@@ -69,7 +69,7 @@ impl<'e> TreeEdit<'e> {
         let at = node.separators.count_up_to(self.at());
         let split = self.apply(&mut node.children[at], node.separators.before(at).or(before));
         if node.children[at].is_empty() {
-            self.delta.without([&node.children[at]]);
+            self.delta.subtract([&node.children[at]]);
             node.drop_empty(at, before);
             return None;
         }

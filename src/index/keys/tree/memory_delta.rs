@@ -10,15 +10,15 @@ pub(super) struct MemoryDelta {
 }
 
 impl MemoryDelta {
-    pub(super) fn by<'c>(&mut self, made: impl IntoIterator<Item = &'c Child>) {
+    pub(super) fn add<'c>(&mut self, made: impl IntoIterator<Item = &'c Child>) {
         self.more += made.into_iter().map(Child::own_bytes).sum::<u64>();
     }
 
-    pub(super) fn without<'c>(&mut self, dropped: impl IntoIterator<Item = &'c Child>) {
+    pub(super) fn subtract<'c>(&mut self, dropped: impl IntoIterator<Item = &'c Child>) {
         self.less += dropped.into_iter().map(Child::own_bytes).sum::<u64>();
     }
 
-    pub(super) fn change(&self, bytes: &mut u64) {
+    pub(super) fn apply_to(&self, bytes: &mut u64) {
         *bytes = *bytes + self.more - self.less;
     }
 }

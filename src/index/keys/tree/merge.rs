@@ -19,9 +19,9 @@ impl Node {
         if let Some(left) =
             pairs.find(|left| fits(self.children[*left].fill(), self.children[left + 1].fill()))
         {
-            delta.without(&self.children[left..=left + 1]);
+            delta.subtract(&self.children[left..=left + 1]);
             self.merge(left, before);
-            delta.by([&self.children[left]]);
+            delta.add([&self.children[left]]);
         }
     }
 

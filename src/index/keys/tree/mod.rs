@@ -53,17 +53,17 @@ impl Tree {
         match &mut self.root {
             None => {
                 self.root = edit.first_leaf().map(|leaf| Child::of_leaf(leaf, None));
-                edit.delta.by(self.root.iter());
+                edit.delta.add(self.root.iter());
             }
             Some(root) => {
                 if let Some(split) = edit.apply(root, None) {
                     let left = root.clone();
                     *root = Child::of_node(Node::of_two(left, split));
-                    edit.delta.by([&*root]);
+                    edit.delta.add([&*root]);
                 }
             }
         }
-        edit.delta.change(&mut self.bytes);
+        edit.delta.apply_to(&mut self.bytes);
         self.shrink_root();
         self.len += u64::from(change.insert.is_some());
         self.len -= u64::from(edit.removed) + u64::from(edit.replaced);

@@ -125,7 +125,7 @@ impl Child {
 fn has_visible_key(leaf: &Leaf, before: Option<EntryPos<'_>>) -> bool {
     let mut scan = leaf.scan(0..leaf.blocks());
     if let Some(key) = before.and_then(EntryPos::within) {
-        scan.follow(key);
+        scan.continue_key(key);
     }
     while scan.next() {
         if !scan.is_same_key() && !record::is_hidden(scan.value()) {

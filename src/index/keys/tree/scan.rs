@@ -15,7 +15,7 @@ pub(in crate::index::keys) struct TreeScan<'t> {
 impl<'t> TreeScan<'t> {
     /// A scan without a position.
     pub(super) fn new(tree: &'t Tree) -> Self {
-        Self { tree, path: Vec::with_capacity(8), leaf: LeafScan::nowhere() }
+        Self { tree, path: Vec::with_capacity(8), leaf: LeafScan::empty() }
     }
 
     /// Seeks the first entry at or after `at`.
@@ -54,7 +54,7 @@ impl<'t> TreeScan<'t> {
                 return false;
             }
             if let Some(key) = self.before_leaf().and_then(EntryPos::within) {
-                self.leaf.follow(key);
+                self.leaf.continue_key(key);
             }
         }
         true
