@@ -20,15 +20,15 @@ use crate::progress::Meter;
 use crate::{show, verify};
 
 pub(crate) const BACKUP_HELP: &str = "\
-What was acknowledged before the command began is in the backup; what is written meanwhile may be. The server need not be
-stopped. The directory holds one backup, and the next one takes its place only when it is whole: whatever goes wrong, the
-former one stays usable. Segments that are full are not copied again: on the same file system they are hard links, which
-guards against mistakes and not against a broken disk; elsewhere those of the former backup stay. While a hard link to a
-segment exists, the server gives none of its space back to the file system. The data directory may be mounted read-only: then
-the segments are locked while they are copied. Every object in what was copied is checked against its checksums.
+The backup holds everything acknowledged before the command began, and possibly later writes. The server need not be stopped.
+The directory holds one backup. The next one replaces it once it is complete; after any failure the former one is still usable.
+Full segments are not copied again. On the same file system they are hard links, which protect against mistakes and not
+against a broken disk; elsewhere the copies of the former backup are kept. While a hard link to a segment exists, the server
+frees none of its space. The data directory may be mounted read-only: then the segments are locked while they are copied.
+Every copied object is checked against its checksums.
 
-The directory that stands in CURRENT, a or b, is a data directory like any other: siltstone-tools --data-dir
-BACKUP/a verify looks at it.
+The directory named in CURRENT, a or b, is a data directory like any other: siltstone-tools --data-dir BACKUP/a verify
+checks it.
 
 Examples:
   siltstone-tools backup /mnt/usb/objects
@@ -37,30 +37,30 @@ Examples:
   siltstone-tools --data-dir /srv/objects --json backup /mnt/usb/objects | jq .copied.bytes
 
 Exit status:
-  0  the backup is whole
-  1  the store is damaged, or the copy is: the former backup was kept
+  0  the backup is complete
+  1  the store or the copy is damaged; the former backup was kept
   2  no backup could be made, or wrong arguments; the former one was kept";
 
 pub(crate) const RESTORE_HELP: &str = "\
-Copies the backup into the data directory, which must be empty or missing, and checks every checksum of what was copied. The
-users are restored where the backup was made with --with-users.
+Copies the backup into the data directory, which must be empty or missing, and checks every checksum of the copy. The users
+are restored if the backup was made with --with-users.
 
 Examples:
   siltstone-tools --data-dir /srv/objects restore /mnt/usb/objects
   siltstone-tools --data-dir ./look restore /mnt/usb/objects && siltstone --data-dir ./look
 
 Exit status:
-  0  the store is as it was
-  1  restored, but something is damaged: each finding names object, file, offset, and what was expected
+  0  restored
+  1  restored, but damaged: each finding names object, file, offset and expected content
   2  nothing was restored, or wrong arguments";
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
-    /// Directory of the backup; made if missing
+    /// Directory of the backup; created if missing
     #[arg(value_name = "BACKUP")]
     to: PathBuf,
 
-    /// Check every checksum of the new backup, not of what is copied alone, before it takes the place of the former
+    /// Check every checksum of the new backup, also in segments that were not copied, before it replaces the former
     #[arg(long)]
     verify: bool,
 
@@ -77,7 +77,7 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let to = &arguments.to;
-    let refused = |error: &dyn std::fmt::Display| Failure::look(to.display(), error);
+    let refused = |error: &dyn std::fmt::Display| Failure::of(to.display(), error);
     check_apart(data_dir, to)?;
     raise_open_files();
     let (from, target) = (OsFs::new(data_dir), OsFs::new(to));
@@ -91,12 +91,14 @@ pub(crate) fn run(
     meter.finish();
     match made {
         Ok(report) => write_backup(&report, arguments.with_users, json, out)?,
-        Err(BackupError::Findings(findings)) => return tell(&findings, json, out),
-        Err(BackupError::Damaged(damage)) => return tell(&[Finding { damage, owner: None }], json, out),
-        Err(error @ BackupError::NotAStore) => return Err(Failure::look(data_dir.display(), error)),
+        Err(BackupError::Findings(findings)) => return write_findings(&findings, json, out),
+        Err(BackupError::Damaged(damage)) => {
+            return write_findings(&[Finding { damage, owner: None }], json, out);
+        }
+        Err(error @ BackupError::NotAStore) => return Err(Failure::of(data_dir.display(), error)),
         Err(error) => return Err(refused(&error)),
     }
-    Ok(Outcome::Well)
+    Ok(Outcome::Success)
 }
 
 /// Restores a backup.
@@ -106,10 +108,10 @@ pub(crate) fn restore(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let refused = |error: &dyn std::fmt::Display| Failure::look(data_dir.display(), error);
+    let refused = |error: &dyn std::fmt::Display| Failure::of(data_dir.display(), error);
     let target = OsFs::new(data_dir);
     if !from.is_dir() {
-        return Err(Failure::look(from.display(), "there is no such directory"));
+        return Err(Failure::of(from.display(), "there is no such directory"));
     }
     if is_used(data_dir).map_err(|error| refused(&error))? {
         return Err(refused(&BackupError::NotEmpty));
@@ -120,32 +122,35 @@ pub(crate) fn restore(
     meter.finish();
     let report = match done {
         Ok(report) => report,
-        Err(BackupError::Damaged(damage)) => return tell(&[Finding { damage, owner: None }], json, out),
-        Err(error @ BackupError::NotABackup) => return Err(Failure::look(from.display(), error)),
+        Err(BackupError::Damaged(damage)) => {
+            return write_findings(&[Finding { damage, owner: None }], json, out);
+        }
+        Err(error @ BackupError::NotABackup) => return Err(Failure::of(from.display(), error)),
         Err(error) => return Err(refused(&error)),
     };
     write_restored(&report, json, out)?;
-    Ok(if report.findings.is_empty() { Outcome::Well } else { Outcome::Findings })
+    Ok(if report.findings.is_empty() { Outcome::Success } else { Outcome::Findings })
 }
 
-/// Where segments can be given no further name, all of them are open at the same time.
+/// Raises the limit of open files: segments that cannot be linked are all open at the same time.
 fn raise_open_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where that is refused, the backup tells for which segment there was no room.
+    // If that is refused, the backup names the first segment that could not be opened.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// A backup within the store would be part of the next one, and a store within a backup would be taken away with it.
+/// Refuses a backup within the store, which would be part of the next one, and a store within a backup, which would be removed
+/// with it.
 fn check_apart(data_dir: &Path, to: &Path) -> Result<(), Failure> {
     let absolute = |path: &Path| match path.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path),
         known => known,
     };
-    let [from, to] = [data_dir, to].map(|path| absolute(path).map_err(|e| Failure::look(path.display(), e)));
+    let [from, to] = [data_dir, to].map(|path| absolute(path).map_err(|e| Failure::of(path.display(), e)));
     let (from, to) = (from?, to?);
     if from.starts_with(&to) || to.starts_with(&from) {
-        let why = "the backup and the data directory must not lie in each other";
-        return Err(Failure::look(to.display(), why));
+        let why = "the backup and the data directory must not contain each other";
+        return Err(Failure::of(to.display(), why));
     }
     Ok(())
 }
@@ -191,7 +196,7 @@ fn write_backup(
     if users_wanted && !with_users {
         writeln!(out, "users: none, since the data directory has no users.toml")?;
     }
-    writeln!(out, "the backup is whole: directory {}, up to group {sequence}", slot.dir())
+    writeln!(out, "the backup is complete: directory {}, up to group {sequence}", slot.dir())
 }
 
 fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -220,7 +225,7 @@ fn files(files: &FileTotals) -> Value {
     json!({ "count": count, "bytes": bytes })
 }
 
-fn tell(findings: &[Finding], json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+fn write_findings(findings: &[Finding], json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     if json {
         show::json(out, &json!({ "findings": findings.iter().map(verify::finding).collect::<Value>() }))?;
     } else {

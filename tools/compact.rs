@@ -20,13 +20,12 @@ use crate::progress::Meter;
 use crate::show;
 
 pub(crate) const HELP: &str = "\
-All that lives is moved together into segments that hold nothing else, dead bytes go, and a new checkpoint takes the place of
-the log. A running server does the same by itself, but lets a segment go half empty before it acts. The server must be
-stopped.
+Moves all live data into full segments, removes the dead bytes, and replaces the log by a new checkpoint. A running server does
+the same by itself, but waits until a segment is half empty. The server must be stopped.
 
-It may be interrupted at any time, by Ctrl-C, kill -9 or a power cut: nothing is lost, since each step is one that the server
-takes beside its clients, and the next attempt goes on with what is left. Beside the store itself there must be room for
-one more segment and one more checkpoint; it is refused at the beginning when there is not.
+The command may be interrupted at any time, by Ctrl-C, kill -9 or a power cut. Nothing is lost, since a server takes the same
+steps while clients use it, and the next attempt continues. It needs free space for one more segment and one more checkpoint,
+and refuses at the beginning if there is too little.
 
 Examples:
   siltstone-tools compact
@@ -35,32 +34,32 @@ Examples:
   siltstone-tools --data-dir /srv/objects --json compact | jq '.before.data_bytes - .after.data_bytes'
 
 Exit status:
-  0  the store is as small as it can be
-  1  something is damaged, and stays where it is: each finding names file, offset, and what was expected
-  2  not done or not finished: interrupted, no store there, no room, a server has it open, or wrong arguments";
+  0  the store has its smallest size
+  1  damaged data was left where it is: each finding names file, offset and expected content
+  2  not done or not finished: interrupted, no store there, no space, a server has it open, or wrong arguments";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Size at which a segment is followed by another, as the server was told
+    /// Size of segments, as set for the server
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     segment_size: ByteSize,
 }
 
-/// Makes a store as small as it can be.
+/// Compacts a store.
 pub(crate) fn run(
     data_dir: &Path,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let refused = |error: &dyn std::fmt::Display| Failure::look(data_dir.display(), error);
+    let refused = |error: &dyn std::fmt::Display| Failure::of(data_dir.display(), error);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone()).map_err(|error| refused(&error))?;
     }
     let mut meter = Meter::start(json);
     let mut go_on = |CompactProgress { moved_bytes, total_bytes }| {
-        meter.update("moving what lives", moved_bytes.min(total_bytes), total_bytes);
+        meter.update("moving live data", moved_bytes.min(total_bytes), total_bytes);
         !stop.load(Ordering::Relaxed)
     };
     let (fs, clock): (Arc<dyn Fs>, _) = (Arc::new(OsFs::new(data_dir)), Arc::new(SystemClock));
@@ -74,9 +73,9 @@ pub(crate) fn run(
         write_text(&done, out)?;
     }
     Ok(match (done.stopped, done.damage.is_empty()) {
-        (true, _) => Outcome::CouldNotLook,
+        (true, _) => Outcome::Failed,
         (false, false) => Outcome::Findings,
-        (false, true) => Outcome::Well,
+        (false, true) => Outcome::Success,
     })
 }
 
@@ -89,7 +88,7 @@ fn write_text(done: &Compacted, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "live: {} bytes, {} of them moved", done.live_bytes, done.moved_bytes)?;
     if done.stopped {
-        writeln!(out, "interrupted: nothing is lost, and the next attempt goes on from here")?;
+        writeln!(out, "interrupted: nothing is lost, and the next attempt continues from here")?;
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
-//! What records say, field by field. Each field is named, so that one which is added to a record cannot be forgotten here.
-//! Stamps are given as messages have them, as 16 hexadecimal digits, and the ids of versions and uploads as clients see them:
-//! the stamp and a tag.
+//! Records as JSON, field by field. Each field is named, so that a new field of a record cannot be forgotten here. Stamps have 16
+//! hexadecimal digits, as in messages. Ids of versions and uploads are printed as clients see them: the stamp and a tag.
 
 use serde_json::{Map, Value, json};
 use siltstone::base::digest::to_hex;
@@ -100,7 +99,7 @@ fn describe_purpose(ids: &ClientIds, purpose: &ExtentPurpose) -> Value {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "json! takes what it is given by reference")]
+#[expect(clippy::needless_pass_by_value, reason = "json! takes its arguments by reference")]
 fn recorded<T>(purpose: &str, recorded: &RebuildRecord<T>, upload: Value, record: Value) -> Value {
     let RebuildRecord { owner, created, versioning, sources, record: _ } = recorded;
     json!({
@@ -119,8 +118,7 @@ fn source(source: &PayloadSource) -> Value {
     json!({ "stamp": stamp(*of), "from": from, "len": len })
 }
 
-/// A group with its entries.
-/// A group, with the entries of its body.
+/// A group with the entries of its body.
 pub(crate) fn group(ids: &ClientIds, group: &Group, entries: &[RawEntry<'_>]) -> Value {
     let Group { header, crc: own_crc, .. } = group;
     let GroupHeader { kind: _, sequence, stable, file_len, time, pack, previous_crc } = header;
@@ -196,7 +194,7 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "json! takes what it is given by reference")]
+#[expect(clippy::needless_pass_by_value, reason = "json! takes its arguments by reference")]
 fn placed(kind: &str, bucket: u64, key: &[u8], record: Value) -> Value {
     json!({ "kind": kind, "bucket": stamp(bucket), "key": text(key), "record": record })
 }
@@ -251,7 +249,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
 
 fn assembly(ids: &ClientIds, assembly: &Assembly) -> Value {
     let Assembly { upload, parts } = assembly;
-    // A copy of a whole such object completed no upload.
+    // A copy of a whole multipart object completed no upload.
     let of = (*upload != UploadId::NONE).then(|| ids.of_upload(*upload));
     let part = |part: &AssembledPart| {
         let AssembledPart { number, size, checksum: given } = part;

@@ -16,15 +16,15 @@ use siltstone::log::{GroupScan, LogError, Scanned, Segment, SegmentRecord, Segme
 use crate::outcome::{Failure, Outcome};
 use crate::{describe, show};
 
-/// Prints what is in the files. One that cannot be read does not keep the others from being printed.
+/// Prints the records of the files. An unreadable file does not prevent the others from being printed.
 pub(crate) fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
-    let mut worst = Outcome::Well;
+    let mut worst = Outcome::Success;
     for path in files {
         let outcome = match Dump::open(path, json, out).and_then(Dump::run) {
             Err(Failure::Output(error)) => return Err(Failure::Output(error)),
             Err(failure) => {
-                failure.tell();
-                Outcome::CouldNotLook
+                failure.report();
+                Outcome::Failed
             }
             Ok(outcome) => outcome,
         };
@@ -33,7 +33,7 @@ pub(crate) fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> Result<
     Ok(worst)
 }
 
-/// One file while it is printed.
+/// The dump of one file.
 struct Dump<'a> {
     path: &'a Path,
     file: Arc<dyn File>,
@@ -42,12 +42,12 @@ struct Dump<'a> {
     outcome: Outcome,
 }
 
-/// What has to be known of a file to read it.
+/// The facts needed to read a file.
 struct Identity {
     kind: FileKind,
     number: u64,
     store: StoreId,
-    /// Where it is certain, what the first group must have: its sequence and previous CRC.
+    /// The sequence and previous CRC of the first group, if the file header is good.
     first: Option<(u64, u32)>,
 }
 
@@ -60,11 +60,11 @@ impl Identity {
 impl<'a> Dump<'a> {
     fn open(path: &'a Path, json: bool, out: &'a mut dyn Write) -> Result<Self, Failure> {
         let (dir, name) = split(path)?;
-        let file = OsFs::new(dir).open_read(name).map_err(|error| Failure::Look(error.to_string()))?;
+        let file = OsFs::new(dir).open_read(name).map_err(|error| Failure::Command(error.to_string()))?;
         if !json {
             writeln!(out, "{}", path.display())?;
         }
-        Ok(Self { path, file, json, out, outcome: Outcome::Well })
+        Ok(Self { path, file, json, out, outcome: Outcome::Success })
     }
 
     fn run(mut self) -> Result<Outcome, Failure> {
@@ -78,7 +78,7 @@ impl<'a> Dump<'a> {
         Ok(self.outcome)
     }
 
-    /// Prints the file header, and says what the file is, as far as that can be told.
+    /// Prints the file header, and identifies the file, if possible.
     fn header(&mut self) -> Result<Option<Identity>, Failure> {
         let len = PAGE_BYTES.min(self.file.len().map_err(|error| self.unreadable(error))?);
         let mut page = vec![0; len as usize];
@@ -95,13 +95,12 @@ impl<'a> Dump<'a> {
         self.damaged(0, len, &format!("file header: {error}"))?;
         let guess = self.guess(&page);
         if guess.is_none() {
-            self.damaged(0, len, "neither header, name nor the files beside it tell what it is")?;
+            self.damaged(0, len, "neither its header nor its name nor the files beside it tell its kind")?;
         }
         Ok(guess)
     }
 
-    /// What a file with a damaged header seems to be: from its name and the files beside it, else from what is left of
-    /// the header.
+    /// Identifies a file with a damaged header from its name and the files beside it, or else from the rest of the header.
     fn guess(&self, page: &[u8]) -> Option<Identity> {
         let path = std::path::absolute(self.path).ok()?;
         let name = path.file_name()?.to_str()?;
@@ -209,11 +208,11 @@ impl<'a> Dump<'a> {
 
     /// The failure for a group that was good when it was scanned.
     fn changed(&self, offset: u64, error: &DecodeError) -> Failure {
-        Failure::look(self.path.display(), format!("the group at offset {offset} has changed: {error}"))
+        Failure::of(self.path.display(), format!("the group at offset {offset} has changed: {error}"))
     }
 
     fn unreadable(&self, error: impl Into<LogError>) -> Failure {
-        Failure::look(self.path.display(), reason(error.into()))
+        Failure::of(self.path.display(), reason(error.into()))
     }
 }
 
@@ -229,14 +228,14 @@ fn raw_entries<'b>(
     unchecked.raw_entries(body).collect()
 }
 
-/// The directory of a file and its name in it.
+/// The directory of a file, and its name there.
 fn split(path: &Path) -> Result<(&Path, &str), Failure> {
-    let name = path.file_name().ok_or_else(|| Failure::look(path.display(), "it is no file"))?;
-    let name = name.to_str().ok_or_else(|| Failure::look(path.display(), "its name is not UTF-8"))?;
+    let name = path.file_name().ok_or_else(|| Failure::of(path.display(), "it is not a file"))?;
+    let name = name.to_str().ok_or_else(|| Failure::of(path.display(), "its name is not UTF-8"))?;
     Ok((path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")), name))
 }
 
-/// Without the file, which is known.
+/// The error without the name of the file.
 fn reason(error: LogError) -> String {
     match error {
         LogError::Damaged(damage) => format!("at offset {}: {}", damage.offset, damage.what),

@@ -1,4 +1,4 @@
-//! The tools that look at a data directory from outside. This file alone reads the arguments and the environment.
+//! Tools for a data directory. Only this file reads the arguments and the environment.
 
 mod backup;
 mod bench;
@@ -23,30 +23,30 @@ use outcome::{Failure, Outcome};
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  0  all is well
-  1  something is wrong: the findings tell what
-  2  could not look, or wrong arguments";
+  0  success
+  1  damage or failures, which the output names
+  2  the command could not run, or wrong arguments";
 
 const VERIFY_HELP: &str = "\
-Every header, group and extent is checked against its checksums, and all of them against each other. Nothing is
-written. The server must be stopped: to look at the data of one that runs, take a snapshot of its file system.
+Checks every header, group and extent against its checksums, and all of them against each other. Nothing is written.
+The server must be stopped. To check the data of a running server, take a snapshot of its file system.
 
 Examples:
   siltstone-tools verify
-      Look at ./siltstone-data.
+      Check ./siltstone-data.
   siltstone-tools --data-dir /srv/objects verify
   siltstone-tools --data-dir /srv/objects --json verify | jq '.findings[].key'
-      The keys of all objects that are damaged.
+      The keys of all damaged objects.
 
 Exit status:
-  0  nothing is wrong; notes tell what is worth knowing
-  1  something is damaged: each finding names object, file, offset, and what was expected
-  2  could not look: no store there, a server has it open, or wrong arguments";
+  0  no damage; notes may name oddities
+  1  damage: each finding names object, file, offset and expected content
+  2  not checked: no store there, a server has it open, or wrong arguments";
 
 const DUMP_HELP: &str = "\
-Prints the header and every record with its offset and fields. What is damaged is said with its offset and the
-reason, and the dump goes on behind it. Files are only read: this is safe beside a running server, which may just be
-writing the last record. The contents of objects are checked and not printed.
+Prints the header and every record with its offset and fields. Damage is printed with its offset and the reason, and
+the dump continues after it. Files are only read, which is safe while a server runs; the server may be writing the last
+record. The contents of objects are checked and not printed.
 
 Examples:
   siltstone-tools dump siltstone-data/meta/0000000000000001.log
@@ -55,15 +55,15 @@ Examples:
       With --json, every record is one line.
 
 Exit status:
-  0  every record is whole
-  1  something is damaged
+  0  every record is good
+  1  damage
   2  a file could not be read, or wrong arguments";
 
-/// Looks at the data directory of a siltstone server from outside.
+/// Tools for the data directory of a siltstone server
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXIT_STATUS)]
 struct CommandLine {
-    /// Directory of all that is stored
+    /// Directory of all stored data
     #[arg(
         long,
         value_name = "DIR",
@@ -73,7 +73,7 @@ struct CommandLine {
     )]
     data_dir: PathBuf,
 
-    /// Write JSON on standard output, for machines
+    /// Print JSON
     #[arg(long, global = true)]
     json: bool,
 
@@ -83,38 +83,38 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check that everything in the data directory is as it was written
+    /// Check every byte of the data directory
     #[command(after_help = VERIFY_HELP)]
     Verify,
     /// Copy the data directory to another one, also while a server uses it
     #[command(after_help = backup::BACKUP_HELP)]
     Backup(backup::BackupArguments),
-    /// Make a data directory from a backup
+    /// Restore a data directory from a backup
     #[command(after_help = backup::RESTORE_HELP)]
     Restore {
-        /// The directory that backups were made in
+        /// Directory of the backup
         #[arg(value_name = "BACKUP")]
         from: PathBuf,
     },
-    /// Take deletions back, where versions remain
+    /// Undo deletions in a bucket with versions
     #[command(after_help = undelete::HELP)]
     Undelete(undelete::Arguments),
-    /// Put a load on a running S3 server and say what it does under it
+    /// Measure a running S3 server under load
     #[command(after_help = bench::HELP)]
     Bench(bench::Arguments),
-    /// Tell what is stored and what space it takes up, also while a server uses it
+    /// Print what is stored and its use of space, also while a server runs
     #[command(after_help = stats::HELP)]
     Stats(stats::Arguments),
-    /// Make the metadata log anew from the segments
+    /// Rebuild the metadata log from the segments
     #[command(after_help = rebuild::HELP)]
     Rebuild(rebuild::Arguments),
-    /// Make the data directory as small as it can be
+    /// Compact the data directory to its smallest size
     #[command(after_help = compact::HELP)]
     Compact(compact::Arguments),
-    /// Print what is in files of the format, also in damaged ones
+    /// Print the records of data files, also of damaged ones
     #[command(after_help = DUMP_HELP)]
     Dump {
-        /// Segments, files of the log, checkpoints
+        /// Segments, log files, checkpoints
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
@@ -136,8 +136,8 @@ fn main() -> ExitCode {
     };
     let done = done.and_then(|outcome| out.flush().map(|()| outcome).map_err(Failure::Output));
     done.unwrap_or_else(|failure| {
-        failure.tell();
-        Outcome::CouldNotLook
+        failure.report();
+        Outcome::Failed
     })
     .into()
 }

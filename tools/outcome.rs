@@ -1,18 +1,18 @@
-//! How a command ends.
+//! The result of a command.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// What came of it; the worst is the greatest.
+/// The exit status; the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// Nothing is wrong.
-    Well,
-    /// Something is.
+    /// No damage and no failure.
+    Success,
+    /// Damage, or failed requests.
     Findings,
-    /// Nobody knows.
-    CouldNotLook,
+    /// The command could not do its work.
+    Failed,
 }
 
 impl From<Outcome> for ExitCode {
@@ -21,29 +21,29 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Why a command ended early.
+/// The reason for an early end of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It could not look at what was asked for.
-    Look(String),
-    /// Nobody takes what it writes.
+    /// The command could not do its work.
+    Command(String),
+    /// Standard output failed.
     Output(io::Error),
 }
 
 impl Failure {
-    /// What is wrong with `subject`.
-    pub(crate) fn look(subject: impl fmt::Display, why: impl fmt::Display) -> Self {
-        Self::Look(format!("{subject}: {why}"))
+    /// A failure that concerns `subject`.
+    pub(crate) fn of(subject: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self::Command(format!("{subject}: {why}"))
     }
 
-    /// Says so on standard error. Whoever stopped reading, as `head` does, knows it.
-    pub(crate) fn tell(&self) {
+    /// Prints the failure to standard error. A closed pipe, as by `head`, is not reported.
+    pub(crate) fn report(&self) {
         let what = match self {
-            Self::Look(what) => what.clone(),
+            Self::Command(what) => what.clone(),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
             Self::Output(error) => format!("cannot write: {error}"),
         };
-        // Where standard error is closed, too, there is nobody to tell.
+        // Standard error may be closed, too.
         let _ = writeln!(io::stderr(), "siltstone-tools: {what}");
     }
 }

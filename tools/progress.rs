@@ -1,22 +1,21 @@
-//! How far a command has got: a bar on a terminal, a line now and then elsewhere, nothing for machines. All of it goes to
-//! standard error.
+//! The progress of a command on standard error: a bar on a terminal, lines elsewhere, nothing with JSON output.
 
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Where progress is shown.
+/// The display of progress.
 pub(crate) enum Meter {
     /// On a terminal.
     Bar(ProgressBar, Option<String>),
-    /// In a file or pipe; the last line that was written.
+    /// In a file or pipe, with the last line.
     Lines(Option<(String, u64)>),
     /// Nowhere.
     Silent,
 }
 
 impl Meter {
-    /// The way to show it here.
+    /// The display that suits standard error.
     pub(crate) fn start(json: bool) -> Self {
         if io::stderr().is_terminal() {
             return Self::Bar(ProgressBar::new(0), None);
@@ -24,7 +23,7 @@ impl Meter {
         if json { Self::Silent } else { Self::Lines(None) }
     }
 
-    /// Shows that of what is being done, `done` of `total` bytes are; 0 of 0 where nobody knows.
+    /// Shows that `done` of `total` bytes of step `what` are done. A `total` of 0 means that it is unknown.
     pub(crate) fn update(&mut self, what: &str, done: u64, total: u64) {
         match self {
             Self::Bar(bar, shown) => {
@@ -40,7 +39,7 @@ impl Meter {
                 let tenths = done * 10 / total.max(1);
                 if last.as_ref().is_none_or(|(said, shown)| said != what || *shown != tenths) {
                     let percent = if total > 0 { format!(" {}%", tenths * 10) } else { String::new() };
-                    // Where standard error is closed nobody wants to know.
+                    // Standard error may be closed.
                     let _ = writeln!(io::stderr(), "{what}{percent}");
                     *last = Some((what.to_owned(), tenths));
                 }
@@ -49,7 +48,7 @@ impl Meter {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(self) {
         if let Self::Bar(bar, _) = self {
             bar.finish_and_clear();
@@ -57,7 +56,7 @@ impl Meter {
     }
 }
 
-/// A bar only where it is known how much there is to do.
+/// A bar if the total is known, else only the step.
 fn style(measured: bool) -> ProgressStyle {
     let template = if measured { "{msg} [{bar:40}] {bytes} of {total_bytes}, {eta} left" } else { "{msg}" };
     ProgressStyle::with_template(template).expect("the templates are well formed").progress_chars("=> ")

@@ -17,44 +17,43 @@ use crate::progress::Meter;
 use crate::show;
 
 pub(crate) const HELP: &str = "\
-For a store whose meta/ is lost or of no use. Segments are read to their last byte and not changed; the new log is written to meta/
-and counts only once all of it is there, so that a rebuild that was cut off can be repeated. The server must be stopped. A log that is
-there knows more than the segments do: it is replaced only when asked for, and moved aside, not removed.
+For a store whose meta/ is lost or unusable. Segments are read completely and not changed. The new log in meta/ counts once it is
+complete, so an interrupted rebuild can be repeated. The server must be stopped. An existing log holds more than the segments do: it
+is replaced only with --replace, and moved aside instead of removed.
 
-Objects come back byte for byte with their versions, metadata and checksums, and with the tags that they were put with; multipart
-uploads in progress with their parts. Segments do not tell what was deleted: deleted objects come back unless their space was used
-again. Delete markers and empty buckets are lost. What is not restored, or may have been otherwise, is listed.
+Objects are restored byte for byte, with versions, metadata, checksums and the tags of their put; multipart uploads in progress with
+their parts. Segments do not record deletions: deleted objects come back unless their space was reused. Delete markers and empty
+buckets are lost. Objects that are not restored, and facts that may be outdated, are listed.
 
 Examples:
   siltstone-tools --data-dir /srv/objects rebuild
   siltstone-tools --data-dir /srv/objects rebuild --replace
-      Move the log that is there aside: meta/*.replaced-*.
+      Move an existing log aside: meta/*.replaced-*.
   siltstone-tools --data-dir /srv/objects --json rebuild | jq '.lost[].key'
       The keys of all objects that could not be restored.
 
 Exit status:
-  0  everything of which a record was found is restored
-  1  the log was made, and something is damaged or not restored
-  2  no log was made: no segments there, a log is there, a server has the directory open, or wrong arguments";
+  0  everything that was found is restored
+  1  the log was rebuilt, and something is damaged or not restored
+  2  not rebuilt: no segments there, a log exists, a server has the directory open, or wrong arguments";
 
-/// What may be asked for.
+/// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Move a log that is there aside instead of refusing
+    /// Move an existing log aside instead of refusing
     #[arg(long)]
     replace: bool,
 
-    /// Who owns the buckets of which no segment tells the owner: those of siltstone 0.1.0
+    /// Owner of buckets whose owner is not in the segments: those of siltstone 0.1.0
     #[arg(long, value_name = "USER", default_value = "admin")]
     owner: String,
 }
 
-/// What no segment tells.
-const NOT_KNOWN: &str = "segments do not tell what was deleted: objects that were deleted come back unless their space was used \
-                         again. Delete markers, buckets that nothing was put into, and changes of tags or versioning since the last \
-                         put are lost";
+/// The facts that segments do not hold.
+const NOT_KNOWN: &str = "segments do not record deletions: deleted objects come back unless their space was reused. Delete \
+                         markers, buckets without objects, and changes of tags or versioning since the last put are lost";
 
-/// Makes a log from the segments and says what could not be restored.
+/// Rebuilds the log from the segments, and prints what could not be restored.
 pub(crate) fn run(
     data_dir: &Path,
     arguments: &Arguments,
@@ -63,13 +62,12 @@ pub(crate) fn run(
 ) -> Result<Outcome, Failure> {
     let options = RebuildOptions { replace: arguments.replace, owner: arguments.owner.clone() };
     let mut meter = Meter::start(json);
-    let mut update =
-        |Progress { step, done, total }| meter.update(&format!("looking at {step}"), done, total);
+    let mut update = |Progress { step, done, total }| meter.update(&format!("reading {step}"), done, total);
     let rebuilt = store::rebuild(&OsFs::new(data_dir), &SystemClock, &options, &mut update);
     meter.finish();
-    let rebuilt = rebuilt.map_err(|error| Failure::look(data_dir.display(), error))?;
+    let rebuilt = rebuilt.map_err(|error| Failure::of(data_dir.display(), error))?;
     if json { show::json(out, &describe(&rebuilt)) } else { write_text(&rebuilt, out) }?;
-    Ok(if rebuilt.is_whole() { Outcome::Well } else { Outcome::Findings })
+    Ok(if rebuilt.is_whole() { Outcome::Success } else { Outcome::Findings })
 }
 
 fn write_text(rebuilt: &RebuildReport, out: &mut dyn Write) -> io::Result<()> {
@@ -83,7 +81,7 @@ fn write_text(rebuilt: &RebuildReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "read: segments {segments}, extents {extents}")?;
     writeln!(
         out,
-        "passed over: versions replaced by later ones {replaced}, records in deleted buckets {in_deleted_buckets}, \
+        "skipped: versions replaced by later ones {replaced}, records in deleted buckets {in_deleted_buckets}, \
          parts of ended uploads {of_ended_uploads}, extents of unfinished writes {unfinished}"
     )?;
     writeln!(

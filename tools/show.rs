@@ -1,4 +1,4 @@
-//! Records as text for people or as JSON for machines, from one description.
+//! Records as text or as JSON, from one description.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub(crate) fn damage(damage: &Damage) -> Value {
     serde_json::json!({ "file": file, "offset": offset, "what": what })
 }
 
-/// Adds to a description whose bytes it is about.
+/// Adds the owner to a description.
 pub(crate) fn owner(owner: &NamedOwner, described: &mut Value) {
     described["bucket"] = owner.bucket.as_str().into();
     described["key"] = owner.key.as_str().into();
@@ -33,7 +33,7 @@ pub(crate) fn owner(owner: &NamedOwner, described: &mut Value) {
     }
 }
 
-/// Writes `value` under a name: what is simple in it on one line, the rest below, indented.
+/// Writes `value` under a name: simple fields on one line, the others below, indented.
 pub(crate) fn text(out: &mut dyn Write, indent: usize, name: &str, value: &Value) -> io::Result<()> {
     match value {
         Value::Object(fields) => {
@@ -60,7 +60,7 @@ fn nested(out: &mut dyn Write, indent: usize, name: &str, value: &Value) -> io::
     }
 }
 
-/// A value without parts; none for what is not there.
+/// A simple value as text; `None` for null, arrays and objects.
 fn word(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(plain(text)),
@@ -70,8 +70,7 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// Text that cannot be taken for something else, quoted where need be: a key may hold any character, also those that
-/// terminals obey.
+/// Unambiguous text, quoted if needed: a key may hold any character, also control characters of terminals.
 fn plain(text: &str) -> String {
     let harmless = |c: char| c.is_alphanumeric() || "-_./ +:;@()".contains(c);
     let edges = text.starts_with(' ') || text.ends_with(' ') || text.is_empty();

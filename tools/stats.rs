@@ -17,9 +17,9 @@ use crate::outcome::{Failure, Outcome};
 use crate::show;
 
 pub(crate) const HELP: &str = "\
-Reads the metadata and tells how many objects, versions, delete markers and uploads there are, of which sizes and ages, and what they
-take up on the disk: live and dead bytes by segment, bytes of disk for each live byte, the log and its checkpoints. Nothing is
-written or locked: beside a running server this is what it held a moment ago.
+Reads the metadata and prints the numbers of objects, versions, delete markers and uploads, their sizes and ages, and their use of the
+disk: live and dead bytes by segment, bytes of disk for each live byte, log and checkpoints. Nothing is written or locked. While a
+server runs, the result is its state a moment ago.
 
 Examples:
   siltstone-tools stats
@@ -28,19 +28,19 @@ Examples:
   siltstone-tools --data-dir /srv/objects --json stats | jq .space.amplification
 
 Exit status:
-  0  this is all
-  1  something is damaged, so that this may not be all
-  2  could not look: no store there, or wrong arguments";
+  0  complete
+  1  damage, so that the result may be incomplete
+  2  no store there, or wrong arguments";
 
-/// What may be asked for.
+/// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many of the largest buckets and keys to name
+    /// Number of the largest buckets and keys to name
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
 
-/// Tells what a store holds and what that costs.
+/// Prints the statistics of a store.
 pub(crate) fn run(
     data_dir: &Path,
     arguments: &Arguments,
@@ -48,9 +48,9 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let stats = store::stats(&OsFs::new(data_dir), &SystemClock, arguments.top);
-    let stats = stats.map_err(|error| Failure::look(data_dir.display(), error))?;
+    let stats = stats.map_err(|error| Failure::of(data_dir.display(), error))?;
     if json { show::json(out, &describe(&stats)) } else { write_text(&stats, out) }?;
-    Ok(if stats.damage.is_empty() { Outcome::Well } else { Outcome::Findings })
+    Ok(if stats.damage.is_empty() { Outcome::Success } else { Outcome::Findings })
 }
 
 fn write_text(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
@@ -105,7 +105,7 @@ fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// What was written, each kind also for each byte of payload that was put.
+/// Prints the bytes written by kind, also per byte of payload.
 fn write_written(written: WrittenBytes, out: &mut dyn Write) -> io::Result<()> {
     let for_each = |bytes: u64| match written.payload {
         0 => "none".into(),

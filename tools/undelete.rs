@@ -16,20 +16,20 @@ use crate::outcome::{Failure, Outcome};
 use crate::show;
 
 pub(crate) const HELP: &str = "\
-Where a bucket keeps versions, deleting an object only puts a delete marker above them. This removes the markers, so that
-the newest version below is current again. Keys with markers alone stay deleted. The server must be stopped.
+In a bucket with versions, deleting an object only adds a delete marker above them. This command removes the markers, so that
+the newest version below is current again. Keys with nothing but markers stay deleted. The server must be stopped.
 
 Examples:
   siltstone-tools undelete photos --dry-run
-      List what could be taken back in the bucket photos.
+      List the deletions in the bucket photos that can be undone.
   siltstone-tools --data-dir /srv/objects undelete photos cats/tom.jpg
   siltstone-tools undelete photos --prefix cats/ --since 2h
-      What was deleted below cats/ within the last two hours.
+      Undo the deletions below cats/ of the last two hours.
   siltstone-tools undelete photos --since 2026-11-21T20:00:00Z --json
 
 Exit status:
-  0  done; there may have been nothing to be taken back
-  2  nothing was, or only what is listed; or wrong arguments";
+  0  done, also if there was nothing to undo
+  2  failed: nothing was undone, or only the listed keys; or wrong arguments";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -40,20 +40,20 @@ pub(crate) struct Arguments {
     #[arg(conflicts_with = "prefix")]
     key: Option<String>,
 
-    /// Only keys that begin with it
+    /// Only keys with this prefix
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     prefix: String,
 
-    /// Only what was deleted then or later: a time such as 2026-11-21T20:00:00Z, or how long ago, such as 2h
+    /// Only deletions since then: a time such as 2026-11-21T20:00:00Z, or an age such as 2h
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
 
-    /// List what could be taken back, and change nothing
+    /// List the deletions that can be undone, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// A time, or how long ago it was.
+/// A time, given as such or as an age.
 #[derive(Debug, Clone, Copy)]
 struct Since(Timestamp);
 
@@ -65,13 +65,13 @@ impl FromStr for Since {
             return Ok(Self(time));
         }
         let ago = humantime::parse_duration(text)
-            .map_err(|_| "write a time such as 2026-11-21T20:00:00Z, or how long ago, such as 2h")?;
+            .map_err(|_| "write a time such as 2026-11-21T20:00:00Z, or an age such as 2h")?;
         let now = SystemClock.now().as_millis();
         Ok(Self(Timestamp::from_millis(now.saturating_sub(ago.as_millis() as u64))))
     }
 }
 
-/// Takes deletions back, or lists those that could be.
+/// Undoes deletions, or lists them.
 pub(crate) fn run(
     data_dir: &Path,
     arguments: &Arguments,
@@ -90,7 +90,7 @@ pub(crate) fn run(
         }
         count += found.len();
         if written.is_ok() {
-            written = found.iter().try_for_each(|found| tell(&store, found, json, out));
+            written = found.iter().try_for_each(|found| write_deletion(&store, found, json, out));
         }
         Ok(())
     });
@@ -101,12 +101,12 @@ pub(crate) fn run(
         let what = if *dry_run { "could be undeleted" } else { "undeleted" };
         writeln!(out, "{what}: {count}")?;
     }
-    Ok(Outcome::Well)
+    Ok(Outcome::Success)
 }
 
-/// Nothing is made where there is no store.
+/// Opens the store; a missing one is not created.
 fn open(data_dir: &Path) -> Result<Store, Failure> {
-    let refused = |error: &dyn std::fmt::Display| Failure::look(data_dir.display(), error);
+    let refused = |error: &dyn std::fmt::Display| Failure::of(data_dir.display(), error);
     let fs = OsFs::new(PathBuf::from(data_dir));
     if fs.list("meta").map_err(|error| refused(&error))?.is_empty() {
         return Err(refused(&"there is no store in it"));
@@ -117,12 +117,17 @@ fn open(data_dir: &Path) -> Result<Store, Failure> {
 
 fn refused(data_dir: &Path, bucket: &str, error: &StoreError) -> Failure {
     match error {
-        StoreError::NoSuchBucket => Failure::look(bucket, error),
-        error => Failure::look(data_dir.display(), error),
+        StoreError::NoSuchBucket => Failure::of(bucket, error),
+        error => Failure::of(data_dir.display(), error),
     }
 }
 
-fn tell(store: &Store, found: &Undeletable, json: bool, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_deletion(
+    store: &Store,
+    found: &Undeletable,
+    json: bool,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let Undeletable { key, markers, deleted, version } = found;
     let shown = |version: VersionRef| version.text(store.client_ids());
     let id = shown(if version.null { VersionRef::Null } else { VersionRef::Id(version.id) });

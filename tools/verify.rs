@@ -12,17 +12,17 @@ use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use crate::show;
 
-/// Looks at all of a store and says what is wrong with it.
+/// Checks a whole store, and prints the findings.
 pub(crate) fn run(data_dir: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let mut meter = Meter::start(json);
     let report = store::verify(&OsFs::new(data_dir), &mut |Progress { step, done, total }| {
-        meter.update(&format!("looking at {step}"), done, total);
+        meter.update(&format!("reading {step}"), done, total);
     });
     meter.finish();
-    let report = report.map_err(|error| Failure::look(data_dir.display(), error))?;
+    let report = report.map_err(|error| Failure::of(data_dir.display(), error))?;
     let written = if json { show::json(out, &describe(&report)) } else { write_text(&report, out) };
     written?;
-    Ok(if report.findings.is_empty() { Outcome::Well } else { Outcome::Findings })
+    Ok(if report.findings.is_empty() { Outcome::Success } else { Outcome::Findings })
 }
 
 fn write_text(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
@@ -35,7 +35,7 @@ fn write_text(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
     }
     let VerifyCounts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
         report.counts;
-    writeln!(out, "files: segments {segments}, of the log {log_files}, checkpoints {checkpoints}")?;
+    writeln!(out, "files: segments {segments}, log files {log_files}, checkpoints {checkpoints}")?;
     writeln!(out, "contents: buckets {buckets}, versions {versions}, uploads in progress {uploads}")?;
     writeln!(out, "checked: extents {extents}, bytes {payload_bytes}")?;
     match report.findings.len() {
@@ -65,7 +65,7 @@ fn describe(report: &VerifyReport) -> Value {
     })
 }
 
-/// A finding for machines.
+/// A finding as JSON.
 pub(crate) fn finding(finding: &Finding) -> Value {
     let Finding { damage, owner } = finding;
     let mut described = show::damage(damage);

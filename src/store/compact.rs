@@ -1,4 +1,4 @@
-//! Making a store as small as it can be while nobody uses it.
+//! Compacting a store without clients to its smallest size.
 
 use std::io;
 use std::sync::Arc;
@@ -14,69 +14,69 @@ use crate::store::loader::store_id;
 use crate::store::reclaim::ReclaimPolicy;
 use crate::store::{OpenError, Store, StoreError, StoreOptions};
 
-/// The log goes on in a new file when it has grown to this, so that the one before can go.
+/// The length at which the log continues in a new file, so that the old one can go.
 const LOG_FILE_MAX_BYTES: u64 = 64 * KIB;
-/// What is needed beside the copies: new files, and the log of what was moved.
+/// Space needed besides the copies: new files, and the log of the relocation.
 const ROOM_BESIDE_BYTES: u64 = 4 * MIB;
 
-/// What a store takes up, in bytes that are allocated.
+/// The size of a store, in allocated bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Segments.
     pub segments: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub data_bytes: u64,
     /// Bytes of checkpoints and log.
     pub metadata_bytes: u64,
 }
 
-/// What was done.
+/// The result of a compaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// What the store took up.
+    /// The size before.
     pub before: Footprint,
-    /// What it takes up now.
+    /// The size after.
     pub after: Footprint,
     /// Bytes of extents that versions and parts refer to.
     pub live_bytes: u64,
-    /// Bytes of extents that were moved.
+    /// Bytes of relocated extents.
     pub moved_bytes: u64,
-    /// Whether it was stopped before the end. Going on later loses nothing.
+    /// Whether it was interrupted. Nothing is lost, and another call continues.
     pub stopped: bool,
-    /// What is damaged, and therefore was left where it is.
+    /// Damaged extents, which stay where they are.
     pub damage: Vec<Damage>,
 }
 
-/// How far it has got.
+/// The progress of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactProgress {
-    /// Bytes of extents that were moved.
+    /// Bytes relocated so far.
     pub moved_bytes: u64,
-    /// About as many as will be.
+    /// An estimate of all bytes to relocate.
     pub total_bytes: u64,
 }
 
-/// Why a store was not made smaller. Nothing was lost.
+/// The reason for a failed compaction. Nothing was lost.
 #[derive(Debug, Error)]
 pub enum CompactError {
     /// There is no store.
     #[error("there is no store in it: no segment, no log and no checkpoint")]
     NotAStore,
-    /// It cannot be opened.
+    /// The store cannot be opened.
     #[error("{0}")]
     Open(#[from] OpenError),
-    /// It takes no writes, and what is damaged may be needed to tell what lives.
-    #[error("the store is damaged and was left as it is: {0}")]
+    /// The store is read-only, and the damaged part may tell which bytes are live.
+    #[error("the store is damaged and was not changed: {0}")]
     Damaged(String),
-    /// There is too little room for the copies.
-    #[error("{needed} bytes must be free on its file system, and {free} are")]
+    /// There is too little space for the copies.
+    #[error("{needed} bytes must be free on its file system, but only {free} are")]
     NoRoom {
-        /// Bytes.
+        /// Bytes needed.
         needed: u64,
-        /// Bytes.
+        /// Bytes free.
         free: u64,
     },
-    /// What went wrong underway.
+    /// An operation failed.
     #[error("{0}")]
     Store(#[from] StoreError),
     /// The disk failed.
@@ -84,19 +84,19 @@ pub enum CompactError {
     Io(#[from] io::Error),
 }
 
-/// Makes a store as small as it can be: all that lives stands side by side in segments that hold nothing else, and a new
-/// checkpoint takes the place of the log. `go_on` is asked between two steps, and told how far it has got.
+/// Compacts a store to its smallest size: all live extents are together in segments without dead bytes, and a new
+/// checkpoint replaces the log. `go_on` is called between two steps with the progress; `false` interrupts.
 ///
 /// # Why it may be stopped at any time
 ///
-/// There is no moment in which one store is switched for another. Each step is one of [`Store::reclaim`], which is safe beside
-/// clients and safe against crashes: copies are durable before one group of the log lets records refer to them,
-/// and only what nothing refers to goes. So the store is whole after every step, kill -9 and power cuts are like the same things beside a
-/// server, and the next attempt goes on with what is left. A second store beside the first, with one rename at the end, would take
-/// twice the room and lose all of the work when it is interrupted.
+/// The store is never switched for another one. Each step is a step of [`Store::reclaim`], which is safe beside
+/// clients and safe against crashes: copies are durable before one group of the log makes records refer to them, and
+/// only dead bytes go. So the store is complete after every step, also after kill -9 and power cuts, and the next
+/// attempt continues. A second store with one rename at the end would take twice the space and lose all work on an
+/// interruption.
 ///
 /// # Errors
-/// [`CompactError`]. What was done before an error stays done.
+/// [`CompactError`]. The steps before an error stay done.
 pub fn compact(
     fs: &Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
@@ -130,8 +130,8 @@ pub fn compact(
     Ok(done)
 }
 
-/// At the least, the fullest of the segments that have to be emptied must fit beside all others: each makes room for the
-/// next. And so must a checkpoint, which is not longer than the metadata that there is.
+/// Checks for the space of the fullest segment, since each emptied segment makes space for the next, and for a
+/// checkpoint, which is at most as long as the current metadata.
 fn check_room(store: &Store, before: &Footprint) -> Result<(), CompactError> {
     let fullest = {
         let index = store.shared.index();
@@ -142,7 +142,7 @@ fn check_room(store: &Store, before: &Footprint) -> Result<(), CompactError> {
     if free < needed { Err(CompactError::NoRoom { needed, free }) } else { Ok(()) }
 }
 
-/// Whether it came to its end.
+/// Returns whether all segments were emptied.
 fn empty_segments(
     store: &Store,
     go_on: &mut dyn FnMut(CompactProgress) -> bool,
@@ -152,7 +152,7 @@ fn empty_segments(
     loop {
         let more = store.reclaim_by(ReclaimPolicy::OFFLINE)?.more;
         if !more {
-            // What was moved last is sealed, too.
+            // The segments of the last copies are sealed, too.
             let index = store.shared.index();
             store.shared.segments.retire(|id| index.liveness().of(id) > 0);
             drop(index);
@@ -166,7 +166,7 @@ fn empty_segments(
 }
 
 impl Store {
-    /// Writes two checkpoints, each behind a group of its own, so that the log before them can go.
+    /// Writes two checkpoints, each after a group of its own, so that the log before them can go.
     fn renew_log(&self) -> Result<(), StoreError> {
         for _ in 0..2 {
             self.committer.write_idle_group()?;

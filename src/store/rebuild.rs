@@ -1,5 +1,5 @@
-//! Making a metadata log from segments alone (data-format.md, section 9): what extents tell of themselves, put in order. What
-//! they do not tell is reported and never guessed.
+//! Rebuilding the log from the segments alone (data-format.md, section 9). Facts that the descriptors do not hold are
+//! reported and never guessed.
 
 mod assembler;
 mod report;
@@ -22,33 +22,33 @@ use crate::store::{OpenError, Progress, ProgressStep, recovery};
 use assembler::Assembler;
 use scan::StoreScan;
 
-/// Keys that are taken out of the index at once.
+/// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
 
-/// What an operator may choose.
+/// The choices of an operator.
 #[derive(Debug, Clone)]
 pub struct RebuildOptions {
-    /// Whether a log that is there is moved aside; else it keeps the rebuild from being begun.
+    /// Whether an existing log is moved aside; otherwise it prevents the rebuild.
     pub replace: bool,
-    /// Who owns the buckets of which no record tells it.
+    /// The owner of buckets whose records do not name one.
     pub owner: String,
 }
 
-/// Why a log could not be rebuilt. Nothing was changed.
+/// The reason for a failed rebuild. Nothing was changed.
 #[derive(Debug, Error)]
 pub enum RebuildError {
-    /// Somebody has it open.
+    /// Another process has the store open.
     #[error("another process uses this data directory: stop it first")]
     Locked,
-    /// There is nothing to rebuild from.
-    #[error("there is no segment in it to rebuild a log from")]
+    /// There are no segments.
+    #[error("there is no segment in it")]
     NoSegment,
-    /// There is a log.
+    /// There is a log already.
     #[error(
-        "{0} is there: a rebuild knows less than the log does, so look at the store with verify first, and move meta/ aside or use --replace if the log is of no use"
+        "{0} exists: a rebuild restores less than the log holds, so run verify first; if the log is unusable, move meta/ aside or use --replace"
     )]
     HasLog(String),
-    /// No segment tells which store it belongs to, or all were made by a newer siltstone.
+    /// No segment names its store, or all were written by a newer siltstone.
     #[error("{0}")]
     Unreadable(Damage),
     /// The disk failed.
@@ -71,17 +71,17 @@ impl From<io::Error> for RebuildError {
     }
 }
 
-/// Makes a log from the segments in `fs`. Segments are only read. `progress` is called now and then. The log is durable on
-/// return.
+/// Rebuilds the log from the segments in `fs`, which are only read. `progress` is called now and then. The log is
+/// durable on return.
 ///
-/// The order: everything is read, and the log is written aside, synced and read back, before an old one is moved aside; the
-/// new one gets its name last. A crash leaves the directory as it was, or without a log and with nothing lost, or with the
-/// new log. A checkpoint follows, which only spares the next start the reading of all of the log: earlier it would stand beside a
+/// Order: all segments are read; the new log is written under another name, synced and read back; an old log is moved
+/// aside; the new log gets its name. A crash leaves the directory as it was, or without a log and with nothing lost,
+/// or with the new log. A checkpoint follows, which shortens the next start. Written earlier, it would stand beside a
 /// log that it does not belong to.
 ///
 /// # Errors
-/// When there is a log and it may not be replaced, and when nothing could be rebuilt. What cannot be restored is no error: the
-/// report names it.
+/// If there is a log that must not be replaced, or nothing could be rebuilt. Records that cannot be restored are not
+/// an error; the report names them.
 pub fn rebuild(
     fs: &dyn Fs,
     clock: &dyn Clock,
@@ -123,7 +123,7 @@ fn write_checkpoint(
         Ok(writer.end(covered, index.last_stamp()))
     };
     let plan = CheckpointPlan { expected_len, ..CheckpointPlan::covering(covered) };
-    // The log alone is a whole store.
+    // The log alone is a complete store.
     if covered > 0
         && let Err(error) = CheckpointWriter::write(fs, store, clock.now(), &plan, &mut fill)
     {
@@ -131,7 +131,7 @@ fn write_checkpoint(
     }
 }
 
-/// Puts in all that the index holds.
+/// Passes all entries of the index to `put`.
 fn feed(index: &Index, put: &mut dyn FnMut(&Entry) -> Result<(), LogError>) -> Result<(), LogError> {
     let mut cursor = Cursor::Start;
     loop {
@@ -143,7 +143,7 @@ fn feed(index: &Index, put: &mut dyn FnMut(&Entry) -> Result<(), LogError>) -> R
     }
 }
 
-/// The id of the store, as the first segment with a good header tells it.
+/// The id of the store, from the first segment with a good header.
 fn store_id(fs: &dyn Fs) -> Result<StoreId, RebuildError> {
     let mut worst = None;
     for id in list_numbers(fs, FileKind::Segment)? {
@@ -155,8 +155,8 @@ fn store_id(fs: &dyn Fs) -> Result<StoreId, RebuildError> {
     Err(worst.map_or(RebuildError::NoSegment, RebuildError::from))
 }
 
-/// The files of a log that is there: those of the log, oldest first, then checkpoints. While they are moved aside in this
-/// order, a store that is cut off in between either opens with all that was in it or says that files are missing.
+/// The files of an existing log: log files, oldest first, then checkpoints. If moving them aside in this order is
+/// interrupted, the store either opens complete or reports missing files.
 fn old_files(fs: &dyn Fs) -> io::Result<Vec<String>> {
     let paths =
         |kind: FileKind| Ok::<_, io::Error>(list_numbers(fs, kind)?.into_iter().map(move |n| kind.path(n)));

@@ -1,4 +1,4 @@
-//! What a store holds and what that costs, told without changing a byte of it, and also while a server uses it.
+//! Statistics of a store, read-only, and also while a server uses it.
 
 mod totals;
 
@@ -15,33 +15,33 @@ use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
 use crate::store::loader::{StoreLoader, store_id};
 
-/// Keys that are taken out of the index at once.
+/// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
-/// So often a store is read again when a server has changed it meanwhile.
+/// Attempts at reading a store that a server changes meanwhile.
 const ATTEMPTS_MAX: usize = 5;
 
-/// All that is told.
+/// The statistics of a store.
 #[derive(Debug, Clone)]
 pub struct Stats {
     /// The sequence of the last group that was read.
     pub sequence: u64,
     /// Buckets.
     pub buckets: u64,
-    /// What is in them.
+    /// The totals of their content.
     pub totals: Totals,
     /// The segments, by id.
     pub segments: Vec<SegmentStats>,
-    /// The files of the log: how many, their bytes, and what they take up on the disk.
+    /// The log files.
     pub log: FileStats,
-    /// The checkpoints likewise.
+    /// The checkpoints.
     pub checkpoints: FileStats,
-    /// When the newest checkpoint was made.
+    /// The creation time of the newest checkpoint.
     pub newest_checkpoint: Option<Timestamp>,
-    /// Groups behind the newest checkpoint: what a start reads beside it.
+    /// Groups after the newest checkpoint, which a start has to replay.
     pub groups_behind: u64,
-    /// What the store has written to its disk in its life, until the newest checkpoint was made.
+    /// Bytes written to the disk in the life of the store, as of the newest checkpoint.
     pub written: WrittenBytes,
-    /// What keeps this from being all.
+    /// Damage that makes the statistics incomplete.
     pub damage: Vec<Damage>,
 }
 
@@ -52,7 +52,7 @@ pub struct SegmentStats {
     pub id: u64,
     /// Bytes from its start to its end.
     pub len: u64,
-    /// Bytes that it takes up on the disk: without holes, with room set aside.
+    /// Bytes allocated on the disk: without holes, with preallocated space.
     pub on_disk: u64,
     /// Bytes of extents that versions and parts refer to.
     pub live: u64,
@@ -60,25 +60,25 @@ pub struct SegmentStats {
     pub sealed: bool,
 }
 
-/// Files of a kind.
+/// The files of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileStats {
-    /// How many.
+    /// The number of files.
     pub files: u64,
-    /// Bytes from start to end.
+    /// The sum of their lengths, in bytes.
     pub len: u64,
-    /// Bytes that they take up on the disk.
+    /// Bytes allocated on the disk.
     pub on_disk: u64,
 }
 
-/// Why nothing can be told.
+/// The reason why there are no statistics.
 #[derive(Debug, Error)]
 pub enum StatsError {
     /// There is no store.
     #[error("there is no store in it: no segment, no log and no checkpoint")]
     NotAStore,
     /// The metadata cannot be read at all.
-    #[error("{0}: look at the store with verify")]
+    #[error("{0}: check the store with verify")]
     Damaged(Damage),
     /// The disk failed.
     #[error("{0}")]
@@ -101,29 +101,29 @@ impl From<io::Error> for StatsError {
 }
 
 impl Stats {
-    /// Bytes of extents that are wanted.
+    /// Bytes of live extents.
     pub fn live_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.live).sum()
     }
 
-    /// Bytes that all files take up on the disk.
+    /// Bytes allocated for all files.
     pub fn on_disk(&self) -> u64 {
         let segments: u64 = self.segments.iter().map(|segment| segment.on_disk).sum();
         segments + self.log.on_disk + self.checkpoints.on_disk
     }
 
-    /// How many bytes of disk a live byte costs; none where there is no live byte.
+    /// Bytes of disk for each live byte; `None` without live bytes.
     pub fn amplification(&self) -> Option<f64> {
         let live = self.live_bytes();
         (live > 0).then(|| self.on_disk() as f64 / live as f64)
     }
 }
 
-/// Reads the metadata of the store in `fs`, of which the `top` largest keys and buckets are named. A server may use the store:
-/// then this is what it held at some moment. Nothing is written, and nothing is locked.
+/// Reads the metadata of the store in `fs`, and names its `top` largest keys and buckets. If a server uses the store,
+/// the result is its state at some moment. Nothing is written or locked.
 ///
 /// # Errors
-/// When there is no store, or nothing of its metadata can be read.
+/// If there is no store, or its metadata cannot be read.
 pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsError> {
     let guarded = ReadOnlyFs::new(fs);
     if any_header(&guarded)?.is_none() {
@@ -131,7 +131,8 @@ pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsE
     }
     let mut attempt = 1;
     loop {
-        // While a server writes, the end of the log may look damaged, and files may go: then it is another one a moment later.
+        // While a server writes, the end of the log may look damaged and files may go; the next attempt may find
+        // another state.
         match read(&guarded, clock.now(), top) {
             Ok(stats) if stats.damage.is_empty() || attempt == ATTEMPTS_MAX => return Ok(stats),
             Err(error) if attempt == ATTEMPTS_MAX => return Err(error),

@@ -1,35 +1,35 @@
-//! Taking deletions back, where versions remain.
+//! Undoing deletions in buckets with versions.
 
 use crate::base::Timestamp;
 use crate::base::limits::PAGE_LEN_MAX;
 use crate::store::{Deletion, ListQuery, Selector, Store, StoreError, VersionRef, VersionSummary};
 
-/// A key whose newest version is a delete marker, and that has a version which is none.
+/// A key whose newest version is a delete marker, and that has an older version with data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undeletable {
     /// The key.
     pub key: String,
     /// The markers above that version, newest first.
     pub markers: Vec<VersionRef>,
-    /// When the oldest of them was made.
+    /// The creation time of the oldest marker.
     pub deleted: Timestamp,
-    /// The version that is current once the markers are gone.
+    /// The version that becomes current without the markers.
     pub version: VersionSummary,
 }
 
-/// Which deletions are meant.
+/// A selection of deletions.
 #[derive(Debug, Clone, Default)]
 pub struct UndeleteQuery {
-    /// Only keys that begin with it.
+    /// Only keys with this prefix.
     pub prefix: String,
     /// Only this key.
     pub key: Option<String>,
-    /// Only what was deleted then or later.
+    /// Only deletions at this time or later.
     pub since: Option<Timestamp>,
 }
 
 impl UndeleteQuery {
-    /// Whether no key behind this one is wanted.
+    /// Whether all later keys are out of the selection.
     fn is_done(&self, seen: Option<&[u8]>) -> bool {
         self.key.is_some() && self.key.as_deref().map(str::as_bytes) != seen
     }
@@ -40,21 +40,21 @@ impl UndeleteQuery {
     }
 }
 
-/// The versions of one key, as far as they were seen.
+/// The versions of one key seen so far.
 struct SeenVersions {
     key: String,
     markers: Vec<VersionRef>,
     deleted: Timestamp,
-    /// Whether a version that is no marker was seen.
+    /// Whether a version that is not a marker was seen.
     over: bool,
 }
 
 impl Store {
-    /// Hands the deletions in a bucket that can be taken back to `visit`, by key, at most so many at a time as fit on a
-    /// page. What it does with [`Store::undelete`] does not disturb the rest.
+    /// Passes the deletions in a bucket that can be undone to `visit`, by key, in batches of at most one page.
+    /// `visit` may call [`Store::undelete`].
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], and what `visit` says.
+    /// [`StoreError::NoSuchBucket`], and errors of `visit`.
     pub fn undeletable(
         &self,
         bucket: &str,
@@ -82,10 +82,10 @@ impl Store {
         }
     }
 
-    /// Takes deletions back: removes their markers for good. Durable on return.
+    /// Undoes deletions by removing their markers for good. Durable on return.
     ///
     /// # Errors
-    /// What keeps the store from committing; those whose markers were removed before it stay so.
+    /// Errors of the commit. Markers that were removed before it stay removed.
     pub fn undelete(&self, bucket: &str, deletions: &[Undeletable]) -> Result<(), StoreError> {
         let markers =
             deletions.iter().flat_map(|found| found.markers.iter().map(|marker| (&found.key, *marker)));
@@ -97,7 +97,8 @@ impl Store {
     }
 }
 
-/// Takes the next version of a listing, and gives the key when it is the first that is no marker, below one.
+/// Takes the next version of a listing. Returns the key at its first version that is not a marker, if markers came
+/// before.
 fn next_deletion(
     versions: &mut Option<SeenVersions>,
     key: &str,

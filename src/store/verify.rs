@@ -1,5 +1,5 @@
-//! Looking at all of a store without changing a byte of it: every file, every group behind a checkpoint that is kept, every
-//! extent of every version and of every part of an upload.
+//! A read-only check of the whole store: every file, every group after a kept checkpoint, every extent of every
+//! version and part.
 
 mod object_verifier;
 mod overlap_check;
@@ -21,14 +21,14 @@ use crate::store::loader::{StoreLoader, store_id};
 use crate::store::{OpenError, Progress, ProgressStep, reclaim, recovery, scrub};
 use object_verifier::ObjectVerifier;
 
-/// Keys that are taken out of the index at once.
+/// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
 
-/// Looks at the whole store in `fs` and tells what is wrong with it. `progress` is called now and then. Nothing is written.
+/// Checks the whole store in `fs`. `progress` is called now and then. Nothing is written.
 ///
 /// # Errors
-/// When it could not be looked at: another process has the store open, there is none, or the disk fails in a way that leaves
-/// nothing to go on with. What is wrong with the store is no error but a finding.
+/// If the check is impossible: another process has the store open, there is no store, or the disk fails completely.
+/// Damage is not an error but a finding.
 pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, VerifyError> {
     let guarded = ReadOnlyFs::new(fs);
     let mut report = VerifyReport::default();
@@ -52,8 +52,8 @@ fn count_files(fs: &dyn Fs, counts: &mut VerifyCounts) -> io::Result<u64> {
     Ok(counts.segments + counts.log_files + counts.checkpoints)
 }
 
-/// Keeps others out, where that takes no writing: a copy without the file to lock is nobody's, and nobody writes to a file
-/// system that is read-only here.
+/// Takes the lock, if that takes no writing. A copy without a lock file has no other user, and nothing writes to a
+/// file system that is read-only here.
 fn lock(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<Box<dyn Lock>>, VerifyError> {
     let locked = if fs.list("")?.iter().any(|name| name == LOCK) {
         recovery::lock(fs)
@@ -63,7 +63,7 @@ fn lock(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<Box<dyn Lock>>,
     match locked {
         Ok(lock) => Ok(Some(lock)),
         Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-            let what = format!("looked without a lock, so that nobody else may write meanwhile: {error}");
+            let what = format!("checked without a lock, so no other process may write meanwhile: {error}");
             report.notes.push(Note::new(NoteKind::NotLocked, "", what));
             Ok(None)
         }
@@ -72,8 +72,8 @@ fn lock(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<Box<dyn Lock>>,
     }
 }
 
-/// The id of the store as recovery finds it, else from any file that still tells it. Without one nothing can be checked but that
-/// no file has a good header.
+/// The id of the store as recovery finds it, or else from any file that still holds it. Without an id, the only check
+/// is for good file headers.
 fn identify(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<StoreId>, VerifyError> {
     match store_id(fs) {
         Ok(id) => return Ok(id),
@@ -100,7 +100,7 @@ struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    /// One index is held at a time: the older checkpoint is compared by its fingerprint.
+    /// Runs all checks. One index is in memory at a time: the older checkpoint is compared by a fingerprint.
     fn run(&mut self) -> Result<(), VerifyError> {
         self.check_files()?;
         self.step(ProgressStep::Metadata);
@@ -117,7 +117,7 @@ impl<'a> Verifier<'a> {
         self.check_other_checkpoints(covered, expected)
     }
 
-    /// Opens every file, which checks its header, and looks for footers and for what is unfinished.
+    /// Opens every file, which checks its header, and looks for footers and unfinished files.
     fn check_files(&mut self) -> Result<(), VerifyError> {
         self.step(ProgressStep::Files);
         for kind in FileKind::ALL {
@@ -127,7 +127,8 @@ impl<'a> Verifier<'a> {
         }
         for dir in [FileKind::Segment.dir(), FileKind::Log.dir()] {
             for name in self.fs.list(dir)?.iter().filter(|name| name.ends_with(&unfinished(""))) {
-                let what = "unfinished when the process ended; of no meaning, and removed at the next start";
+                let what =
+                    "unfinished when the process ended; it has no meaning, and the next start removes it";
                 self.report.notes.push(Note::new(NoteKind::Unfinished, format!("{dir}/{name}"), what));
             }
         }
@@ -154,7 +155,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// What the newest checkpoint that can be read holds; nothing where there is none.
+    /// Loads the newest readable checkpoint, if there is any.
     fn newest(&mut self) -> Result<StoreLoader<'a>, VerifyError> {
         for covered in list_numbers(self.fs, FileKind::Checkpoint)?.into_iter().rev() {
             match StoreLoader::from_checkpoint(self.fs, self.store, covered) {
@@ -167,7 +168,7 @@ impl<'a> Verifier<'a> {
         Ok(StoreLoader::from_start(self.fs, self.store))
     }
 
-    /// Reads the log behind a checkpoint. Whether all of the index is known then.
+    /// Replays the log after a checkpoint. Returns whether the index is complete.
     fn replay(&mut self, loader: &mut StoreLoader<'_>) -> Result<bool, VerifyError> {
         let tail = match loader.replay() {
             Ok(tail) => tail,
@@ -201,7 +202,7 @@ impl<'a> Verifier<'a> {
         objects.finish(index.liveness());
     }
 
-    /// What the scrub found bad and is still referred to was found here, too, or it can be read again.
+    /// Notes the bad extents of the scrub that are still referenced and can be read again.
     fn check_scrub(&mut self, index: &Index) -> Result<(), VerifyError> {
         let state = match scrub::load(self.fs, &self.store) {
             Err(LogError::Damaged(damage)) => {
@@ -218,7 +219,7 @@ impl<'a> Verifier<'a> {
                 .iter()
                 .any(|finding| finding.damage.file == file && finding.damage.offset == offset)
             {
-                let what = format!("the scrub found on {}: {what}; now it is as it was written", bad.found);
+                let what = format!("the scrub found on {}: {what}; it is good again", bad.found);
                 self.report.note(Note { kind: NoteKind::Recorded, file, offset, what });
             }
         }
@@ -235,7 +236,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// How much of each segment is wanted. Where part of the index is lost, nobody can say which segments are not.
+    /// Counts the live bytes of each segment. With an incomplete index, no segment is reported as unreferenced.
     fn count_live_bytes(&mut self, index: &Index, whole: bool) {
         self.report.counts.buckets = index.bucket_count();
         self.report.counts.versions = index.version_count();
@@ -243,14 +244,14 @@ impl<'a> Verifier<'a> {
         for segment in &mut self.report.segments {
             segment.live = index.liveness().of(segment.id);
             if whole && segment.live == 0 {
-                let what = format!("no object lies in it: {} bytes can be reclaimed", segment.len);
+                let what = format!("no object refers to it: {} bytes can be reclaimed", segment.len);
                 self.report.notes.push(Note::new(NoteKind::Unreferenced, segment.path(), what));
             }
         }
     }
 
-    /// The checkpoints beside the one that was read. The older of the two that are kept must add up to the same with the log
-    /// behind it; a still older one was left behind by a crash, and its log may be gone.
+    /// Checks the other checkpoints. The older of the two kept ones must add up to the same index, with the log after
+    /// it. A still older one is the remains of a crash, and its log may be gone.
     fn check_other_checkpoints(&mut self, newest: u64, expected: Option<u32>) -> Result<(), VerifyError> {
         self.step(ProgressStep::OtherCheckpoints);
         let covered = list_numbers(self.fs, FileKind::Checkpoint)?;
@@ -260,13 +261,13 @@ impl<'a> Verifier<'a> {
             match StoreLoader::from_checkpoint(self.fs, self.store, covered) {
                 Err(error) => self.report.find(error.into_damage(&path, 0)),
                 Ok(_) if age >= GENERATIONS => {
-                    let what = "superfluous: removed with the next checkpoint";
+                    let what = "outdated: the next checkpoint removes it";
                     self.report.notes.push(Note::new(NoteKind::Superfluous, path, what));
                 }
                 Ok(mut loader) => {
                     let whole = self.replay(&mut loader)?;
                     if whole && expected.is_some_and(|expected| expected != fingerprint(&loader.index)) {
-                        let what = "with the log behind it, it adds up to something else than the newest one";
+                        let what = "with the log after it, it adds up to another index than the newest one";
                         self.report.find(Damage::new(path, 0, what));
                     }
                 }
@@ -280,7 +281,7 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// The CRC of all entries that the index would be written as.
+/// The CRC of the index as entries.
 fn fingerprint(index: &Index) -> u32 {
     let (mut crc, mut cursor) = (Crc32::new(), Cursor::Start);
     loop {
@@ -294,7 +295,7 @@ fn fingerprint(index: &Index) -> u32 {
     }
 }
 
-/// What is wrong with the store; what only a newer siltstone can read is not.
+/// Damage, unless only a newer siltstone can read the file.
 fn damage_unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyError> {
     match error {
         LogError::Io(error) if error.kind() == io::ErrorKind::Unsupported => Err(VerifyError::Io(error)),

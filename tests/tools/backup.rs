@@ -145,12 +145,12 @@ fn what_cannot_be_done_is_refused_with_2() {
     for to in [&data_dir, &inside, &parent] {
         let output = backup.store.tool(&["backup", to]);
         assert_eq!(status(&output), 2, "{to}");
-        assert!(stderr(&output).contains("must not lie in each other"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("must not contain each other"), "{}", stderr(&output));
     }
     let (output, _) = backup.restore(&[]);
     assert_eq!(status(&output), 2);
     fs::create_dir(backup.to()).unwrap();
-    assert!(stderr(&backup.restore(&[]).0).contains("no backup in it that is whole"));
+    assert!(stderr(&backup.restore(&[]).0).contains("no complete backup in it"));
     fs::write(backup.to().join("mine.txt"), "x").unwrap();
     let output = backup.run(&[]);
     assert_eq!(status(&output), 2);

@@ -117,7 +117,7 @@ fn nearly_full_pipe(room: usize) -> (PipeReader, PipeWriter, u64) {
 #[test]
 fn an_interrupted_compaction_loses_nothing_and_the_next_one_finishes() {
     let (dir, kept) = sparse(200);
-    let first = "moving what lives 0%\n";
+    let first = "moving live data 0%\n";
     let (mut reader, writer, filled) = nearly_full_pipe(first.len() + 4);
     let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
     command.args(["--data-dir", dir.path().to_str().unwrap(), "compact", "--segment-size", "1MiB"]);

@@ -52,12 +52,11 @@ fn people_are_told_what_is_uncertain() {
     assert_eq!(status(&output), 0);
     let text = stdout(&output);
     let upload = "uncertain: bucket photos, key \"film\": the multipart upload ";
-    for part in
-        [upload, "uncertain: segments do not tell what was deleted", "\nrestored: buckets 1, versions 7, "]
+    for part in [upload, "uncertain: segments do not record deletions", "\nrestored: buckets 1, versions 7, "]
     {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert!(stderr(&output).contains("looking at segments 100%"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("reading segments 100%"), "{}", stderr(&output));
 }
 
 #[test]
@@ -66,7 +65,7 @@ fn a_log_is_replaced_only_when_asked_for() {
     let before = fixture.contents();
     let refused = fixture.tool(&["rebuild"]);
     assert_eq!(status(&refused), 2);
-    let expected = "meta/0000000000000001.log is there: a rebuild knows less than the log does";
+    let expected = "meta/0000000000000001.log exists: a rebuild restores less than the log holds";
     assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
     assert!(fixture.contents() == before);
     let (status_of, report) = rebuild(&fixture, &["--replace"]);

@@ -62,7 +62,7 @@ fn people_get_lines_that_name_object_file_and_offset() {
     let healthy = fixture.tool(&["verify"]);
     assert_eq!(status(&healthy), 0);
     assert!(stdout(&healthy).ends_with("nothing is wrong\n"), "{}", stdout(&healthy));
-    assert!(stderr(&healthy).contains("looking at objects 100%"), "{}", stderr(&healthy));
+    assert!(stderr(&healthy).contains("reading objects 100%"), "{}", stderr(&healthy));
     let block = fixture.small.offset + 64;
     let file = segment_path(fixture.small.segment);
     fixture.flip(&file, block, 1);

@@ -110,25 +110,25 @@ const SIZE_MAX: ByteSize = ByteSize::mib(256);
 /// Measures, and writes what came of it.
 pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     if let Some(size) = arguments.sizes.iter().find(|size| **size > SIZE_MAX) {
-        return Err(Failure::look(size, format!("objects may have {SIZE_MAX} at most here")));
+        return Err(Failure::of(size, format!("objects may have {SIZE_MAX} at most here")));
     }
     let (host, address) = resolve(&arguments.endpoint)?;
     let signer = Signer::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
     let bucket = Bucket { name: format!("bench-{:016x}", OsEntropy.next_u64()), host, signer };
     let stopped = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped))?;
-    let mut connection = Connection::open(address).map_err(|why| Failure::look(&arguments.endpoint, why))?;
-    make(&bucket, &mut connection).map_err(|why| Failure::look(&arguments.endpoint, why))?;
+    let mut connection = Connection::open(address).map_err(|why| Failure::of(&arguments.endpoint, why))?;
+    make(&bucket, &mut connection).map_err(|why| Failure::of(&arguments.endpoint, why))?;
     let results = measure_all(arguments, &bucket, address, &stopped);
     remove(&bucket, &mut connection)
-        .map_err(|why| Failure::look(format!("the bucket {} stays, with what is in it", bucket.name), why))?;
+        .map_err(|why| Failure::of(format!("the bucket {} stays, with what is in it", bucket.name), why))?;
     let results = results?;
     report::write(&results, json, out)?;
     if let Some(path) = &arguments.plot {
-        plot::draw(&results, path).map_err(|why| Failure::look(path.display(), why))?;
+        plot::draw(&results, path).map_err(|why| Failure::of(path.display(), why))?;
     }
     let failed = results.iter().any(|result| result.errors() > 0);
-    Ok(if failed { Outcome::Findings } else { Outcome::Well })
+    Ok(if failed { Outcome::Findings } else { Outcome::Success })
 }
 
 /// The host as the server is to see it, and where to connect to.
@@ -136,14 +136,14 @@ fn resolve(endpoint: &str) -> Result<(String, SocketAddr), Failure> {
     let host = endpoint.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
     let host = host
         .filter(|host| !host.is_empty() && !host.contains('/'))
-        .ok_or_else(|| Failure::look(endpoint, "the endpoint must be of the form http://HOST:PORT"))?;
+        .ok_or_else(|| Failure::of(endpoint, "the endpoint must be of the form http://HOST:PORT"))?;
     let with_port = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
         host.to_owned()
     } else {
         format!("{host}:80")
     };
-    let mut addresses = with_port.to_socket_addrs().map_err(|why| Failure::look(endpoint, why))?;
-    let address = addresses.next().ok_or_else(|| Failure::look(endpoint, "the host has no address"))?;
+    let mut addresses = with_port.to_socket_addrs().map_err(|why| Failure::of(endpoint, why))?;
+    let address = addresses.next().ok_or_else(|| Failure::of(endpoint, "the host has no address"))?;
     Ok((host.to_owned(), address))
 }
 
@@ -170,7 +170,7 @@ fn measure_all(
             let load = Load::new(bucket, address, size.as_u64(), (*clients).into(), stopped);
             for operation in &operations {
                 if *operation != Operation::Put {
-                    load.fill_up(arguments.objects).map_err(|why| Failure::look(&arguments.endpoint, why))?;
+                    load.fill_up(arguments.objects).map_err(|why| Failure::of(&arguments.endpoint, why))?;
                 }
                 if load.is_stopped() {
                     return Ok(results);

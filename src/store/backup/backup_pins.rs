@@ -1,4 +1,4 @@
-//! Further names that keep segments as they are while a backup is made.
+//! Further names that keep segments unchanged while a backup is made.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use crate::format::{BackupSlot, FileKind, LOCK, segment_path};
 use crate::fs::{File, Fs, Lock, SubdirFs};
 use crate::log::list_numbers;
 
-/// Where pins are that cannot be in the target, since that is on another file system.
+/// The directory of pins that cannot be in the target, which is on another file system.
 const SOURCE_DIR: &str = "backup";
 const SUFFIX: &str = ".pin";
 
@@ -23,24 +23,24 @@ fn source_pin(id: u64) -> String {
     format!("{SOURCE_DIR}/{id:016x}{SUFFIX}")
 }
 
-/// What keeps a segment.
+/// The means by which a segment is kept.
 enum Pin {
     /// A name in the slot.
     InSlot,
-    /// A name beside the store.
+    /// A name in the data directory.
     InSource,
-    /// That it is open and held: the file system gives no further names, or the store can only be read here.
+    /// A shared lock on the open file: the file system knows no further names, or the store is read-only here.
     Held(Arc<dyn File>),
 }
 
-/// The pins of one backup. Dropping them takes those beside the store away.
+/// The pins of one backup. Dropping them removes those in the data directory.
 pub(super) struct BackupPins<'a> {
     source: &'a BackupSource<'a>,
     slot: BackupSlot,
-    /// The slot as a disk of its own.
+    /// The slot as a file system.
     to: SubdirFs<'a>,
     pins: BTreeMap<u64, Pin>,
-    /// Held while there are pins beside the store.
+    /// Locked while there are pins in the data directory.
     source_lock: Option<Box<dyn Lock>>,
 }
 
@@ -49,12 +49,12 @@ impl<'a> BackupPins<'a> {
         Self { source, slot, to, pins: BTreeMap::new(), source_lock: None }
     }
 
-    /// Pins every segment there is now.
+    /// Pins every segment that exists.
     pub(super) fn pin_all(&mut self) -> Result<(), BackupError> {
         for id in list_numbers(self.source.fs, FileKind::Segment)? {
             if !self.contains(id) {
                 match self.pin(id) {
-                    // It was dead, and is gone.
+                    // It was dead, and has been removed.
                     Err(BackupError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
                     pin => drop(self.pins.insert(id, pin?)),
                 }
@@ -111,7 +111,7 @@ impl<'a> BackupPins<'a> {
         }
     }
 
-    /// Takes away the pins in the slot that have not become names of segments.
+    /// Removes the pins in the slot that have not become names of segments.
     pub(super) fn clear_slot(&self) -> io::Result<()> {
         remove_pins(&self.to, FileKind::Segment.dir())
     }
@@ -120,7 +120,7 @@ impl<'a> BackupPins<'a> {
 impl Drop for BackupPins<'_> {
     fn drop(&mut self) {
         if self.source_lock.is_some() {
-            // Those that stay cost room until the next backup takes them away.
+            // Pins left behind cost space until the next backup removes them.
             let _ = remove_pins(self.source.fs, SOURCE_DIR);
         }
     }

@@ -1,4 +1,4 @@
-//! The extents that a backup must hold, and checking a copy against them while it is read once, front to back.
+//! The extents that a backup must hold. A copy is checked against them while it is read once, from start to end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,15 +11,15 @@ use crate::index::{Cursor, Index};
 use crate::log::Damage;
 use crate::store::verify::{Finding, NamedOwner, RecordRef};
 
-/// Keys that are taken out of the index at once.
+/// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
-/// Extents that are known at a time, 12 bytes each; for more the index is walked again. One segment may have more by itself.
-/// Tests have as many as that.
+/// Extents in memory at a time, 12 bytes each; for more the index is walked again. A single segment may exceed it.
+/// Tests use a small number.
 const EXTENTS_AT_ONCE: usize = if cfg!(test) { 3 } else { 4 << 20 };
-/// Bad extents of one segment that are told.
+/// Bad extents of one segment that are reported.
 const FINDINGS_PER_SEGMENT_MAX: usize = 10;
 
-/// An extent as the metadata has it. Offsets are counted in units, so that it is small.
+/// An extent as recorded in the metadata. The offset is counted in units, to keep it small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ExpectedExtent {
     unit: u32,
@@ -38,11 +38,11 @@ impl ExpectedExtent {
     }
 }
 
-/// The extents that an index refers to, of some segments at a time, which are asked for in ascending order.
+/// The extents that an index refers to, for some segments at a time. Segments are asked for in ascending order.
 pub(super) struct ExpectedExtents<'i> {
     index: &'i Index,
     collected: BTreeMap<u64, Vec<ExpectedExtent>>,
-    /// All segments before this one have been looked for.
+    /// Segments before this one have been collected.
     collected_to: u64,
 }
 
@@ -58,12 +58,12 @@ impl<'i> ExpectedExtents<'i> {
         }
         let mut extents = self.collected.remove(&segment).unwrap_or_default();
         extents.sort_unstable();
-        // Those that are shared are referred to more than once.
+        // A shared extent is referred to more than once.
         extents.dedup();
         extents
     }
 
-    /// Looks for the extents of as many segments, from `first` on, as are known at a time.
+    /// Collects the extents of segments from `first` on, for as many segments as fit into memory.
     fn collect_from(&mut self, first: u64) {
         (self.collected, self.collected_to) = (BTreeMap::new(), u64::MAX);
         let (mut cursor, mut count) = (Cursor::Start, 0);
@@ -85,8 +85,8 @@ impl<'i> ExpectedExtents<'i> {
         }
     }
 
-    /// Reads a copy of a segment to its end and gives the CRC of its bytes, with what is wrong in it: header, payload and
-    /// descriptor of every extent are checked.
+    /// Reads a copy of a segment to its end, and checks header, payload and descriptor of every extent. Returns the
+    /// CRC of the copy, and the damage found.
     ///
     /// # Errors
     /// Of the disk.
@@ -108,7 +108,7 @@ impl<'i> ExpectedExtents<'i> {
     }
 }
 
-/// Bad extents with the versions and parts that they belong to.
+/// The damage with the versions and parts that it concerns.
 pub(super) fn findings_with_owners(store: &StoreId, index: &Index, damage: Vec<Damage>) -> Vec<Finding> {
     let bad: BTreeMap<_, _> = damage.into_iter().map(|bad| ((bad.file.clone(), bad.offset), bad)).collect();
     let (mut findings, mut bucket, mut cursor) = (Vec::new(), String::new(), Cursor::Start);
@@ -152,7 +152,7 @@ fn extents_of(entry: &Entry) -> &[ExtentRef] {
     }
 }
 
-/// What is wrong with an extent, if anything is.
+/// The reason why an extent is bad, if it is.
 fn check(
     reader: &mut SequentialReader<'_>,
     segment: u64,
@@ -169,7 +169,7 @@ fn check(
     };
     let is_it = (header.segment, header.offset) == (segment, offset);
     if !is_it || (header.payload_len, header.check) != (expected.payload_len, expected.check) {
-        return Ok(Err("the extent is another than the metadata refer to".into()));
+        return Ok(Err("the extent differs from the one that the metadata refers to".into()));
     }
     match reader.bytes(offset, header.extent_len())? {
         Some(bytes) => Ok(check_bytes(&header, bytes)),
@@ -182,7 +182,7 @@ fn check_bytes(header: &ExtentHeader, bytes: &[u8]) -> Result<(), String> {
     let (payload, table) = rest[ExtentHeader::BYTES..].split_at(header.payload_len as usize);
     let checked = if table.is_empty() { payload } else { table };
     if Crc32::of(checked) != header.check {
-        return Err("payload or block table do not match their CRC".into());
+        return Err("payload or block table does not match the CRC".into());
     }
     let blocks = payload.chunks(BLOCK_BYTES as usize).zip(table.chunks_exact(4));
     for (at, (block, crc)) in blocks.enumerate() {
@@ -193,11 +193,11 @@ fn check_bytes(header: &ExtentHeader, bytes: &[u8]) -> Result<(), String> {
     header.decode_descriptor(descriptor).map(|_| ()).map_err(|error| format!("descriptor: {error}"))
 }
 
-/// Reads a file once, front to back, and keeps as much of it as is looked at.
+/// A file read once, from start to end. Bytes are kept as long as they may be asked for.
 struct SequentialReader<'a> {
     file: &'a dyn File,
     len: u64,
-    /// What has been read and is not passed over yet, and where it starts.
+    /// The bytes read and not skipped yet, and their offset.
     kept: Vec<u8>,
     kept_from: u64,
     crc: Crc32,
@@ -209,7 +209,7 @@ impl<'a> SequentialReader<'a> {
         Ok(Self { file, len, kept: Vec::new(), kept_from: 0, crc: Crc32::new() })
     }
 
-    /// Some bytes from `offset` on, before which nothing will be asked for any more; `None` where the file ends before.
+    /// The bytes from `offset` on; `None` after the end of the file. Bytes before `offset` cannot be asked for later.
     fn bytes(&mut self, offset: u64, len: u64) -> io::Result<Option<&[u8]>> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Ok(None);

@@ -9,36 +9,36 @@ use crate::store::{Progress, ProgressStep};
 
 static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
 
-/// What becomes of zeros.
+/// The treatment of blocks of zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ZeroBlocks {
-    /// They are written: in a log they are room that was set aside.
+    /// Write them: in a log they are preallocated space.
     Write,
-    /// Blocks of them are left out, so that holes stay holes.
+    /// Leave them out, so that holes stay holes.
     Skip,
 }
 
-/// Reads a copy back: gives the CRC of all of it, and what else it has seen.
+/// Reads a copy back. Returns its CRC, and a further result.
 pub(super) type ReadBack<'r, T> = dyn FnMut(&dyn File) -> io::Result<(u32, T)> + 'r;
 
-/// Copies files to a directory.
+/// Copies files into a directory.
 pub(super) struct FileCopier<'a> {
     pub(super) to: &'a dyn Fs,
     pub(super) step: ProgressStep,
-    /// Bytes done so far, of all files.
+    /// Bytes copied so far, of all files.
     pub(super) done: u64,
     pub(super) total: u64,
     pub(super) progress: &'a mut dyn FnMut(Progress),
 }
 
 impl FileCopier<'_> {
-    /// Copies a file up to its end, wherever that is by then, makes the bytes durable, and compares them with what is read back
-    /// from the disk. Gives the length. The name is not durable.
+    /// Copies a file up to its current end, makes the bytes durable, and compares them with the bytes read back from
+    /// the disk. Returns the length. The name is not durable.
     pub(super) fn copy(&mut self, from: &dyn File, path: &str, zeros: ZeroBlocks) -> io::Result<u64> {
         self.copy_and(from, path, zeros, &mut |written| Ok((crc_of(written)?, ()))).map(|(len, ())| len)
     }
 
-    /// The same; what is written is read back by `read`, of which the answer is given, too.
+    /// Like `copy`, but `read` reads the copy back, and its further result is returned.
     pub(super) fn copy_and<T>(
         &mut self,
         from: &dyn File,
@@ -55,11 +55,11 @@ impl FileCopier<'_> {
         file.evict()?;
         match read(self.to.open_uncached(path)?.as_ref())? {
             (found, seen) if found == crc => Ok((len, seen)),
-            _ => Err(io::Error::other(format!("{path}: the bytes read back differ from those written"))),
+            _ => Err(io::Error::other(format!("{path}: the bytes read back differ from the bytes written"))),
         }
     }
 
-    /// Gives the length and the CRC of what was written.
+    /// Returns the length and the CRC of the written bytes.
     fn write_all(&mut self, from: &dyn File, to: &dyn File, zeros: ZeroBlocks) -> io::Result<(u64, u32)> {
         let (mut buffer, mut crc, mut len) = (vec![0; MIB as usize], Crc32::new(), 0);
         loop {

@@ -1,7 +1,7 @@
-//! Backups of a store that is in use, and the way back (data-format.md, section 11).
+//! Backups of a store in use, and restoring them (data-format.md, section 11).
 //!
-//! A backup lies in one of two slots, each of which is a data directory like any other; a file beside them names the
-//! one that is whole. A new backup goes to the other slot, which begins to count when that file has been replaced, in one step.
+//! A backup is in one of two slots, each a data directory like any other. A file beside them names the slot with the
+//! current backup. A new backup goes to the other slot, and becomes current when that file is replaced, in one step.
 
 mod backup_pins;
 mod expected_extents;
@@ -30,55 +30,56 @@ use expected_extents::{ExpectedExtents, findings_with_owners};
 use file_copier::{FileCopier, ZeroBlocks};
 use slots::BackupSlots;
 
-/// Where the users stand, in a data directory and in a backup.
+/// The users' file, in a data directory and in a backup.
 const USERS: &str = "users.toml";
 
-/// The metadata of a store that is very busy may change while it is looked at. After so many attempts something else is wrong.
+/// Attempts at a consistent set of metadata files; the files of a busy store may change during one.
 const ATTEMPTS_MAX: usize = 100;
 
 /// Gives a file of the source, named first, a further name in the target.
 pub type Link<'l> = dyn Fn(&str, &str) -> io::Result<()> + 'l;
 
-/// A store to be backed up. Its lock is not taken: a server may be using it.
+/// The store to back up. Its lock is not taken, since a server may use it.
 pub struct BackupSource<'a> {
     /// The data directory.
     pub fs: &'a dyn Fs,
-    /// Links from there to the target; fails where they are on different file systems.
+    /// Links from the source to the target; fails across file systems.
     pub link: &'a Link<'a>,
 }
 
-/// What an operator may choose about a backup.
+/// The choices of an operator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BackupOptions {
     /// Whether to copy the users with their secrets. A data directory without users is backed up without.
     pub with_users: bool,
-    /// Whether every checksum of the new backup is checked before it takes the place of the former, also in segments that
-    /// were not copied.
+    /// Whether every checksum of the new backup is checked before it becomes current, also in segments that were not
+    /// copied.
     pub verify: bool,
 }
 
-/// Makes a backup of `source` in the directory `target`, beside a server that goes on writing. What was acknowledged
-/// before the call is in it. Of sealed segments only those are copied that can neither be linked nor are in the former backup.
-/// Durable on return. When it fails, and when the power goes at any point, the former backup is still the one that counts.
+/// Makes a backup of `source` in the directory `target`, while a server may write to `source`. The backup holds
+/// everything that was acknowledged before the call. A sealed segment is copied only if it can neither be linked nor
+/// taken from the former backup. Durable on return. After an error, or a power cut at any point, the former backup is
+/// still current.
 ///
 /// # The order
 ///
-/// 1. Every segment there is gets pinned: a further name keeps its bytes, since segments are unlinked as a whole by
-///    taking the store's own name away, and holes are punched only into files with one name. Where none can be given,
-///    because the store can only be read here or the file system knows no such thing, the file is kept open and held,
-///    which keeps holes away, too. Were the metadata read first, it could refer to what is gone by the time of the pin.
-/// 2. The metadata is copied, and the copy is read. What it refers to was alive after the pins, and is held by them.
-/// 3. Where it refers to a segment that was made, or that extents were moved to, after the pins, that one is pinned, too, and
-///    the metadata copied anew: until then what was moved away from there may have lost its bytes.
-/// 4. The segments are put into place. One that is sealed is never written again, so its pin may stay for good, or an
-///    older copy be taken. One that is not sealed is copied: it only grows, and all that the metadata refers to was
-///    written to it before. Of each copy every extent that the metadata refers to is checked as it is read back.
-/// 5. All is synced and read once more; then the file that names the slot is replaced. Before that the former backup
-///    counts, and nothing of it has been touched.
-/// 6. Only now is the former backup removed.
+/// 1. Every segment gets pinned. A further name keeps its bytes: reclaiming unlinks the store's own name only, and
+///    punches holes only into files with one name. If no name can be given, because the store is read-only here or
+///    the file system knows no links, a shared lock on the open file keeps holes away. Metadata read before the pins
+///    could refer to segments that are gone by then.
+/// 2. The metadata is copied, and the copy is read. Everything it refers to was live after step 1, and is pinned.
+/// 3. If the metadata refers to a segment that is newer than the pins, that one is pinned, too, and the metadata is
+///    copied again: extents that were relocated to or from it may have lost their bytes in between.
+/// 4. The segments are put in place. A sealed segment is never written again, so its pin becomes its name, or the
+///    former copy serves. An unsealed segment is copied: it only grows, and the metadata refers to its older bytes
+///    only. The check of a copy, as it is read back, covers every extent that the metadata refers to.
+/// 5. All is synced and read once more. Then the file that names the slot is replaced. Until then the former backup
+///    is current and untouched.
+/// 6. The former backup is removed.
 ///
 /// # Errors
-/// [`BackupError`]. What had been written to the slot is removed again, as far as the disk lets it.
+/// [`BackupError`]. The files written to the slot are removed again, as far as the disk permits.
 pub fn backup(
     source: &BackupSource<'_>,
     target: &dyn Fs,
@@ -98,21 +99,21 @@ pub fn backup(
     let to = slots.slot_fs(slot);
     let mut run = BackupRun { source, guarded: &guarded, slots: &slots, to, options, progress, report };
     if let Err(error) = run.run() {
-        // What matters is the error that led here; the next run tries again.
+        // The error to report is the first one; the next backup clears the slot again.
         let _ = slots.clear(slot);
         return Err(error);
     }
     Ok(run.report)
 }
 
-/// How a segment gets into the slot.
+/// The way of a segment into the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SegmentTransfer {
-    /// Its pin is there already and becomes its name.
+    /// Its pin in the slot becomes its name.
     RenamePin,
-    /// The former backup has it.
+    /// The copy in the former backup is linked.
     LinkFormer,
-    /// Byte by byte.
+    /// All bytes are copied.
     Copy,
 }
 
@@ -121,7 +122,7 @@ struct BackupRun<'a> {
     source: &'a BackupSource<'a>,
     guarded: &'a dyn Fs,
     slots: &'a BackupSlots<'a>,
-    /// The slot that it goes to.
+    /// The slot of this backup.
     to: SubdirFs<'a>,
     options: BackupOptions,
     progress: &'a mut dyn FnMut(Progress),
@@ -131,13 +132,13 @@ struct BackupRun<'a> {
 /// A file with its path.
 type MetadataFile = (String, Arc<dyn File>);
 
-/// What has to be known of the metadata.
+/// The facts about the copied metadata.
 struct CopiedMetadata {
     /// The segments that it refers to.
     segments: BTreeSet<u64>,
-    /// The last group.
+    /// The sequence of the last group.
     sequence: u64,
-    /// What they add up to.
+    /// The index that it adds up to.
     index: Index,
 }
 
@@ -149,7 +150,7 @@ impl<'a> BackupRun<'a> {
         let mut metadata = self.pin_and_read(&mut pins)?;
         self.place_segments(&metadata, &pins)?;
         drop(pins);
-        // The check makes one of its own.
+        // The check builds an index of its own.
         metadata.index = Index::new();
         if self.options.with_users {
             self.report.with_users = self.copy_users()?;
@@ -172,14 +173,14 @@ impl<'a> BackupRun<'a> {
             };
             pins.pin_all()?;
             if !pins.contains(unknown) && missing.replace(unknown) == Some(unknown) {
-                let what = "the segment is missing, and objects with it";
+                let what = "the segment is missing, with the objects in it";
                 return Err(Damage::new(FileKind::Segment.path(unknown), 0, what).into());
             }
         }
     }
 
-    /// Copies the metadata until a copy is good. While groups are being written, a copy may hold a group that had not been
-    /// written when its place was read, and one behind it: then it looks damaged, each time at another place.
+    /// Copies the metadata until a copy is good. While a server writes groups, a copy may miss one group and hold a
+    /// later one. Such a copy looks damaged, each time at another place.
     fn copy_metadata(&mut self) -> Result<CopiedMetadata, BackupError> {
         let mut before = None;
         loop {
@@ -205,8 +206,8 @@ impl<'a> BackupRun<'a> {
         Ok(())
     }
 
-    /// All files of the metadata as they were at one moment: the same names before and after they were opened. They are
-    /// removed oldest first and their names never come back, so an open file is as good as its name.
+    /// Opens all files of the metadata as of one moment: with the same names before and after. The files are removed
+    /// oldest first, and their names never come back, so an open file is as good as its name.
     fn open_metadata(&self) -> Result<Vec<MetadataFile>, BackupError> {
         for _ in 0..ATTEMPTS_MAX {
             let names = self.metadata_names()?;
@@ -221,7 +222,7 @@ impl<'a> BackupRun<'a> {
                 }
             }
         }
-        Err(io::Error::other("the files of the metadata come and go too fast").into())
+        Err(io::Error::other("the files of the metadata change too fast").into())
     }
 
     fn metadata_names(&self) -> io::Result<Vec<String>> {
@@ -238,7 +239,7 @@ impl<'a> BackupRun<'a> {
             .collect())
     }
 
-    /// Reads the copy of the metadata as a start would; the segments are those of `segments`.
+    /// Reads the copy of the metadata like a start of the server. `segments` holds the segments.
     fn read_copy(&self, segments: &dyn Fs) -> Result<CopiedMetadata, LogError> {
         let mut damage = Vec::new();
         let loader = StoreLoader::from_newest(&self.to, self.report.store, &mut damage)?;
@@ -286,7 +287,7 @@ impl<'a> BackupRun<'a> {
         }
     }
 
-    /// Where the target does not let a file have further names, all are copied.
+    /// Puts a segment in place by a link. If the target does not support links, all segments are copied.
     fn place_without_copying(
         &self,
         segment: &Segment,
@@ -312,7 +313,7 @@ impl<'a> BackupRun<'a> {
         Ok(true)
     }
 
-    /// Reads the new backup from the disk: all of it, or its metadata and the headers of the segments that it refers to.
+    /// Reads the new backup from the disk: all of it, or its metadata and the headers of its segments.
     fn check(&mut self, metadata: &CopiedMetadata) -> Result<(), BackupError> {
         self.step(ProgressStep::CheckCopy, 0, 0);
         if self.options.verify {
@@ -336,7 +337,7 @@ impl<'a> BackupRun<'a> {
     }
 }
 
-/// What is wrong with the store in `fs`, every checksum checked.
+/// The findings of a check of every checksum in `fs`.
 fn verify_copy(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Finding>, BackupError> {
     let mut pass =
         |p: Progress| progress(Progress { step: ProgressStep::CheckCopy, done: p.done, total: p.total });

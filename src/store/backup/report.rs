@@ -1,4 +1,4 @@
-//! What making a backup, and going back to one, tells.
+//! The results of backing up and restoring.
 
 use std::io;
 
@@ -10,20 +10,20 @@ use crate::format::{BackupSlot, StoreId};
 use crate::log::{Damage, LogError};
 use crate::store::verify::{Finding, VerifyError};
 
-/// A backup that was made.
+/// A finished backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupReport {
-    /// The slot that it is in.
+    /// Its slot.
     pub slot: BackupSlot,
-    /// The store that it is of.
+    /// Its store.
     pub store: StoreId,
-    /// When it was begun.
+    /// When the backup was started.
     pub taken: Timestamp,
-    /// The last group in it.
+    /// The sequence of its last group.
     pub sequence: u64,
-    /// Segments that are further names of the store's own.
+    /// Segments that are hard links to the store's own.
     pub linked: FileTotals,
-    /// Segments that the former backup had.
+    /// Segments taken from the former backup.
     pub kept: FileTotals,
     /// Segments that were copied.
     pub copied: FileTotals,
@@ -33,75 +33,77 @@ pub struct BackupReport {
     pub with_users: bool,
 }
 
-/// Some files.
+/// A number of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileTotals {
-    /// How many.
+    /// The number.
     pub count: u64,
-    /// Their lengths in all.
+    /// The sum of their lengths.
     pub bytes: u64,
 }
 
-/// A store that was restored.
+/// A restored store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// When the backup was begun.
+    /// When the backup was started.
     pub taken: Timestamp,
-    /// The last group in it.
+    /// The sequence of its last group.
     pub sequence: u64,
-    /// What was copied.
+    /// The copied files.
     pub files: FileTotals,
-    /// Whether users came with it.
+    /// Whether the backup included users.
     pub with_users: bool,
-    /// What is wrong with the restored store.
+    /// Findings of the check of the restored store.
     pub findings: Vec<Finding>,
 }
 
-/// Why there is no new backup, or nothing was restored.
+/// A failed backup or restore.
 #[derive(Debug, Error)]
 pub enum BackupError {
-    /// There is nothing to be backed up.
+    /// The source holds no store.
     #[error("there is no store in it: no segment, no log and no checkpoint")]
     NotAStore,
-    /// There is nothing to be restored.
-    #[error("there is no backup in it that is whole")]
+    /// The directory holds no complete backup.
+    #[error("there is no complete backup in it")]
     NotABackup,
-    /// The target has files that are no part of a backup.
-    #[error("it holds {0:?}, which is no part of a backup: choose an empty directory, or that of a backup")]
+    /// The target holds files that do not belong to a backup.
+    #[error(
+        "it holds {0:?}, which does not belong to a backup: choose an empty directory, or one with a backup"
+    )]
     Foreign(String),
     /// The target holds the backup of another store.
     #[error("it holds the backup of another store")]
     OtherStore,
-    /// Somebody else makes a backup, or goes back to this one.
-    #[error("another process is making a backup, or restoring one")]
+    /// Another process makes or restores a backup.
+    #[error("another process is making or restoring a backup")]
     Busy,
-    /// A store is restored into an empty directory alone.
-    #[error("it is not empty, and a store is restored into an empty directory alone")]
+    /// The target of a restore is not empty.
+    #[error("it is not empty: a store is restored into an empty directory only")]
     NotEmpty,
-    /// There is too little room for it.
+    /// The target has too little space.
     #[error("{needed_bytes} bytes are needed, and {free_bytes} are free")]
     NoRoom {
-        /// Bytes that would be written.
+        /// Bytes to write.
         needed_bytes: u64,
-        /// Bytes that may be.
+        /// Bytes available.
         free_bytes: u64,
     },
-    /// Nothing would keep the store from giving away bytes of a segment while it is copied.
+    /// A segment can neither be linked nor locked, so that it could lose bytes while it is copied.
     #[error(
-        "a segment can be given no further name ({no_name}) and cannot be locked ({no_lock}), so that its bytes could go while \
-         they are copied: let the backup write to the data directory, or stop the server meanwhile and give it a copy"
+        "a segment can neither be linked ({no_name}) nor locked ({no_lock}), so that it could lose bytes while it is copied: \
+         give the backup write access to the data directory, or stop the server and back up a copy of it"
     )]
     NotPinned {
-        /// Why it gets no further name.
+        /// The error of the link.
         no_name: io::Error,
-        /// Why it cannot be locked.
+        /// The error of the lock.
         no_lock: io::Error,
     },
-    /// The store, or the backup, is damaged where everything else depends on it.
+    /// The store, or the backup, is damaged in a place that everything else depends on.
     #[error("{0}")]
     Damaged(Damage),
-    /// What was copied is damaged.
-    #[error("{} places of what was copied are damaged", .0.len())]
+    /// The copy is damaged.
+    #[error("the copy is damaged in {} places", .0.len())]
     Findings(Vec<Finding>),
     /// The disk failed.
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! The way back from a backup to a store.
+//! Restoring a backup.
 
 use std::io;
 
@@ -11,17 +11,18 @@ use crate::fs::{Fs, Lock};
 use crate::log::list_numbers;
 use crate::store::{Progress, ProgressStep};
 
-/// Restores the backup in the directory `backup` into the empty directory `target`, and then checks every checksum of it. All
-/// files are copied: a restored store appends to segments, which must not be those of the backup. Durable on return.
+/// Restores the backup in the directory `backup` into the empty directory `target`, and then checks every checksum.
+/// All files are copied: a restored store appends to segments, which must not be those of the backup. Durable on
+/// return.
 ///
 /// # The order
 ///
-/// Segments first, then checkpoints, then the files of the log, newest first, each under its name only once it is whole and
-/// durable. A server that is started on what a crash left behind finds no log, or a log that lacks its beginning, and
-/// refuses; were the oldest file first, it would take a log that lacks its end for whole.
+/// Segments first, then checkpoints, then the files of the log, newest first. Each gets its name when it is complete
+/// and durable. A server started on the remains of a crash finds no log, or a log without its beginning, and refuses.
+/// With the oldest file first, a log without its end would pass for complete.
 ///
 /// # Errors
-/// [`BackupError`]. That the restored store is damaged is no error but a finding.
+/// [`BackupError`]. Damage of the restored store is not an error but a finding.
 pub fn restore(
     backup: &dyn Fs,
     target: &dyn Fs,
@@ -38,7 +39,7 @@ pub fn restore(
     let lock = lock(target)?;
     let with_users = from.list("")?.iter().any(|name| name == USERS);
     let files = copy_all(&from, target, with_users, progress)?;
-    // Checking takes the lock by itself.
+    // The check takes the lock itself.
     drop(lock);
     let findings = verify_copy(target, progress)?;
     Ok(RestoreReport { taken: current.taken, sequence: current.sequence, files, with_users, findings })

@@ -1,4 +1,4 @@
-//! The directory of a backup: two slots, and the file that names the one that counts.
+//! The directory of a backup: two slots, and the file that names the current one.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use crate::format::{BackupCurrent, BackupSlot, FileKind, LOCK, unfinished};
 use crate::fs::{File, Fs, Lock, SubdirFs};
 use crate::log::{Damage, LogError, Segment, write_atomically};
 
-/// A longer file does not name a slot.
+/// The longest file that can name a slot.
 const CURRENT_MAX_BYTES: u64 = 1024;
 
-/// The directories of a slot; `""` is its own.
+/// The directories of a slot; `""` is the slot itself.
 const DIRS: [&str; 3] = ["", "data", "meta"];
 
-/// The directory of a backup, while nobody else writes to it.
+/// The directory of a backup, locked against other writers.
 pub(super) struct BackupSlots<'a> {
     target: &'a dyn Fs,
     current: Option<BackupCurrent>,
@@ -22,7 +22,7 @@ pub(super) struct BackupSlots<'a> {
 }
 
 impl<'a> BackupSlots<'a> {
-    /// Opens it to be written to. It must hold a backup, or no files.
+    /// Opens it for writing. It must hold a backup or no files.
     pub(super) fn open(target: &'a dyn Fs) -> Result<Self, BackupError> {
         let expected = [BackupCurrent::PATH, &unfinished(BackupCurrent::PATH), LOCK];
         if let Some(name) = target.list("")?.into_iter().find(|name| !expected.contains(&name.as_str())) {
@@ -32,7 +32,7 @@ impl<'a> BackupSlots<'a> {
         Ok(Self { target, current: read_current(target)?, _lock: Some(lock) })
     }
 
-    /// Opens it to be read. Where it cannot be locked, because nothing can be written there, nobody else writes either.
+    /// Opens it for reading. On a read-only file system it goes without a lock, since nothing can write there.
     pub(super) fn open_to_read(target: &'a dyn Fs) -> Result<Self, BackupError> {
         let lock = match lock(target) {
             Err(BackupError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => None,
@@ -41,34 +41,34 @@ impl<'a> BackupSlots<'a> {
         Ok(Self { target, current: read_current(target)?, _lock: lock })
     }
 
-    /// The backup that counts, if there is one.
+    /// The current backup, if there is one.
     pub(super) fn current(&self) -> Option<BackupCurrent> {
         self.current
     }
 
-    /// The slot that the next backup goes to.
+    /// The slot for the next backup.
     pub(super) fn next_slot(&self) -> BackupSlot {
         self.current.map_or(BackupSlot::A, |current| current.slot.other())
     }
 
-    /// A slot as a disk of its own.
+    /// A slot as a file system.
     pub(super) fn slot_fs(&self, slot: BackupSlot) -> SubdirFs<'a> {
         SubdirFs::new(self.target, slot.dir())
     }
 
-    /// Makes the directories of a slot, and takes away what a backup that failed has left there.
+    /// Creates the directories of a slot, and removes the remains of a failed backup.
     pub(super) fn prepare(&self, slot: BackupSlot) -> io::Result<()> {
         let slot_fs = self.slot_fs(slot);
         DIRS.iter().filter(|dir| !dir.is_empty()).try_for_each(|dir| slot_fs.create_dir(dir))?;
         self.clear(slot)
     }
 
-    /// Takes away all files of a slot.
+    /// Removes all files of a slot.
     pub(super) fn clear(&self, slot: BackupSlot) -> io::Result<()> {
         DIRS.iter().try_for_each(|dir| self.clear_dir(slot, dir))
     }
 
-    /// Takes away the files of the metadata in a slot.
+    /// Removes the metadata of a slot.
     pub(super) fn clear_metadata(&self, slot: BackupSlot) -> io::Result<()> {
         self.clear_dir(slot, FileKind::Log.dir())
     }
@@ -79,7 +79,7 @@ impl<'a> BackupSlots<'a> {
         slot_fs.list(dir)?.iter().try_for_each(|name| slot_fs.remove(&path(name)))
     }
 
-    /// Fails when the target has no room for so many bytes.
+    /// Fails if the target lacks space for `needed_bytes`.
     pub(super) fn check_room(&self, needed_bytes: u64) -> Result<(), BackupError> {
         let free_bytes = self.target.space()?.free_bytes;
         if needed_bytes <= free_bytes {
@@ -89,7 +89,7 @@ impl<'a> BackupSlots<'a> {
         }
     }
 
-    /// Takes a sealed segment over from the former backup into `slot`. Whether it was there, and could be.
+    /// Links a sealed segment from the former backup into `slot`. Returns whether it was there and could be linked.
     pub(super) fn link_from_former(&self, segment: &Segment, slot: BackupSlot) -> io::Result<bool> {
         let at = |slot: BackupSlot| format!("{}/{}", slot.dir(), segment.path());
         let former = match self.current {
@@ -108,7 +108,7 @@ impl<'a> BackupSlots<'a> {
         DIRS.iter().try_for_each(|dir| slot_fs.sync_dir(dir))
     }
 
-    /// Makes another backup the one that counts, in one step. Durable on return.
+    /// Makes another backup the current one, in one step. Durable on return.
     pub(super) fn set_current(&self, current: &BackupCurrent) -> Result<(), LogError> {
         write_atomically(self.target, BackupCurrent::PATH, "", |file| {
             Ok(file.write_all_at(&current.encode(), 0)?)
@@ -141,8 +141,8 @@ fn read_current(target: &dyn Fs) -> Result<Option<BackupCurrent>, BackupError> {
     }
 }
 
-/// Whether a file is a copy of a segment that is sealed: its length, header and footer are the same. An id may be given anew
-/// when its segment is gone, but not to one that was made at the same time.
+/// Whether a file is a copy of a sealed segment: the same length, header and footer. The id of a removed segment may
+/// be given out again, but the header of the new one has another time.
 fn is_same(kept: &dyn File, segment: &Segment) -> io::Result<bool> {
     let len = segment.file.len()?;
     let same = |at| Ok::<_, io::Error>(page(kept, at)? == page(segment.file.as_ref(), at)?);

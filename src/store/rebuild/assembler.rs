@@ -1,4 +1,4 @@
-//! From what lies in the segments to what the store holds.
+//! Restoring the index from the records found in segments.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap};
@@ -19,38 +19,38 @@ use crate::store::rebuild::scan::{RecordLocation, StoreScan};
 use crate::store::verify::{NamedOwner, RecordRef};
 use crate::store::{Progress, ProgressStep};
 
-/// Segments that are kept open.
+/// The most segments that are open at a time.
 const OPEN_MAX: usize = 64;
 
-/// Puts together what was found, in the order in which it was committed.
+/// Restores the records in the order of their commits.
 pub(super) struct Assembler<'a> {
     fs: &'a dyn Fs,
     store: StoreId,
     scan: &'a StoreScan,
-    /// The buckets that are there; of those with one name the last.
+    /// The buckets to restore; of several with one name, the newest.
     buckets: BTreeMap<u64, BucketRecord>,
     segments: HashMap<u64, Segment>,
     index: Index,
     rebuilt: RebuildReport,
     applied: u64,
-    /// What lacks bytes, until it is known whether something replaced it.
+    /// Records with missing bytes, until it is known whether a later record replaced them.
     incomplete: Vec<(u64, LostRecord)>,
 }
 
-/// What the stamps of sources are.
+/// The meaning of the stamps of sources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SourceKind {
     Writes,
     Parts,
 }
 
-/// A record as it was found.
+/// A record as read from its segment.
 struct LoadedRecord {
     descriptor: Descriptor,
     header: ExtentHeader,
 }
 
-/// Why something is not restored, and where that was seen.
+/// The reason why a record is not restored, and where it was seen.
 struct LossReason {
     why: String,
     damage: Option<Damage>,
@@ -79,7 +79,8 @@ impl<'a> Assembler<'a> {
         assembler
     }
 
-    /// A name belongs to one bucket at a time, and ids rise: all but the last were deleted.
+    /// Chooses the newest bucket of each name: ids rise, and a name belongs to one bucket at a time, so the others
+    /// were deleted.
     fn choose_buckets(&mut self, owner: &str) {
         let last: HashMap<&str, u64> =
             self.scan.buckets.iter().map(|(id, b)| (b.name.as_str(), *id)).collect();
@@ -89,11 +90,11 @@ impl<'a> Assembler<'a> {
                 Some((_, record)) => record.clone(),
                 None => {
                     let what = format!(
-                        "no record tells its owner and state: it was given to {owner}, and keeps versions {}",
+                        "no record names its owner and state: {owner} owns it, and its versioning is {}",
                         if bucket.keeps_versions {
-                            "since some are there"
+                            "enabled, since it has versions"
                         } else {
-                            "no more than its objects tell"
+                            "unset, since it has none"
                         }
                     );
                     self.rebuilt.assumptions.push(Assumption {
@@ -103,7 +104,7 @@ impl<'a> Assembler<'a> {
                     });
                     let versioning =
                         if bucket.keeps_versions { Versioning::Enabled } else { Versioning::Unset };
-                    // The id is a stamp: the microseconds since 1970 when the bucket was made.
+                    // The id is a stamp: the creation time in microseconds since 1970.
                     let created = Timestamp::from_millis(id / 1000);
                     let (name, owner) = (bucket.name.clone(), owner.to_owned());
                     BucketRecord { id: *id, name, owner, created, versioning }
@@ -113,10 +114,10 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Restores one record after the other, the oldest first.
+    /// Restores the records, oldest first.
     pub(super) fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), LogError> {
         for record in self.buckets.values() {
-            // A bucket that is put fits any index.
+            // A bucket can always be added.
             let _ = apply(&mut self.index, &Entry::BucketPut(record.clone()));
         }
         progress(Progress { step: ProgressStep::Records, done: 0, total: 0 });
@@ -132,7 +133,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// The index, and what there is to tell.
+    /// The index, and the report.
     pub(super) fn finish(mut self) -> (Index, RebuildReport) {
         self.index.raise_last_stamp(self.scan.last_stamp);
         self.index.finish_loading();
@@ -150,7 +151,7 @@ impl<'a> Assembler<'a> {
         (self.index, self.rebuilt)
     }
 
-    /// What lacks bytes and was replaced is missed by nobody.
+    /// Reports the incomplete records that no later record replaced.
     fn report_incomplete(&mut self) {
         for (bucket, lost) in std::mem::take(&mut self.incomplete) {
             let replaced = match lost.owner.record {
@@ -172,7 +173,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Nothing tells whether an upload was given up.
+    /// Reports the uploads in progress: the segments do not tell whether an upload was aborted.
     fn report_uploads(&mut self) {
         let (all, ids) =
             (ListQuery { limit: usize::MAX, ..ListQuery::default() }, ClientIds::new(&self.store));
@@ -201,7 +202,7 @@ impl<'a> Assembler<'a> {
             ExtentPurpose::Part(upload, Some(record)) => {
                 let which = RecordRef::Part { upload: *upload, number: record.number };
                 let missing = LossReason::new(
-                    "nothing tells of its upload, which siltstone did not write to segments then",
+                    "its upload is unknown: the siltstone that wrote it did not record uploads in segments",
                 );
                 let lost = self.lost(item, which, missing);
                 self.rebuilt.lost.push(lost);
@@ -273,7 +274,7 @@ impl<'a> Assembler<'a> {
         LostRecord { owner, why: reason.why, damage: reason.damage }
     }
 
-    /// The extents of what an item tells of, the item's own among them.
+    /// The extents of the sources of a record, and the extent of the record itself.
     fn extents_of_sources(
         &mut self,
         item: &LoadedRecord,
@@ -294,26 +295,27 @@ impl<'a> Assembler<'a> {
                 Err(missing) => return Ok(Err(missing)),
             }
         }
-        // What holds the payload is among them.
+        // An extent with payload is among the sources.
         if item.header.payload_len == 0 {
             extents.push(item.header.to_ref());
         }
         Ok(Ok(extents))
     }
 
-    /// The extents of a part, that with its record among them: as long as that is there, its id can be looked up.
+    /// The extents of a part, with the one that holds its record: as long as that one lives, the part can be found by
+    /// its id.
     fn extents_of_part(
         &mut self,
         source: &PayloadSource,
     ) -> Result<Result<Vec<ExtentRef>, LossReason>, LogError> {
         let Some(part) = self.scan.part(source.stamp) else {
-            return Ok(Err(LossReason::new("a part of it is not there")));
+            return Ok(Err(LossReason::new("one of its parts is missing")));
         };
         let item = self.load(part)?;
         let (size, sources) = match &item.descriptor.purpose {
             ExtentPurpose::PartRecord(_, part) => (part.record.size, part.sources.as_slice()),
             ExtentPurpose::Part(_, Some(record)) => (record.size, &[][..]),
-            _ => return Ok(Err(LossReason::new("a source of it is not what it is said to be"))),
+            _ => return Ok(Err(LossReason::new("one of its sources has another type than recorded"))),
         };
         let extents = self.extents_of_sources(&item, size, sources, SourceKind::Writes)?;
         Ok(extents.map(|extents| match (source.from, source.len) {
@@ -343,16 +345,16 @@ impl<'a> Assembler<'a> {
             return Ok(extents);
         }
         let why = if extents.is_empty() {
-            "none of its bytes are there: it was deleted, or is damaged, or was copied when siltstone did not write down of what"
+            "none of its bytes were found: it was deleted, or is damaged, or is a copy by a siltstone that did not record the source"
                 .into()
         } else {
-            format!("its bytes from {at} on are not there: it was deleted, or is damaged")
+            format!("its bytes from {at} on are missing: it was deleted, or is damaged")
         };
         Err(LossReason { why, damage: self.scan.unreadable.get(&write).cloned() })
     }
 
-    /// The extents of an object that was completed when siltstone did not write down of which parts: those of the upload with
-    /// the right numbers and sizes, if they give its ETag.
+    /// The extents of an object completed by an old siltstone, which did not record the parts: the parts of the
+    /// upload with matching numbers and sizes, if they give its ETag.
     fn extents_of_upload(
         &mut self,
         item: &LoadedRecord,
@@ -366,7 +368,7 @@ impl<'a> Assembler<'a> {
             let fits = |(number, id): &&(u32, u64)| *number == wanted.number && VersionId(*id) < record.id;
             let last = known.and_then(|parts| parts.iter().filter(fits).map(|(_, id)| *id).max());
             let Some(part) = last.and_then(|id| self.scan.part(id)) else {
-                return Ok(Err(LossReason::new(format!("part {} of it is not there", wanted.number))));
+                return Ok(Err(LossReason::new(format!("its part {} is missing", wanted.number))));
             };
             if let ExtentPurpose::Part(_, Some(part)) = self.load(part)?.descriptor.purpose {
                 md5.update(&part.md5);
@@ -378,7 +380,7 @@ impl<'a> Assembler<'a> {
         }
         let etag = ETag::Multipart { md5: md5.finish(), parts: parts.len() as u32 };
         if etag != record.etag {
-            return Ok(Err(LossReason::new("the parts that are there are not those that it was made of")));
+            return Ok(Err(LossReason::new("the parts found are not the ones that it was made of")));
         }
         extents.push(item.header.to_ref());
         Ok(Ok(extents))

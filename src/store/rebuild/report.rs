@@ -1,30 +1,30 @@
-//! What a rebuild tells.
+//! The result of a rebuild.
 
 use std::fmt;
 
 use crate::log::Damage;
 use crate::store::verify::NamedOwner;
 
-/// What became of a rebuild.
+/// The result of a rebuild.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RebuildReport {
-    /// What was restored.
+    /// The restored data.
     pub restored: RestoredCounts,
-    /// What was not, though a record of it was found.
+    /// Records that were found but not restored.
     pub lost: Vec<LostRecord>,
-    /// What was restored and may have been otherwise.
+    /// Facts about restored data that may be outdated.
     pub assumptions: Vec<Assumption>,
-    /// Places where something cannot be read; what it was is not known.
+    /// Places that cannot be read, with unknown content.
     pub damage: Vec<Damage>,
-    /// What was found and is not wanted any more.
+    /// Data that was found and left out on purpose.
     pub skipped: SkippedCounts,
-    /// Bytes of the new log.
+    /// The length of the new log, in bytes.
     pub log_bytes: u64,
-    /// Where the files of an old log are now, relative to the data directory.
+    /// The paths of the old log's files, relative to the data directory.
     pub moved: Vec<String>,
 }
 
-/// How much was restored.
+/// Numbers of restored items.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RestoredCounts {
     /// Buckets.
@@ -37,47 +37,47 @@ pub struct RestoredCounts {
     pub uploads: u64,
     /// Segments that were read.
     pub segments: u64,
-    /// Extents that were found whole.
+    /// Complete extents that were found.
     pub extents: u64,
 }
 
-/// How much was found that does not count.
+/// Numbers of items left out on purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SkippedCounts {
     /// Versions that a later null version replaced.
     pub replaced: u64,
-    /// Versions and parts in buckets that had been deleted.
+    /// Versions and parts in deleted buckets.
     pub in_deleted_buckets: u64,
-    /// Parts of uploads that were completed, and of which the object took the parts that it wanted.
+    /// Parts of completed uploads. The object holds the parts that it was made of.
     pub of_ended_uploads: u64,
-    /// Extents of writes that have no record: they were never finished.
+    /// Extents of writes without a record, which never ended.
     pub unfinished: u64,
 }
 
 /// A version or part that was not restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostRecord {
-    /// Whose bytes they were.
+    /// Its owner.
     pub owner: NamedOwner,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Where it was seen that bytes are missing, if that is known.
+    /// The place of the missing bytes, if known.
     pub damage: Option<Damage>,
 }
 
-/// Something that was restored as it was when it was last written to a segment.
+/// A fact as of the last write to a segment, which may be outdated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assumption {
     /// The bucket.
     pub bucket: String,
     /// The key, unless it concerns the bucket.
     pub key: Option<String>,
-    /// What may have been otherwise.
+    /// A description.
     pub what: String,
 }
 
 impl RebuildReport {
-    /// Whether all that was found could be restored.
+    /// Whether everything that was found could be restored.
     pub fn is_whole(&self) -> bool {
         self.lost.is_empty() && self.damage.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What lies in the segments: every extent that is whole, by what it says of itself.
+//! A scan of all segments: every complete extent, by its descriptor.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::store::extents::owner_mark;
 use crate::store::rebuild::RebuildError;
 use crate::store::{Progress, ProgressStep};
 
-/// Some of the bytes of a write.
+/// A piece of the bytes of a write.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WritePiece {
     pub(super) write: u64,
     pub(super) position: u64,
     pub(super) extent: ExtentRef,
-    /// The mark of the key that it names.
+    /// The mark of the key in its descriptor.
     owner: u32,
 }
 
-/// Where a record is.
+/// The location of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordLocation {
     /// The id of the version or part.
@@ -37,40 +37,40 @@ pub(super) struct RecordLocation {
     pub(super) offset: u64,
 }
 
-/// What is known of a bucket.
+/// The known facts about a bucket.
 #[derive(Debug)]
 pub(super) struct ScannedBucket {
     pub(super) name: String,
-    /// As the record with this id tells it.
+    /// The newest bucket record, with the id of the version or part that holds it.
     pub(super) recorded: Option<(u64, BucketRecord)>,
-    /// Whether a version in it is no null version.
+    /// Whether the bucket has a version that is not a null version.
     pub(super) keeps_versions: bool,
 }
 
-/// All that was found.
+/// The result of the scan.
 pub(super) struct StoreScan {
-    /// By write and position, each once.
+    /// Sorted by write and position, each once.
     pub(super) pieces: Vec<WritePiece>,
-    /// By id, each once.
+    /// Sorted by id, each once.
     pub(super) records: Vec<RecordLocation>,
     pub(super) buckets: BTreeMap<u64, ScannedBucket>,
     /// The writes that copies name as their sources.
     copied: HashSet<u64>,
-    /// The uploads that a version was made by.
+    /// The uploads that were completed to a version.
     pub(super) ended: HashSet<UploadId>,
-    /// The ids and numbers of parts whose record tells nothing of their upload, by upload.
+    /// The numbers and ids of parts whose record does not describe their upload, by upload.
     pub(super) bare_parts: HashMap<UploadId, Vec<(u32, u64)>>,
-    /// A place where bytes of a write cannot be read, by write.
+    /// An unreadable place of a write, by write.
     pub(super) unreadable: HashMap<u64, Damage>,
     pub(super) damage: Vec<Damage>,
-    /// No stamp that was seen is higher.
+    /// The highest stamp in any descriptor.
     pub(super) last_stamp: u64,
     pub(super) segments: u64,
     pub(super) extents: u64,
 }
 
 impl StoreScan {
-    /// Reads all segments, to the last byte: an extent may have lost its payload and kept its header.
+    /// Reads all segments completely: an extent may have lost its payload and kept its header.
     pub(super) fn read(
         fs: &dyn Fs,
         store: StoreId,
@@ -109,14 +109,14 @@ impl StoreScan {
         }
     }
 
-    /// A segment, and how long it is. One whose first page is damaged is searched all the same: each extent says for itself
-    /// where it belongs.
+    /// Opens a segment, with its length. A segment with a damaged first page is searched, too, since each extent
+    /// names its place.
     fn open(&mut self, fs: &dyn Fs, store: StoreId, id: u64) -> Result<Option<(Segment, u64)>, RebuildError> {
         let opened = match open_file(fs, FileKind::Segment, id, Some(store)) {
             Err(LogError::Damaged(damage)) => {
                 self.damage.push(damage);
                 match fs.open_read(&segment_path(id)) {
-                    // Nothing in it is of this store.
+                    // It belongs to another store entirely.
                     Ok(file) if belongs_elsewhere(file.as_ref(), store) => return Ok(None),
                     opened => opened.map_err(LogError::from),
                 }
@@ -153,7 +153,7 @@ impl StoreScan {
         }
     }
 
-    /// A record counts also where the payload in front of it does not: it names what is lost.
+    /// Adds an extent. The record of an extent with a bad payload counts as well: it names the lost data.
     fn add_extent(&mut self, segment: &Arc<Segment>, header: &ExtentHeader) {
         let descriptor = match segment.descriptor(header) {
             Ok(descriptor) => descriptor,
@@ -232,7 +232,7 @@ impl StoreScan {
         self.last_stamp = self.last_stamp.max(stamp);
     }
 
-    /// Of records with one write the last counts.
+    /// Sorts the results. Of several records of one write the newest counts.
     fn sort(&mut self) {
         self.records.sort_unstable_by_key(|record| (record.write, std::cmp::Reverse(record.id)));
         self.records.dedup_by_key(|record| record.write);
@@ -240,9 +240,10 @@ impl StoreScan {
         self.records.sort_unstable_by_key(|record| record.id);
     }
 
-    /// Leaves one piece for each position of a write. An extent that was being moved is there twice, with the same bytes. The
-    /// bytes of a refused write may carry the number of a later one, which was given out again after a start with a clock set
-    /// back: pieces of another key are dropped, and one in the segment of the record is preferred.
+    /// Leaves one piece for each position of a write. An extent that was being relocated appears twice, with the same
+    /// bytes. The bytes of a refused write may carry the number of a later write, given out again after a start with
+    /// the clock set back. So pieces of another key are dropped, and a piece in the segment of the record is
+    /// preferred.
     fn sort_pieces(&mut self) {
         let Self { pieces, records, .. } = self;
         let record_of = |piece: &WritePiece| {
@@ -269,12 +270,12 @@ impl StoreScan {
         Some(&self.records[at]).filter(|record| record.is_part)
     }
 
-    /// Whether the extents of a write belong to a copy, too.
+    /// Whether a copy shares the extents of a write.
     pub(super) fn is_shared(&self, write: u64) -> bool {
         self.copied.contains(&write)
     }
 
-    /// How many pieces no record lays claim to.
+    /// The number of pieces without a record.
     pub(super) fn unfinished(&self) -> u64 {
         let recorded: HashSet<u64> = self.records.iter().map(|record| record.write).collect();
         let is_unfinished =
@@ -283,7 +284,7 @@ impl StoreScan {
     }
 }
 
-/// Whether a file has a good header, and that of another store.
+/// Whether a file has a good header of another store.
 fn belongs_elsewhere(file: &dyn File, store: StoreId) -> bool {
     let mut page = vec![0; PAGE_BYTES as usize];
     let header = file.read_exact_at(&mut page, 0).ok().and_then(|()| FileHeader::decode(&page).ok());

@@ -16,7 +16,7 @@ use crate::store::state_file::StateFile;
 use crate::store::{Store, StoreError};
 
 const FILE: StateFile =
-    StateFile { path: RECLAIM, what: "what is known of segments", max_bytes: RECLAIM_FILE_MAX_BYTES };
+    StateFile { path: RECLAIM, what: "the findings about segments", max_bytes: RECLAIM_FILE_MAX_BYTES };
 
 /// The saved findings; `None` if there are none.
 ///
@@ -31,7 +31,7 @@ impl Reclaimer {
     pub(in crate::store) fn open(shared: &SharedStore) -> Self {
         let kept = load(shared.fs.as_ref(), &shared.store).unwrap_or_else(|error| {
             let error = shared.failed(error);
-            log::warn!("what is dead in segments is looked for again: {error}");
+            log::warn!("the findings about segments are lost and will be made again: {error}");
             None
         });
         let (mut baselines, mut move_verdicts) = (BTreeMap::new(), BTreeMap::new());
@@ -86,7 +86,7 @@ impl Reclaimer {
         match FILE.save(shared.fs.as_ref(), &file) {
             Ok(()) => self.kept = kept,
             Err(LogError::DiskFull(error)) => {
-                log::debug!("what is known of segments is not kept over a restart: {error}");
+                log::debug!("the findings about segments will not survive a restart: {error}");
             }
             Err(error) => return Err(shared.write_failed(error)),
         }

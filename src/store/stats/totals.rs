@@ -1,4 +1,4 @@
-//! Counting versions, parts and uploads by size, age, key and bucket.
+//! Totals of versions, parts and uploads by size, age, key and bucket.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,10 +8,10 @@ use crate::base::limits::{GIB, KIB, MIB};
 use crate::format::{Entry, VersionRecord};
 use crate::store::text;
 
-/// How many there are of something, and their bytes as clients count them.
+/// A number of items, with their bytes as clients count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many.
+    /// The number.
     pub count: u64,
     /// Bytes.
     pub bytes: u64,
@@ -24,25 +24,25 @@ impl Count {
     }
 }
 
-/// Objects of about a size.
+/// Objects of a range of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeClass {
-    /// None is larger, in bytes; the last class has no bound.
+    /// The largest size, in bytes; the last class has no bound.
     pub up_to: Option<u64>,
-    /// How many.
+    /// The number of objects.
     pub of: Count,
 }
 
-/// Objects of about an age.
+/// Objects of a range of ages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgeClass {
-    /// None is older, in seconds; the last class has no bound.
+    /// The greatest age, in seconds; the last class has no bound.
     pub up_to_secs: Option<u64>,
-    /// How many.
+    /// The number of objects.
     pub of: Count,
 }
 
-/// A bucket and what it holds, older versions included.
+/// A bucket with the totals of its versions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BucketTotal {
     /// Bytes as clients count them.
@@ -64,14 +64,14 @@ pub struct KeySize {
     pub key: String,
 }
 
-/// What was counted.
+/// The totals of a store.
 #[derive(Debug, Clone)]
 pub struct Totals {
     now: Timestamp,
     top: usize,
-    /// Current versions that are no delete markers.
+    /// Current versions, delete markers excluded.
     pub objects: Count,
-    /// Versions behind the current one, delete markers excluded.
+    /// Noncurrent versions, delete markers excluded.
     pub noncurrent: Count,
     /// Delete markers.
     pub delete_markers: u64,
@@ -81,7 +81,7 @@ pub struct Totals {
     pub parts: Count,
     /// Current versions by size.
     pub sizes: Vec<SizeClass>,
-    /// Current versions by the time since they were put.
+    /// Current versions by age.
     pub ages: Vec<AgeClass>,
     /// The largest buckets, the largest first.
     pub largest_buckets: Vec<BucketTotal>,
@@ -93,10 +93,10 @@ pub struct Totals {
     all_keys: BinaryHeap<Reverse<KeySize>>,
 }
 
-/// Upper bounds of the classes of sizes.
+/// Upper bounds of the size classes.
 const SIZES: [u64; 7] = [0, KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB, GIB];
 const HOUR_SECS: u64 = 3600;
-/// Upper bounds of the classes of ages: an hour, a day, a week, a month, a year.
+/// Upper bounds of the age classes: an hour, a day, a week, a month, a year.
 const AGES_SECS: [u64; 5] =
     [HOUR_SECS, 24 * HOUR_SECS, 7 * 24 * HOUR_SECS, 30 * 24 * HOUR_SECS, 365 * 24 * HOUR_SECS];
 
@@ -124,7 +124,7 @@ impl Totals {
         }
     }
 
-    /// Takes the next entries of a walk, in which the versions of a key follow each other, the newest last.
+    /// Adds the next entries of a walk, which has the versions of a key in sequence, the newest last.
     pub(super) fn add_all(&mut self, entries: &[Entry]) {
         for entry in entries {
             match entry {
@@ -191,7 +191,7 @@ impl Totals {
     }
 }
 
-/// Keeps the `top` greatest.
+/// Adds an item, and keeps the `top` greatest.
 fn push_bounded<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, item: T, top: usize) {
     heap.push(Reverse(item));
     if heap.len() > top {
@@ -199,7 +199,7 @@ fn push_bounded<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, item: T, top: usize) 
     }
 }
 
-/// The smallest under [`Reverse`] is the greatest.
+/// The items, the greatest first; [`Reverse`] makes the heap drop the smallest.
 fn into_descending<T: Ord>(heap: BinaryHeap<Reverse<T>>) -> Vec<T> {
     heap.into_sorted_vec().into_iter().map(|Reverse(item)| item).collect()
 }

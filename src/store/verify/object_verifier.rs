@@ -11,7 +11,7 @@ use crate::store::verify::overlap_check::OverlapCheck;
 use crate::store::verify::{Finding, NamedOwner, RecordRef, VerifyReport};
 use crate::store::{Progress, ProgressStep, extents};
 
-/// Checks extents and puts into the report what it finds.
+/// Checks extents, and adds the findings to the report.
 pub(super) struct ObjectVerifier<'a> {
     fs: &'a dyn Fs,
     store: StoreId,
@@ -19,11 +19,11 @@ pub(super) struct ObjectVerifier<'a> {
     progress: &'a mut dyn FnMut(Progress),
     done: u64,
     total: u64,
-    /// The bucket that the next versions and parts are in.
+    /// The bucket of the next versions and parts.
     bucket: CurrentBucket,
-    /// The segment that was looked at last, or why it cannot be.
+    /// The last segment, or the reason why it cannot be used.
     segment: Option<(u64, Result<Arc<Segment>, String>)>,
-    /// What was found in the extents that several share: each is read once, and found to be damaged for each of them.
+    /// The damage of each shared extent: it is read once, and reported for each of its owners.
     shared: HashMap<ExtentRef, Vec<Damage>>,
     overlap_check: OverlapCheck,
 }
@@ -34,7 +34,7 @@ struct CurrentBucket {
     name: String,
 }
 
-/// An extent and whose it is.
+/// An extent with its owner.
 struct OwnedExtent<'e> {
     extent: ExtentRef,
     key: &'e [u8],
@@ -63,7 +63,7 @@ impl<'a> ObjectVerifier<'a> {
         }
     }
 
-    /// Checks the extents of some versions and parts, in the order in which they lie on disk.
+    /// Checks the extents of some versions and parts in disk order.
     pub(super) fn check(&mut self, entries: &[Entry]) {
         let mut extents = Vec::new();
         for entry in entries {
@@ -86,7 +86,7 @@ impl<'a> ObjectVerifier<'a> {
         extents.iter().for_each(|owned| self.check_owned(owned));
     }
 
-    /// Compares all that was referred to with what the index counts as live.
+    /// Compares all referenced extents with the live bytes of the index.
     pub(super) fn finish(self, liveness: &Liveness) {
         self.overlap_check.finish(liveness).into_iter().for_each(|damage| self.report.find(damage));
     }
@@ -131,7 +131,7 @@ impl<'a> ObjectVerifier<'a> {
             let opened = opened.map_err(|error| error.into_damage(&segment_path(id), 0).what);
             self.segment = Some((id, opened));
         }
-        let (_, opened) = self.segment.as_ref().expect("it was opened where it was not");
+        let (_, opened) = self.segment.as_ref().expect("opened just above");
         opened.clone()
     }
 }

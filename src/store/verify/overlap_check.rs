@@ -1,4 +1,5 @@
-//! The account of live bytes: what versions and parts refer to, added up anew, and compared with what the index counts.
+//! The check for overlapping extents: all references, added up independently of the index and compared with its live
+//! bytes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use crate::format::{ExtentHeader, ExtentRef, segment_path};
 use crate::index::Liveness;
 use crate::log::Damage;
 
-/// All extents that are referred to.
+/// All referenced extents.
 #[derive(Default)]
 pub(super) struct OverlapCheck(Vec<ExtentSpan>);
 
@@ -27,8 +28,8 @@ impl OverlapCheck {
         self.0.push(ExtentSpan { segment, offset, len, shared });
     }
 
-    /// Extents that belong to several who do not say so, or lie over each other, and segments of which the index counts
-    /// something else as live.
+    /// Reports extents with several owners that are not marked as shared, extents that overlap, and segments with
+    /// another number of live bytes in the index.
     pub(super) fn finish(mut self, liveness: &Liveness) -> Vec<Damage> {
         self.0.sort_unstable();
         self.0.dedup_by(|again, place| place.shared && again == place);
@@ -37,7 +38,7 @@ impl OverlapCheck {
             liveness.iter().map(|(id, bytes)| (id, (bytes, 0))).collect();
         self.0.iter().for_each(|place| live.entry(place.segment).or_default().1 += place.len);
         let differs = |(id, (counted, found)): (u64, (u64, u64))| {
-            let what = format!("{found} bytes of it are referred to, and {counted} are counted as live");
+            let what = format!("{found} bytes of it are referenced, and {counted} are counted as live");
             (counted != found).then(|| Damage::new(segment_path(id), 0, what))
         };
         damage.extend(live.into_iter().filter_map(differs));
@@ -50,10 +51,9 @@ fn conflict(one: ExtentSpan, next: ExtentSpan) -> Option<Damage> {
         return None;
     }
     let what = match one.offset == next.offset && one.len == next.len {
-        true => {
-            "several versions or parts refer to the extent, and not all of them say that it is shared".into()
-        }
-        false => format!("the extent reaches into the one at offset {}", next.offset),
+        true => "several versions or parts refer to the extent, and not all references are marked as shared"
+            .into(),
+        false => format!("the extent overlaps the one at offset {}", next.offset),
     };
     Some(Damage::new(segment_path(one.segment), one.offset, what))
 }

@@ -1,4 +1,4 @@
-//! What looking at a store tells.
+//! The results of a check.
 
 use std::fmt;
 use std::io;
@@ -9,42 +9,42 @@ use crate::format::{ClientId, ClientIds, StoreId, UploadId, VersionId, segment_p
 use crate::log::Damage;
 use crate::store::text;
 
-/// All that was seen.
+/// The results of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// What is wrong, each place once.
+    /// Damage, each place once.
     pub findings: Vec<Finding>,
-    /// What is worth knowing and not wrong.
+    /// Observations that are not damage.
     pub notes: Vec<Note>,
-    /// The segments whose header is good.
+    /// The segments with a good header.
     pub segments: Vec<SegmentUse>,
-    /// How much was looked at.
+    /// The amount of checked data.
     pub counts: VerifyCounts,
 }
 
-/// Something that is not as it was written.
+/// A difference from the written data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Where, what was expected and what is there instead.
+    /// The place, the expected and the actual content.
     pub damage: Damage,
-    /// Whose bytes they are; `None` when it concerns the file.
+    /// The owner of the bytes; `None` if it concerns the file.
     pub owner: Option<NamedOwner>,
 }
 
-/// A version of an object, or a part of an upload in progress, by its names.
+/// A version, or a part of an upload in progress, by its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedOwner {
     /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// Which of those under this key.
+    /// The version or part of the key.
     pub record: RecordRef,
     /// The id of the version or upload as clients see it.
     pub id: ClientId,
 }
 
-/// Which version or part.
+/// A version or a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordRef {
     /// A version.
@@ -63,37 +63,37 @@ pub enum RecordRef {
     },
 }
 
-/// Something worth knowing.
+/// An observation that is not damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What kind of thing.
+    /// The kind.
     pub kind: NoteKind,
     /// The file, relative to the data directory; empty for the directory itself.
     pub file: String,
     /// Bytes from the start of the file.
     pub offset: u64,
-    /// In words.
+    /// A description.
     pub what: String,
 }
 
 /// The kinds of notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoteKind {
-    /// The last group before a crash, which never counted.
+    /// The last group before a crash, which was never acknowledged.
     Torn,
     /// A file that a crash left unfinished.
     Unfinished,
-    /// A segment that no object lies in.
+    /// A segment without live extents.
     Unreferenced,
-    /// A checkpoint that is no longer wanted.
+    /// An outdated checkpoint.
     Superfluous,
-    /// There was no lock to be taken.
+    /// The store was not locked.
     NotLocked,
-    /// The scrub found something bad that is good now.
+    /// An extent that the scrub found bad and that is good again.
     Recorded,
 }
 
-/// How a segment is used.
+/// The use of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentUse {
     /// Its id.
@@ -106,7 +106,7 @@ pub struct SegmentUse {
     pub sealed: bool,
 }
 
-/// How much was looked at.
+/// The amount of checked data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerifyCounts {
     /// Segments.
@@ -121,17 +121,17 @@ pub struct VerifyCounts {
     pub versions: u64,
     /// Multipart uploads in progress.
     pub uploads: u64,
-    /// Extents that versions and parts refer to; one that several share counts once.
+    /// Extents of versions and parts; a shared one counts once.
     pub extents: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
 }
 
-/// Why a store could not be looked at.
+/// The reason why a check is impossible.
 #[derive(Debug, Error)]
 pub enum VerifyError {
-    /// Somebody has it open.
-    #[error("another process uses this data directory: stop it first, or look at a copy")]
+    /// Another process has the store open.
+    #[error("another process uses this data directory: stop it first, or check a copy")]
     Locked,
     /// There is no store.
     #[error("there is no store in it: no segment, no log and no checkpoint")]
@@ -142,7 +142,7 @@ pub enum VerifyError {
 }
 
 impl VerifyReport {
-    /// Adds damage of a file that may have been seen before.
+    /// Adds damage of a file, unless it is in the report already.
     pub(super) fn find(&mut self, damage: Damage) {
         let finding = Finding { damage, owner: None };
         if !self.findings.contains(&finding) {
@@ -150,7 +150,7 @@ impl VerifyReport {
         }
     }
 
-    /// Adds a note that may have been made before.
+    /// Adds a note, unless it is in the report already.
     pub(super) fn note(&mut self, note: Note) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -159,7 +159,7 @@ impl VerifyReport {
 }
 
 impl Note {
-    /// A note on a file as a whole.
+    /// A note about a whole file.
     pub(super) fn new(kind: NoteKind, file: impl Into<String>, what: impl Into<String>) -> Self {
         Self { kind, file: file.into(), offset: 0, what: what.into() }
     }
@@ -215,7 +215,7 @@ impl fmt::Display for Note {
 }
 
 impl NoteKind {
-    /// Its name, for machines.
+    /// The name for machine-readable output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Torn => "torn",
