@@ -10,7 +10,7 @@ use siltstone::http::Config;
 use siltstone::s3::{BodySource, ErrorCode, Request, Response, ResponseBody, S3Error};
 
 use crate::http::harness::{read_all, settings, start_with, text};
-use crate::support::client::eventually;
+use crate::support::client::{LONG, eventually};
 
 /// As many zeros.
 struct Zeros(usize);
@@ -80,15 +80,16 @@ fn heavy_work_leaves_workers_for_large_and_small_requests() {
 
 #[test]
 fn work_can_tell_that_its_client_has_left_and_may_fail_or_panic() {
-    let (left, leavings) = channel();
-    let left = Mutex::new(left);
+    let (seen, sightings) = channel();
+    let seen = Mutex::new(seen);
     let server = start_with(few(), move |request: Request<'_>| match &*request.path {
         "/watched" => {
-            let (client, left) = (request.client.clone().unwrap(), left.lock().unwrap().clone());
+            let (client, seen) = (request.client.clone().unwrap(), seen.lock().unwrap().clone());
             assert!(!client.has_left());
+            seen.send(()).unwrap();
             deferred(move || {
                 eventually("the client leaves", || client.has_left());
-                left.send(()).unwrap();
+                seen.send(()).unwrap();
                 Err(S3Error::new(ErrorCode::RequestTimeout))
             })
         }
@@ -97,10 +98,11 @@ fn work_can_tell_that_its_client_has_left_and_may_fail_or_panic() {
     });
     let mut client = server.client();
     client.get("/watched");
+    sightings.recv_timeout(LONG).expect("the handler has seen the client");
     thread::sleep(Duration::from_millis(20));
-    assert!(leavings.try_recv().is_err());
+    assert!(sightings.try_recv().is_err());
     drop(client);
-    leavings.recv().unwrap();
+    sightings.recv_timeout(LONG).expect("the work has seen the client leave");
     assert_eq!(server.client().ask("/failing").text(), "SlowDown");
     assert_eq!(server.client().ask("/panicking").status, 500);
 }
