@@ -8,6 +8,7 @@
 //! Permissions are in `users` (the users file), `policy` (grants) and `identity` (the sender and its proof).
 
 mod authenticator;
+mod bucket_policy;
 mod canonical;
 mod chunked;
 mod header;
@@ -23,6 +24,7 @@ mod trailers;
 mod users;
 
 pub use authenticator::Authenticator;
+pub use bucket_policy::{BucketPolicy, PolicyContext, PolicyDecision};
 pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};
 pub use policy::{Action, Resource};

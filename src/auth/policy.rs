@@ -45,6 +45,11 @@ macro_rules! actions {
                 match self { $(Self::$action => stringify!($action)),+ }
             }
 
+            /// Whether it is granted on objects.
+            pub(super) fn applies_to_objects(self) -> bool {
+                self.level() == ActionLevel::Object
+            }
+
             fn level(self) -> ActionLevel {
                 match self { $(Self::$action => ActionLevel::$level),+ }
             }
@@ -266,7 +271,7 @@ impl ResourcePattern {
 
 /// A set of actions, one bit each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct ActionSet(u64);
+pub(super) struct ActionSet(u64);
 
 const _: () = assert!(Action::ALL.len() <= u64::BITS as usize);
 
@@ -290,7 +295,13 @@ impl ActionSet {
         Action::ALL.iter().filter(move |&&action| self.contains(action)).map(|action| action.level())
     }
 
-    fn contains(self, action: Action) -> bool {
+    /// Adds an action.
+    pub(super) fn insert(&mut self, action: Action) {
+        self.0 |= Self::bit(action);
+    }
+
+    /// Whether the action is among them.
+    pub(super) fn contains(self, action: Action) -> bool {
         self.0 & Self::bit(action) != 0
     }
 }

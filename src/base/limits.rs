@@ -12,6 +12,9 @@ pub const TIB: u64 = 1024 * GIB;
 
 // ---- The protocol -------------------------------------------------------------------------------------
 
+/// The longest bucket policy, in bytes (S3 user guide, "Bucket policies").
+pub const BUCKET_POLICY_MAX_BYTES: usize = 20 * 1024;
+
 /// Longest object key (S3 user guide, "Naming Amazon S3 objects").
 pub const KEY_LEN_MAX_BYTES: usize = 1024;
 /// Shortest bucket name (S3 user guide, "Bucket naming rules").

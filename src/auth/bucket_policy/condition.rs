@@ -1,0 +1,536 @@
+//! Conditions of policies (IAM reference, "IAM JSON policy elements: Condition operators").
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::context::PolicyContext;
+use super::json::StrictJson;
+use super::pattern::{GlobPattern, GlobSyntax};
+use crate::base::Timestamp;
+
+/// The name of a fact about a request. Names are compared without regard to case; the keys of tags are not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ConditionKey {
+    /// `aws:username`
+    UserName,
+    /// `aws:SourceIp`
+    SourceIp,
+    /// `aws:SecureTransport`
+    SecureTransport,
+    /// `aws:CurrentTime`
+    CurrentTime,
+    /// `aws:EpochTime`, in seconds
+    EpochTime,
+    /// `aws:Referer`
+    Referer,
+    /// `aws:UserAgent`
+    UserAgent,
+    /// `s3:prefix`
+    Prefix,
+    /// `s3:delimiter`
+    Delimiter,
+    /// `s3:max-keys`
+    MaxKeys,
+    /// `s3:x-amz-acl`
+    CannedAcl,
+    /// `s3:VersionId`
+    VersionId,
+    /// `s3:ExistingObjectTag/KEY`
+    ExistingTag(String),
+    /// `s3:RequestObjectTag/KEY`
+    RequestTag(String),
+    /// `s3:RequestObjectTagKeys`, which has several values
+    RequestTagKeys,
+}
+
+/// The type of the values of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueType {
+    Text,
+    Number,
+    Date,
+    Bool,
+    Address,
+}
+
+impl ConditionKey {
+    const PLAIN: [(&'static str, Self); 13] = [
+        ("aws:username", Self::UserName),
+        ("aws:SourceIp", Self::SourceIp),
+        ("aws:SecureTransport", Self::SecureTransport),
+        ("aws:CurrentTime", Self::CurrentTime),
+        ("aws:EpochTime", Self::EpochTime),
+        ("aws:Referer", Self::Referer),
+        ("aws:UserAgent", Self::UserAgent),
+        ("s3:prefix", Self::Prefix),
+        ("s3:delimiter", Self::Delimiter),
+        ("s3:max-keys", Self::MaxKeys),
+        ("s3:x-amz-acl", Self::CannedAcl),
+        ("s3:VersionId", Self::VersionId),
+        ("s3:RequestObjectTagKeys", Self::RequestTagKeys),
+    ];
+
+    /// Parses the name of a key.
+    ///
+    /// # Errors
+    /// An unknown key, by name.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        if let Some((_, key)) = Self::PLAIN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            return Ok(key.clone());
+        }
+        let tag = name.split_once('/').filter(|(_, tag)| !tag.is_empty());
+        match tag.map(|(kind, tag)| (kind.to_ascii_lowercase(), tag)) {
+            Some((kind, tag)) if kind == "s3:existingobjecttag" => Ok(Self::ExistingTag(tag.to_owned())),
+            Some((kind, tag)) if kind == "s3:requestobjecttag" => Ok(Self::RequestTag(tag.to_owned())),
+            _ => Err(format!("the condition key `{name}` is not supported")),
+        }
+    }
+
+    /// Whether a request has at most one value for it.
+    pub(super) fn has_single_value(&self) -> bool {
+        *self != Self::RequestTagKeys
+    }
+
+    fn accepts(&self, value_type: ValueType) -> bool {
+        match self {
+            Self::SourceIp => value_type == ValueType::Address,
+            Self::SecureTransport => value_type == ValueType::Bool,
+            Self::CurrentTime => value_type == ValueType::Date,
+            Self::EpochTime => matches!(value_type, ValueType::Date | ValueType::Number),
+            Self::MaxKeys => value_type == ValueType::Number,
+            _ => value_type == ValueType::Text,
+        }
+    }
+
+    /// The value in the request of a key with a single one; `None` where it is absent.
+    pub(super) fn single_value<'c>(&self, context: &PolicyContext<'c>) -> Option<Cow<'c, str>> {
+        let tag =
+            |key: &str| context.request_tags.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        match self {
+            Self::UserName => context.user.map(Cow::from),
+            Self::SourceIp => context.source_ip.map(|address| address.to_canonical().to_string().into()),
+            Self::SecureTransport => Some(if context.secure { "true" } else { "false" }.into()),
+            Self::CurrentTime => Some(context.now.to_iso8601().into()),
+            Self::EpochTime => Some(context.now.as_secs().to_string().into()),
+            Self::Referer => context.referer.map(Cow::from),
+            Self::UserAgent => context.user_agent.map(Cow::from),
+            Self::Prefix => context.prefix.map(Cow::from),
+            Self::Delimiter => context.delimiter.map(Cow::from),
+            Self::MaxKeys => context.max_keys.map(Cow::from),
+            Self::CannedAcl => context.canned_acl.map(Cow::from),
+            Self::VersionId => context.version_id.map(Cow::from),
+            Self::ExistingTag(key) => (context.existing_tag)(key).map(Cow::from),
+            Self::RequestTag(key) => tag(key).map(|value| value.as_str().into()),
+            Self::RequestTagKeys => None,
+        }
+    }
+
+    /// All values in the request.
+    fn values<'c>(&self, context: &PolicyContext<'c>) -> Vec<Cow<'c, str>> {
+        match self {
+            Self::RequestTagKeys => {
+                context.request_tags.iter().map(|(name, _)| name.as_str().into()).collect()
+            }
+            single => single.single_value(context).into_iter().collect(),
+        }
+    }
+}
+
+/// The relation that a number or a date must have to the value of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Relation {
+    fn holds<T: PartialOrd>(self, request: &T, policy: &T) -> bool {
+        match self {
+            Self::Equal => request == policy,
+            Self::Less => request < policy,
+            Self::LessOrEqual => request <= policy,
+            Self::Greater => request > policy,
+            Self::GreaterOrEqual => request >= policy,
+        }
+    }
+}
+
+/// The comparison of an operator, without its negation and quantifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Text { wildcards: bool, ignore_case: bool },
+    Number(Relation),
+    Date(Relation),
+    Bool,
+    Network,
+    Null,
+}
+
+/// How many of the request's values must satisfy the comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quantifier {
+    /// The one value that there is.
+    Single,
+    /// `ForAllValues:`; holds without any value.
+    All,
+    /// `ForAnyValue:`; fails without any value.
+    Any,
+}
+
+/// An operator such as `ForAllValues:StringNotLikeIfExists`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ConditionOperator {
+    comparison: Comparison,
+    negated: bool,
+    quantifier: Quantifier,
+    if_exists: bool,
+}
+
+impl ConditionOperator {
+    const NAMED: [(&'static str, Comparison, bool); 22] = {
+        use Comparison::{Bool, Date, Network, Null, Number, Text};
+        use Relation::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
+        const EXACT: Comparison = Text { wildcards: false, ignore_case: false };
+        const IGNORING_CASE: Comparison = Text { wildcards: false, ignore_case: true };
+        const LIKE: Comparison = Text { wildcards: true, ignore_case: false };
+        [
+            ("StringEquals", EXACT, false),
+            ("StringNotEquals", EXACT, true),
+            ("StringEqualsIgnoreCase", IGNORING_CASE, false),
+            ("StringNotEqualsIgnoreCase", IGNORING_CASE, true),
+            ("StringLike", LIKE, false),
+            ("StringNotLike", LIKE, true),
+            ("NumericEquals", Number(Equal), false),
+            ("NumericNotEquals", Number(Equal), true),
+            ("NumericLessThan", Number(Less), false),
+            ("NumericLessThanEquals", Number(LessOrEqual), false),
+            ("NumericGreaterThan", Number(Greater), false),
+            ("NumericGreaterThanEquals", Number(GreaterOrEqual), false),
+            ("DateEquals", Date(Equal), false),
+            ("DateNotEquals", Date(Equal), true),
+            ("DateLessThan", Date(Less), false),
+            ("DateLessThanEquals", Date(LessOrEqual), false),
+            ("DateGreaterThan", Date(Greater), false),
+            ("DateGreaterThanEquals", Date(GreaterOrEqual), false),
+            ("Bool", Bool, false),
+            ("IpAddress", Network, false),
+            ("NotIpAddress", Network, true),
+            ("Null", Null, false),
+        ]
+    };
+
+    fn parse(name: &str) -> Result<Self, String> {
+        let unknown = || format!("the condition operator `{name}` is not supported");
+        let (quantifier, rest) = match name.split_once(':') {
+            None => (Quantifier::Single, name),
+            Some(("ForAllValues", rest)) => (Quantifier::All, rest),
+            Some(("ForAnyValue", rest)) => (Quantifier::Any, rest),
+            Some(_) => return Err(unknown()),
+        };
+        let (base, if_exists) = rest.strip_suffix("IfExists").map_or((rest, false), |base| (base, true));
+        let found = Self::NAMED.iter().find(|(known, ..)| *known == base);
+        let &(_, comparison, negated) = found.ok_or_else(unknown)?;
+        if comparison == Comparison::Null && (if_exists || quantifier != Quantifier::Single) {
+            return Err(unknown());
+        }
+        Ok(Self { comparison, negated, quantifier, if_exists })
+    }
+
+    fn value_type(self) -> Option<ValueType> {
+        match self.comparison {
+            Comparison::Text { .. } => Some(ValueType::Text),
+            Comparison::Number(_) => Some(ValueType::Number),
+            Comparison::Date(_) => Some(ValueType::Date),
+            Comparison::Bool => Some(ValueType::Bool),
+            Comparison::Network => Some(ValueType::Address),
+            Comparison::Null => None,
+        }
+    }
+}
+
+/// A value of the policy, in the form that its operator compares.
+#[derive(Debug, Clone, PartialEq)]
+enum PolicyValue {
+    Pattern(GlobPattern),
+    Number(f64),
+    Date(Timestamp),
+    Bool(bool),
+    Network(IpNet),
+}
+
+/// One test: an operator, a key, and the values of the policy.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Condition {
+    operator: ConditionOperator,
+    key: ConditionKey,
+    values: Vec<PolicyValue>,
+}
+
+impl Condition {
+    /// Parses the element `Condition`: operators, each with keys, each with values.
+    ///
+    /// # Errors
+    /// The first operator, key or value that is not supported, by name.
+    pub(super) fn parse_all(json: &StrictJson, variables: bool) -> Result<Vec<Self>, String> {
+        let StrictJson::Object(operators) = json else {
+            return Err("`Condition` must be an object".to_owned());
+        };
+        let mut conditions = Vec::new();
+        for (name, keys) in operators {
+            let operator = ConditionOperator::parse(name)?;
+            let StrictJson::Object(keys) = keys else {
+                return Err(format!("the condition operator `{name}` must have an object of keys"));
+            };
+            for (key, values) in keys {
+                conditions.push(Self::parse(operator, name, key, values, variables)?);
+            }
+        }
+        Ok(conditions)
+    }
+
+    fn parse(
+        operator: ConditionOperator,
+        operator_name: &str,
+        key_name: &str,
+        values: &StrictJson,
+        variables: bool,
+    ) -> Result<Self, String> {
+        let key = ConditionKey::parse(key_name)?;
+        if operator.value_type().is_some_and(|value_type| !key.accepts(value_type)) {
+            return Err(format!("`{operator_name}` cannot be applied to `{key_name}`"));
+        }
+        if operator.quantifier == Quantifier::Single && !key.has_single_value() {
+            return Err(format!("`{key_name}` needs `ForAllValues:` or `ForAnyValue:`"));
+        }
+        let parse = |value: &StrictJson| {
+            let text = value.scalar().ok_or_else(|| format!("a value of `{key_name}` is no text"))?;
+            PolicyValue::parse(operator.comparison, &text, variables)
+                .map_err(|reason| format!("the value `{text}` of `{key_name}`: {reason}"))
+        };
+        let values = values.elements().iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        if values.is_empty() {
+            return Err(format!("`{key_name}` has no value"));
+        }
+        Ok(Self { operator, key, values })
+    }
+
+    /// Whether the request satisfies it.
+    pub(super) fn holds(&self, context: &PolicyContext<'_>) -> bool {
+        let requested = self.key.values(context);
+        if self.operator.comparison == Comparison::Null {
+            return self.values.contains(&PolicyValue::Bool(requested.is_empty()));
+        }
+        let satisfies = |value: &Cow<'_, str>| self.any_equals(value, context) != self.operator.negated;
+        match self.operator.quantifier {
+            _ if requested.is_empty() && self.operator.if_exists => true,
+            Quantifier::Single if requested.is_empty() => self.operator.negated,
+            Quantifier::Single | Quantifier::All => requested.iter().all(satisfies),
+            Quantifier::Any => requested.iter().any(satisfies),
+        }
+    }
+
+    fn any_equals(&self, requested: &str, context: &PolicyContext<'_>) -> bool {
+        self.values.iter().any(|value| value.compares(self.operator.comparison, requested, context))
+    }
+
+    /// Whether it limits a statement to a known set of clients: to networks smaller than the Internet, or to users by name.
+    pub(super) fn restricts_clients(&self) -> bool {
+        let operator = &self.operator;
+        if operator.negated || operator.if_exists || operator.quantifier == Quantifier::All {
+            return false;
+        }
+        match (&self.key, operator.comparison) {
+            (ConditionKey::SourceIp, Comparison::Network) => {
+                self.values.iter().all(PolicyValue::is_small_network)
+            }
+            (ConditionKey::UserName, Comparison::Text { wildcards: false, .. }) => true,
+            _ => false,
+        }
+    }
+}
+
+impl PolicyValue {
+    fn parse(comparison: Comparison, text: &str, variables: bool) -> Result<Self, String> {
+        match comparison {
+            Comparison::Text { wildcards, .. } => {
+                GlobPattern::parse(text, GlobSyntax { wildcards, variables }).map(Self::Pattern)
+            }
+            Comparison::Number(_) => number(text).map(Self::Number).ok_or_else(|| "not a number".to_owned()),
+            Comparison::Date(_) => date(text).map(Self::Date).ok_or_else(|| "not a date".to_owned()),
+            Comparison::Bool | Comparison::Null => {
+                boolean(text).map(Self::Bool).ok_or_else(|| "neither true nor false".to_owned())
+            }
+            Comparison::Network => {
+                let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+                network.map(Self::Network).map_err(|_| "neither an address nor a network".to_owned())
+            }
+        }
+    }
+
+    fn compares(&self, comparison: Comparison, requested: &str, context: &PolicyContext<'_>) -> bool {
+        match (self, comparison) {
+            (Self::Pattern(pattern), Comparison::Text { ignore_case: true, .. }) => {
+                pattern.matches_ignoring_case(requested, context)
+            }
+            (Self::Pattern(pattern), _) => pattern.matches(requested, context),
+            (Self::Number(value), Comparison::Number(relation)) => {
+                number(requested).is_some_and(|requested| relation.holds(&requested, value))
+            }
+            (Self::Date(value), Comparison::Date(relation)) => {
+                date(requested).is_some_and(|requested| relation.holds(&requested, value))
+            }
+            (Self::Bool(value), _) => boolean(requested) == Some(*value),
+            (Self::Network(network), _) => {
+                requested.parse::<IpAddr>().is_ok_and(|address| network.contains(&address))
+            }
+            _ => false,
+        }
+    }
+
+    /// As S3 counts a source address as restricted: an IPv4 network of /8 or smaller, an IPv6 network of /32 or smaller.
+    fn is_small_network(&self) -> bool {
+        match self {
+            Self::Network(IpNet::V4(network)) => network.prefix_len() >= 8,
+            Self::Network(IpNet::V6(network)) => network.prefix_len() >= 32,
+            _ => false,
+        }
+    }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// A time of ISO 8601, a date without a time, or seconds since 1970.
+fn date(text: &str) -> Option<Timestamp> {
+    let seconds = text.parse::<u64>().ok().and_then(|seconds| seconds.checked_mul(1000));
+    seconds
+        .map(Timestamp::from_millis)
+        .or_else(|| Timestamp::parse_iso8601(text))
+        .or_else(|| Timestamp::parse_iso8601(&format!("{text}T00:00:00Z")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(text: &str) -> Result<Vec<Condition>, String> {
+        Condition::parse_all(&StrictJson::parse(text.as_bytes()).unwrap(), true)
+    }
+
+    fn holds(text: &str, context: &PolicyContext<'_>) -> bool {
+        conditions(text).unwrap().iter().all(|condition| condition.holds(context))
+    }
+
+    #[test]
+    fn each_operator_compares_as_iam_says() {
+        let tags = [("team".to_owned(), "Red".to_owned()), ("cost".to_owned(), "7".to_owned())];
+        let context = PolicyContext {
+            user: Some("ann"),
+            source_ip: Some("192.0.2.77".parse().unwrap()),
+            secure: true,
+            now: Timestamp::parse_iso8601("2026-01-31T12:00:00Z").unwrap(),
+            referer: Some("https://site.example/page"),
+            prefix: Some("home/ann/"),
+            max_keys: Some("100"),
+            request_tags: &tags,
+            existing_tag: &|key| (key == "state").then(|| "open".to_owned()),
+            ..PolicyContext::default()
+        };
+        for (expected, text) in [
+            (true, r#"{"StringEquals": {"aws:username": ["bob", "ann"]}}"#),
+            (false, r#"{"StringEquals": {"aws:username": "a*"}}"#),
+            (false, r#"{"StringNotEquals": {"aws:username": ["bob", "ann"]}}"#),
+            (true, r#"{"StringEqualsIgnoreCase": {"s3:RequestObjectTag/team": "rED"}}"#),
+            (false, r#"{"StringNotEqualsIgnoreCase": {"s3:RequestObjectTag/team": "rED"}}"#),
+            (true, r#"{"StringLike": {"aws:Referer": "https://site.example/*"}}"#),
+            (false, r#"{"StringNotLike": {"aws:referer": "https://*"}}"#),
+            (true, r#"{"StringLike": {"s3:prefix": "home/${aws:username}/*"}}"#),
+            (true, r#"{"NumericLessThanEquals": {"s3:max-keys": 100}}"#),
+            (false, r#"{"NumericLessThan": {"s3:max-keys": "100"}}"#),
+            (true, r#"{"NumericGreaterThan": {"s3:max-keys": "99.5"}}"#),
+            (true, r#"{"NumericNotEquals": {"s3:max-keys": [1, 2]}}"#),
+            (true, r#"{"DateGreaterThan": {"aws:CurrentTime": "2026-01-31T11:59:59Z"}}"#),
+            (false, r#"{"DateLessThan": {"aws:CurrentTime": "2026-01-31"}}"#),
+            (true, r#"{"DateEquals": {"aws:EpochTime": "1769860800"}}"#),
+            (true, r#"{"NumericGreaterThanEquals": {"aws:EpochTime": 1769860800}}"#),
+            (true, r#"{"Bool": {"aws:SecureTransport": true}}"#),
+            (false, r#"{"Bool": {"aws:SecureTransport": "FALSE"}}"#),
+            (true, r#"{"IpAddress": {"aws:SourceIp": ["198.51.100.1", "192.0.2.0/24"]}}"#),
+            (false, r#"{"NotIpAddress": {"aws:SourceIp": "192.0.2.0/24"}}"#),
+            (true, r#"{"StringEquals": {"s3:ExistingObjectTag/state": "open"}}"#),
+            (true, r#"{"Null": {"aws:UserAgent": "true", "aws:username": "false"}}"#),
+            (true, r#"{"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["team", "cost", "x"]}}"#),
+            (false, r#"{"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["team"]}}"#),
+            (true, r#"{"ForAnyValue:StringEquals": {"s3:RequestObjectTagKeys": ["team"]}}"#),
+            (true, r#"{"ForAnyValue:StringNotEquals": {"s3:RequestObjectTagKeys": ["team"]}}"#),
+            (false, r#"{"ForAllValues:StringNotEquals": {"s3:RequestObjectTagKeys": ["team"]}}"#),
+            // All conditions must hold.
+            (false, r#"{"Bool": {"aws:SecureTransport": true}, "StringEquals": {"aws:username": "bob"}}"#),
+        ] {
+            assert_eq!(holds(text, &context), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_absent_value_satisfies_negations_and_if_exists_alone() {
+        let context = PolicyContext::default();
+        for (expected, text) in [
+            (false, r#"{"StringEquals": {"aws:Referer": "x"}}"#),
+            (true, r#"{"StringNotEquals": {"aws:Referer": "x"}}"#),
+            (true, r#"{"StringEqualsIfExists": {"aws:Referer": "x"}}"#),
+            (false, r#"{"NumericLessThan": {"s3:max-keys": 5}}"#),
+            (true, r#"{"NumericLessThanIfExists": {"s3:max-keys": 5}}"#),
+            (false, r#"{"IpAddress": {"aws:SourceIp": "0.0.0.0/0"}}"#),
+            (true, r#"{"NotIpAddress": {"aws:SourceIp": "0.0.0.0/0"}}"#),
+            (true, r#"{"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": "x"}}"#),
+            (false, r#"{"ForAnyValue:StringEquals": {"s3:RequestObjectTagKeys": "x"}}"#),
+            (false, r#"{"ForAnyValue:StringNotEquals": {"s3:RequestObjectTagKeys": "x"}}"#),
+            (true, r#"{"Null": {"aws:Referer": true}}"#),
+        ] {
+            assert_eq!(holds(text, &context), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn unsupported_conditions_are_refused_by_name() {
+        for (text, named) in [
+            (r#"{"ArnLike": {"aws:SourceArn": "x"}}"#, "`ArnLike`"),
+            (r#"{"NullIfExists": {"aws:Referer": true}}"#, "`NullIfExists`"),
+            (r#"{"ForSomeValues:StringEquals": {"aws:Referer": "x"}}"#, "`ForSomeValues:StringEquals`"),
+            (r#"{"StringEquals": {"aws:PrincipalOrgID": "x"}}"#, "`aws:PrincipalOrgID`"),
+            (r#"{"StringEquals": {"s3:ExistingObjectTag/": "x"}}"#, "`s3:ExistingObjectTag/`"),
+            (
+                r#"{"StringEquals": {"aws:SourceIp": "192.0.2.1"}}"#,
+                "`StringEquals` cannot be applied to `aws:SourceIp`",
+            ),
+            (r#"{"StringEquals": {"s3:RequestObjectTagKeys": "x"}}"#, "needs `ForAllValues:`"),
+            (r#"{"IpAddress": {"aws:SourceIp": "192.0.2"}}"#, "neither an address nor a network"),
+            (r#"{"NumericEquals": {"s3:max-keys": "many"}}"#, "not a number"),
+            (r#"{"NumericEquals": {"s3:max-keys": "NaN"}}"#, "not a number"),
+            (r#"{"DateLessThan": {"aws:CurrentTime": "soon"}}"#, "not a date"),
+            (r#"{"Bool": {"aws:SecureTransport": "yes"}}"#, "neither true nor false"),
+            (r#"{"StringEquals": {"aws:Referer": []}}"#, "has no value"),
+            (r#"{"StringEquals": {"aws:Referer": null}}"#, "is no text"),
+            (r#"{"StringEquals": ["aws:Referer"]}"#, "must have an object of keys"),
+            (r#"[]"#, "`Condition` must be an object"),
+            (r#"{"StringLike": {"aws:Referer": "${aws:nonsense}"}}"#, "`${aws:nonsense}` is unknown"),
+        ] {
+            let error = conditions(text).unwrap_err();
+            assert!(error.contains(named), "{text}: {error}");
+        }
+    }
+}

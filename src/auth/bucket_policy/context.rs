@@ -1,0 +1,56 @@
+//! The facts about a request that conditions and variables may refer to.
+
+use std::net::IpAddr;
+
+use crate::base::Timestamp;
+
+/// The facts about a request. Absent facts are `None`.
+#[derive(Clone, Copy)]
+pub struct PolicyContext<'a> {
+    /// The name of the user; `None` for an anonymous request. (`aws:username`)
+    pub user: Option<&'a str>,
+    /// The address of the client. (`aws:SourceIp`)
+    pub source_ip: Option<IpAddr>,
+    /// Whether the connection is encrypted. (`aws:SecureTransport`)
+    pub secure: bool,
+    /// The time of the request. (`aws:CurrentTime`, `aws:EpochTime`)
+    pub now: Timestamp,
+    /// The header `Referer`. (`aws:Referer`)
+    pub referer: Option<&'a str>,
+    /// The header `User-Agent`. (`aws:UserAgent`)
+    pub user_agent: Option<&'a str>,
+    /// The prefix of a listing. (`s3:prefix`)
+    pub prefix: Option<&'a str>,
+    /// The delimiter of a listing. (`s3:delimiter`)
+    pub delimiter: Option<&'a str>,
+    /// The largest number of keys of a listing. (`s3:max-keys`)
+    pub max_keys: Option<&'a str>,
+    /// The canned ACL of a write. (`s3:x-amz-acl`)
+    pub canned_acl: Option<&'a str>,
+    /// The version that the request names. (`s3:VersionId`)
+    pub version_id: Option<&'a str>,
+    /// The tags that the request gives an object. (`s3:RequestObjectTag/KEY`, `s3:RequestObjectTagKeys`)
+    pub request_tags: &'a [(String, String)],
+    /// The value of a tag of the object that is there. (`s3:ExistingObjectTag/KEY`) It is asked for only where a condition needs it.
+    pub existing_tag: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Default for PolicyContext<'_> {
+    fn default() -> Self {
+        Self {
+            user: None,
+            source_ip: None,
+            secure: false,
+            now: Timestamp::default(),
+            referer: None,
+            user_agent: None,
+            prefix: None,
+            delimiter: None,
+            max_keys: None,
+            canned_acl: None,
+            version_id: None,
+            request_tags: &[],
+            existing_tag: &|_| None,
+        }
+    }
+}

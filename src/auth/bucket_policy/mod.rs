@@ -1,0 +1,282 @@
+//! Bucket policies (S3 user guide, "Bucket policies"; IAM reference, "IAM JSON policy elements").
+//!
+//! - `json`: JSON without duplicate names.
+//! - `statement`: principals, actions, resources, effects.
+//! - `condition`: operators, keys and values of conditions.
+//! - `pattern`: wildcards and variables.
+//! - `context`: the facts about a request.
+//!
+//! A policy is understood whole or refused: an ignored condition would allow more than its author wrote.
+
+mod condition;
+mod context;
+mod json;
+mod pattern;
+mod statement;
+
+use std::collections::HashSet;
+
+pub use context::PolicyContext;
+use json::StrictJson;
+use pattern::VERSION_WITH_VARIABLES;
+use statement::{PolicyEffect, PolicyScope, PolicyStatement};
+
+use crate::auth::policy::{Action, Resource};
+use crate::base::limits::BUCKET_POLICY_MAX_BYTES;
+
+/// The first version of the policy language, which holds where a policy names none.
+const FIRST_VERSION: &str = "2008-10-17";
+
+/// The policy of a bucket, parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BucketPolicy {
+    bucket: String,
+    statements: Vec<PolicyStatement>,
+}
+
+/// What a policy says of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyDecision {
+    /// A statement denies it: nothing else can allow it.
+    Deny,
+    /// A statement allows it, and none denies it.
+    Allow,
+    /// No statement applies.
+    NoMatch,
+}
+
+impl BucketPolicy {
+    /// Parses the policy of a bucket.
+    ///
+    /// # Errors
+    /// The reason for a `MalformedPolicy`: the first element that is missing, wrong or not supported, by name.
+    pub fn parse(text: &[u8], bucket: &str) -> Result<Self, String> {
+        if text.len() > BUCKET_POLICY_MAX_BYTES {
+            return Err(format!("the policy is longer than {BUCKET_POLICY_MAX_BYTES} bytes"));
+        }
+        let StrictJson::Object(members) = StrictJson::parse(text)? else {
+            return Err("the policy must be an object".to_owned());
+        };
+        let scope = PolicyScope { bucket, variables: version(&members)? == VERSION_WITH_VARIABLES };
+        let statements =
+            member(&members, "Statement").ok_or("the element `Statement` is missing")?.elements();
+        if statements.is_empty() {
+            return Err("`Statement` is empty".to_owned());
+        }
+        let statements = statements
+            .iter()
+            .map(|json| PolicyStatement::parse(json, scope))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut sids = HashSet::new();
+        if let Some(sid) =
+            statements.iter().filter_map(|one| one.sid.as_deref()).find(|sid| !sids.insert(*sid))
+        {
+            return Err(format!("two statements have the `Sid` `{sid}`"));
+        }
+        Ok(Self { bucket: bucket.to_owned(), statements })
+    }
+
+    /// Decides about a request. An action on objects with [`Resource::Bucket`] is decided for some object: denied where every
+    /// object is.
+    pub fn decide(
+        &self,
+        action: Action,
+        resource: Resource<'_>,
+        context: &PolicyContext<'_>,
+    ) -> PolicyDecision {
+        let applies = |statement: &PolicyStatement| match resource {
+            Resource::Service => false,
+            Resource::Bucket(_) if action.applies_to_objects() => match statement.effect {
+                PolicyEffect::Allow => statement.applies_to_some_object(action, context),
+                PolicyEffect::Deny => statement.denies_all_objects(action, &self.bucket, context),
+            },
+            Resource::Bucket(_) | Resource::Prefix { .. } => statement.applies(action, &self.bucket, context),
+            Resource::Object { key, .. } => {
+                statement.applies(action, &format!("{}/{key}", self.bucket), context)
+            }
+        };
+        let mut decision = PolicyDecision::NoMatch;
+        for statement in self.statements.iter().filter(|statement| applies(statement)) {
+            match statement.effect {
+                PolicyEffect::Deny => return PolicyDecision::Deny,
+                PolicyEffect::Allow => decision = PolicyDecision::Allow,
+            }
+        }
+        decision
+    }
+
+    /// Whether it allows something to everyone without restricting clients to small networks or named users
+    /// (GetBucketPolicyStatus, `BlockPublicPolicy`).
+    pub fn is_public(&self) -> bool {
+        self.statements.iter().any(PolicyStatement::is_public)
+    }
+}
+
+fn member<'j>(members: &'j [(String, StrictJson)], wanted: &str) -> Option<&'j StrictJson> {
+    members.iter().find(|(name, _)| name == wanted).map(|(_, value)| value)
+}
+
+/// The version of the language, after a check of the names beside it.
+fn version(members: &[(String, StrictJson)]) -> Result<String, String> {
+    let known = ["Version", "Id", "Statement"];
+    if let Some((name, _)) = members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return Err(format!("the element `{name}` is not supported"));
+    }
+    let version = member(members, "Version").map(StrictJson::scalar);
+    match version.unwrap_or_else(|| Some(FIRST_VERSION.to_owned())) {
+        Some(version) if version == FIRST_VERSION || version == VERSION_WITH_VARIABLES => Ok(version),
+        _ => Err(format!("`Version` must be `{VERSION_WITH_VARIABLES}` or `{FIRST_VERSION}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PUBLIC_READ: &str = r#"{"Version": "2012-10-17", "Statement": [{"Sid": "PublicRead", "Effect": "Allow",
+        "Principal": "*", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::site/*"]}]}"#;
+
+    fn statement(rest: &str) -> String {
+        format!(r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", {rest}}}}}"#)
+    }
+
+    fn object(key: &str) -> Resource<'_> {
+        Resource::Object { bucket: "site", key }
+    }
+
+    #[test]
+    fn public_read_allows_objects_and_no_listing() {
+        let policy = BucketPolicy::parse(PUBLIC_READ.as_bytes(), "site").unwrap();
+        let anonymous = PolicyContext::default();
+        let decide = |action, resource| policy.decide(action, resource, &anonymous);
+        assert_eq!(decide(Action::GetObject, object("index.html")), PolicyDecision::Allow);
+        assert_eq!(decide(Action::PutObject, object("index.html")), PolicyDecision::NoMatch);
+        assert_eq!(decide(Action::GetObjectVersion, object("index.html")), PolicyDecision::NoMatch);
+        let all = Resource::Prefix { bucket: "site", prefix: "" };
+        assert_eq!(decide(Action::ListBucket, all), PolicyDecision::NoMatch);
+        assert!(policy.is_public());
+    }
+
+    #[test]
+    fn a_denial_wins_wherever_it_stands() {
+        let policy = r#"{"Statement": [
+            {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::site*"},
+            {"Effect": "Deny", "Principal": {"AWS": ["bob", "arn:aws:iam::123456789012:user/eve"]}, "Action": "s3:Get*",
+             "Resource": "arn:aws:s3:::site/private/*"}]}"#;
+        let policy = BucketPolicy::parse(policy.as_bytes(), "site").unwrap();
+        let decide = |user, action, resource| {
+            policy.decide(action, resource, &PolicyContext { user, ..PolicyContext::default() })
+        };
+        for user in [Some("bob"), Some("eve")] {
+            assert_eq!(decide(user, Action::GetObject, object("private/a")), PolicyDecision::Deny);
+            assert_eq!(decide(user, Action::GetObject, object("public/a")), PolicyDecision::Allow);
+            assert_eq!(decide(user, Action::PutObject, object("private/a")), PolicyDecision::Allow);
+        }
+        for user in [None, Some("ann")] {
+            assert_eq!(decide(user, Action::GetObject, object("private/a")), PolicyDecision::Allow);
+        }
+        assert_eq!(decide(None, Action::ListBucket, Resource::Bucket("site")), PolicyDecision::Allow);
+        assert_eq!(decide(Some("bob"), Action::GetObject, Resource::Bucket("site")), PolicyDecision::Allow);
+    }
+
+    #[test]
+    fn users_reach_their_own_folders_by_a_variable() {
+        let text = statement(
+            r#""Principal": {"AWS": "*"}, "Action": "s3:PutObject", "Resource": "arn:aws:s3:::site/home/${aws:username}/*""#,
+        );
+        let policy = BucketPolicy::parse(text.as_bytes(), "site").unwrap();
+        let decide = |user, key| {
+            policy.decide(Action::PutObject, object(key), &PolicyContext { user, ..PolicyContext::default() })
+        };
+        assert_eq!(decide(Some("ann"), "home/ann/x"), PolicyDecision::Allow);
+        assert_eq!(decide(Some("bob"), "home/ann/x"), PolicyDecision::NoMatch);
+        assert_eq!(decide(None, "home/ann/x"), PolicyDecision::NoMatch);
+        let literal =
+            BucketPolicy::parse(text.replace("2012-10-17", "2008-10-17").as_bytes(), "site").unwrap();
+        let decision = literal.decide(
+            Action::PutObject,
+            object("home/${aws:username}/x"),
+            &PolicyContext { user: Some("ann"), ..PolicyContext::default() },
+        );
+        assert_eq!(decision, PolicyDecision::Allow, "the first version has no variables");
+    }
+
+    #[test]
+    fn an_action_for_some_object_is_denied_only_where_all_are() {
+        let text = |resource: &str| {
+            format!(
+                r#"{{"Statement": [{{"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "{resource}"}}]}}"#
+            )
+        };
+        let decide = |resource: &str| {
+            let policy = BucketPolicy::parse(text(resource).as_bytes(), "site").unwrap();
+            policy.decide(Action::DeleteObject, Resource::Bucket("site"), &PolicyContext::default())
+        };
+        assert_eq!(decide("arn:aws:s3:::site/*"), PolicyDecision::Deny);
+        assert_eq!(decide("arn:aws:s3:::site*"), PolicyDecision::Deny);
+        assert_eq!(decide("arn:aws:s3:::site/kept/*"), PolicyDecision::NoMatch);
+    }
+
+    #[test]
+    fn policies_are_public_unless_they_restrict_clients() {
+        let public = |condition: &str| {
+            let text = statement(&format!(
+                r#""Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*", "Condition": {condition}"#
+            ));
+            BucketPolicy::parse(text.as_bytes(), "site").unwrap().is_public()
+        };
+        assert!(!public(r#"{"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}}"#));
+        assert!(!public(r#"{"StringEquals": {"aws:username": "ann"}}"#));
+        for condition in [
+            r#"{"IpAddress": {"aws:SourceIp": ["192.0.2.0/24", "0.0.0.0/1"]}}"#,
+            r#"{"IpAddressIfExists": {"aws:SourceIp": "192.0.2.0/24"}}"#,
+            r#"{"NotIpAddress": {"aws:SourceIp": "192.0.2.0/24"}}"#,
+            r#"{"StringLike": {"aws:Referer": "https://site.example/*"}}"#,
+            r#"{"Bool": {"aws:SecureTransport": "true"}}"#,
+        ] {
+            assert!(public(condition), "{condition}");
+        }
+    }
+
+    #[test]
+    fn policies_that_are_not_understood_are_refused_by_name() {
+        let usual = r#""Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#;
+        let with = |from: &str, to: &str| statement(&usual.replacen(from, to, 1));
+        for (text, named) in [
+            ("[]".to_owned(), "must be an object"),
+            ("{".to_owned(), "EOF"),
+            (r#"{"Version": "2012-10-17"}"#.to_owned(), "`Statement` is missing"),
+            (r#"{"Statement": []}"#.to_owned(), "`Statement` is empty"),
+            (r#"{"Version": "2020-01-01", "Statement": []}"#.to_owned(), "`Version` must be"),
+            (r#"{"Comment": "", "Statement": []}"#.to_owned(), "`Comment` is not supported"),
+            (statement(&format!(r#"{usual}, "NotAction": "s3:PutObject""#)), "`NotAction` is not supported"),
+            (PUBLIC_READ.replace(r#""Effect""#, r#""effect""#), "`effect` is not supported"),
+            (PUBLIC_READ.replace("Allow", "allow"), "`Effect` must be"),
+            (with(r#""Principal": "*", "#, ""), "`Principal` is missing"),
+            (with(r#""*""#, r#"{"CanonicalUser": "x"}"#), "`CanonicalUser` is not supported"),
+            (with(r#""*""#, r#"{"AWS": "arn:aws:iam::1:role/x"}"#), "`arn:aws:iam::1:role/x`"),
+            (with(r#""*""#, r#"{"AWS": "arn:aws:iam::1:user/x*"}"#), "`arn:aws:iam::1:user/x*`"),
+            (with(r#""*""#, r#"{"AWS": []}"#), "`Principal` is empty"),
+            (with("s3:GetObject", "s3:GetObjekt"), "no action `s3:GetObjekt`"),
+            (with("s3:GetObject", "ec2:Run"), "`ec2:Run` does not begin with"),
+            (with("s3:GetObject", "s3:ListBucket"), "`s3:ListBucket` does not apply to any resource"),
+            (with("site/*", "site"), "`s3:GetObject` does not apply to any resource"),
+            (with("site/*", "other/*"), "`arn:aws:s3:::other/*` is not of this bucket"),
+            (with("site/*", "sites/*"), "is not of this bucket"),
+            (with("site/*", "site/${aws:nonsense}"), "`${aws:nonsense}` is unknown"),
+            (statement(&format!(r#"{usual}, "Effect": "Deny""#)), "\"Effect\" appears twice"),
+            (
+                format!(
+                    r#"{{"Statement": [{0}, {0}]}}"#,
+                    format_args!(r#"{{"Sid": "a", "Effect": "Allow", {usual}}}"#)
+                ),
+                "two statements have the `Sid` `a`",
+            ),
+            (format!("{}{PUBLIC_READ}", " ".repeat(BUCKET_POLICY_MAX_BYTES)), "is longer than"),
+        ] {
+            let error = BucketPolicy::parse(text.as_bytes(), "site").unwrap_err();
+            assert!(error.contains(named), "{text}: {error}");
+        }
+        BucketPolicy::parse(statement(usual).as_bytes(), "site").unwrap();
+    }
+}
