@@ -46,6 +46,17 @@ impl ResponseFraming {
     }
 }
 
+/// How a response is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SendOptions {
+    /// The properties of its request.
+    pub(super) traits: RequestTraits,
+    /// How the body is framed.
+    pub(super) framing: ResponseFraming,
+    /// Whether it is the last response of its connection.
+    pub(super) close: bool,
+}
+
 /// The Date header, formatted once a second.
 #[derive(Debug, Default)]
 pub(super) struct DateHeader {
@@ -65,14 +76,8 @@ impl DateHeader {
 }
 
 /// Appends the head of `response` to `out`: the status line, Date, the lines of the handler, and those of the engine.
-pub(super) fn write_head(
-    out: &mut Vec<u8>,
-    response: &Response,
-    framing: ResponseFraming,
-    traits: RequestTraits,
-    close: bool,
-    date: &str,
-) {
+pub(super) fn write_head(out: &mut Vec<u8>, response: &Response, options: SendOptions, date: &str) {
+    let SendOptions { traits, framing, close } = options;
     write_number(out, "HTTP/1.1 ", response.status.into(), " ");
     out.extend_from_slice(reason(response.status).as_bytes());
     out.extend_from_slice(b"\r\nDate: ");
@@ -102,7 +107,7 @@ pub(super) fn write_head(
 pub(super) fn render(response: &Response, traits: RequestTraits, close: bool, date: &str) -> Vec<u8> {
     let framing = ResponseFraming::of(response, traits);
     let mut out = Vec::new();
-    write_head(&mut out, response, framing, traits, close, date);
+    write_head(&mut out, response, SendOptions { traits, framing, close }, date);
     if let (ResponseBody::Bytes(body), ResponseFraming::Length(_)) = (&response.body, framing) {
         out.extend_from_slice(body);
     }
@@ -172,7 +177,8 @@ mod tests {
 
     fn head(response: &Response, traits: RequestTraits, close: bool) -> String {
         let mut out = Vec::new();
-        write_head(&mut out, response, ResponseFraming::of(response, traits), traits, close, DATE);
+        let framing = ResponseFraming::of(response, traits);
+        write_head(&mut out, response, SendOptions { traits, framing, close }, DATE);
         String::from_utf8(out).unwrap()
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::response::{DateHeader, RequestTraits, ResponseFraming, write_head};
+use super::response::{DateHeader, ResponseFraming, SendOptions, write_head};
 use crate::base::{Timestamp, limits};
 use crate::s3::{BodySource, Response, ResponseBody};
 
@@ -45,17 +45,6 @@ pub(super) trait ResponseSink {
     }
 }
 
-/// How a response is sent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SendOptions {
-    /// The properties of its request.
-    pub(super) traits: RequestTraits,
-    /// How the body is framed.
-    pub(super) framing: ResponseFraming,
-    /// Whether it is the last response of its connection.
-    pub(super) close: bool,
-}
-
 /// The buffers from which a worker sends.
 #[derive(Debug, Default)]
 pub(super) struct ResponseWriter {
@@ -80,7 +69,7 @@ impl ResponseWriter {
     ) -> Result<(), SendFailure> {
         let Self { head, piece, date } = self;
         head.clear();
-        write_head(head, &response, options.framing, options.traits, options.close, date.at(now));
+        write_head(head, &response, options, date.at(now));
         match (options.framing, response.body) {
             (ResponseFraming::Length(_), ResponseBody::Bytes(body)) => {
                 sink.write_all([head, &body]).map_err(|error| write_failure(&error, None, 0))

@@ -14,8 +14,8 @@ use crate::base::limits;
 use crate::http::catch_panic::catch_panic;
 use crate::http::fields::BodyFraming;
 use crate::http::request_head::RequestHead;
-use crate::http::response::{RequestTraits, ResponseFraming};
-use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure, SendOptions};
+use crate::http::response::{RequestTraits, ResponseFraming, SendOptions};
+use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure};
 use crate::s3::{ErrorCode, Handler, Method, Response, S3Error};
 
 /// The longest head and piece of a body that are copied together to be written at once.

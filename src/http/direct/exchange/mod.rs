@@ -18,8 +18,8 @@ use crate::base::Reservation;
 use crate::http::catch_panic::catch_panic;
 use crate::http::fields::invalid_request;
 use crate::http::request_head::RequestHead;
-use crate::http::response::{RequestTraits, ResponseFraming};
-use crate::http::response_writer::{ResponseWriter, SendFailure, SendOptions};
+use crate::http::response::{RequestTraits, ResponseFraming, SendOptions};
+use crate::http::response_writer::{ResponseWriter, SendFailure};
 use crate::s3::{ErrorCode, Method, Response, S3Error};
 
 /// What a worker does with a connection after an exchange.
