@@ -62,7 +62,7 @@ fn a_store_is_backed_up_beside_a_running_server_and_restored() {
     assert!(stdout(&output).ends_with("nothing is wrong\n"));
     assert_eq!(content(&to, "large"), bytes(3, 300_000));
     assert_eq!(content(&to, "last"), b"acknowledged before");
-    // Going on with the restored store leaves the backup as it was.
+    // Writing to the restored store leaves the backup unchanged.
     put(&open(&to), "more", &bytes(8, 400_000));
     let slot = backup.to().join(made["slot"].as_str().unwrap());
     assert_eq!(status(&run(&["--data-dir", slot.to_str().unwrap(), "verify"])), 0);
@@ -102,7 +102,7 @@ fn nothing_in_the_data_directory_changes() {
 }
 
 #[test]
-fn users_go_with_it_where_that_is_asked_for_and_stay_private() {
+fn users_are_copied_with_the_option_and_stay_private() {
     let backup = Backup::new();
     fs::write(backup.store.path("users.toml"), "# secrets").unwrap();
     assert_eq!(status(&backup.run(&["--json"])), 0);
@@ -137,7 +137,7 @@ fn a_store_without_users_is_backed_up_without_and_the_output_says_so() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_2() {
+fn impossible_requests_exit_with_2() {
     let backup = Backup::new();
     let data_dir = backup.store.dir.path().to_str().unwrap().to_owned();
     let inside = format!("{data_dir}/here");
@@ -189,7 +189,7 @@ fn a_damaged_backup_is_restored_with_findings() {
     let file = backup.to().join(slot).join(segment_path(large.segment));
     let mut damaged = fs::read(&file).unwrap();
     damaged[large.offset as usize + 100] ^= 1;
-    // Not through the link, which would damage the store, too.
+    // Written as a new file: through the link the damage would reach the store, too.
     fs::remove_file(&file).unwrap();
     fs::write(&file, damaged).unwrap();
     let (output, _) = backup.restore(&["--json"]);

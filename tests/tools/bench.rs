@@ -16,7 +16,7 @@ fn start(dir: &Path) -> Running {
     Running::start(command)
 }
 
-/// Runs it so briefly that it shows that it measures, not what.
+/// Runs it too briefly for meaningful figures.
 fn bench(server: &Running, more: &[&str]) -> std::process::Output {
     let endpoint = format!("http://{}", server.address());
     let usual = ["bench", "--endpoint", &endpoint, "--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
@@ -64,7 +64,7 @@ fn nothing_is_left_behind_and_the_plot_shows_every_result() {
 }
 
 #[test]
-fn a_server_that_refuses_or_is_not_there_is_told() {
+fn a_refusing_or_missing_server_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path());
     let endpoint = format!("http://{}", server.address());

@@ -23,7 +23,7 @@ fn check_kept(dir: &Path, kept: &Kept) {
     }
 }
 
-/// A data directory in which most is dead, by a store with small segments.
+/// A data directory with mostly dead bytes, by a store with small segments.
 fn sparse(count: u64) -> (TempDir, Kept) {
     let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { segment_max_bytes: 1 << 20, keep_free_bytes: 0, ..StoreOptions::default() };
@@ -51,7 +51,7 @@ fn compact(dir: &Path, args: &[&str]) -> Output {
 }
 
 #[test]
-fn a_data_directory_is_made_small_and_found_to_be_healthy() {
+fn a_data_directory_is_compacted_and_healthy() {
     let (dir, kept) = sparse(60);
     let output = compact(dir.path(), &["--json", "compact", "--segment-size", "1MiB"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
@@ -67,7 +67,7 @@ fn a_data_directory_is_made_small_and_found_to_be_healthy() {
 }
 
 #[test]
-fn what_is_damaged_is_told_and_a_store_in_use_is_left_alone() {
+fn damage_is_reported_and_a_store_in_use_is_left_alone() {
     let (dir, _) = sparse(60);
     let store = open(dir.path());
     let extent = store.find("photos", "10", Selector::Current).unwrap().version.extents[0];
@@ -88,7 +88,7 @@ fn what_is_damaged_is_told_and_a_store_in_use_is_left_alone() {
 }
 
 #[test]
-fn where_there_is_no_store_none_is_made() {
+fn a_missing_store_is_not_created() {
     let dir = tempfile::tempdir().unwrap();
     let output = compact(dir.path(), &["compact"]);
     assert_eq!(status(&output), 2);
@@ -96,7 +96,7 @@ fn where_there_is_no_store_none_is_made() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// A pipe that is full but for `room` bytes: who writes more than that waits until it is read.
+/// A pipe that is full except for `room` bytes: a longer write blocks until the pipe is read.
 fn nearly_full_pipe(room: usize) -> (PipeReader, PipeWriter, u64) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
@@ -104,7 +104,7 @@ fn nearly_full_pipe(room: usize) -> (PipeReader, PipeWriter, u64) {
     while let Ok(len) = writer.write(&[b'.'; 4096]) {
         filled += len;
     }
-    // Only whole pages are given back to writers, and the last one takes what fits behind what is in it.
+    // A pipe frees whole pages only, and the last page is filled up by the next write.
     let mut rest = vec![0; filled];
     let mut all = &reader;
     all.read_exact(&mut rest).unwrap();
@@ -113,7 +113,7 @@ fn nearly_full_pipe(room: usize) -> (PipeReader, PipeWriter, u64) {
     (reader, writer, (filled - room) as u64)
 }
 
-/// Ctrl-C, when something has been moved and not all: the tool cannot finish before, since nobody reads what it reports.
+/// Ctrl-C after part of the work: the tool blocks before its end, since nothing reads its reports.
 #[test]
 fn an_interrupted_compaction_loses_nothing_and_the_next_one_finishes() {
     let (dir, kept) = sparse(200);

@@ -119,7 +119,7 @@ fn segments_are_printed_extent_by_extent_with_what_they_are() {
 }
 
 #[test]
-fn people_get_the_same_records_as_text() {
+fn the_same_records_are_printed_as_text() {
     let fixture = Fixture::new();
     let output = fixture.dump(&[], &segment_path(fixture.small.segment));
     assert_eq!(status(&output), 0);
@@ -134,7 +134,7 @@ fn people_get_the_same_records_as_text() {
 }
 
 #[test]
-fn the_dump_goes_on_behind_a_damaged_group() {
+fn the_dump_continues_after_a_damaged_group() {
     let fixture = Fixture::new();
     let log = &fixture.files(FileKind::Log)[0];
     fixture.flip(log, 3 * PAGE_BYTES + 150, 1);
@@ -146,7 +146,7 @@ fn the_dump_goes_on_behind_a_damaged_group() {
 }
 
 #[test]
-fn a_group_that_does_not_follow_the_one_before_it_is_told() {
+fn a_group_out_of_sequence_is_reported() {
     let fixture = Fixture::new();
     let log = &fixture.files(FileKind::Log)[0];
     fixture.change(log, |bytes| {
@@ -160,7 +160,7 @@ fn a_group_that_does_not_follow_the_one_before_it_is_told() {
 }
 
 #[test]
-fn a_damaged_extent_is_told_and_those_around_it_are_printed() {
+fn a_damaged_extent_is_reported_and_its_neighbours_are_printed() {
     let fixture = Fixture::new();
     let file = segment_path(fixture.large.segment);
     let intact = dump(&fixture, &file).1;
@@ -178,7 +178,7 @@ fn a_damaged_extent_is_told_and_those_around_it_are_printed() {
 }
 
 #[test]
-fn records_are_printed_where_the_first_page_is_gone() {
+fn records_are_printed_without_the_first_page() {
     let fixture = Fixture::new();
     for kind in FileKind::ALL {
         let file = &fixture.files(kind)[0];
@@ -234,7 +234,7 @@ fn spoil(content: &mut Vec<u8>, round: usize, entropy: &SeededEntropy) {
 }
 
 #[test]
-fn lengths_that_no_file_has_are_not_believed() {
+fn impossible_lengths_are_refused() {
     let fixture = Fixture::new();
     let file = segment_path(9);
     let store = StoreId([7; 16]);
@@ -251,7 +251,7 @@ fn lengths_that_no_file_has_are_not_believed() {
     let mut made = fs::File::create(fixture.path(&file)).unwrap();
     made.write_all(&header.encode()).unwrap();
     made.write_all(&extent.encode(&store)).unwrap();
-    // As long as the header says, and holding nothing.
+    // As long as the header announces, and empty.
     made.set_len(PAGE_BYTES + extent.extent_len()).unwrap();
     let output = limited(&fixture.path(&file));
     assert_eq!(status(&output), 1, "{}", stderr(&output));
@@ -276,7 +276,7 @@ fn a_file_that_cannot_be_read_does_not_hide_the_others() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure_to_tell_of() {
+fn a_closed_output_pipe_is_not_reported() {
     let fixture = Fixture::new();
     let log = fixture.path(&fixture.files(FileKind::Log)[0]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));

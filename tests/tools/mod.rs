@@ -1,4 +1,4 @@
-//! `siltstone-tools` as an operator runs it, on stores that the library made.
+//! `siltstone-tools` as run by an operator, on stores made by the library.
 
 mod backup;
 mod bench;
@@ -26,8 +26,8 @@ use siltstone::store::{
 };
 use tempfile::TempDir;
 
-/// A process that another test is just starting has all that is open here, locks included, until it becomes another
-/// program: so many times, for a fiftieth of a second, a lock that was given back is waited for.
+/// Attempts at a released lock, a fiftieth of a second apart. A process that another test is just starting inherits
+/// all open files, locks included, until it executes its program.
 const LOCK_ATTEMPTS: usize = 50;
 
 /// Runs the tools and waits for them.
@@ -71,8 +71,8 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// A store with all kinds of records: small and large objects, versions, a delete marker, an upload in progress, a
-    /// segment that is sealed, two checkpoints, and groups behind them.
+    /// A store with all kinds of records: small and large objects, versions, a delete marker, an upload in progress,
+    /// a sealed segment, two checkpoints, and groups after them.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
@@ -91,7 +91,7 @@ impl Fixture {
         Self { dir, small: small[0], large: large[0] }
     }
 
-    /// Its directory, which then stays.
+    /// Its directory, which is kept then.
     pub(crate) fn keep(self) -> PathBuf {
         self.dir.keep()
     }
@@ -194,7 +194,7 @@ fn wrong_arguments_exit_with_2() {
 }
 
 #[test]
-fn the_help_of_each_command_has_examples_and_tells_the_exit_status() {
+fn the_help_of_each_command_has_examples_and_exit_statuses() {
     for command in ["verify", "compact", "backup", "restore", "undelete", "rebuild", "stats", "dump"] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);

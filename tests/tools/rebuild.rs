@@ -21,7 +21,7 @@ fn read(store: &Store, key: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_put_is_there_again_and_nothing_is_wrong_with_it() {
+fn all_objects_are_restored_without_findings() {
     let fixture = Fixture::new();
     let segments: BTreeMap<_, _> =
         fixture.contents().into_iter().filter(|(f, _)| f.starts_with("data/")).collect();
@@ -45,7 +45,7 @@ fn what_was_put_is_there_again_and_nothing_is_wrong_with_it() {
 }
 
 #[test]
-fn people_are_told_what_is_uncertain() {
+fn the_text_names_uncertain_facts() {
     let fixture = Fixture::new();
     lose_log(&fixture);
     let output = fixture.tool(&["rebuild"]);
@@ -60,7 +60,7 @@ fn people_are_told_what_is_uncertain() {
 }
 
 #[test]
-fn a_log_is_replaced_only_when_asked_for() {
+fn a_log_is_replaced_only_with_the_option() {
     let fixture = Fixture::new();
     let before = fixture.contents();
     let refused = fixture.tool(&["rebuild"]);
@@ -76,7 +76,7 @@ fn a_log_is_replaced_only_when_asked_for() {
 }
 
 #[test]
-fn what_is_damaged_is_named_and_all_else_restored() {
+fn damage_is_named_and_all_else_restored() {
     let fixture = Fixture::new();
     lose_log(&fixture);
     fixture.flip(&segment_path(fixture.small.segment), fixture.small.offset + 64, 1);

@@ -50,7 +50,7 @@ fn space_is_that_of_verify() {
 }
 
 #[test]
-fn it_is_told_beside_a_server_and_as_text() {
+fn statistics_are_printed_while_a_server_runs_and_as_text() {
     let fixture = Fixture::new();
     let store = open(fixture.dir.path());
     put(&store, "one more", b"abc");
@@ -67,7 +67,7 @@ fn it_is_told_beside_a_server_and_as_text() {
 }
 
 #[test]
-fn damage_is_told_with_what_can_still_be_counted() {
+fn damage_is_reported_with_the_remaining_totals() {
     let fixture = Fixture::new();
     fs::remove_file(fixture.path(&fixture.files(FileKind::Segment)[0])).unwrap();
     let (status_of, told) = stats(&fixture, &[]);

@@ -7,7 +7,7 @@ fn lines(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn a_deletion_is_listed_and_taken_back() {
+fn a_deletion_is_listed_and_undone() {
     let fixture = Fixture::new();
     let listed = fixture.tool(&["--json", "undelete", "photos", "--dry-run"]);
     assert_eq!(status(&listed), 0, "{}", stderr(&listed));
@@ -39,7 +39,7 @@ fn a_time_limits_it() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_2() {
+fn impossible_requests_exit_with_2() {
     let fixture = Fixture::new();
     let refused = |args: &[&str], why: &str| {
         let output = fixture.tool(args);

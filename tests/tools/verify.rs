@@ -10,7 +10,7 @@ fn look(fixture: &Fixture) -> (i32, Value) {
     (status(&output), serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Makes damage and expects a finding at that file and offset, of that key where one is given.
+/// Causes damage, and expects a finding at that file and offset, with that key if one is given.
 fn expect(damage: impl FnOnce(&Fixture), file: &str, offset: u64, key: Option<&str>) {
     let fixture = Fixture::new();
     damage(&fixture);
@@ -30,7 +30,7 @@ fn expect(damage: impl FnOnce(&Fixture), file: &str, offset: u64, key: Option<&s
     assert!(fixture.contents() == damaged, "what is damaged is not mended in silence");
 }
 
-/// Where the bytes of the extents of a healthy fixture lie: the same in all.
+/// The extents of a healthy fixture, which are the same in all.
 fn places() -> (ExtentRef, ExtentRef) {
     let fixture = Fixture::new();
     (fixture.small, fixture.large)
@@ -57,7 +57,7 @@ fn a_healthy_store_has_no_findings_and_nothing_is_written() {
 }
 
 #[test]
-fn people_get_lines_that_name_object_file_and_offset() {
+fn text_lines_name_object_file_and_offset() {
     let fixture = Fixture::new();
     let healthy = fixture.tool(&["verify"]);
     assert_eq!(status(&healthy), 0);
@@ -205,7 +205,7 @@ fn a_log_that_was_cut_off_or_is_gone_is_found() {
     let (status, report) = look(&fixture);
     assert_eq!(status, 1);
     assert!(report["findings"][0]["what"].as_str().unwrap().contains("meta/*.log is missing"), "{report:#}");
-    // What the checkpoint knows is looked at all the same.
+    // The objects of the checkpoint are checked all the same.
     assert!(report["counts"]["extents"].as_u64().unwrap() > 0, "{report:#}");
 }
 
@@ -224,7 +224,7 @@ fn no_flip_of_any_bit_brings_it_down() {
     let files: Vec<_> = FileKind::ALL.into_iter().flat_map(|kind| fixture.files(kind)).collect();
     for _ in 0..40 {
         let file = &files[entropy.next_u64() as usize % files.len()];
-        // Mostly where something is: the log is zeros for the most part.
+        // Mostly in data: the log consists of zeros for the most part.
         let len = fs::metadata(fixture.path(file)).unwrap().len().min(60_000);
         let (at, mask) = (entropy.next_u64() % len, 1 << (entropy.next_u64() % 8));
         fixture.flip(file, at, mask);
@@ -236,7 +236,7 @@ fn no_flip_of_any_bit_brings_it_down() {
 }
 
 #[test]
-fn a_store_in_use_is_not_looked_at() {
+fn a_store_in_use_is_not_checked() {
     let fixture = Fixture::new();
     let store = open(fixture.dir.path());
     let refused = fixture.tool(&["verify"]);
@@ -247,7 +247,7 @@ fn a_store_in_use_is_not_looked_at() {
 }
 
 #[test]
-fn a_directory_without_a_store_is_none_and_stays_as_it_is() {
+fn a_directory_without_a_store_is_refused_and_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
     for path in [dir.path(), &missing] {

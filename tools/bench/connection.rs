@@ -1,4 +1,4 @@
-//! A connection to the server: requests go out as they are, answers are read to their end.
+//! A connection to the server: it sends prepared requests, and reads answers to their end.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::requests::{self, Request};
 
-/// A server that is silent for so long will not answer any more.
+/// The timeout for a silent server.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// The head of an answer.
+/// The longest head of an answer, in bytes.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
-/// Header lines of an answer.
+/// The most header lines of an answer.
 const HEADERS_MAX: usize = 64;
-/// What of a body is kept: pages of listings and errors.
+/// The longest body that is kept: a page of a listing, or an error.
 const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A connection that stays open between requests.
@@ -32,13 +32,13 @@ pub(crate) struct Answer {
     body: Vec<u8>,
 }
 
-/// What the head of an answer says.
+/// The parsed head of an answer.
 struct Head {
     status: u16,
     len: Option<u64>,
     chunked: bool,
     close: bool,
-    /// Bytes that it took.
+    /// The length of the head, in bytes.
     taken: usize,
 }
 
@@ -48,7 +48,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// What an answer that refuses says: the status, and the message of its error.
+    /// The status, and the message of the error document.
     pub(crate) fn refusal(&self) -> String {
         let message = requests::error_message(&self.text()).unwrap_or_default();
         format!("the server answers {} {message}", self.status)
@@ -62,19 +62,19 @@ impl Connection {
         Ok(Self { address, socket, received: Vec::new(), keep: true })
     }
 
-    /// Sends a request and reads the answer with its body.
+    /// Sends a request, and reads the answer with its body.
     pub(crate) fn exchange(&mut self, request: &Request<'_>) -> io::Result<Answer> {
         self.keep = true;
         self.run(request)
     }
 
-    /// The same, but the body of a good answer is only counted.
+    /// Like `send`, but the body of a good answer is only counted.
     pub(crate) fn exchange_counting(&mut self, request: &Request<'_>) -> io::Result<Answer> {
         self.keep = false;
         self.run(request)
     }
 
-    /// An error leaves a connection of which nothing is known: the next request goes over a new one.
+    /// After an error the state of the connection is unknown: the next request uses a new one.
     fn run(&mut self, request: &Request<'_>) -> io::Result<Answer> {
         let answer = self.send(request).and_then(|()| self.receive(request.head_only));
         let close = answer.as_ref().map_or(true, |(_, close)| *close);
@@ -103,7 +103,7 @@ impl Connection {
         match (head.len, head.chunked) {
             (Some(len), false) => self.take(len, &mut answer)?,
             (None, true) => self.take_chunks(&mut answer)?,
-            _ => return Err(malformed("an answer does not say where it ends")),
+            _ => return Err(malformed("an answer has no known length")),
         }
         Ok((answer, head.close))
     }
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Takes so many bytes of a body.
+    /// Reads `len` bytes of a body.
     fn take(&mut self, mut len: u64, answer: &mut Answer) -> io::Result<()> {
         answer.len += len;
         let keep = self.keep || answer.status >= 300;
@@ -149,7 +149,7 @@ impl Connection {
             }
             self.take(size, answer)?;
             if !self.line()?.is_empty() {
-                return Err(malformed("a chunk is longer than it says"));
+                return Err(malformed("a chunk is longer than announced"));
             }
         }
         while !self.line()?.is_empty() {}

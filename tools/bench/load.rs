@@ -1,4 +1,4 @@
-//! The load: so many clients at once, each in a thread, and what they see.
+//! The load: a number of clients, each in a thread, and their results.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,10 +14,11 @@ use super::connection::Connection;
 use super::report::Result as Measured;
 use super::requests::{Bucket, Request};
 
-/// Latencies are kept in microseconds up to this one, with three digits.
+/// The longest latency that is recorded, in microseconds. Latencies have three significant digits.
 const LATENCY_MAX_MICROS: u64 = 10 * 60 * 1_000_000;
 
-/// The objects of one size, and the clients that work on them. Objects are numbered: those from `first` to before `end` are there.
+/// The objects of one size, and the clients that use them. The objects are numbered: those from `first` up to but not
+/// including `end` exist.
 pub(crate) struct Load<'l> {
     bucket: &'l Bucket,
     address: SocketAddr,
@@ -28,23 +29,23 @@ pub(crate) struct Load<'l> {
     end: AtomicU64,
 }
 
-/// What one client has seen.
+/// The results of one client.
 struct Seen {
     latencies: Histogram<u64>,
     bytes: u64,
-    /// What went wrong, and how often.
+    /// Errors with their counts.
     errors: BTreeMap<String, u64>,
 }
 
-/// What a client does next.
+/// The next step of a client.
 enum Next<'b> {
     Request(Request<'b>, u16),
-    /// There is nothing left to do it on.
+    /// No object is left.
     End,
 }
 
 impl<'l> Load<'l> {
-    /// Nothing is there yet.
+    /// A load without objects yet.
     pub(crate) fn new(
         bucket: &'l Bucket,
         address: SocketAddr,
@@ -56,15 +57,15 @@ impl<'l> Load<'l> {
         Self { bucket, address, size, clients, stopped, first, end }
     }
 
-    /// Whether the user wants no more.
+    /// Whether the user has interrupted the command.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Puts objects until there are `count`.
+    /// Puts objects until `count` exist.
     ///
     /// # Errors
-    /// In words, when one cannot be put.
+    /// A message, if an object cannot be put.
     pub(crate) fn fill_up(&self, count: u64) -> Result<(), String> {
         let body = self.body(0);
         let mut connection = Connection::open(self.address).map_err(|error| error.to_string())?;
@@ -82,7 +83,7 @@ impl<'l> Load<'l> {
         Ok(())
     }
 
-    /// Has all clients do `operation` for so long, or until there is nothing left to do it on.
+    /// Runs `operation` on all clients for a time, or until no object is left.
     pub(crate) fn measure(&self, operation: Operation, duration: Duration) -> Measured {
         let begun = Instant::now();
         let until = begun + duration;
@@ -117,7 +118,7 @@ impl<'l> Load<'l> {
                 return seen;
             }
         };
-        // However short the time, a client that comes late sends one request.
+        // A client that starts after the end sends one request all the same.
         let mut over = false;
         while !over && !self.is_stopped() {
             let Next::Request(request, expected) = self.next(operation, &body, &random) else { break };
@@ -130,7 +131,7 @@ impl<'l> Load<'l> {
                 Ok(answer) => seen.fail(answer.status.to_string()),
                 Err(error) => {
                     seen.fail(error.kind().to_string());
-                    // A server that takes no connection is not asked a thousand times a second.
+                    // Limits the attempts at a server that refuses connections.
                     thread::sleep(Duration::from_millis(100));
                 }
             }
@@ -168,7 +169,7 @@ impl<'l> Load<'l> {
         format!("{}-{}/{number:012}", self.size, self.clients)
     }
 
-    /// Bytes that do not compress.
+    /// Bytes that cannot be compressed.
     fn body(&self, seed: u64) -> Vec<u8> {
         let mut body = vec![0; self.size as usize];
         SeededEntropy::new(seed).fill(&mut body);

@@ -1,5 +1,5 @@
-//! The command `bench`: puts a load on a running S3 server and says what it does under it. A closed loop: each client sends its
-//! next request when it has the answer to the last one, over a connection of its own.
+//! The command `bench`: measures a running S3 server under load. The loop is closed: each client has a connection of
+//! its own, and sends the next request after the answer to the last one.
 
 mod connection;
 mod load;
@@ -27,9 +27,9 @@ use requests::Bucket;
 use signer::Signer;
 
 pub(crate) const HELP: &str = "\
-Makes a bucket, measures each operation at each size and number of clients in turn, and removes the bucket with all
-that is in it, also after Ctrl-C. Requests are signed with AWS Signature Version 4, so that other S3 servers can be measured in
-the same way. The data directory is not looked at.
+Creates a bucket, measures each operation at each size and number of clients in turn, and removes the bucket with its objects,
+also after Ctrl-C. Requests are signed with AWS Signature Version 4, so that other S3 servers can be measured in the same way.
+The data directory is not used.
 
 Examples:
   SILTSTONE_ACCESS_KEY=... SILTSTONE_SECRET_KEY=... siltstone-tools bench
@@ -38,11 +38,11 @@ Examples:
   siltstone-tools --json bench --endpoint http://192.0.2.7:9000 | jq '.results[] | [.operation, .per_second]'
 
 Exit status:
-  0  every request was answered as it should be
-  1  some were not: the table counts them
+  0  all requests succeeded
+  1  some failed: the table counts them
   2  nothing could be measured, or wrong arguments";
 
-/// What is measured.
+/// An operation to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Operation {
     /// PutObject under a new key
@@ -69,13 +69,13 @@ impl Operation {
     }
 }
 
-/// What to measure, and where.
+/// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where the server listens: http://HOST:PORT
+    /// Endpoint of the server: http://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
     endpoint: String,
-    /// Access key of a user who may make a bucket and fill it
+    /// Access key of a user who may create a bucket and fill it
     #[arg(long, value_name = "KEY", env = "SILTSTONE_ACCESS_KEY", hide_env_values = true)]
     access_key: String,
     /// Its secret key
@@ -93,10 +93,10 @@ pub(crate) struct Arguments {
     /// Numbers of clients
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: Vec<u16>,
-    /// How long each operation is measured
+    /// Duration of the measurement of each operation
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     duration: Duration,
-    /// Objects that there are at least before others than put are measured
+    /// Objects to put before operations other than put are measured
     #[arg(long, value_name = "N", default_value_t = 1000)]
     objects: u64,
     /// Draw throughput and latencies into this file, as SVG
@@ -104,13 +104,13 @@ pub(crate) struct Arguments {
     plot: Option<PathBuf>,
 }
 
-/// Objects are made in memory, once for each client.
+/// Each client holds one object in memory.
 const SIZE_MAX: ByteSize = ByteSize::mib(256);
 
-/// Measures, and writes what came of it.
+/// Measures, and prints the results.
 pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     if let Some(size) = arguments.sizes.iter().find(|size| **size > SIZE_MAX) {
-        return Err(Failure::of(size, format!("objects may have {SIZE_MAX} at most here")));
+        return Err(Failure::of(size, format!("objects have at most {SIZE_MAX}")));
     }
     let (host, address) = resolve(&arguments.endpoint)?;
     let signer = Signer::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
     make(&bucket, &mut connection).map_err(|why| Failure::of(&arguments.endpoint, why))?;
     let results = measure_all(arguments, &bucket, address, &stopped);
     remove(&bucket, &mut connection)
-        .map_err(|why| Failure::of(format!("the bucket {} stays, with what is in it", bucket.name), why))?;
+        .map_err(|why| Failure::of(format!("the bucket {} is left with its objects", bucket.name), why))?;
     let results = results?;
     report::write(&results, json, out)?;
     if let Some(path) = &arguments.plot {
@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
     Ok(if failed { Outcome::Findings } else { Outcome::Success })
 }
 
-/// The host as the server is to see it, and where to connect to.
+/// The host header, and the address to connect to.
 fn resolve(endpoint: &str) -> Result<(String, SocketAddr), Failure> {
     let host = endpoint.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
     let host = host
@@ -151,7 +151,7 @@ fn make(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
     let answer = connection.exchange(&bucket.create()).map_err(|error| error.to_string())?;
     match answer.status {
         200 => Ok(()),
-        _ => Err(format!("the bucket cannot be made: {}", answer.refusal())),
+        _ => Err(format!("the bucket cannot be created: {}", answer.refusal())),
     }
 }
 
@@ -183,7 +183,7 @@ fn measure_all(
     Ok(results)
 }
 
-/// Removes the bucket with all that is in it, a page at a time.
+/// Removes the bucket with its objects, a page at a time.
 fn remove(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
     loop {
         let page = connection.exchange(&bucket.list()).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! What was measured, as a picture: a row for each result, throughput on the left, latencies on the right. Rows are counted from
-//! below.
+//! The results as a picture: a row for each result, with throughput on the left and latencies on the right. Rows are
+//! numbered from the bottom.
 
 use std::error::Error;
 use std::path::Path;
@@ -12,7 +12,7 @@ use plotters::prelude::*;
 use super::report::{PERCENTILES, Result as Measured};
 
 const WIDTH: u32 = 1000;
-/// The width of the left half, which bears the names of the rows.
+/// The width of the left half, which has the names of the rows.
 const LEFT_WIDTH: u32 = 560;
 const NAMES_WIDTH: u32 = 150;
 const ROW_HEIGHT: u32 = 28;
@@ -73,7 +73,7 @@ fn throughput(results: &[Measured], area: &Area<'_>) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-/// A line from the median to the longest for each result, with a mark at each percentile.
+/// A line from the median to the maximum of each result, with a mark at each percentile.
 fn latencies(results: &[Measured], area: &Area<'_>) -> Result<(), Box<dyn Error>> {
     let all = results.iter().flat_map(|r| PERCENTILES.iter().map(|(at, _)| r.percentile_ms(*at)));
     let (lowest, highest) =
@@ -96,7 +96,7 @@ fn latencies(results: &[Measured], area: &Area<'_>) -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// An axis of one row is none: two are the least.
+/// The axis of the rows, of which it needs two at least.
 fn rows(results: &[Measured]) -> SegmentedCoord<RangedCoordusize> {
     (0..results.len().max(2) - 1).into_segmented()
 }

@@ -1,4 +1,4 @@
-//! What was measured, as a table and as JSON.
+//! The results as a table and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,32 +10,32 @@ use serde_json::{Value, json};
 
 use super::Operation;
 
-/// The percentiles that are told, and their names.
+/// The reported percentiles, with their names.
 pub(crate) const PERCENTILES: [(f64, &str); 5] =
     [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (100.0, "max")];
 
-/// What came of one operation at one size and number of clients.
+/// The result of one operation at one size and number of clients.
 pub(crate) struct Result {
     pub(crate) operation: Operation,
-    /// Bytes of an object.
+    /// The size of an object, in bytes.
     pub(crate) size: u64,
     pub(crate) clients: usize,
     pub(crate) elapsed: Duration,
-    /// Of the requests that were answered as they should be, in microseconds.
+    /// Latencies of successful requests, in microseconds.
     pub(crate) latencies: Histogram<u64>,
     /// Bytes of bodies, in both directions.
     pub(crate) bytes: u64,
-    /// Statuses or errors of the system, and how often.
+    /// Statuses and system errors, with their counts.
     pub(crate) errors: BTreeMap<String, u64>,
 }
 
 impl Result {
-    /// Requests a second that were answered as they should be.
+    /// Successful requests per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.latencies.len() as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Requests that were not.
+    /// Failed requests.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -73,7 +73,7 @@ impl Result {
     }
 }
 
-/// Writes all results.
+/// Writes all results as a table.
 pub(crate) fn write(results: &[Result], json: bool, out: &mut dyn Write) -> io::Result<()> {
     if json {
         let results: Vec<Value> = results.iter().map(Result::to_json).collect();

@@ -1,4 +1,4 @@
-//! The requests that are sent, and what is read from their answers.
+//! The requests, and the parsing of their answers.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,18 +7,18 @@ use siltstone::xml::{Document, Element, Writer, XmlError};
 
 use super::signer::Signer;
 
-/// The bucket that is filled.
+/// The bucket of the benchmark.
 pub(crate) struct Bucket {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) signer: Signer,
 }
 
-/// A request: its head, and its body where it has one.
+/// A request: its head, and its body if there is one.
 pub(crate) struct Request<'b> {
     pub(crate) head: String,
     pub(crate) body: std::borrow::Cow<'b, [u8]>,
-    /// Whether the answer has a head alone.
+    /// Whether the answer has no body.
     pub(crate) head_only: bool,
 }
 
@@ -77,18 +77,18 @@ impl Bucket {
 /// The keys on a page of a listing.
 ///
 /// # Errors
-/// When it is none, in words.
+/// A message, if it is not a listing.
 pub(crate) fn keys(page: &str) -> Result<Vec<String>, String> {
     let document = Document::parse(page.as_bytes()).map_err(|error| error.to_string())?;
     let root = document.root();
     if root.name() != "ListBucketResult" {
-        return Err(format!("the server does not list: {page}"));
+        return Err(format!("the answer is not a listing: {page}"));
     }
     let key = |entry: Element<'_>| Ok(entry.child_text("Key")?.unwrap_or_default().into_owned());
     root.all("Contents").map(key).collect::<Result<_, XmlError>>().map_err(|error| error.to_string())
 }
 
-/// The code and the message in an error document; `None` in any other.
+/// The code and the message of an error document; `None` for any other.
 pub(crate) fn error_message(body: &str) -> Option<String> {
     let document = Document::parse(body.as_bytes()).ok()?;
     let text = |name| document.root().child_text(name).ok().flatten();

@@ -22,7 +22,8 @@ impl Signer {
         Self { access_key, secret_key, region: region.to_owned() }
     }
 
-    /// The header lines that sign a request for `path` with `query`, whose parameters are in order and encoded.
+    /// The header lines that sign a request for `path` with `query`. The parameters of the query are sorted and
+    /// encoded.
     pub(crate) fn lines(&self, method: &str, path: &str, query: &str, host: &str) -> String {
         const HASH: &str = "UNSIGNED-PAYLOAD";
         const NAMES: &str = "host;x-amz-content-sha256;x-amz-date";

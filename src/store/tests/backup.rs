@@ -1,5 +1,5 @@
-//! Backups of a store in use, and the way back. Source and target are different disks here; that files are linked where
-//! they can be is held from outside, in `tests/tools/backup.rs`.
+//! Backups of a store in use, and restoring them. Source and target are different disks here; `tests/tools/backup.rs`
+//! covers hard links.
 
 use std::cell::Cell;
 use std::io;
@@ -29,7 +29,7 @@ fn try_backup(from: &SimFs, to: &SimFs, options: BackupOptions) -> Result<Backup
     backup_while(from, to, options, &|| ())
 }
 
-/// Makes a backup; before each segment is pinned, `meanwhile` is done.
+/// Makes a backup, with `meanwhile` called before each segment is pinned.
 fn backup_while(
     from: &SimFs,
     to: &SimFs,
@@ -54,15 +54,15 @@ fn try_restore(from: &SimFs) -> Result<(RestoreReport, SimFs), BackupError> {
     Ok((report, to))
 }
 
-/// What a backup holds, everything checked.
+/// The content of a backup, with everything checked.
 fn restored(from: &SimFs) -> Model {
     let (report, to) = try_restore(from).expect("the backup can be restored");
     assert_eq!(report.findings, []);
-    // Appending to what was restored does nothing to the backup.
+    // Appending to the restored store leaves the backup unchanged.
     Model::of(&open_with(&to, small()).unwrap())
 }
 
-/// Some sealed segments, some that are not, versions, and an upload in progress.
+/// Some sealed segments and some unsealed ones, versions, and an upload in progress.
 fn filled(fs: &SimFs) -> Store {
     let store = open_with(fs, small()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -118,7 +118,7 @@ fn a_second_backup_copies_only_what_is_new_and_drops_what_is_gone() {
     }
     assert!(target.files().iter().all(|(path, _)| path.starts_with(dir) || !path.contains('/')));
     assert_eq!(restored(&target), Model::of(&store));
-    // A store that was emptied leaves no segment behind but those in use.
+    // An emptied store keeps its active segments only.
     drop(store);
     let (other, target) = (SimFs::new(), SimFs::new());
     let store = open_with(&other, small()).unwrap();
@@ -142,7 +142,7 @@ fn a_segment_that_has_the_id_of_another_one_is_not_taken_for_it() {
     assert_eq!(restored(&target), Model::of(&store));
 }
 
-/// One client overwrites ten keys in turn with ever higher numbers, and the room of what is gone is won back.
+/// One client overwrites ten keys in turn with rising numbers, and the space of the old versions is reclaimed.
 fn write_numbers(store: &Store, acknowledged: &AtomicU64, stop: &AtomicBool) {
     for number in 1_u64.. {
         if stop.load(Ordering::Relaxed) {
@@ -185,7 +185,8 @@ fn a_backup_taken_while_clients_write_is_the_store_at_one_moment() {
     }
 }
 
-/// Every key has the last of its numbers up to the highest there is, which is no lower than what had been acknowledged.
+/// Every key has the last of its numbers up to the highest number in the backup, which is at least the last
+/// acknowledged one.
 fn check_moment(store: &Store, acknowledged: u64) {
     let number_of = |key: &String| {
         let content = get(store, "b", key).unwrap();
@@ -202,7 +203,7 @@ fn check_moment(store: &Store, acknowledged: u64) {
 }
 
 #[test]
-fn what_gives_back_its_room_before_its_segment_is_pinned_is_not_in_the_backup() {
+fn segments_reclaimed_before_they_are_pinned_are_not_in_the_backup() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     let store = filled(&fs);
     let version = store.find("b", "large1", Selector::Current).unwrap().version;
@@ -220,7 +221,7 @@ fn what_gives_back_its_room_before_its_segment_is_pinned_is_not_in_the_backup() 
 }
 
 #[test]
-fn segments_that_are_made_while_others_are_pinned_are_pinned_too() {
+fn segments_created_while_others_are_pinned_are_pinned_too() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     let store = filled(&fs);
     let calls = Cell::new(0);
@@ -229,7 +230,7 @@ fn segments_that_are_made_while_others_are_pinned_are_pinned_too() {
     assert_eq!(restored(&target), Model::of(&store));
 }
 
-/// Three times another segment is filled while a backup is made.
+/// Fills another segment during a backup, three times.
 fn back_up_while_writing(fs: &SimFs, target: &SimFs, store: &Store, calls: &Cell<u64>) {
     let write = || {
         calls.set(calls.get() + 1);
@@ -271,7 +272,7 @@ fn a_crash_at_any_step_leaves_the_former_backup_or_the_new_one() {
 }
 
 #[test]
-fn a_first_backup_that_is_not_whole_is_none() {
+fn an_incomplete_first_backup_is_not_a_backup() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     drop(filled(&fs));
     target.stop_at(20);
@@ -306,7 +307,7 @@ fn a_target_that_is_something_else_is_left_alone() {
 }
 
 #[test]
-fn without_room_nothing_is_begun_and_what_was_written_goes_again() {
+fn without_space_nothing_is_started_and_partial_files_are_removed() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let old = Model::of(&store);
@@ -330,13 +331,13 @@ fn damage_keeps_the_former_backup() {
     drop(store);
     let whole = BackupOptions { verify: true, ..BackupOptions::default() };
     fs.damage(&segment_path(extent.segment), extent.offset + 100, 1).unwrap();
-    // The segment is sealed, and the former backup has it: what is copied is whole.
+    // The segment is sealed, and the former backup has it; the copied files are good.
     assert!(try_backup(&fs, &target, whole).is_ok());
     let empty = SimFs::new();
     let refused = try_backup(&fs, &empty, whole);
     assert!(matches!(&refused, Err(BackupError::Findings(found)) if found.len() == 1), "{refused:?}");
     assert!(matches!(try_restore(&empty), Err(BackupError::NotABackup)));
-    // The newest file of the log holds more than one group, so that it is known that the first was durable.
+    // The newest log file holds more than one group, so that the first is known to be durable.
     let store = open_with(&fs, StoreOptions { checkpoint_after_bytes: u64::MAX, ..small() }).unwrap();
     fill(&store, 300);
     let newest = || *list_numbers(&fs, FileKind::Log).unwrap().last().unwrap();
@@ -355,7 +356,7 @@ fn damage_keeps_the_former_backup() {
 }
 
 #[test]
-fn a_damaged_backup_is_told() {
+fn a_damaged_backup_is_reported() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     let store = filled(&fs);
     let slot = back_up(&fs, &target).slot.dir();
@@ -363,7 +364,7 @@ fn a_damaged_backup_is_told() {
     target.damage(&format!("{slot}/{}", segment_path(extent.segment)), extent.offset + 100, 1).unwrap();
     let (report, _) = try_restore(&target).unwrap();
     assert_eq!(report.findings.len(), 1);
-    // A newer version of the line is no damage.
+    // A newer version of the line is not damage.
     target.overwrite(BackupCurrent::PATH, 17, b"2").unwrap();
     assert!(
         matches!(try_restore(&target), Err(BackupError::Io(error)) if error.to_string().contains("newer"))
@@ -375,7 +376,7 @@ fn a_damaged_backup_is_told() {
 }
 
 #[test]
-fn users_go_with_it_only_where_that_is_asked_for() {
+fn users_are_copied_only_with_the_option() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     drop(filled(&fs));
     fs.create("users.toml").unwrap().write_all_at(b"[[user]]", 0).unwrap();
@@ -388,7 +389,7 @@ fn users_go_with_it_only_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_store_is_restored_into_an_empty_directory_alone() {
+fn a_store_is_restored_into_an_empty_directory_only() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     drop(filled(&fs));
     back_up(&fs, &target);
@@ -400,7 +401,7 @@ fn a_store_is_restored_into_an_empty_directory_alone() {
 }
 
 #[test]
-fn what_a_crash_leaves_of_a_restoration_is_not_taken_for_the_store() {
+fn the_remains_of_a_crashed_restore_do_not_pass_for_the_store() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     let store = filled(&fs);
     let whole = Model::of(&store);
@@ -411,7 +412,7 @@ fn what_a_crash_leaves_of_a_restoration_is_not_taken_for_the_store() {
         let ended = restore(&target, &to, &mut |_| {}).is_ok();
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll] {
             match open_with(&to.crash(policy), small()) {
-                // Nothing had been restored, or all of it; or damage is seen, and nothing is written.
+                // Either nothing or everything was restored; or damage is reported, and nothing is written.
                 Ok(store) if store.buckets().is_empty() && store.health().damage.is_empty() => {
                     assert!(!ended && store.health().sequence == 0, "stopped at {stop}, {policy:?}");
                 }
@@ -426,8 +427,8 @@ fn what_a_crash_leaves_of_a_restoration_is_not_taken_for_the_store() {
     }
 }
 
-/// Backs up a store of which the data directory can only be read, as through a read-only mount. When the first segment is
-/// about to be copied, `meanwhile` is done once.
+/// Backs up a store with a read-only data directory, as through a read-only mount. `meanwhile` is called once, before
+/// the first segment is copied.
 fn back_up_read_only(from: &SimFs, to: &SimFs, meanwhile: &dyn Fn()) -> Result<BackupReport, BackupError> {
     let read_only = ReadOnlyFs::new(from);
     let elsewhere = |_: &str, _: &str| Err(io::ErrorKind::CrossesDevices.into());
@@ -447,7 +448,7 @@ fn back_up_read_only(from: &SimFs, to: &SimFs, meanwhile: &dyn Fn()) -> Result<B
     )
 }
 
-/// Three objects large enough for holes, in one sealed segment; a fourth elsewhere.
+/// Three objects large enough for holes in one sealed segment, and a fourth elsewhere.
 fn with_room_for_holes(fs: &SimFs) -> Store {
     let store = open_with(fs, StoreOptions { segment_max_bytes: 8 << 20, ..options() }).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -465,7 +466,7 @@ fn punches(fs: &SimFs) -> usize {
 }
 
 #[test]
-fn no_holes_are_punched_into_what_is_copied_through_a_read_only_mount() {
+fn no_holes_are_punched_into_segments_copied_through_a_read_only_mount() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     let store = with_room_for_holes(&fs);
     let before = Model::of(&store);
@@ -483,7 +484,7 @@ fn no_holes_are_punched_into_what_is_copied_through_a_read_only_mount() {
 }
 
 #[test]
-fn what_is_copied_is_checked_and_zeros_in_the_place_of_an_object_keep_the_former_backup() {
+fn copies_are_checked_and_zeros_in_place_of_an_object_keep_the_former_backup() {
     let (fs, target) = (SimFs::new(), SimFs::new());
     let store = with_room_for_holes(&fs);
     let extent = store.find("b", "last", Selector::Current).unwrap().version.extents[0];
@@ -491,7 +492,7 @@ fn what_is_copied_is_checked_and_zeros_in_the_place_of_an_object_keep_the_former
     back_up(&fs, &target);
     put(&store, "b", "more", &bytes(10, 100)).unwrap();
     let segment = segment_path(extent.segment);
-    // As a server would that knows nothing of being held.
+    // As by a server that ignores the lock.
     let zeros = vec![0; extent.payload_len as usize + 64];
     let refused = back_up_read_only(&fs, &target, &|| fs.overwrite(&segment, extent.offset, &zeros).unwrap());
     let Err(BackupError::Findings(found)) = &refused else { panic!("{refused:?}") };

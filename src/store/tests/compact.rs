@@ -1,4 +1,4 @@
-//! A store is made as small as it can be, and is a whole store at every moment of it.
+//! Compaction leaves a store with its smallest size, and a complete one at every moment.
 
 use super::model::Model;
 use super::script::{CHURN, InDoubt, work};
@@ -23,7 +23,7 @@ fn compact_all(fs: &SimFs) -> Result<Compacted, CompactError> {
     compact_while(fs, &mut || true)
 }
 
-/// A store in which two of three objects are dead in each segment, small and large ones.
+/// A store with one live object in three in each segment, small and large ones.
 fn sparse(fs: &SimFs) {
     let store = open_with(fs, StoreOptions { segment_max_bytes: SEGMENT_BYTES, ..options() }).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -51,7 +51,7 @@ fn check_sparse(fs: &SimFs) {
 }
 
 #[test]
-fn what_lives_stands_side_by_side_and_the_log_is_short() {
+fn live_extents_are_side_by_side_and_the_log_is_short() {
     let fs = SimFs::new();
     sparse(&fs);
     let done = compact_all(&fs).unwrap();
@@ -70,7 +70,7 @@ fn what_lives_stands_side_by_side_and_the_log_is_short() {
 }
 
 #[test]
-fn a_store_of_which_nothing_is_left_takes_up_next_to_nothing() {
+fn an_emptied_store_takes_up_next_to_nothing() {
     let fs = SimFs::new();
     sparse(&fs);
     let store = open(&fs);
@@ -83,11 +83,11 @@ fn a_store_of_which_nothing_is_left_takes_up_next_to_nothing() {
 }
 
 #[test]
-fn it_may_be_stopped_between_any_two_steps_and_goes_on() {
+fn it_may_be_interrupted_between_any_two_steps_and_continues() {
     let fs = SimFs::new();
     sparse(&fs);
     let mut attempts = 0;
-    // One step more each time.
+    // One more step each time.
     loop {
         let mut steps = 0;
         let stop_soon = &mut || {
@@ -132,7 +132,7 @@ fn a_power_cut_at_any_operation_loses_nothing_and_the_next_attempt_finishes() {
 }
 
 #[test]
-fn it_is_refused_where_there_is_no_room_no_store_or_no_trust() {
+fn it_is_refused_without_space_without_a_store_and_on_damage() {
     let fs = SimFs::new();
     assert!(matches!(compact_all(&fs), Err(CompactError::NotAStore)));
     assert_eq!(fs.files(), []);

@@ -1,4 +1,4 @@
-//! Large dead extents in sealed segments become holes, and everybody who reads goes on behind them.
+//! Large dead extents in sealed segments become holes, and readers skip them.
 
 use super::*;
 use crate::base::limits::MIB;
@@ -13,7 +13,7 @@ fn wide() -> StoreOptions {
     StoreOptions { segment_max_bytes: 8 * MIB, ..options() }
 }
 
-/// Five large objects side by side, with a small one that lives between them, all in one sealed segment.
+/// Five large objects side by side with a small live one between them, all in one sealed segment.
 fn filled(fs: &SimFs) -> Store {
     let store = open_with(fs, wide()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -47,7 +47,7 @@ fn punched(fs: &SimFs) -> usize {
 }
 
 #[test]
-fn the_room_of_large_dead_extents_comes_back_and_what_lives_stays() {
+fn the_space_of_large_dead_extents_is_reclaimed_and_live_extents_stay() {
     let fs = SimFs::new();
     let store = filled(&fs);
     reclaim_all(&store).unwrap();
@@ -71,7 +71,7 @@ fn the_room_of_large_dead_extents_comes_back_and_what_lives_stays() {
 }
 
 #[test]
-fn a_scan_goes_on_behind_a_hole_and_finds_no_half_of_anything() {
+fn a_scan_continues_after_a_hole_and_finds_nothing_partial() {
     let fs = SimFs::new();
     let store = filled(&fs);
     delete_two(&store);
@@ -93,9 +93,9 @@ fn a_scan_goes_on_behind_a_hole_and_finds_no_half_of_anything() {
     assert_eq!(seen, 1);
 }
 
-/// Whoever has given the file another name may read by it what was dead for us.
+/// A process that has given the file another name may read dead bytes by it.
 #[test]
-fn a_file_with_another_name_and_one_that_is_read_from_get_no_hole() {
+fn a_file_with_another_name_and_one_with_a_reader_get_no_hole() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let found = store.find("b", "k1", Selector::Current).unwrap();
@@ -115,7 +115,7 @@ fn a_file_with_another_name_and_one_that_is_read_from_get_no_hole() {
 }
 
 #[test]
-fn a_power_cut_while_a_hole_is_punched_harms_nothing_that_lives() {
+fn a_power_cut_while_a_hole_is_punched_harms_no_live_extent() {
     let made = SimFs::new();
     let store = filled(&made);
     delete_two(&store);
@@ -142,7 +142,7 @@ fn a_power_cut_while_a_hole_is_punched_harms_nothing_that_lives() {
     }
 }
 
-/// Many segments with three large objects in each, all alive.
+/// Many segments with three large objects in each, all live.
 fn many(fs: &SimFs) -> Store {
     let store = open_with(fs, StoreOptions { segment_max_bytes: 4 * MIB, ..options() }).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -173,7 +173,7 @@ fn walks(store: &Store) -> u64 {
 }
 
 #[test]
-fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_no_death_is_no_walk() {
+fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_without_dead_bytes_there_is_none() {
     let fs = SimFs::new();
     let store = many(&fs);
     assert_eq!(walks(&store), 0, "nothing has died");
@@ -187,7 +187,7 @@ fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_no_death_is_no_wa
     for at in (0..3 * SEGMENTS).filter(|at| at % 3 != 1).step_by(7) {
         assert_eq!(get(&store, "b", &format!("k{at}")).unwrap(), large(at));
     }
-    // It stays known over an orderly restart and a crash.
+    // The result survives an orderly restart and a crash.
     store.close();
     drop(store);
     for fs in [fs.crash(CrashPolicy::KeepAll), fs.crash(CrashPolicy::DropAll)] {
@@ -197,7 +197,7 @@ fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_no_death_is_no_wa
     }
 }
 
-/// It takes more than one call to look which segments are sealed.
+/// It takes several calls to learn which segments are sealed.
 #[test]
 fn a_walk_after_a_start_waits_until_all_segments_are_known() {
     let (fs, count) = (SimFs::new(), 136);
@@ -222,7 +222,7 @@ fn a_walk_after_a_start_waits_until_all_segments_are_known() {
 }
 
 #[test]
-fn what_died_before_a_crash_is_found_after_it() {
+fn extents_that_died_before_a_crash_are_found_after_it() {
     let fs = SimFs::new();
     let store = many(&fs);
     store.close();
@@ -237,7 +237,7 @@ fn what_died_before_a_crash_is_found_after_it() {
 }
 
 #[test]
-fn what_is_known_is_found_out_again_where_it_was_lost_and_told_where_it_is_damaged() {
+fn lost_findings_are_made_again_and_damaged_ones_are_reported() {
     for damaged in [false, true] {
         let fs = SimFs::new();
         let store = many(&fs);
@@ -263,7 +263,7 @@ fn what_is_known_is_found_out_again_where_it_was_lost_and_told_where_it_is_damag
 }
 
 #[test]
-fn a_segment_that_is_read_from_is_put_off_without_another_walk() {
+fn a_segment_with_readers_waits_and_needs_no_other_walk() {
     let fs = SimFs::new();
     let store = many(&fs);
     let found = store.find("b", "k1", Selector::Current).unwrap();
@@ -278,9 +278,9 @@ fn a_segment_that_is_read_from_is_put_off_without_another_walk() {
     assert_eq!((walks(&store), punched(&fs) as u64), (1, SEGMENTS));
 }
 
-/// A hole that was put off is not forgotten by a crash.
+/// A waiting hole survives a crash.
 #[test]
-fn a_segment_that_was_put_off_before_a_crash_gets_its_hole_after_it() {
+fn a_segment_that_waited_before_a_crash_gets_its_hole_after_it() {
     let fs = SimFs::new();
     let store = many(&fs);
     let found = store.find("b", "k1", Selector::Current).unwrap();
@@ -293,12 +293,12 @@ fn a_segment_that_was_put_off_before_a_crash_gets_its_hole_after_it() {
     assert_eq!((walks(&store), punched(&fs)), (1, 1));
 }
 
-/// Few bytes for each key are not worth passing all keys, until room is short.
+/// Few dead bytes per key are not worth a walk over all keys, until space is short.
 #[test]
-fn the_index_is_not_walked_for_what_is_little_beside_it_unless_room_is_short() {
+fn the_index_is_not_walked_for_few_dead_bytes_unless_space_is_short() {
     let fs = SimFs::new();
     let store = many(&fs);
-    // Delete markers are keys that take up no room.
+    // Delete markers are keys that take up no space.
     store.create_bucket("c", "admin").unwrap();
     store.set_versioning("c", Versioning::Enabled).unwrap();
     let marker = |at| Deletion { key: format!("{at}"), which: Selector::Current, if_match: None };
@@ -315,10 +315,10 @@ fn the_index_is_not_walked_for_what_is_little_beside_it_unless_room_is_short() {
 const LITTLE_KEYS: u64 = SIZE as u64 / crate::base::limits::HOLES_DEAD_BYTES_PER_KEY;
 
 #[test]
-fn where_room_is_short_what_can_be_moved_is_moved_before_any_hole_is_looked_for() {
+fn if_space_is_short_relocation_comes_before_holes() {
     let fs = SimFs::new();
     let store = many(&fs);
-    // The last segments are mostly dead, and all others have room for a hole.
+    // The last segments are mostly dead, and all others have space for a hole.
     delete_one_in_each(&store);
     for at in 3 * (SEGMENTS - 4)..3 * SEGMENTS {
         if at % 3 == 0 {
@@ -326,7 +326,7 @@ fn where_room_is_short_what_can_be_moved_is_moved_before_any_hole_is_looked_for(
         }
     }
     let used = 4 * 1024 * MIB - fs.space().unwrap().free_bytes;
-    // There is more when the lane has given back what it had set aside.
+    // More is available after the write head has released its preallocated space.
     fs.set_capacity(used - MIB);
     let mut calls = 0;
     while store.health().moved_bytes == 0 {

@@ -1,4 +1,4 @@
-//! Files that are missing, were swapped, belong to another store, or have a bad header.
+//! Files that are missing, swapped, of another store, or with a bad header.
 
 use super::damage::{Sample, everything, foreign};
 use super::model::Model;
@@ -7,12 +7,12 @@ use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::fs::sim::CrashPolicy;
 use crate::log::list_numbers;
 
-/// Two groups go into a file.
+/// Two groups fit into a file.
 fn short_files() -> StoreOptions {
     StoreOptions { log_file_max_bytes: 12_288, ..options() }
 }
 
-/// The store cannot be opened, says why, and leaves the disk as it is.
+/// The store cannot be opened, names the reason, and leaves the disk unchanged.
 fn check_refused(sample: &Sample, fs: &SimFs, file: &str) {
     let before = everything(fs);
     match open_with(fs, sample.options) {
@@ -43,7 +43,7 @@ fn a_log_file_that_is_missing_ends_the_log_before_it() {
 }
 
 #[test]
-fn a_log_file_under_another_name_is_not_taken_for_what_it_is_not() {
+fn a_log_file_under_another_name_is_refused() {
     let sample = Sample::new(short_files());
     let fs = sample.copy();
     swap(&fs, &log_path(3), &log_path(5));
@@ -83,7 +83,7 @@ fn a_log_file_of_another_store_ends_the_log_before_it() {
     }
 }
 
-/// A store with two checkpoints, the log behind the older one, and nothing before it.
+/// A store with two checkpoints, the log after the older one, and nothing before it.
 fn with_checkpoints() -> (SimFs, Model, [u64; 2]) {
     let fs = SimFs::new();
     let store = open_with(&fs, short_files()).unwrap();
@@ -103,7 +103,7 @@ fn with_checkpoints() -> (SimFs, Model, [u64; 2]) {
 }
 
 #[test]
-fn where_the_newest_checkpoint_is_damaged_or_missing_the_older_one_and_the_log_give_the_same() {
+fn if_the_newest_checkpoint_is_damaged_or_missing_the_older_one_and_the_log_give_the_same() {
     let (fs, model, [_, newest]) = with_checkpoints();
     let path = checkpoint_path(newest);
     let len = fs.contents(&path).unwrap().len() as u64;
@@ -114,7 +114,7 @@ fn where_the_newest_checkpoint_is_damaged_or_missing_the_older_one_and_the_log_g
         let health = store.health();
         assert_eq!(health.read_only, None);
         assert!(model.agrees_with(&Model::of(&store)));
-        // Padding means nothing.
+        // Padding is ignored.
         assert!(health.damage.iter().all(|damage| damage.file == path));
         let in_header = place < 4096 + 128;
         assert!(!health.damage.is_empty() || !in_header, "damage at {place} went unnoticed");
@@ -125,7 +125,7 @@ fn where_the_newest_checkpoint_is_damaged_or_missing_the_older_one_and_the_log_g
 }
 
 #[test]
-fn without_a_good_checkpoint_and_the_start_of_the_log_nothing_is_opened() {
+fn without_a_good_checkpoint_and_the_start_of_the_log_the_store_is_not_opened() {
     let (fs, _, [older, newest]) = with_checkpoints();
     for number in [older, newest] {
         fs.damage(&checkpoint_path(number), 10, 8).unwrap();
@@ -137,7 +137,7 @@ fn without_a_good_checkpoint_and_the_start_of_the_log_nothing_is_opened() {
 }
 
 #[test]
-fn a_checkpoint_that_tells_of_more_than_the_log_holds_proves_that_the_log_has_lost_its_end() {
+fn a_checkpoint_beyond_the_log_proves_that_the_log_has_lost_its_end() {
     let (fs, _, [_, newest]) = with_checkpoints();
     let logs = list_numbers(&fs, FileKind::Log).unwrap();
     for number in logs.iter().filter(|number| **number > newest - 2) {
@@ -147,9 +147,9 @@ fn a_checkpoint_that_tells_of_more_than_the_log_holds_proves_that_the_log_has_lo
     assert!(health.read_only.unwrap().contains("was durable and cannot be read"));
 }
 
-/// Had the damaged one counted, the last good one would have been removed for it.
+/// Had the damaged one counted, the last good one would have been removed in its favour.
 #[test]
-fn a_damaged_checkpoint_is_none_of_the_two_that_are_kept() {
+fn a_damaged_checkpoint_does_not_count_as_one_of_the_two_kept() {
     let (fs, model, [older, newest]) = with_checkpoints();
     fs.damage(&checkpoint_path(newest), 10, 8).unwrap();
     let store = open_with(&fs, short_files()).unwrap();

@@ -1,5 +1,5 @@
-//! Segments that are missing, were swapped, belong to another store or have bad bytes in them: whoever reads from them is told, and
-//! all others go on.
+//! Segments that are missing, swapped, of another store, or damaged: readers get an error, and all other objects stay
+//! readable.
 
 use super::damage::{Sample, foreign};
 use super::*;
@@ -24,7 +24,7 @@ fn store_in_segments() -> SimFs {
     fs
 }
 
-/// Reads of the objects in `bad` segments fail and name them; all others are read; and the store goes on.
+/// Reads in `bad` segments fail and name them; all other objects are read, and the store stays in use.
 fn check_others_go_on(fs: &SimFs, bad: &[u64]) {
     let store = open_with(fs, small_segments()).unwrap();
     for id in 1..=6 {
@@ -52,7 +52,7 @@ fn check_others_go_on(fs: &SimFs, bad: &[u64]) {
 }
 
 #[test]
-fn segments_that_were_swapped_are_read_by_nobody() {
+fn swapped_segments_are_not_read() {
     for (one, other) in [(1, 2), (2, 6), (5, 6)] {
         let fs = store_in_segments();
         fs.rename(&segment_path(one), "data/aside").unwrap();
@@ -63,7 +63,7 @@ fn segments_that_were_swapped_are_read_by_nobody() {
 }
 
 #[test]
-fn a_bad_header_harms_what_is_in_that_segment_alone() {
+fn a_bad_header_harms_the_objects_of_that_segment_only() {
     for id in [1, 5, 6] {
         for place in [0, 9, 20, 35, 2_000, 4_095] {
             let fs = store_in_segments();
@@ -99,7 +99,7 @@ fn a_missing_segment_ends_writing_and_takes_only_its_objects_with_it() {
     }
 }
 
-/// What a reader gets of `range`, whole or in pieces of `piece` bytes, up to an error.
+/// Reads `range` up to an error, whole or in pieces of `piece` bytes.
 fn read_in_pieces(store: &Store, version: &VersionRecord, range: Range<u64>, piece: usize) -> Vec<u8> {
     let (mut found, mut buffer) = (Vec::new(), vec![0; piece]);
     let mut reader = read_record(store, version, range).unwrap();
@@ -121,7 +121,7 @@ fn a_flipped_bit_never_comes_back_from_a_read() {
         let version = store.find("b", key, Selector::Current).unwrap().version;
         let extent = version.extents[0];
         let path = segment_path(extent.segment);
-        // The payload and, where there is one, the block table.
+        // The payload, and the block table if there is one.
         let end = 64 + version.size + if key == "large" { 16 } else { 0 };
         let places = (64..end).step_by(version.size as usize / 25).chain([64 + version.size - 1, end - 1]);
         for place in places {
@@ -144,7 +144,7 @@ fn a_flipped_bit_never_comes_back_from_a_read() {
 }
 
 #[test]
-fn a_range_that_the_damage_does_not_touch_is_read() {
+fn a_range_without_damage_is_read() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();

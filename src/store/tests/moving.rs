@@ -1,4 +1,4 @@
-//! What lives in segments that are mostly dead is moved, and nobody notices.
+//! The live extents of mostly dead segments are relocated, while clients use them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,7 +20,7 @@ fn nothing_found(fs: &SimFs) {
     assert_eq!(verify(fs, &mut |_| {}).unwrap().findings, []);
 }
 
-/// A store of which every fifth object is left, in segments of which nothing else is.
+/// A store with every fifth object left, in segments without other live extents.
 fn sparse(fs: &SimFs, options: StoreOptions) -> Store {
     let store = open_with(fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -40,7 +40,7 @@ fn check_sparse(store: &Store) {
 }
 
 #[test]
-fn what_lives_is_moved_together_and_the_segments_go() {
+fn live_extents_are_moved_together_and_the_segments_removed() {
     let fs = SimFs::new();
     let store = sparse(&fs, small_segments());
     let before = used(&fs);
@@ -63,7 +63,7 @@ fn what_lives_is_moved_together_and_the_segments_go() {
 }
 
 #[test]
-fn what_is_moved_is_the_same_to_the_last_bit() {
+fn relocated_extents_are_the_same_to_the_last_bit() {
     let fs = SimFs::new();
     let options = StoreOptions { segment_max_bytes: 2_000_000, ..options() };
     let store = open_with(&fs, options).unwrap();
@@ -100,7 +100,7 @@ fn what_is_moved_is_the_same_to_the_last_bit() {
 }
 
 #[test]
-fn extents_that_several_share_are_moved_once_with_all_who_share_them() {
+fn shared_extents_are_moved_once_for_all_their_records() {
     let fs = SimFs::new();
     let store = open_with(&fs, small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -152,7 +152,7 @@ fn a_bad_extent_is_reported_and_stays_while_the_others_are_moved() {
     assert_eq!(store.health().moved_bytes, moved, "there is no use in trying again");
 }
 
-/// What is all alive looks half dead where keys and metadata are long: it must not go round for ever.
+/// Small objects with long keys look half dead while all of them live. They must not be relocated for ever.
 #[test]
 fn small_objects_with_long_keys_are_not_moved_again_and_again() {
     let fs = SimFs::new();
@@ -174,7 +174,7 @@ fn small_objects_with_long_keys_are_not_moved_again_and_again() {
     assert_eq!(store.health().moved_bytes, 0, "not after a restart either");
 }
 
-/// Everything that may happen to a record while its extents are on their way.
+/// Every change that may happen to a record while its extents are copied.
 fn change(store: &Store, thread: u64, round: u64) {
     let (key, expected) = (format!("{thread}-{}", round % 7), bytes(round, 9_000));
     put(store, "b", &key, &expected).unwrap();
@@ -194,7 +194,7 @@ fn change(store: &Store, thread: u64, round: u64) {
 
 /// A record that changes while its extents are copied keeps its change.
 #[test]
-fn of_a_move_and_a_change_that_race_both_hold_or_the_change_alone() {
+fn of_a_racing_move_and_change_both_hold_or_only_the_change() {
     let fs = SimFs::new();
     let store = open_with(&fs, small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -247,7 +247,7 @@ fn parts_of_uploads_in_progress_are_moved_too() {
     let after = store.upload("b", "film", upload).unwrap().parts;
     assert!(before.iter().zip(&after).any(|(before, after)| before.extents != after.extents));
     for part in &before {
-        // Whoever looked at the part before it was moved can read it, and complete the upload.
+        // A part that was looked up before the relocation can be read, and the upload completed.
         let reader = store.read_part(("b", "film"), upload, part).unwrap();
         assert_eq!(to_end(reader).unwrap(), bytes(u64::from(part.number), 8_000));
     }
@@ -256,9 +256,9 @@ fn parts_of_uploads_in_progress_are_moved_too() {
     assert_eq!(get(&store, "b", "film").unwrap(), whole);
 }
 
-/// Five in seven of a segment live, which is too much to move it for its own sake.
+/// Five in seven of the objects of a segment are live: too many to relocate them for their own sake.
 #[test]
-fn segments_are_put_together_where_there_are_too_many() {
+fn segments_are_merged_if_there_are_too_many() {
     let fs = SimFs::new();
     let store = open_with(&fs, small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -293,7 +293,7 @@ fn segments_are_put_together_where_there_are_too_many() {
     nothing_found(&fs);
 }
 
-/// Each of them leaves nearly half of a segment empty, however it is moved.
+/// Each of them leaves nearly half of a segment empty, in any order.
 #[test]
 fn segments_that_cannot_be_fuller_stay_as_they_are() {
     let fs = SimFs::new();
@@ -308,9 +308,9 @@ fn segments_that_cannot_be_fuller_stay_as_they_are() {
     assert_eq!(store.reclaim().unwrap(), Reclaimed::default(), "nor are they looked at again");
 }
 
-/// The disk has room for little more than what lives; what is kept back for the log alone is not touched.
+/// The disk has space for little more than the live bytes; the space reserved for the log is not used.
 #[test]
-fn on_a_full_disk_there_is_room_for_moving() {
+fn on_a_full_disk_there_is_space_for_relocation() {
     let fs = SimFs::with_capacity(8 * MIB);
     let options = StoreOptions { keep_free_bytes: MIB, segment_max_bytes: MIB, ..options() };
     let store = open_with(&fs, options).unwrap();
@@ -338,10 +338,9 @@ fn on_a_full_disk_there_is_room_for_moving() {
     nothing_found(&fs);
 }
 
-/// Objects without a byte, and completed uploads, have extents that hold nothing but what tells of them. These live and die
-/// with what they belong to, like all others.
+/// Empty objects and completed uploads have extents with only a descriptor. These live and die with their records.
 #[test]
-fn extents_that_hold_nothing_but_a_record_take_up_no_more_than_what_lives() {
+fn extents_with_only_a_record_take_up_no_more_than_live_ones() {
     let fs = SimFs::new();
     let store = open_with(&fs, small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -350,7 +349,7 @@ fn extents_that_hold_nothing_but_a_record_take_up_no_more_than_what_lives() {
             put(&store, "b", &format!("{at:0900}"), b"").unwrap();
         }
         reclaim_all(&store).unwrap();
-        // Each has a page of its own until it is moved.
+        // Each has a page of its own until it is relocated.
         assert!(used(&fs) <= 30 * 4096 + 5 * 100_000, "{} in round {round}", used(&fs));
     }
     assert!(store.health().live_bytes >= 30 * 64 && store.health().reclaimed_segments > 20);

@@ -1,4 +1,4 @@
-//! A log made from the segments alone. What a long random life leaves is compared in [`super::random`].
+//! Rebuilding the log from the segments alone. [`super::random`] does so after long random work.
 
 use std::path::Path;
 
@@ -19,21 +19,21 @@ fn try_rebuild(fs: &SimFs, replace: bool) -> Result<RebuildReport, RebuildError>
     rebuild(fs, &clock, &RebuildOptions { replace, owner: "nobody".into() }, &mut |_| {})
 }
 
-/// A store that has lost its log, with the log that it had.
+/// A store after the loss and rebuild of its log.
 fn without_log(fs: &SimFs) -> (Store, RebuildReport) {
     let fs = segments_of(fs);
     let rebuilt = rebuild_log(&fs);
     (open(&fs), rebuilt)
 }
 
-/// What can be found of a key, newest first.
+/// The sizes of all versions of a key, newest first.
 fn sizes(store: &Store, key: &str) -> Vec<u64> {
     let id = store.bucket("b").unwrap().id;
     store.shared.index().summaries(id, key.as_bytes()).map(|version| version.size).collect()
 }
 
 #[test]
-fn a_log_that_is_there_is_replaced_only_when_asked_for_and_then_moved_aside() {
+fn an_existing_log_is_replaced_only_with_the_option_and_moved_aside() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();
@@ -55,7 +55,7 @@ fn a_log_that_is_there_is_replaced_only_when_asked_for_and_then_moved_aside() {
 }
 
 #[test]
-fn a_checkpoint_spares_the_next_start_the_reading_of_the_new_log() {
+fn a_checkpoint_saves_the_next_start_the_replay_of_the_new_log() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();
@@ -72,7 +72,7 @@ fn a_checkpoint_spares_the_next_start_the_reading_of_the_new_log() {
     drop(store);
     assert_eq!(get(&open(&fs.crash(CrashPolicy::DropAll)), "b", "more").unwrap(), b"def");
 
-    // Without room for it, the log alone is a whole store.
+    // Without space for it, the log alone is a complete store.
     let fs = segments_of(&fs);
     let used: u64 = fs.files().iter().map(|(_, len)| len).sum();
     let full = (4096..200_000).step_by(4096).find_map(|more| {
@@ -87,7 +87,7 @@ fn a_checkpoint_spares_the_next_start_the_reading_of_the_new_log() {
 }
 
 #[test]
-fn a_store_that_is_open_is_not_rebuilt_nor_is_one_without_segments() {
+fn an_open_store_and_one_without_segments_are_not_rebuilt() {
     let fs = SimFs::new();
     assert!(matches!(try_rebuild(&fs, true), Err(RebuildError::NoSegment)));
     assert!(fs.files().is_empty());
@@ -137,7 +137,7 @@ fn everything_in(fs: &SimFs) -> Model {
     Model::of(&open(fs))
 }
 
-/// Another disk with the same files, all of them durable.
+/// Another disk with the same files, all durable.
 fn copy_of(fs: &SimFs) -> SimFs {
     let copy = segments_of(fs);
     copy.create_dir("meta").unwrap();
@@ -165,7 +165,7 @@ fn a_put_that_was_refused_does_not_come_back() {
 }
 
 #[test]
-fn of_puts_that_race_the_one_that_was_committed_last_is_the_newest() {
+fn of_racing_puts_the_last_committed_is_the_newest() {
     let fs = SimFs::new();
     let store = Arc::new(open(&fs));
     store.create_bucket("b", "admin").unwrap();
@@ -186,7 +186,7 @@ fn of_puts_that_race_the_one_that_was_committed_last_is_the_newest() {
 }
 
 #[test]
-fn a_version_is_of_the_kind_that_it_was_committed_as() {
+fn a_version_is_null_or_not_as_it_was_committed() {
     let fs = SimFs::new();
     let store = Arc::new(open(&fs));
     store.create_bucket("b", "admin").unwrap();
@@ -205,7 +205,7 @@ fn a_version_is_of_the_kind_that_it_was_committed_as() {
     assert_eq!(rebuilt.bucket("b").unwrap().versioning, Versioning::Enabled);
 }
 
-/// The path of the segment that large objects go to.
+/// The path of the segment for large objects.
 fn stream_segment(store: &Store) -> String {
     let index = store.shared.index();
     let bucket = index.bucket("b").unwrap().id;
@@ -214,7 +214,7 @@ fn stream_segment(store: &Store) -> String {
 }
 
 #[test]
-fn objects_that_lack_bytes_are_named_unless_something_replaced_them() {
+fn objects_with_missing_bytes_are_named_unless_they_were_replaced() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();
@@ -224,7 +224,7 @@ fn objects_that_lack_bytes_are_named_unless_something_replaced_them() {
         ["gone", "replaced"].map(|key| store.find("b", key, Selector::Current).unwrap().version.extents[0]);
     put(&store, "b", "replaced", b"later").unwrap();
     drop(store);
-    // What a hole that was punched leaves: the header may still be there.
+    // The remains of a punched hole: the header may still be there.
     fs.overwrite(&segment_path(places[0].segment), places[0].offset + PAGE_BYTES, &[0; 150_000]).unwrap();
     fs.overwrite(&segment_path(places[1].segment), places[1].offset, &[0; 190_000]).unwrap();
     let (rebuilt, report) = without_log(&fs);
@@ -236,7 +236,7 @@ fn objects_that_lack_bytes_are_named_unless_something_replaced_them() {
 }
 
 #[test]
-fn an_extent_that_was_being_moved_is_there_twice_and_counts_once() {
+fn an_extent_in_relocation_appears_twice_and_counts_once() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();
@@ -256,7 +256,7 @@ fn an_extent_that_was_being_moved_is_there_twice_and_counts_once() {
 }
 
 #[test]
-fn what_was_in_a_bucket_that_was_deleted_and_made_again_stays_away() {
+fn objects_of_a_deleted_and_recreated_bucket_are_not_restored() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();
@@ -289,9 +289,9 @@ fn a_segment_with_a_bad_first_page_is_searched_and_one_of_another_store_is_not()
     assert_eq!(files, [segment_path(1), segment_path(9)]);
 }
 
-/// Stores made before records told of their bucket and sources give what they can.
+/// Stores from before records named their bucket and sources are restored as far as possible.
 #[test]
-fn a_store_of_siltstone_0_1_0_is_rebuilt_as_far_as_its_segments_tell() {
+fn a_store_of_siltstone_0_1_0_is_rebuilt_as_far_as_its_segments_allow() {
     let fs = SimFs::new();
     fs.create_dir("data").unwrap();
     let fixture = OsFs::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format/v1-mixed"));
@@ -316,7 +316,7 @@ fn a_store_of_siltstone_0_1_0_is_rebuilt_as_far_as_its_segments_tell() {
 
 /// With a clock that was set back, two starts in a row give out the same numbers if nothing is committed in between.
 #[test]
-fn bytes_of_a_refused_write_with_the_same_number_are_not_taken_for_those_of_another_key() {
+fn bytes_of_a_refused_write_with_the_same_number_do_not_pass_for_those_of_another_key() {
     for before in [5, 200_000, 400_000] {
         let fs = SimFs::new();
         let store = open(&fs);

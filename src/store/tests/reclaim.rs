@@ -1,4 +1,4 @@
-//! Room comes back, and nobody who needs it loses it.
+//! Space is reclaimed, and no byte that is still needed.
 
 use super::*;
 use crate::base::limits::MIB;
@@ -44,7 +44,7 @@ fn check_keys(store: &Store, keys: Range<u64>) {
 }
 
 #[test]
-fn segments_in_which_nothing_is_wanted_go_and_stay_gone() {
+fn dead_segments_are_removed_for_good() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let before = segments(&fs);
@@ -68,7 +68,7 @@ fn segments_in_which_nothing_is_wanted_go_and_stay_gone() {
 }
 
 #[test]
-fn a_segment_stays_while_somebody_reads_from_it_or_may() {
+fn a_segment_stays_while_it_has_or_may_get_readers() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let (first, second) = (segment_of(&store, "k0"), segment_of(&store, "k2"));
@@ -89,7 +89,7 @@ fn a_segment_stays_while_somebody_reads_from_it_or_may() {
 }
 
 #[test]
-fn what_is_on_its_way_in_is_not_taken_for_dead() {
+fn bytes_of_writes_in_progress_do_not_pass_for_dead() {
     let fs = SimFs::new();
     let store = open_with(&fs, small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -111,7 +111,7 @@ fn what_is_on_its_way_in_is_not_taken_for_dead() {
 }
 
 #[test]
-fn a_put_that_was_given_up_leaves_nothing_behind() {
+fn an_aborted_put_leaves_nothing_behind() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let before = segments(&fs).len();
@@ -120,14 +120,14 @@ fn a_put_that_was_given_up_leaves_nothing_behind() {
         writer.write(bytes(3, 300_000)).unwrap();
     }
     assert!(segments(&fs).len() > before);
-    // The committer seals them, when something is committed.
+    // The committer seals them at the next commit.
     put(&store, "b", "small", b"x").unwrap();
     reclaim_all(&store).unwrap();
     assert!(segments(&fs).len() <= before + 1);
     check_keys(&store, 0..10);
 }
 
-/// Recovery asks for the pack of the last group, also where all of it is dead.
+/// Recovery reads the pack of the last group, even if all of it is dead.
 #[test]
 fn the_pack_of_the_last_group_stays_until_another_group_follows() {
     let fs = SimFs::new();
@@ -135,7 +135,7 @@ fn the_pack_of_the_last_group_stays_until_another_group_follows() {
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let gate = fs.hold_syncs("meta/");
-    // A put and the delete of what it has put become one group.
+    // A put and the deletion of its object share a group.
     std::thread::scope(|scope| {
         scope.spawn(|| put(&store, "b", "first", b"x").unwrap());
         assert!(gate.wait_until_held(1));
@@ -161,10 +161,10 @@ fn the_pack_of_the_last_group_stays_until_another_group_follows() {
 }
 
 #[test]
-fn segments_that_an_earlier_run_left_open_are_sealed_or_go() {
+fn unsealed_segments_of_an_earlier_process_are_sealed_or_removed() {
     let fs = SimFs::new();
     let store = filled(&fs);
-    // Each of them has a segment of its own, which is not sealed as long as something is on its way in.
+    // Each of them has a segment of its own, which stays unsealed while a write to it is in progress.
     let writers: Vec<_> = (0..6)
         .map(|at| {
             let mut writer = store.writer("b", &format!("never{at}"), Some(90_000)).unwrap();
@@ -191,9 +191,9 @@ fn segments_that_an_earlier_run_left_open_are_sealed_or_go() {
     assert_eq!(verify(&next.crash(CrashPolicy::DropAll), &mut |_| {}).unwrap().findings, []);
 }
 
-/// The index lacks what damage has taken: what looks dead may be wanted.
+/// The index lacks the damaged groups: bytes that look dead may be live.
 #[test]
-fn a_store_that_takes_no_writes_is_left_as_it_is() {
+fn a_read_only_store_is_not_reclaimed() {
     let fs = SimFs::new();
     let store = filled(&fs);
     delete_keys(&store, 0..4);
@@ -205,7 +205,7 @@ fn a_store_that_takes_no_writes_is_left_as_it_is() {
 }
 
 #[test]
-fn somebody_elses_file_in_the_place_of_a_segment_is_left_alone() {
+fn a_foreign_file_in_place_of_a_segment_is_left_alone() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let id = segment_of(&store, "k0");

@@ -9,9 +9,9 @@ use crate::fs::sim::CrashPolicy;
 use crate::store::verify::NoteKind;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
-/// More than all that the tests store.
+/// More than the tests store.
 const ALL: u64 = 1 << 30;
-/// Bytes of the extents that the tests begin with: headers, payloads and block tables.
+/// Bytes of the first extents of the tests: headers, payloads and block tables.
 const LIVE: u64 = 10 * (64 + 5_000) + (64 + 300_000 + 5 * 4) + 64 + (64 + 70_000 + 2 * 4) + 64;
 
 struct Scrubbing {
@@ -59,7 +59,7 @@ impl Scrubbing {
         self.store().scrub(budget).unwrap()
     }
 
-    /// Goes through a whole pass, and gives what was checked and found.
+    /// Runs a whole pass, and returns the numbers of checked and of bad extents.
     fn pass(&self) -> (u64, u64) {
         let done = self.scrub(ALL);
         assert!(!done.more);
@@ -70,14 +70,14 @@ impl Scrubbing {
         self.store().find("b", key, Selector::Current).unwrap().version.extents[0]
     }
 
-    /// Flips a bit in the bytes of an object, and says in which file and block.
+    /// Flips a bit of an object. Returns the file and the block.
     fn damage(&self, key: &str) -> Damage {
         let ExtentRef { segment, offset, .. } = self.extent(key);
         self.fs.damage(&segment_path(segment), offset + 64 + 100, 1).unwrap();
         Damage::new(segment_path(segment), offset + 64, "")
     }
 
-    /// Files and offsets of the damage that health tells of.
+    /// Files and offsets of the damage in the health report.
     fn told(&self) -> Vec<(String, u64)> {
         self.store().health().damage.into_iter().map(|damage| (damage.file, damage.offset)).collect()
     }
@@ -115,7 +115,7 @@ fn a_budget_limits_what_a_call_reads_and_calls_add_up_to_a_pass() {
 }
 
 #[test]
-fn a_flipped_bit_is_found_told_and_kept_over_a_restart_without_an_orderly_end() {
+fn a_flipped_bit_is_found_reported_and_survives_a_crash() {
     let mut scrubbing = Scrubbing::new();
     let damage = scrubbing.damage("small3");
     assert_eq!(scrubbing.pass(), (14, 1));
@@ -165,7 +165,7 @@ fn a_part_of_an_upload_is_checked_and_its_finding_goes_with_the_upload() {
 }
 
 #[test]
-fn what_can_be_read_again_is_bad_no_longer() {
+fn an_extent_that_reads_well_again_is_no_longer_bad() {
     let scrubbing = Scrubbing::new();
     scrubbing.damage("small3");
     assert_eq!(scrubbing.pass(), (14, 1));
@@ -176,14 +176,14 @@ fn what_can_be_read_again_is_bad_no_longer() {
 }
 
 #[test]
-fn a_pass_goes_on_where_it_was_after_a_restart() {
+fn a_pass_continues_after_a_restart() {
     let mut scrubbing = Scrubbing::new();
     let first = scrubbing.scrub(320_000).extents;
     assert!(first > 2 && first < 14, "{first}");
     scrubbing.store().close();
     scrubbing.reopen();
     assert_eq!(scrubbing.pass(), (14 - first, 0));
-    // Without an orderly end it goes on where it was a minute before, at the most.
+    // After a crash it continues from the position of at most a minute before.
     scrubbing.clock.advance(WEEK);
     let first = scrubbing.scrub(50_000).extents;
     scrubbing.clock.advance(Duration::from_secs(60));
@@ -195,7 +195,7 @@ fn a_pass_goes_on_where_it_was_after_a_restart() {
 }
 
 #[test]
-fn a_pass_goes_on_behind_a_suspect_only_when_it_is_known_whose_it_is() {
+fn a_pass_continues_after_a_suspect_only_once_its_owner_is_found() {
     let mut scrubbing = Scrubbing::new();
     scrubbing.damage("small0");
     let first = scrubbing.scrub(1);
@@ -205,9 +205,9 @@ fn a_pass_goes_on_behind_a_suspect_only_when_it_is_known_whose_it_is() {
     assert_eq!(scrubbing.pass(), (14, 1), "it is read again");
 }
 
-/// All that lies in the data files is read once, from start to end.
+/// The data files are read once, from start to end.
 #[test]
-fn a_pass_reads_what_lives_once_in_the_order_of_the_disk_and_counts_what_it_reads() {
+fn a_pass_reads_live_extents_once_in_disk_order_and_counts_the_bytes() {
     let scrubbing = Scrubbing::new();
     let store = scrubbing.store();
     for key in 0..200 {
@@ -219,7 +219,7 @@ fn a_pass_reads_what_lives_once_in_the_order_of_the_disk_and_counts_what_it_read
     assert!(!done.more && done.bad == 0);
     let reads: Vec<_> = scrubbing.fs.reads().into_iter().filter(|op| op.path.starts_with("data/")).collect();
     let read: u64 = reads.iter().map(|op| page_ceil(op.len)).sum();
-    // Of each segment the header is looked at where it is opened.
+    // The header of each segment is read when it is opened.
     assert!(read.abs_diff(done.bytes) <= 4 * 4096, "{read} bytes for {} counted", done.bytes);
     assert!(done.bytes < done.checked_bytes * 5 / 4, "{} for {}", done.bytes, done.checked_bytes);
     assert_eq!(done.checked_bytes, done.live_bytes);
@@ -229,7 +229,7 @@ fn a_pass_reads_what_lives_once_in_the_order_of_the_disk_and_counts_what_it_read
 }
 
 #[test]
-fn an_extent_that_lies_alone_takes_one_read() {
+fn an_isolated_extent_takes_one_read() {
     let scrubbing = Scrubbing::new();
     let store = scrubbing.store();
     for key in 0..40 {
@@ -245,7 +245,7 @@ fn an_extent_that_lies_alone_takes_one_read() {
     assert!(done.bytes < done.checked_bytes * 5 / 4, "{} for {}", done.bytes, done.checked_bytes);
 }
 
-/// A flipped bit in any part of an extent is found, be it read in one piece or in several.
+/// A flipped bit in any part of an extent is found, in a single read and in several.
 #[test]
 fn no_part_of_an_extent_goes_unchecked() {
     let scrubbing = Scrubbing::new();
@@ -280,7 +280,7 @@ fn an_extent_in_the_place_of_another_is_found() {
 }
 
 #[test]
-fn what_is_written_during_a_pass_waits_for_the_next() {
+fn extents_written_during_a_pass_wait_for_the_next() {
     let scrubbing = Scrubbing::new();
     assert_eq!(scrubbing.scrub(1).extents, 1);
     let store = scrubbing.store();
@@ -293,9 +293,9 @@ fn what_is_written_during_a_pass_waits_for_the_next() {
     assert_eq!(scrubbing.pass(), (14 + 5, 0));
 }
 
-/// The clock was years ahead when the last pass ended, or when one was begun.
+/// The clock was years ahead at the end of the last pass, or at the start of one.
 #[test]
-fn a_clock_in_the_future_puts_off_no_pass_for_longer_than_a_week() {
+fn a_clock_in_the_future_delays_no_pass_for_longer_than_a_week() {
     for ended in [true, false] {
         let mut scrubbing = Scrubbing::new();
         let now = scrubbing.clock.now();
@@ -316,7 +316,7 @@ fn a_clock_in_the_future_puts_off_no_pass_for_longer_than_a_week() {
 }
 
 #[test]
-fn a_state_that_is_lost_or_damaged_begins_the_pass_anew_and_is_told() {
+fn a_lost_or_damaged_state_restarts_the_pass_and_is_reported() {
     let mut scrubbing = Scrubbing::new();
     scrubbing.scrub(100_000);
     scrubbing.store().close();
@@ -336,7 +336,7 @@ fn a_state_that_is_lost_or_damaged_begins_the_pass_anew_and_is_told() {
 }
 
 #[test]
-fn verify_tells_what_was_recorded_and_is_good_now() {
+fn verify_notes_recorded_extents_that_are_good_again() {
     let mut scrubbing = Scrubbing::new();
     scrubbing.damage("small3");
     scrubbing.damage("small4");
@@ -352,7 +352,7 @@ fn verify_tells_what_was_recorded_and_is_good_now() {
 }
 
 #[test]
-fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
+fn a_shared_extent_is_read_once_and_reported_for_all_its_owners() {
     let scrubbing = Scrubbing::new();
     let store = scrubbing.store();
     let found = store.find("b", "large", Selector::Current).unwrap();
@@ -383,10 +383,10 @@ fn more_bad_extents_than_are_listed_are_counted() {
 }
 
 #[test]
-fn what_died_and_gave_back_its_room_before_it_was_read_is_no_finding() {
+fn an_extent_reclaimed_before_it_was_read_is_no_finding() {
     let scrubbing = Scrubbing::new();
     let extents = scrubbing.store().find("b", "large", Selector::Current).unwrap().version.extents;
-    // The pass has come to the first extent of the object, and knows of the second.
+    // The pass has reached the first extent of the object, and has collected the second.
     assert_eq!(scrubbing.scrub(1).extents, 1);
     delete(scrubbing.store(), "b", "large", Selector::Current).unwrap();
     scrubbing.fs.overwrite(&segment_path(extents[1].segment), extents[1].offset, &[0; 64]).unwrap();
@@ -395,7 +395,7 @@ fn what_died_and_gave_back_its_room_before_it_was_read_is_no_finding() {
 }
 
 #[test]
-fn what_is_deleted_and_taken_away_under_a_pass_is_no_finding() {
+fn an_object_deleted_and_reclaimed_during_a_pass_is_no_finding() {
     let scrubbing = Scrubbing::new();
     let options = StoreOptions { segment_max_bytes: 100_000, ..options() };
     let store = open_with(&scrubbing.fs.crash(CrashPolicy::KeepAll), options).unwrap();
@@ -417,7 +417,7 @@ fn what_is_deleted_and_taken_away_under_a_pass_is_no_finding() {
 }
 
 #[test]
-fn a_store_that_takes_no_writes_is_scrubbed_and_nothing_is_written() {
+fn a_read_only_store_is_scrubbed_and_nothing_is_written() {
     let mut scrubbing = Scrubbing::new();
     scrubbing.damage("small3");
     let missing = scrubbing.extent("large").segment;

@@ -21,7 +21,7 @@ fn undelete(store: &Store, query: &UndeleteQuery) -> Vec<String> {
     keys
 }
 
-/// An hour passes between the two deletions of `a/2`; `gone` has markers alone, `there` none.
+/// An hour passes between the two deletions of `a/2`. The key `gone` has only markers, and `there` has none.
 fn store() -> (Store, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     let store =
@@ -41,7 +41,7 @@ fn store() -> (Store, Arc<ManualClock>) {
 }
 
 #[test]
-fn what_was_deleted_is_found_and_its_newest_version_is_current_again() {
+fn deletions_are_found_and_undone() {
     let (store, _) = store();
     let all = found(&store, &UndeleteQuery::default());
     let told: Vec<_> = all.iter().map(|f| (f.key.as_str(), f.markers.len(), f.version.size)).collect();
@@ -54,7 +54,7 @@ fn what_was_deleted_is_found_and_its_newest_version_is_current_again() {
 }
 
 #[test]
-fn a_prefix_or_a_key_or_a_time_limits_it() {
+fn a_prefix_a_key_or_a_time_limits_it() {
     let (store, clock) = store();
     let prefix = UndeleteQuery { prefix: "a/".into(), ..UndeleteQuery::default() };
     assert_eq!(found(&store, &prefix).len(), 2);
@@ -71,7 +71,7 @@ fn a_prefix_or_a_key_or_a_time_limits_it() {
 }
 
 #[test]
-fn null_markers_and_keys_that_span_pages_are_taken_back_too() {
+fn null_markers_and_keys_that_span_pages_are_undone_too() {
     let (store, _) = store();
     for _ in 0..1500 {
         delete(&store, "b", "b/1", Selector::Current).unwrap();

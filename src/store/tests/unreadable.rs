@@ -1,4 +1,4 @@
-//! A disk that cannot give back what was written to it: damage, told as such, which keeps nothing else from being read.
+//! A disk that cannot read written bytes: reported as damage, with everything else readable.
 
 use super::*;
 use crate::base::limits::PAGE_BYTES;
@@ -7,7 +7,7 @@ use crate::fs::sim::CrashPolicy;
 
 const ALL: u64 = 1 << 30;
 
-/// Two small objects and a large one, two checkpoints, and a log that goes on behind them.
+/// Two small objects and a large one, two checkpoints, and a log after them.
 fn filled(fs: &SimFs) -> Store {
     let store = open(fs);
     store.create_bucket("b", "admin").unwrap();
@@ -30,19 +30,19 @@ fn check_all_but(store: &Store, lost: &str) {
     }
 }
 
-/// The file of an extent, and where its payload begins.
+/// The file of an extent, and the offset of its payload there.
 fn payload_of(store: &Store, key: &str) -> (String, u64) {
     let extent = store.find("b", key, Selector::Current).unwrap().version.extents[0];
     (segment_path(extent.segment), extent.offset + 64)
 }
 
-/// Whether damage of this file is among what is told.
+/// Whether damage of this file is reported.
 fn tells_of(damage: &[Damage], file: &str) -> bool {
     damage.iter().any(|damage| damage.file == file && damage.what.contains("cannot be read"))
 }
 
 #[test]
-fn a_reader_gets_an_error_and_no_byte_of_the_block_and_health_tells_of_it() {
+fn a_reader_gets_an_error_and_no_byte_of_the_block_and_health_reports_it() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let (file, at) = payload_of(&store, "large");
@@ -66,7 +66,7 @@ fn a_reader_gets_an_error_and_no_byte_of_the_block_and_health_tells_of_it() {
 }
 
 #[test]
-fn the_scrub_records_it_and_it_is_told_until_the_object_is_gone() {
+fn the_scrub_records_it_and_it_is_reported_until_the_object_is_gone() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let (file, at) = payload_of(&store, "small");
@@ -103,7 +103,7 @@ fn verify_names_the_object_and_the_place() {
 }
 
 #[test]
-fn verify_goes_on_past_every_file_that_cannot_be_read() {
+fn verify_continues_after_every_unreadable_file() {
     let fs = SimFs::new();
     drop(filled(&fs));
     let files: Vec<_> = fs.files().into_iter().filter(|(_, len)| *len > 0).map(|(file, _)| file).collect();
@@ -117,7 +117,7 @@ fn verify_goes_on_past_every_file_that_cannot_be_read() {
 }
 
 #[test]
-fn moving_leaves_what_it_cannot_read_where_it_is() {
+fn relocation_leaves_unreadable_extents_where_they_are() {
     let fs = SimFs::new();
     let store = open_with(&fs, reclaim::small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
@@ -137,7 +137,7 @@ fn moving_leaves_what_it_cannot_read_where_it_is() {
 }
 
 #[test]
-fn a_start_takes_the_older_checkpoint_where_the_newest_cannot_be_read() {
+fn a_start_loads_the_older_checkpoint_if_the_newest_is_unreadable() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let newest = *crate::log::list_numbers(&fs, FileKind::Checkpoint).unwrap().last().unwrap();
@@ -153,9 +153,10 @@ fn a_start_takes_the_older_checkpoint_where_the_newest_cannot_be_read() {
     }
 }
 
-/// What a crash leaves behind can always be read; so what cannot be was there, and may have been acknowledged.
+/// The remains of a crash are always readable. So unreadable bytes were written before, and may have been
+/// acknowledged.
 #[test]
-fn a_log_that_cannot_be_read_is_never_taken_for_a_torn_one() {
+fn an_unreadable_log_never_passes_for_a_torn_one() {
     let fs = SimFs::new();
     drop(filled(&fs));
     let len = fs.contents(&log_path(1)).unwrap().iter().rposition(|byte| *byte != 0).unwrap() as u64;
@@ -201,7 +202,7 @@ fn a_pack_that_cannot_be_read_while_its_group_is_in_doubt_is_damage() {
 }
 
 #[test]
-fn a_rebuild_restores_what_can_be_read() {
+fn a_rebuild_restores_all_readable_objects() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let (file, at) = payload_of(&store, "late");

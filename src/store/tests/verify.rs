@@ -1,5 +1,4 @@
-//! What looking at a store finds, and what it must not take for damage. That every kind of damage is found is held from
-//! outside, in `tests/tools`.
+//! The findings and notes of a check. `tests/tools` covers every kind of damage.
 
 use super::random::segments_of;
 use super::*;
@@ -29,7 +28,7 @@ fn kinds(report: &VerifyReport) -> Vec<NoteKind> {
     report.notes.iter().map(|note| note.kind).collect()
 }
 
-/// A store with small and large objects, versions and markers, two checkpoints and a log that goes on behind them.
+/// A store with small and large objects, versions and markers, two checkpoints and a log after them.
 fn filled(fs: &SimFs) -> Store {
     let store = open(fs);
     store.create_bucket("photos", "admin").unwrap();
@@ -46,7 +45,7 @@ fn filled(fs: &SimFs) -> Store {
 }
 
 #[test]
-fn a_healthy_store_is_found_to_be_so_and_all_of_it_is_counted() {
+fn a_healthy_store_has_no_findings_and_is_counted_completely() {
     let fs = SimFs::new();
     drop(filled(&fs));
     let report = nothing_found(&fs);
@@ -59,7 +58,7 @@ fn a_healthy_store_is_found_to_be_so_and_all_of_it_is_counted() {
 }
 
 #[test]
-fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
+fn a_shared_extent_is_read_once_and_reported_for_all_its_owners() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("photos", "admin").unwrap();
@@ -78,7 +77,7 @@ fn a_shared_extent_is_read_once_and_missed_by_all_who_share_it() {
 }
 
 #[test]
-fn parts_of_uploads_in_progress_are_looked_at() {
+fn parts_of_uploads_in_progress_are_checked() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("photos", "admin").unwrap();
@@ -96,7 +95,7 @@ fn parts_of_uploads_in_progress_are_looked_at() {
 }
 
 #[test]
-fn an_extent_that_is_another_one_than_the_version_means_is_found() {
+fn an_extent_other_than_the_referenced_one_is_found() {
     let fs = SimFs::new();
     let store = open(&fs);
     let bucket = store.create_bucket("photos", "admin").unwrap().id;
@@ -117,7 +116,7 @@ fn an_extent_that_is_another_one_than_the_version_means_is_found() {
     assert!(has("key \"a\"", "and the version refers to 3 with"), "{found:#?}");
 }
 
-/// Appends a group to the log, as a store that is not in its right mind would.
+/// Appends a group with invalid references to the log.
 fn append(fs: &SimFs, entries: &[Entry]) {
     let id = store_id(fs).unwrap().unwrap();
     let tail = StoreLoader::from_newest(fs, id, &mut vec![]).unwrap().replay().unwrap();
@@ -131,19 +130,19 @@ fn append(fs: &SimFs, entries: &[Entry]) {
 }
 
 #[test]
-fn nothing_is_written_and_the_lock_is_given_back() {
+fn nothing_is_written_and_the_lock_is_released() {
     let fs = SimFs::new();
     drop(filled(&fs));
     let (files, operations) = (fs.files(), fs.trace().len());
     nothing_found(&fs);
     assert_eq!(fs.files(), files);
-    // What is asked of the disk is only that it write what it was given before.
+    // The only requests to the disk make earlier writes durable.
     assert!(fs.trace()[operations..].iter().all(|op| op.kind == OpKind::SyncData));
     open(&fs);
 }
 
 #[test]
-fn a_store_in_use_and_a_directory_without_a_store_are_not_looked_at() {
+fn a_store_in_use_and_a_directory_without_a_store_are_not_checked() {
     let fs = SimFs::new();
     assert!(matches!(verify(&fs, &mut |_| {}), Err(VerifyError::NotAStore)));
     assert_eq!(fs.files(), []);
@@ -163,7 +162,7 @@ fn a_copy_without_a_file_to_lock_does_not_get_one() {
 }
 
 #[test]
-fn a_file_system_that_takes_no_writes_is_looked_at_without_a_lock() {
+fn a_read_only_file_system_is_checked_without_a_lock() {
     let fs = SimFs::new();
     drop(filled(&fs));
     let report = verify(&ReadOnlyFs::new(&fs), &mut |_| {}).unwrap();
@@ -171,7 +170,7 @@ fn a_file_system_that_takes_no_writes_is_looked_at_without_a_lock() {
 }
 
 #[test]
-fn what_a_crash_leaves_is_noted_and_no_damage() {
+fn the_remains_of_a_crash_are_notes_and_not_damage() {
     for seed in 0..20 {
         let fs = SimFs::new();
         let store = filled(&fs);
@@ -217,14 +216,14 @@ fn unfinished_files_and_segments_without_objects_are_noted() {
 }
 
 #[test]
-fn a_checkpoint_older_than_the_two_that_are_kept_needs_no_log() {
+fn a_checkpoint_older_than_the_two_kept_needs_no_log() {
     let fs = SimFs::new();
     let store = filled(&fs);
     let oldest = list(&fs, FileKind::Checkpoint)[0];
     let kept = fs.contents(&checkpoint_path(oldest)).unwrap();
     store.checkpoint().unwrap();
     drop(store);
-    // The removal did not survive a crash.
+    // The removal was lost in a crash.
     fs.create(&checkpoint_path(oldest)).unwrap();
     fs.overwrite(&checkpoint_path(oldest), 0, &kept).unwrap();
     let report = nothing_found(&fs);
@@ -233,13 +232,13 @@ fn a_checkpoint_older_than_the_two_that_are_kept_needs_no_log() {
 }
 
 #[test]
-fn checkpoints_that_do_not_add_up_to_the_same_are_found() {
+fn checkpoints_with_different_content_are_found() {
     let fs = SimFs::new();
     let store = filled(&fs);
     store.close();
     drop(store);
     let [older, newer] = list(&fs, FileKind::Checkpoint)[..] else { panic!("two are kept") };
-    // Behind the header of the newer one, all that the older one holds: good in itself, but not all that was there.
+    // The header of the newer one, and the groups of the older one: valid, but incomplete.
     let groups = fs.contents(&checkpoint_path(older)).unwrap().split_off(PAGE_BYTES as usize);
     fs.overwrite(&checkpoint_path(newer), PAGE_BYTES, &groups).unwrap();
     let report = look(&fs);
@@ -285,7 +284,7 @@ fn list(fs: &SimFs, kind: FileKind) -> Vec<u64> {
     crate::log::list_numbers(fs, kind).unwrap()
 }
 
-/// Which bytes of a file mean something: those of headers, of groups without their padding, of extents that are wanted.
+/// The ranges of a file that carry data: headers, groups without their padding, live extents.
 fn meaningful(fs: &SimFs, path: &str, live: &[(u64, u64)]) -> Vec<Range<u64>> {
     let bytes = fs.contents(path).unwrap();
     let store = FileHeader::decode(&bytes).unwrap().store;
@@ -314,7 +313,7 @@ fn meaningful(fs: &SimFs, path: &str, live: &[(u64, u64)]) -> Vec<Range<u64>> {
 }
 
 #[test]
-fn every_byte_that_means_something_is_missed_when_it_changes_and_no_other() {
+fn a_change_of_any_byte_that_carries_data_is_found_and_of_no_other() {
     let fs = SimFs::new();
     let options = StoreOptions { segment_max_bytes: 200_000, log_file_max_bytes: 16_384, ..options() };
     let store = open_with(&fs, options).unwrap();
@@ -337,7 +336,7 @@ fn every_byte_that_means_something_is_missed_when_it_changes_and_no_other() {
     for (path, len) in fs.files().into_iter().filter(|(path, _)| path.contains('/')) {
         let regions = meaningful(&fs, &path, &live);
         let inside = |at: &u64| regions.iter().any(|region| region.contains(at));
-        // The payload of the large object is taken in larger steps.
+        // The payload of the large object is tested in larger steps.
         let step = |at: u64| if inside(&at) && !inside(&(at + 40_000)) { 7 } else { 211 };
         let mut at = seed() % 7;
         while at < len {
@@ -359,7 +358,7 @@ fn every_byte_that_means_something_is_missed_when_it_changes_and_no_other() {
     nothing_found(&fs);
 }
 
-/// Makes a log that says this of the segments of a store.
+/// Writes a log with these entries for the segments of a store.
 fn with_log(fs: &SimFs, entries: &[Entry]) -> SimFs {
     let copy = segments_of(fs);
     copy.create_dir("meta").unwrap();
@@ -370,7 +369,7 @@ fn with_log(fs: &SimFs, entries: &[Entry]) -> SimFs {
 }
 
 #[test]
-fn an_extent_that_belongs_to_two_who_do_not_share_it_is_found() {
+fn an_extent_with_two_owners_that_is_not_marked_as_shared_is_found() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("photos", "admin").unwrap();
