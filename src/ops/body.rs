@@ -1,5 +1,4 @@
-//! Request bodies: how long they are said to be, taking in those of objects and parts, and reading those that are
-//! documents.
+//! Request bodies: their length, the bodies of objects and parts, and documents.
 
 use std::borrow::Cow;
 
@@ -19,10 +18,10 @@ use crate::xml::{Document, XmlError, tree_bytes_max};
 /// Bytes of an object that are read at a time.
 const BUFFER_BYTES: u64 = 256 * KIB;
 
-/// The length that the client announced; `None` for a body that comes in chunks.
+/// The length that the client announced; `None` for a chunked body.
 ///
 /// # Errors
-/// `MissingContentLength` when there is neither a length nor chunks (RFC 9110, section 15.5.12).
+/// `MissingContentLength` if there is neither a length nor chunks (RFC 9110, section 15.5.12).
 pub(super) fn announced_length(body: &Body<'_>) -> Result<Option<u64>, S3Error> {
     match (body.content_length, body.chunked) {
         (None, false) => Err(S3Error::new(ErrorCode::MissingContentLength)),
@@ -30,7 +29,7 @@ pub(super) fn announced_length(body: &Body<'_>) -> Result<Option<u64>, S3Error> 
     }
 }
 
-/// Checks the size of what is put at once.
+/// Checks the size of an object or part.
 ///
 /// # Errors
 /// `EntityTooLarge`.
@@ -95,7 +94,7 @@ fn fill(reader: &mut dyn BodyRead, piece: &mut [u8]) -> Result<usize, S3Error> {
     Ok(filled)
 }
 
-/// Hands what an object or part holds to `take`, piece by piece, as long as that is wanted.
+/// Passes the bytes of an object or part to `take`, chunk by chunk, until the request is cancelled.
 ///
 /// # Errors
 /// Those of reading, and that of [`CancelToken::check`].
@@ -115,25 +114,25 @@ pub(super) fn for_each_chunk(
     }
 }
 
-/// Whether a client may be left waiting by a small request while so many bytes are read.
+/// Whether a small request may read so many bytes before its response.
 pub(super) fn is_read_at_once(bytes: u64) -> bool {
     bytes <= SMALL_BODY_MAX_BYTES
 }
 
-/// Reads the whole body of a call as a document, and verifies whatever its headers claim of it.
+/// Reads the whole body of a call as a document, and verifies the digests in its headers.
 ///
 /// # Errors
-/// `MaxMessageLengthExceeded` above the limit, and `SlowDown` where there is no memory for it, before anything is read where the
-/// length says so; `BadDigest` and the others of [`Integrity`]; those of reading.
+/// `MaxMessageLengthExceeded` above the limit, and `SlowDown` without memory for it, both before the first byte if the length is
+/// known; `BadDigest` and the others of [`Integrity`]; those of reading.
 pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<ReservedBytes, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
-/// The same for a document so harmful, were it damaged underway, that its headers must claim something of it.
+/// Like [`read_document`], but the headers must have a digest: a corrupted document would do too much harm.
 ///
 /// # Errors
-/// `InvalidRequest` when they do not, and those of [`read_document`].
+/// `InvalidRequest` without a digest; those of [`read_document`].
 pub(super) fn read_claimed_document(
     context: &Context,
     call: &mut Call<'_>,
@@ -146,7 +145,7 @@ pub(super) fn read_claimed_document(
     DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
-/// The same for a document of at most `max` bytes, where the checksum in the headers is that of something else.
+/// Like [`read_document`], for at most `max` bytes; the checksum in the headers is not that of the document.
 ///
 /// # Errors
 /// As [`read_document`].
@@ -159,16 +158,16 @@ pub(super) fn read_document_by_md5(
     DocumentReader { context, integrity, max }.run(&mut call.request.body)
 }
 
-/// A document that is about to be read.
+/// A reader for a document.
 struct DocumentReader<'c> {
     context: &'c Context,
     integrity: Integrity,
-    /// Bytes of its text.
+    /// The maximum length of the text in bytes.
     max: usize,
 }
 
 impl DocumentReader<'_> {
-    /// What a buffer takes up that grows to its length, with the one that it outgrew, in halves of that.
+    /// The memory of a growing buffer together with the one that it replaces, in halves of its final length.
     const GROWTH_HALVES: u64 = 3;
 
     fn run(self, body: &mut Body<'_>) -> Result<ReservedBytes, S3Error> {
@@ -188,7 +187,7 @@ impl DocumentReader<'_> {
     }
 }
 
-/// Reads a body of `max` bytes at most, into a buffer that grows with what has come and never beyond that.
+/// Reads a body of at most `max` bytes into a buffer that grows with the received bytes.
 fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * KIB as usize];
@@ -209,7 +208,7 @@ fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
     }
 }
 
-/// Reads a document whose root must be called `root`.
+/// Parses a document with the root element `root`.
 ///
 /// # Errors
 /// `MalformedXML`.
@@ -221,14 +220,14 @@ pub(super) fn parse<'b>(bytes: &'b [u8], root: &str) -> Result<Document<'b>, S3E
     }
 }
 
-/// What the client is told of a document that is none.
+/// The error for text that is not well-formed XML.
 // By value, as `map_err` hands it over.
 #[allow(clippy::needless_pass_by_value)]
 pub(super) fn malformed(error: XmlError) -> S3Error {
     malformed_because(&error.to_string())
 }
 
-/// What the client is told of a document that is not what the operation takes.
+/// The error for a document that the operation does not accept.
 pub(super) fn malformed_because(reason: &str) -> S3Error {
     let code = ErrorCode::MalformedXML;
     S3Error::new(code).message(format!("{} ({reason})", code.default_message()))

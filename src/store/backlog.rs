@@ -1,4 +1,4 @@
-//! What the log holds that no checkpoint covers: what the next start has to read, and the next checkpoint to write.
+//! The groups that no checkpoint covers: the work of the next start and of the next checkpoint.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::base::limits::{MIB, REPLAY_ENTRY_NANOS, REPLAY_GROUP_NANOS, REPLAY_MAX_MILLIS};
 use crate::log::{LogVolume, Reserve};
 
-/// After a checkpoint that failed, the log grows by so much before another is tried.
+/// The growth of the log before another checkpoint is tried after a failed one.
 const RETRY_AFTER_BYTES: u64 = 8 * MIB;
-/// No more than that is left for a start to read.
+/// The most replay time that is left to the next start.
 const REPLAY_MAX: Duration = Duration::from_millis(REPLAY_MAX_MILLIS);
-const NO_PANIC: &str = "nobody panics while holding it";
+const NO_PANIC: &str = "no code panics while it holds the lock";
 
 /// The groups that no checkpoint covers, and the length of the newest checkpoint.
 #[derive(Debug, Default)]
@@ -20,11 +20,11 @@ pub(super) struct Backlog(Mutex<BacklogState>);
 struct BacklogState {
     /// The length of the newest checkpoint, in bytes.
     checkpoint_len: u64,
-    /// Those that the checkpoint being written covers, if it succeeds.
+    /// The groups that the checkpoint in progress covers, if it succeeds.
     being_covered: LogVolume,
-    /// The others.
+    /// The later groups.
     groups: LogVolume,
-    /// No checkpoint is tried before the log has grown so far.
+    /// No checkpoint is tried before `groups` has so many bytes of log.
     not_before: u64,
 }
 
@@ -35,7 +35,7 @@ impl BacklogState {
 }
 
 impl Backlog {
-    /// Starts with what a start has found.
+    /// Starts with the state that recovery has found.
     pub(super) fn start(&self, checkpoint_len: u64, groups: LogVolume, reserve: &Reserve) {
         let mut state = self.0.lock().expect(NO_PANIC);
         *state = BacklogState { checkpoint_len, groups, ..BacklogState::default() };
@@ -49,7 +49,7 @@ impl Backlog {
         state.update_reserve(reserve);
     }
 
-    /// Begins a checkpoint, before its index is taken: a group that is published in between counts as covered by none.
+    /// Begins a checkpoint. Call it before the snapshot of the index is taken: a group published in between counts as not covered.
     pub(super) fn begin(&self) {
         let mut state = self.0.lock().expect(NO_PANIC);
         let groups = std::mem::take(&mut state.groups);
@@ -57,7 +57,7 @@ impl Backlog {
         state.not_before = 0;
     }
 
-    /// Ends a checkpoint: one of so many bytes, or none.
+    /// Ends a checkpoint of `len` bytes; `None` if it failed.
     pub(super) fn end(&self, len: Option<u64>, reserve: &Reserve) {
         let mut state = self.0.lock().expect(NO_PANIC);
         let covered = std::mem::take(&mut state.being_covered);
@@ -71,8 +71,8 @@ impl Backlog {
         state.update_reserve(reserve);
     }
 
-    /// Whether a checkpoint is due: the log has grown by as much as the last one holds, so that writing checkpoints costs no
-    /// more than writing the log, and by `least_bytes`; or a start would take too long to read it.
+    /// Whether a checkpoint is due. Either the log has grown by `least_bytes` and by the length of the last checkpoint, so that
+    /// checkpoints cost no more than the log; or its replay would take too long.
     pub(super) fn is_due(&self, least_bytes: u64) -> bool {
         let state = self.0.lock().expect(NO_PANIC);
         let due = state.groups.log_bytes >= least_bytes.max(state.checkpoint_len)
@@ -80,14 +80,14 @@ impl Backlog {
         due && state.groups.log_bytes >= state.not_before
     }
 
-    /// How long a start would take for all groups that no checkpoint covers.
+    /// The estimated replay time of all groups that no checkpoint covers.
     pub(super) fn replay_time(&self) -> Duration {
         let state = self.0.lock().expect(NO_PANIC);
         replay_time(&state.being_covered) + replay_time(&state.groups)
     }
 }
 
-/// An estimate, from what was measured.
+/// An estimate from measured costs per group and entry.
 fn replay_time(groups: &LogVolume) -> Duration {
     let nanos = groups.groups * REPLAY_GROUP_NANOS + groups.entries * REPLAY_ENTRY_NANOS;
     Duration::from_nanos(nanos)

@@ -1,8 +1,8 @@
-//! Applying many groups of the log at once.
+//! Applying many groups of the log at a time.
 //!
-//! Changes of different keys do not depend on each other: what they add up to is the same in any order, as long as those of one
-//! key stay in theirs. Sorted by key, they come to each leaf of the index once and find it in the processor's cache, which
-//! takes a fraction of the time. Changes of buckets keep their place among all others.
+//! Changes of different keys are independent: any order gives the same index, as long as the changes of one key keep theirs. Sorted
+//! by key, they visit each leaf of the index once, in the processor's cache, which takes a fraction of the time. Changes of buckets
+//! are never reordered.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -10,22 +10,22 @@ use crate::base::limits::MIB;
 use crate::format::{Entry, Group};
 use crate::index::{ApplyError, Index};
 
-/// Entries that are sorted together, and the most bytes of them: they are held in memory, some times as large.
+/// The most entries that are sorted together, and the most bytes. In memory they take some times as much.
 const ENTRIES_AT_ONCE: usize = 64 * 1024;
 const BYTES_AT_ONCE: usize = 8 * MIB as usize;
-/// Entries that are handed from thread to thread together, and the most bytes of them.
+/// The most entries of a chunk, and the most bytes.
 const CHUNK_ENTRIES: usize = 4096;
 const CHUNK_BYTES: usize = MIB as usize;
-/// Chunks on the way.
+/// The capacity of the channel in chunks.
 const CHUNKS_AHEAD: usize = 2;
 
-/// Entries on their way to the thread that applies them.
+/// The sending end, for the thread that reads the log.
 pub(super) struct EntrySender {
     chunks: Sender<EntryChunk>,
     chunk: EntryChunk,
 }
 
-/// The receiving end.
+/// The receiving end, for the thread that applies the entries.
 pub(super) struct EntryReceiver(Receiver<EntryChunk>);
 
 #[derive(Default)]
@@ -34,14 +34,14 @@ struct EntryChunk {
     bytes: usize,
 }
 
-/// The two ends of a feed.
+/// The two ends of a channel for entries.
 pub(super) fn channel() -> (EntrySender, EntryReceiver) {
     let (chunks, receiver) = bounded(CHUNKS_AHEAD);
     (EntrySender { chunks, chunk: EntryChunk::default() }, EntryReceiver(receiver))
 }
 
 impl EntrySender {
-    /// Takes the next group; `false` when nobody applies any more, because something did not fit.
+    /// Sends a group; `false` if the receiver has failed.
     pub(super) fn send_group(&mut self, group: Group) -> bool {
         self.chunk.bytes += group.body_len;
         self.chunk.entries.extend(group.entries);
@@ -49,9 +49,9 @@ impl EntrySender {
         !full || self.send_chunk()
     }
 
-    /// Hands on what is left.
+    /// Sends the last chunk.
     pub(super) fn finish(mut self) {
-        // Where nobody takes it, it has been noticed that something did not fit.
+        // The receiver returns its own error if it has failed.
         self.send_chunk();
     }
 
@@ -61,10 +61,10 @@ impl EntrySender {
 }
 
 impl EntryReceiver {
-    /// Applies all that is fed.
+    /// Applies all entries.
     ///
     /// # Errors
-    /// The first entry found that cannot be true. What the index holds then is of no use.
+    /// The first contradictory entry. The index is unusable then.
     pub(super) fn apply_to(self, index: &mut Index) -> Result<(), ApplyError> {
         let mut pending = EntryChunk::default();
         for chunk in self.0 {
@@ -79,12 +79,12 @@ impl EntryReceiver {
     }
 }
 
-/// Applies entries in the order of their keys, between any two that concern buckets.
+/// Applies entries in the order of their keys, but never across a change of a bucket.
 fn apply(index: &mut Index, entries: &[Entry]) -> Result<(), ApplyError> {
     for run in entries.chunk_by(|one, next| one.bucket_and_key().is_some() && next.bucket_and_key().is_some())
     {
         let mut sorted: Vec<&Entry> = run.iter().collect();
-        // A stable sort: what is of one key stays in its order.
+        // The sort is stable: the entries of a key keep their order.
         sorted.sort_by(|one, next| one.bucket_and_key().cmp(&next.bucket_and_key()));
         sorted.into_iter().try_for_each(|entry| index.apply(entry))?;
     }

@@ -1,4 +1,5 @@
-//! Writing checkpoints while the store is in use (data-format.md, section 8), and giving back what they make obsolete.
+//! The checkpointer: writes checkpoints while the store is in use (data-format.md, section 8), and removes the files that they make
+//! obsolete.
 
 use std::io;
 use std::sync::Arc;
@@ -12,29 +13,29 @@ use crate::log::{CheckpointPlan, CheckpointWriter, LogError, SpaceClaim, list_nu
 use crate::store::StoreError;
 use crate::store::shared::{Published, SharedStore};
 
-/// Checkpoints that are kept, unless room is short.
+/// Checkpoints that are kept, unless disk space is short.
 pub(super) const GENERATIONS: usize = 2;
-/// Checkpoints that are kept where room is short.
+/// Checkpoints that are kept if disk space is short.
 const GENERATIONS_WHEN_SHORT: usize = 1;
-/// Keys that are copied out of the index at a time.
+/// Keys that are encoded at a time.
 const KEYS_AT_ONCE: usize = 256;
-/// Where growth wants room, a checkpoint is written if this share of its length comes back by it.
+/// A checkpoint for growth must free at least this share of its own length.
 const WORTH_SHARE: u64 = 4;
 
-/// What the thread is asked for.
+/// A request to the thread.
 enum CheckpointerRequest {
-    /// A checkpoint, if it is due still.
+    /// Write a checkpoint, if one is still due.
     Due,
-    /// Room, as far as the metadata can give it.
+    /// Free the disk space of obsolete metadata.
     Room(RoomRequest),
 }
 
-/// Room that a claim lacks.
+/// The disk space that a claim lacks.
 pub(super) struct RoomRequest {
     claim: SpaceClaim,
-    /// Bytes beyond those that the claim leaves free.
+    /// Bytes beyond the reserve of the claim.
     bytes: u64,
-    /// Dropped when all has been done that could be.
+    /// Dropped when the request has been served.
     _done: Option<Sender<()>>,
 }
 
@@ -54,38 +55,38 @@ impl Checkpointer {
         Self { requests, thread }
     }
 
-    /// Whether nothing that was asked for waits.
+    /// Whether no request is queued.
     pub(super) fn is_free(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Asks for a checkpoint, if it is due when its turn comes.
+    /// Requests a checkpoint.
     pub(super) fn request(&self) {
-        // Where something else waits, this is asked for again after the next group.
+        // If the queue is full, the request is repeated after the next group.
         let _ = self.requests.try_send(CheckpointerRequest::Due);
     }
 
-    /// Asks for room, and goes on.
+    /// Requests disk space without waiting.
     pub(super) fn request_room(&self, claim: SpaceClaim) {
         let _ =
             self.requests.try_send(CheckpointerRequest::Room(RoomRequest { claim, bytes: 0, _done: None }));
     }
 
-    /// Asks for room, and waits until all has been done for it that can be.
+    /// Requests disk space and waits until the request has been served.
     pub(super) fn wait_for_room(&self, claim: SpaceClaim, bytes: u64) {
         let (done, waiting) = bounded(0);
         let wanted = RoomRequest { claim, bytes, _done: Some(done) };
         if self.requests.send(CheckpointerRequest::Room(wanted)).is_ok() {
-            // Nothing is ever sent: the other end is dropped.
+            // The sender is dropped, never used.
             let _ = waiting.recv();
         }
     }
 
-    /// Ends the thread, after what was asked for.
+    /// Ends the thread after all requests.
     pub(super) fn end(self) {
         drop(self.requests);
         if self.thread.join().is_err() {
-            log::error!("the checkpointer ended by a panic");
+            log::error!("the checkpointer panicked");
         }
     }
 }
@@ -110,20 +111,20 @@ pub(super) fn is_due(shared: &SharedStore) -> bool {
     shared.backlog.is_due(shared.options.checkpoint_after_bytes)
 }
 
-/// Writes a checkpoint of what is published, and removes what it makes obsolete. Nothing happens when there is nothing
-/// new since the last one.
+/// Writes a checkpoint of the published index, and removes the files that it makes obsolete. Does nothing if there is no new group
+/// since the last checkpoint.
 ///
 /// # Errors
-/// [`StoreError::DiskFull`] before anything is written, where there is no room; of the disk.
+/// [`StoreError::DiskFull`] before the first write, if there is no space; errors of the disk.
 pub(super) fn write(shared: &SharedStore) -> Result<(), StoreError> {
-    let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
+    let _one_at_a_time = shared.checkpointing.lock().expect("no code panics while it holds the lock");
     write_locked(shared)
 }
 
-/// Gives back what metadata takes up without need, until the claim has its room: first the older checkpoint, then all that a
-/// new checkpoint makes obsolete.
+/// Frees disk space of the metadata until the claim has enough: first the older checkpoint, then all files that a new checkpoint
+/// makes obsolete.
 fn make_room(shared: &SharedStore, wanted: &RoomRequest) -> Result<(), StoreError> {
-    let _one_at_a_time = shared.checkpointing.lock().expect("nobody panics while holding it");
+    let _one_at_a_time = shared.checkpointing.lock().expect("no code panics while it holds the lock");
     shared.check_writable()?;
     let lacks_room = || shared.lacks_room(wanted.claim, wanted.bytes).map_err(|error| shared.failed(error));
     if lacks_room()? {
@@ -135,7 +136,8 @@ fn make_room(shared: &SharedStore, wanted: &RoomRequest) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Whether the claim would have its room after a checkpoint, and the store does not spend its time on writing these.
+/// Whether a checkpoint would free enough space for the claim. For claims other than removal it must also free enough to be worth
+/// its own writes.
 fn is_worth_it(shared: &SharedStore, wanted: &RoomRequest) -> Result<bool, LogError> {
     let reserve = shared.segments.reserve();
     let checkpoint = reserve.checkpoint_bytes();
@@ -145,7 +147,7 @@ fn is_worth_it(shared: &SharedStore, wanted: &RoomRequest) -> Result<bool, LogEr
     Ok(enough && (wanted.claim == SpaceClaim::Removal || given_back >= checkpoint / WORTH_SHARE))
 }
 
-/// What all files of the metadata take up, but for the log file that is written to.
+/// The allocated bytes of all metadata files, except the current log file.
 fn obsolete_bytes(shared: &SharedStore) -> Result<u64, LogError> {
     let fs = shared.fs.as_ref();
     let mut logs = list_numbers(fs, FileKind::Log)?;
@@ -159,8 +161,8 @@ fn obsolete_bytes(shared: &SharedStore) -> Result<u64, LogError> {
     Ok(bytes)
 }
 
-/// The order: the new checkpoint is durable under its name before an older one goes, and log files go last, oldest
-/// first, so that at every moment a start finds a checkpoint and all of the log behind it.
+/// Writes a checkpoint under the lock. The new checkpoint is durable under its name before an older one is removed, and log files
+/// are removed last, oldest first. So at every moment a start finds a checkpoint and all of the log after it.
 fn write_locked(shared: &SharedStore) -> Result<(), StoreError> {
     shared.check_writable()?;
     shared.backlog.begin();
@@ -168,18 +170,18 @@ fn write_locked(shared: &SharedStore) -> Result<(), StoreError> {
     let reserve = shared.segments.reserve();
     shared.backlog.end(written.as_ref().ok().copied(), reserve);
     let removed = written.and_then(|_| remove_obsolete(shared));
-    // Until here what the file has allocated counted as kept free: what went by it is free only now.
+    // Until now the allocated bytes of the file counted as reserved; the removals take effect only now.
     reserve.set_allocated(0);
     removed.map_err(|error| match &error {
-        // Nothing is wrong with the disk.
+        // A passed deadline is no error of the disk.
         LogError::Io(why) if why.kind() == io::ErrorKind::TimedOut => shared.failed(error),
         _ => shared.write_failed(error),
     })
 }
 
-/// Writes the checkpoint, and gives its length. Where there is one already it is that one's.
+/// Writes the checkpoint unless it exists already. Returns its length.
 fn write_published(shared: &SharedStore) -> Result<u64, LogError> {
-    // The stamps are asked last: those of all that is published have been given by then.
+    // The last id is read after the index: by then, all ids in the index have been generated.
     let Published { index, sequence: covered, .. } = shared.published();
     let last_stamp = shared.ids.last();
     if covered == 0 {
@@ -203,7 +205,7 @@ fn write_published(shared: &SharedStore) -> Result<u64, LogError> {
     })
 }
 
-/// Puts in the whole index, a few keys at a time. Commits go on: what they publish does not show in it.
+/// Writes the whole index, a few keys at a time. Commits go on; the snapshot does not change.
 fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError> {
     let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
     while index.walk_encoded(&mut cursor, KEYS_AT_ONCE, &mut entries) {
@@ -212,7 +214,7 @@ fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError
     Ok(())
 }
 
-/// Fails where there is no room for a checkpoint, even after the older one has gone.
+/// Fails if there is no space for a checkpoint, even after the older one is removed.
 fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
     if shared.fs.space()?.free_bytes < len {
         drop_older_generation(shared)?;
@@ -225,7 +227,7 @@ fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
     Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)))
 }
 
-/// Removes all checkpoints but the newest, once that has been read from the disk and found good.
+/// Removes all checkpoints but the newest, after that one has been read from the disk and verified.
 fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
     let checkpoints = good_checkpoints(shared)?;
     let Some(newest) = checkpoints.last().copied().filter(|_| checkpoints.len() > 1) else {
@@ -243,14 +245,14 @@ fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
     }
 }
 
-/// The sequences that checkpoints cover, ascending, but for those that were found damaged.
+/// The sequences of all checkpoints without known damage, ascending.
 fn good_checkpoints(shared: &SharedStore) -> Result<Vec<u64>, LogError> {
     let mut checkpoints = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint)?;
     checkpoints.retain(|number| !shared.is_damaged(&checkpoint_path(*number)));
     Ok(checkpoints)
 }
 
-/// Removes what the newest checkpoint, which has just been read back, makes obsolete.
+/// Removes the files that the newest checkpoint, which has been read back, makes obsolete.
 fn remove_obsolete(shared: &SharedStore) -> Result<(), LogError> {
     keep_newest(shared, GENERATIONS)?;
     if shared.lacks_room(SpaceClaim::Growth, 0)? {
@@ -260,7 +262,7 @@ fn remove_obsolete(shared: &SharedStore) -> Result<(), LogError> {
     }
 }
 
-/// Removes all checkpoints but the newest `kept`, and the log that only the others need.
+/// Removes all checkpoints but the newest `kept`, and the log files that only the others need.
 fn keep_newest(shared: &SharedStore, kept: usize) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
     let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(kept - 1).copied() else {
@@ -269,7 +271,7 @@ fn keep_newest(shared: &SharedStore, kept: usize) -> Result<(), LogError> {
     for number in list_numbers(fs, FileKind::Checkpoint)?.iter().filter(|number| **number < oldest_kept) {
         fs.remove(&checkpoint_path(*number))?;
     }
-    // A log file is obsolete when the next one starts no later than right behind the checkpoint.
+    // A log file is obsolete if the next one begins no later than the group after the checkpoint.
     let logs = list_numbers(fs, FileKind::Log)?;
     for pair in logs.windows(2).filter(|pair| pair[1] <= oldest_kept + 1) {
         fs.remove(&log_path(pair[0]))?;

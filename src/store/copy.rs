@@ -1,5 +1,5 @@
-//! Where the bytes of a copy are, in words that stay true: extents move and segments go, while the write that an extent belongs
-//! to, and its position there, are in its descriptor for good (data-format.md, section 4).
+//! The content of a copy. Its descriptor names the sources by write and position, which never change, while extents are relocated
+//! (data-format.md, section 4).
 
 use std::ops::Range;
 
@@ -10,18 +10,17 @@ use crate::store::mutation::Content;
 use crate::store::shared::SharedStore;
 use crate::store::{CopyRange, StoreError};
 
-/// What the committer is given of a copy. The descriptors are read here, by whoever asks for the copy, so that commits do not
-/// wait for it.
+/// The content of a copy for the committer. The caller's thread reads the descriptors, so that commits do not wait for the disk.
 ///
 /// # Errors
-/// [`StoreError::NoSuchVersion`] when the source is gone; when a descriptor of it cannot be read.
+/// [`StoreError::NoSuchVersion`] if the source is gone; errors of reading a descriptor.
 pub(super) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Content, StoreError> {
     let mut version = current_version(shared, &source)?;
     loop {
         match sources_of_range(shared, &version.extents, &source.range) {
             Ok(sources) => return Ok(Content::Copied { source, sources }),
             Err(error) => {
-                // Extents may have been moved since the version was looked at, but for once they stay where they are.
+                // Extents may have been relocated since the version was read. If not, the error is real.
                 let now = current_version(shared, &source)?;
                 if now.extents == version.extents {
                     return Err(shared.failed(error));
@@ -38,7 +37,7 @@ fn current_version(shared: &SharedStore, source: &CopyRange) -> Result<VersionRe
     found.ok_or(StoreError::NoSuchVersion)
 }
 
-/// The sources of a range of the bytes in some extents; what follows on what stands before it is one with it.
+/// The sources of a range of the bytes of extents. Adjacent sources are merged.
 fn sources_of_range(
     shared: &SharedStore,
     extents: &[ExtentRef],

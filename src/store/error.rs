@@ -1,20 +1,20 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use thiserror::Error;
 
 use crate::base::entity_tag::Unmet;
 use crate::log::{Damage, LogError};
 
-/// Why the store did not do what it was asked. Nothing was changed unless it says so.
+/// The error of a call. The store is unchanged unless the error says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// There is no bucket of that name.
     #[error("the bucket does not exist")]
     NoSuchBucket,
-    /// The name of a bucket is taken.
+    /// A bucket of that name exists.
     #[error("the bucket exists and belongs to {owner}")]
     BucketExists {
-        /// The user that it belongs to.
+        /// Its owner.
         owner: String,
     },
     /// A bucket that holds versions cannot be deleted.
@@ -29,38 +29,38 @@ pub enum StoreError {
     /// There is no such multipart upload in progress.
     #[error("the multipart upload does not exist")]
     NoSuchUpload,
-    /// A part of the upload to be completed has been replaced meanwhile.
+    /// A part has been replaced since the caller saw it.
     #[error("part {0} of the multipart upload has been replaced")]
     PartReplaced(u32),
-    /// A list of parts that is empty, or in which the numbers do not ascend.
-    #[error("the parts of the multipart upload are none, or not in order")]
+    /// The list of parts is empty, or its numbers do not ascend.
+    #[error("the list of parts is empty or not in order")]
     PartsOutOfOrder,
-    /// A condition of the caller did not hold when it came to the commit.
-    #[error("a precondition did not hold")]
+    /// A precondition was false at the commit.
+    #[error("a precondition is false")]
     PreconditionFailed,
-    /// The disk, less what is kept back, is full. Deleting makes room.
+    /// The disk is full up to the reserve. Deleting frees space.
     #[error("the disk is full")]
     DiskFull,
-    /// The index, which is in memory, is near its ceiling. Deleting makes room.
+    /// The index, which is in memory, is near its limit. Deleting frees space.
     #[error(
-        "the index takes up {used} bytes of the {ceiling} that --index-max allows: delete objects or raise it"
+        "the index uses {used} bytes of the {ceiling} that --index-max allows: delete objects or raise it"
     )]
     IndexFull {
-        /// Bytes that it takes up.
+        /// Its memory in bytes.
         used: u64,
-        /// Bytes that it may take up.
+        /// Its limit in bytes.
         ceiling: u64,
     },
-    /// The process or the system has no file descriptor or no memory left to open a file with. It may work later.
-    #[error("no file can be opened for the moment: {0}")]
+    /// The process or the system lacks file descriptors or memory to open a file. The call may succeed later.
+    #[error("no file can be opened at the moment: {0}")]
     Exhausted(String),
-    /// The store takes no writes until it is opened anew. Whether the write that failed first survives is not known.
+    /// The store is read-only until it is opened again. Whether the first failed write survives is unknown.
     #[error("the store takes no writes: {0}")]
     ReadOnly(String),
     /// More metadata than one commit can hold.
     #[error("the object has more metadata than one commit can hold")]
     TooLarge,
-    /// What is on disk is not what was written there.
+    /// Bytes on the disk differ from those that were written.
     #[error("{0}")]
     Corrupt(Damage),
     /// The disk failed.
@@ -94,11 +94,11 @@ impl From<LogError> for StoreError {
 /// Why a store could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Somebody else has it open.
+    /// Another process has it open.
     #[error("another process uses this data directory: stop it first, or choose another --data-dir")]
     Locked,
-    /// The directory holds something that is no store, or one that cannot be read at all.
-    #[error("{0}: restore it from a backup, or look at it with siltstone-tools verify")]
+    /// The directory holds no store, or an unreadable one.
+    #[error("{0}: restore it from a backup, or check it with siltstone-tools verify")]
     Damaged(Damage),
     /// The disk failed.
     #[error("{0}")]

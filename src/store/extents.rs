@@ -1,4 +1,4 @@
-//! The extents of records: which hold a range of bytes, and checking them against those who refer to them.
+//! Extents of records: slicing them to a range, and checking them against their references.
 
 use std::ops::Range;
 use std::sync::Arc;

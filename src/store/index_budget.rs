@@ -1,25 +1,25 @@
-//! How far the index may grow. All keys are in memory, so whoever may put them could fill it: what makes the index grow is
-//! refused where the index comes near its ceiling, at the commit, and never by an allocation that fails.
+//! The limit of the index. All keys are in memory, so clients could fill it with puts. Near the limit, the commit refuses mutations
+//! that make the index grow; no allocation fails.
 
 use crate::base::limits::KIB;
 use crate::index::Index;
 use crate::store::StoreError;
 
-/// The last part of what the index may take up is for delete markers alone: one of so many.
+/// The last part of the budget, one of so many, is reserved for delete markers.
 const FOR_MARKERS: u64 = 32;
-/// Where so much does not fit, the index is full: what a put needs with the longest key and all metadata, but for tags.
+/// The index is full if it has no space for this: a put with the longest key and all metadata except tags.
 const PUT_GROWTH_BYTES: u64 = 8 * KIB;
 
-/// What makes the index grow.
+/// The cause of growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IndexGrowth {
     /// Objects, parts, uploads, tags and buckets.
     Data,
-    /// Delete markers: deletes go on for a while where puts are refused.
+    /// Delete markers: deletes continue for a while after puts are refused.
     Marker,
 }
 
-/// The memory that is left to the index.
+/// The memory that the index may still use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IndexBudget {
     used: u64,
@@ -27,12 +27,12 @@ pub(super) struct IndexBudget {
 }
 
 impl IndexBudget {
-    /// What is left where the index may take up `ceiling` bytes.
+    /// The budget of an index with a limit of `ceiling` bytes.
     pub(super) fn of(index: &Index, ceiling: u64) -> Self {
         Self { used: index.memory_bytes(), ceiling }
     }
 
-    /// Takes up to `bytes` of what is left. Where a put would not fit nothing does but markers, so that all are refused alike.
+    /// Reserves `bytes`. If there is no space for a put, only delete markers get any, so that all other growth is refused alike.
     ///
     /// # Errors
     /// [`StoreError::IndexFull`].
@@ -48,7 +48,7 @@ impl IndexBudget {
         Ok(())
     }
 
-    /// Fails where the index is full.
+    /// Fails if the index is full.
     ///
     /// # Errors
     /// [`StoreError::IndexFull`].
@@ -56,7 +56,7 @@ impl IndexBudget {
         self.reserve(1, IndexGrowth::Data)
     }
 
-    /// Whether there is so much room that it is worth telling after there was none.
+    /// Whether a formerly full index has enough space to log it.
     pub(super) fn has_recovered(mut self) -> bool {
         self.reserve(self.ceiling / FOR_MARKERS, IndexGrowth::Data).is_ok()
     }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_part_is_for_markers() {
+    fn the_last_part_is_reserved_for_markers() {
         let mut room = room(30_000_000);
         assert_eq!(room.reserve(995_000, IndexGrowth::Data), Ok(()));
         let full = StoreError::IndexFull { used: 30_995_000, ceiling: 32_000_000 };
@@ -82,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn room_is_back_when_there_is_more_than_a_put_needs() {
+    fn an_index_has_recovered_once_it_has_space_for_more_than_a_put() {
         assert!(room(29_900_000).check().is_ok() && room(29_900_000).has_recovered());
         assert!(room(30_100_000).check().is_ok() && !room(30_100_000).has_recovered());
     }
 
     #[test]
-    fn what_is_beyond_the_ceiling_already_takes_nothing_more() {
+    fn an_index_beyond_its_limit_does_not_grow() {
         assert!(room(40_000_000).reserve(1, IndexGrowth::Marker).is_err());
-        assert!(room(40_000_000).reserve(0, IndexGrowth::Data).is_ok(), "what does not grow goes on");
+        assert!(room(40_000_000).reserve(0, IndexGrowth::Data).is_ok(), "mutations without growth go on");
         assert!(room(u64::MAX).reserve(u64::MAX, IndexGrowth::Data).is_err());
         let mut endless = IndexBudget { used: 1 << 40, ceiling: u64::MAX };
         assert!(endless.reserve(1 << 40, IndexGrowth::Data).is_ok());

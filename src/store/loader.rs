@@ -1,5 +1,4 @@
-//! What the files of a store add up to: a checkpoint and the log behind it. The store is read like this when it is
-//! opened and when the tools look at it. Nothing is written here.
+//! Reading a store: a checkpoint and the log after it become an index. Both the server and the tools use it. It writes nothing.
 
 use std::thread;
 
@@ -14,7 +13,7 @@ use crate::log::{
 };
 use crate::store::bulk_apply;
 
-/// The id of the store, from the newest file of its log that has a good header; `None` when there is no store.
+/// The id of the store, from the newest log file with a valid header; `None` if there is no store.
 pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
     let mut newest = None;
     for number in list_numbers(fs, FileKind::Log)?.into_iter().rev() {
@@ -35,25 +34,25 @@ pub(super) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
     Ok(None)
 }
 
-/// A store while it is read.
+/// A store that is being read.
 pub(super) struct StoreLoader<'a> {
     fs: &'a dyn Fs,
-    /// Where the segments are looked for.
+    /// The file system with the segments.
     segments: &'a dyn Fs,
     store: StoreId,
-    /// What has been read adds up to this.
+    /// The index of all that has been read.
     pub(super) index: Index,
-    /// What the checkpoint holds.
+    /// The groups that the checkpoint covers.
     pub(super) start: ReplayStart,
-    /// Its length in bytes.
+    /// The length of the checkpoint in bytes.
     pub(super) checkpoint_len: u64,
-    /// What had been written when the checkpoint was made, in the life of the store.
+    /// The bytes written over the lifetime of the store, as of the checkpoint.
     pub(super) written: WrittenBytes,
 }
 
 impl<'a> StoreLoader<'a> {
-    /// Reads the newest checkpoint that is good; where none is, the log is to be read from its beginning. `damage` takes
-    /// what is wrong with the others: an older one with more of the log gives the same index.
+    /// Reads the newest valid checkpoint; without one, the log must be read from its beginning. Damage of newer checkpoints
+    /// goes to `damage`: an older one with more of the log gives the same index.
     pub(super) fn from_newest(
         fs: &'a dyn Fs,
         store: StoreId,
@@ -68,13 +67,13 @@ impl<'a> StoreLoader<'a> {
         Ok(Self::from_start(fs, store))
     }
 
-    /// A store of which nothing has been read.
+    /// A store without a checkpoint.
     pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
         let (start, written) = (ReplayStart::default(), WrittenBytes::default());
         Self { fs, segments: fs, store, index: Index::bulk_loading(), start, checkpoint_len: 0, written }
     }
 
-    /// Reads the checkpoint that covers the groups up to `covered`. Which bytes live is known when the log was replayed.
+    /// Reads the checkpoint that covers the groups up to `covered`. The live bytes are known only after the replay of the log.
     pub(super) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
         let mut loader = Loader::default();
         let mut written = WrittenBytes::default();
@@ -90,20 +89,19 @@ impl<'a> StoreLoader<'a> {
         Ok(Self { fs, segments: fs, store, index, start, checkpoint_len, written })
     }
 
-    /// The same, but the segments are on another disk.
+    /// The same store with its segments in another file system.
     pub(super) fn with_segments_on(self, segments: &'a dyn Fs) -> Self {
         Self { segments, ..self }
     }
 
-    /// Reads the log behind the checkpoint and judges its end. Damage in the tail does not keep what came before it out of the
-    /// index.
+    /// Replays the log after the checkpoint and classifies its end. If the tail is damaged, the index has all groups before it.
     pub(super) fn replay(&mut self) -> Result<LogTail, LogError> {
         let read = match self.replay_in_bulk() {
             Ok(None) => self.replay_by_group(),
             Ok(Some(tail)) => Ok(tail),
             Err(error) => Err(error),
         };
-        // What was read before an error is looked at by verify.
+        // After an error, verify examines the groups read before it.
         self.index.finish_loading();
         let mut tail = read?;
         if !self.index.is_consistent() {
@@ -113,8 +111,8 @@ impl<'a> StoreLoader<'a> {
         Ok(tail)
     }
 
-    /// One thread reads while another one applies many groups at once. `None` where something does not fit: which group it
-    /// was is found out by reading again, one after the other.
+    /// Replays with two threads: one reads, the other applies many groups at a time. `None` if an entry contradicts the index:
+    /// a second replay, group by group, finds the group.
     fn replay_in_bulk(&mut self) -> Result<Option<LogTail>, LogError> {
         let Self { fs, segments, store, start, ref mut index, .. } = *self;
         if start.through > start.covered {
@@ -127,7 +125,7 @@ impl<'a> StoreLoader<'a> {
             let applier = scope.spawn(move || receiver.apply_to(index));
             let tail = replay.run(&mut |group| match sender.send_group(group) {
                 true => Ok(()),
-                false => Err("it does not fit those before it".into()),
+                false => Err("it contradicts the groups before it".into()),
             });
             sender.finish();
             (tail, applier.join().expect("applying does not panic"))
@@ -150,7 +148,7 @@ impl<'a> StoreLoader<'a> {
         replay.run(&mut |group| apply(index, &group, start.through))
     }
 
-    /// The segments that objects lie in and that are not there.
+    /// The segments that have live bytes but no file.
     pub(super) fn missing_segments(&self) -> Result<Vec<Damage>, LogError> {
         let ids = list_numbers(self.segments, FileKind::Segment)?;
         let missing = self.index.liveness().iter().filter(|(segment, _)| ids.binary_search(segment).is_err());
@@ -165,7 +163,7 @@ impl<'a> StoreLoader<'a> {
 fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
     for entry in &group.entries {
         match index.apply(entry) {
-            // It was deleted while the checkpoint was made, behind this group.
+            // Deleted by a later group, while the checkpoint was written.
             Err(ApplyError::UnknownBucket(_) | ApplyError::UnknownUpload(_))
                 if group.header.sequence <= through => {}
             applied => applied.map_err(|error| error.to_string())?,
@@ -174,7 +172,7 @@ fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Has what is cached of a file written, and what is read of it from now on come from the disk.
+/// Syncs a file and evicts it from the page cache, so that later reads come from the disk.
 pub(super) fn sync_and_evict(file: &dyn File) -> Result<(), LogError> {
     file.sync_data()?;
     Ok(file.evict()?)

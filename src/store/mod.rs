@@ -1,7 +1,7 @@
 //! Floor 3: the storage engine. It keeps objects and knows nothing of HTTP.
 //!
-//! All changes go through the committer, one commit group after another. Readers take a snapshot of the published index, so that
-//! they see only durable changes and never wait.
+//! All changes go through the committer, one commit group after another. Readers take a snapshot of the published index, so
+//! that they see only durable changes and never wait.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -110,8 +110,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `fs`, or creates one in an empty directory. If the log is damaged but its beginning is readable, the store
-    /// opens read-only, and [`Store::health`] names the reason.
+    /// Opens the store in `fs`, or creates one in an empty directory. If the log is damaged but its beginning is readable, the
+    /// store opens read-only, and [`Store::health`] names the reason.
     ///
     /// # Errors
     /// If another process has it open, if the disk fails, or if nothing is readable.
@@ -171,8 +171,8 @@ impl Store {
     }
 }
 
-/// A key or a common prefix as text. Both are UTF-8, unless the disk is damaged: a delimiter is UTF-8, too, so that it never ends
-/// within a character.
+/// A key or a common prefix as text. Both are UTF-8, unless the disk is damaged: a delimiter is UTF-8, too, so that it never
+/// ends within a character.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

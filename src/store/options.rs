@@ -1,4 +1,4 @@
-//! What an operator may choose about the store.
+//! Settings of the store.
 
 use std::time::Duration;
 
@@ -6,30 +6,28 @@ use crate::base::limits::{
     LOG_FILE_MAX_BYTES, MIB, REPLAY_AFTER_CLOSE_MILLIS, SEGMENT_MAX_BYTES, SEGMENTS_OPEN_MIN,
 };
 
-/// Settings of a store; none of them changes the format.
+/// Settings of a store. None of them changes the format.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreOptions {
-    /// A data segment is sealed when it has reached this size, in bytes.
+    /// The size at which a segment is sealed, in bytes.
     pub segment_max_bytes: u64,
-    /// A file of the log is followed by another when it has reached this size, in bytes. Space comes back a file at a time, once
-    /// two checkpoints cover it.
+    /// The size at which a log file is followed by another, in bytes. A log file is removed once two checkpoints cover it.
     pub log_file_max_bytes: u64,
-    /// Bytes of the file system that objects must leave free beside room for a checkpoint, so that deletes go on when it is
-    /// full ([`crate::log::Reserve`]).
+    /// Bytes of the file system that objects leave free in addition to the space of a checkpoint, so that deletes still work on a
+    /// full disk ([`crate::log::Reserve`]).
     pub keep_free_bytes: u64,
-    /// Segments whose files are kept open, beside those that are in use at the moment.
+    /// Segment files kept open in addition to those in use.
     pub segments_open_max: usize,
-    /// The least that the log must have grown, in bytes, since the last checkpoint before another is written for its
-    /// length alone.
+    /// The least growth of the log since the last checkpoint, in bytes, before its length alone makes another one due.
     pub checkpoint_after_bytes: u64,
-    /// When the store is closed, a checkpoint is written if the next start would need longer for the log behind the last one.
+    /// The store writes a checkpoint on close if the next start would replay the log for longer.
     pub replay_after_close_max: Duration,
-    /// When nothing was committed for so long, the last group is marked as durable (data-format.md, section 5). `None`:
+    /// The pause in commits after which an idle group confirms that the last group is durable (data-format.md, section 5). `None`:
     /// never.
     pub idle_group_after: Option<Duration>,
-    /// The memory that the index may take up, in bytes. Near it, what makes it grow is refused.
+    /// The limit of the index in bytes. Near it, mutations that make the index grow are refused.
     pub index_max_bytes: u64,
-    /// Multipart uploads in progress that are older are given up when the house is kept. `None`: never.
+    /// The age at which maintenance aborts multipart uploads in progress. `None`: never.
     pub abort_uploads_after: Option<Duration>,
 }
 

@@ -9,27 +9,27 @@ use crate::log::{ExtentReader, SegmentPins};
 use crate::store::StoreError;
 use crate::store::shared::SharedStore;
 
-/// What is wanted of one extent.
+/// The range of an extent that is to be read.
 struct ExtentRange {
     extent: ExtentRef,
     /// The next byte of the payload.
     position: u64,
-    /// Behind the last byte of the payload that is wanted.
+    /// The end of the range in the payload.
     end: u64,
 }
 
-/// Reads a range of the bytes of a version, front to back. Whatever it hands out has been verified.
+/// Reads a range of the bytes of a version in order. It verifies all bytes before it returns them.
 pub struct ObjectReader {
     shared: Arc<SharedStore>,
     ranges: VecDeque<ExtentRange>,
     /// The reader of the first range.
     current: Option<ExtentReader>,
-    /// Segments are opened one after the other; none of them goes before its turn.
+    /// Keeps all segments until the end, since they are opened one after the other.
     _pins: SegmentPins,
 }
 
 impl ObjectReader {
-    /// A reader of a range of what lies in `extents`, which `pins` keep.
+    /// A reader of a range of the bytes in `extents`, which `pins` keep.
     pub(super) fn open(
         shared: Arc<SharedStore>,
         extents: &[ExtentRef],
@@ -56,11 +56,11 @@ impl ObjectReader {
         Ok(reader)
     }
 
-    /// Fills `buf` with the next bytes, as far as there are any, and says how many; 0 is the end. A `buf` of whole blocks
-    /// spares a copy.
+    /// Fills `buf` with the next bytes and returns their number; fewer than its length, or 0, at the end. A `buf` of whole blocks
+    /// saves a copy.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`]: what stands in `buf` must not be used.
+    /// [`StoreError::Corrupt`]: the content of `buf` must not be used.
     pub fn read(&mut self, buf: &mut [u8]) -> Result<usize, StoreError> {
         let mut filled = 0;
         while filled < buf.len() && !self.ranges.is_empty() {

@@ -1,5 +1,5 @@
-//! Opening a store: the newest good checkpoint, the log behind it, and what they add up to. Nothing is written
-//! before all of it has been read and found good.
+//! Opening a store: the newest valid checkpoint and the log after it. Nothing is written before all of it has been read and
+//! verified.
 
 use std::io;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
 /// A store that has been read.
 pub(super) struct Recovered {
     pub(super) shared: Arc<SharedStore>,
-    /// Where groups are appended; `None` when the log is damaged.
+    /// The log writer; `None` if the log is damaged.
     pub(super) log_writer: Option<LogWriter>,
 }
 
-/// Keeps others out of the directory.
+/// Locks the directory against other processes.
 pub(super) fn lock(fs: &dyn Fs) -> Result<Box<dyn Lock>, OpenError> {
     fs.lock(LOCK).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => OpenError::Locked,
@@ -32,7 +32,7 @@ pub(super) fn lock(fs: &dyn Fs) -> Result<Box<dyn Lock>, OpenError> {
     })
 }
 
-/// Reads the store, or makes one where there is none.
+/// Reads the store, or creates one in an empty directory.
 pub(super) fn open(
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
@@ -42,7 +42,7 @@ pub(super) fn open(
     for kind in FileKind::ALL {
         fs.create_dir(kind.dir())?;
     }
-    // The file of the lock, too, must be there at a start for which the disk has no room.
+    // The lock file, too, must exist before a start on a full disk.
     fs.sync_dir("")?;
     let store = store_id(fs.as_ref())?;
     let disk = MeteredDisk::new(fs);
@@ -118,10 +118,9 @@ impl Recovery {
         Ok(Recovered { shared: Arc::new(shared), log_writer })
     }
 
-    /// Where only the process ended before, and not the power, what is there to be read may not be on the disk yet, or, where
-    /// a sync had failed, never. It is made durable, and read from the disk, before anything is built on it: the
-    /// names of files here, and the end of the log; the pack of the last group when it is looked at. All else was
-    /// durable before the last group was begun.
+    /// Makes durable what recovery builds on. After a crash of the process alone, the page cache may hold bytes that are not on
+    /// the disk, or, after a failed sync, never will be. Here: file names and the last log file; later: the pack of the last
+    /// group. All else was durable before the last group began.
     fn sync_before_reading(&self) -> Result<(), LogError> {
         for kind in [FileKind::Segment, FileKind::Log] {
             self.disk.fs.sync_dir(kind.dir())?;
@@ -143,7 +142,7 @@ impl Recovery {
         )?;
         if let Some(torn) = &tail.torn {
             log::warn!(
-                "{} at offset {}: dropped the group {}, which a crash had left unfinished and nobody was told of: {}",
+                "{} at offset {}: dropped the group {}, which a crash left unfinished and which was not acknowledged: {}",
                 torn.file,
                 torn.offset,
                 tail.sequence,
@@ -158,12 +157,12 @@ impl Recovery {
     }
 }
 
-/// Writes an empty group. It takes the place of a torn one before anything else is written, so that the bytes that the torn
-/// one waits for can never come to be; and it says that the one before it is durable.
+/// Writes an idle group. It overwrites a torn group before anything else is written, so that the torn group can never become
+/// valid; and it confirms that the group before it is durable.
 fn write_idle_group(shared: &SharedStore, log_writer: &mut LogWriter) -> Result<(), LogError> {
     log_writer.set_space_limit(shared.room(SpaceClaim::Removal)?);
     let written = match log_writer.write(0, &[], None) {
-        // The next group will do both, once there is room for it.
+        // The next group does both, once it has space.
         Err(LogError::DiskFull(_)) => return Ok(()),
         written => written?,
     };

@@ -1,4 +1,4 @@
-//! What readers, writers and the committer share.
+//! The state that readers, writers, the committer and the maintenance share.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,28 +20,29 @@ use crate::store::index_budget::IndexBudget;
 use crate::store::write_counters::{MeteredDisk, WriteCounters};
 use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
 
-/// Places of damage that are remembered; more are only logged.
+/// Damaged locations that are remembered; more are only logged.
 const DAMAGE_KEPT_MAX: usize = 100;
-const NOT_POISONED: &str = "nobody panics while holding it";
+const NOT_POISONED: &str = "no code panics while it holds the lock";
 
-/// What everybody sees, exactly: the sum of the groups up to a sequence. It is replaced, never changed, so that whoever has
-/// taken it may look at it for as long as it takes, and nobody waits for anybody.
+/// The published state: all groups up to a sequence, and no other. It is replaced, never changed, so that readers hold a
+/// snapshot for as long as they like and never wait.
 #[derive(Clone)]
 pub(super) struct Published {
     pub(super) index: Arc<Index>,
     /// The sequence of the last group in the index.
     pub(super) sequence: u64,
-    /// The segment of the last group's pack; 0 for none. Until another group follows, recovery asks for the bytes of that pack
-    /// to tell whether the group counts, dead or not.
+    /// The segment with the pack of the last group; 0 for none. Until another group follows, recovery reads that pack to decide
+    /// whether the group is valid, so its bytes must stay even if they are dead.
     pub(super) doubtful_segment: u64,
 }
 
-/// How much memory a walk over `index` may use for what it gathers, in bytes. The more keys there are to be passed, the more
-/// is gathered on the way.
+/// The memory that a walk over `index` may use for its results, in bytes. It grows with the index, so that the number of walks
+/// does not.
 pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
     (index.memory_bytes() / WALK_MEMORY_SHARE).max(WALK_MEMORY_MIN_BYTES)
 }
 
+/// The shared state of an open store.
 pub(super) struct SharedStore {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) write_counters: Arc<WriteCounters>,
@@ -55,17 +56,17 @@ pub(super) struct SharedStore {
     read_only: Mutex<Option<(ReadOnlyReason, String)>>,
     damage: Mutex<Vec<Damage>>,
     torn_groups: AtomicU64,
-    /// Held while a checkpoint is written: one at a time.
+    /// Held while a checkpoint is written: only one at a time.
     pub(super) checkpointing: Mutex<()>,
     pub(super) backlog: Backlog,
-    /// Until when a store that is being closed may write checkpoints.
+    /// The deadline for checkpoints of a store that is being closed.
     closed_by: OnceLock<Instant>,
     pub(super) reclaimed: ReclaimCounters,
-    /// Filled when a write has been refused for want of room.
+    /// Holds a message after a write was refused for lack of disk space.
     reclaim_requests: (Sender<()>, Receiver<()>),
 }
 
-/// What has been reclaimed since the store was opened.
+/// Totals of the space reclaimed since the store was opened.
 #[derive(Default)]
 pub(super) struct ReclaimCounters {
     pub(super) segments: AtomicU64,
@@ -105,29 +106,29 @@ impl SharedStore {
         }
     }
 
-    /// The index as last published. What is published later does not show in it.
+    /// A snapshot of the published index.
     pub(super) fn index(&self) -> Arc<Index> {
         self.published().index
     }
 
-    /// The index as last published, with what is true of it.
+    /// The published state.
     pub(super) fn published(&self) -> Published {
         self.published.read().expect(NOT_POISONED).clone()
     }
 
-    /// How far the index as last published may grow.
+    /// The budget for the growth of the published index.
     pub(super) fn index_budget(&self) -> IndexBudget {
         IndexBudget::of(&self.index(), self.options.index_max_bytes)
     }
 
-    /// For the committer alone: shows everybody what is true from now on.
+    /// Replaces the published state. Only the commit leader may call it.
     pub(super) fn publish(&self, next: Published) {
         let last = std::mem::replace(&mut *self.published.write().expect(NOT_POISONED), next);
-        // What nobody else holds of it is given back when the lock is free again.
+        // Memory that no snapshot holds is freed after the lock is released.
         drop(last);
     }
 
-    /// Fails when the store takes no writes.
+    /// Fails if the store is read-only.
     pub(super) fn check_writable(&self) -> Result<(), StoreError> {
         match self.read_only.lock().expect(NOT_POISONED).as_ref() {
             Some((_, why)) => Err(StoreError::ReadOnly(why.clone())),
@@ -135,14 +136,14 @@ impl SharedStore {
         }
     }
 
-    /// From here on no write is taken. After a failed sync nothing is known of what is on disk, and trying again proves
-    /// nothing (data-format.md, section 1, point 5).
+    /// Makes the store read-only until it is opened again. After a failed sync the state of the disk is unknown, and a second sync
+    /// proves nothing (data-format.md, section 1, point 5).
     pub(super) fn latch(&self, reason: ReadOnlyReason, why: String) {
         log::error!("the store takes no more writes: {why}; {reason}");
         self.read_only.lock().expect(NOT_POISONED).get_or_insert((reason, why));
     }
 
-    /// Remembers damage.
+    /// Logs damage and remembers it.
     pub(super) fn report(&self, damage: &Damage) {
         let mut known = self.damage.lock().expect(NOT_POISONED);
         if known.contains(damage) {
@@ -154,7 +155,7 @@ impl SharedStore {
         }
     }
 
-    /// Whether damage to this file is remembered.
+    /// Whether the file has known damage.
     pub(super) fn is_damaged(&self, file: &str) -> bool {
         self.damage.lock().expect(NOT_POISONED).iter().any(|damage| damage.file == file)
     }
@@ -167,9 +168,8 @@ impl SharedStore {
         error.into()
     }
 
-    /// Turns the error of a write into one of the store. A full disk will have room another time, and files can be opened
-    /// another time; after any other error nothing is known of what is on the disk, not even of what others wrote to the
-    /// same file.
+    /// Turns the error of a write into one of the store. A full disk or a lack of descriptors may pass. After any other error the
+    /// state of the disk is unknown, even that of other writes to the same file, so the store becomes read-only.
     pub(super) fn write_failed(&self, error: LogError) -> StoreError {
         match &error {
             LogError::DiskFull(_) => self.request_reclaim(),
@@ -179,13 +179,13 @@ impl SharedStore {
         self.failed(error)
     }
 
-    /// Ends the writing of checkpoints at that time.
+    /// Sets the deadline for checkpoints.
     pub(super) fn close_by(&self, time: Instant) {
-        // Whoever closes it first is the one who says.
+        // The first call counts.
         let _ = self.closed_by.set(time);
     }
 
-    /// Fails when the time for closing is over.
+    /// Fails after the deadline for checkpoints.
     pub(super) fn check_close_deadline(&self) -> io::Result<()> {
         match self.closed_by.get() {
             Some(time) if Instant::now() >= *time => {
@@ -195,21 +195,21 @@ impl SharedStore {
         }
     }
 
-    /// How many bytes a claim may take from the file system.
+    /// The free bytes of the file system that a claim may use.
     pub(super) fn room(&self, claim: SpaceClaim) -> Result<u64, LogError> {
         let free_bytes = self.fs.space()?.free_bytes;
         Ok(free_bytes.saturating_sub(self.segments.reserve().bytes_kept_free(claim)))
     }
 
-    /// Whether there is less than what a claim leaves free and `bytes` more.
+    /// Whether a claim may use less than `bytes` bytes, or not even keep its reserve.
     pub(super) fn lacks_room(&self, claim: SpaceClaim, bytes: u64) -> Result<bool, LogError> {
         let kept = self.segments.reserve().bytes_kept_free(claim);
         Ok(self.fs.space()?.free_bytes < kept.saturating_add(bytes))
     }
 
-    /// Tells whoever reclaims that a write was refused for want of room.
+    /// Asks the maintenance to reclaim space, after a write was refused for lack of it.
     pub(super) fn request_reclaim(&self) {
-        // Where it is full already, it has been told and not come yet.
+        // A full channel holds an earlier request.
         let _ = self.reclaim_requests.0.try_send(());
     }
 

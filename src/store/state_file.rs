@@ -1,5 +1,5 @@
-//! Small files of `meta/` that are written whole (data-format.md, sections 12 and 13). None of them is needed to tell what the
-//! store holds: where one is lost, work is done again.
+//! Small files of `meta/` that are replaced as a whole (data-format.md, sections 12 and 13). No object depends on them: if one is
+//! lost, only work is repeated.
 
 use std::io;
 
@@ -7,22 +7,22 @@ use crate::format::{Decoded, FileKind};
 use crate::fs::Fs;
 use crate::log::{Damage, LogError, write_atomically};
 
-/// A file that is kept.
+/// A state file.
 #[derive(Clone, Copy)]
 pub(super) struct StateFile {
     /// Its path.
     pub(super) path: &'static str,
-    /// What is in it.
+    /// A description of its content, for damage reports.
     pub(super) what: &'static str,
-    /// It is never longer, in bytes.
+    /// The maximum length in bytes.
     pub(super) max_bytes: u64,
 }
 
 impl StateFile {
-    /// What was kept; `None` where nothing was.
+    /// The saved state; `None` if there is none.
     ///
     /// # Errors
-    /// Damage, when it is not what was written; of the disk.
+    /// Damage, if the file is not as written; errors of the disk.
     pub(super) fn load<T>(
         &self,
         fs: &dyn Fs,
@@ -34,7 +34,7 @@ impl StateFile {
         };
         let len = file.len()?;
         if len > self.max_bytes {
-            return Err(self.damage(format!("it has {len} bytes, more than are ever written")).into());
+            return Err(self.damage(format!("it has {len} bytes, more than the maximum")).into());
         }
         let mut bytes = vec![0; len as usize];
         match file.read_exact_at(&mut bytes, 0) {
@@ -47,10 +47,10 @@ impl StateFile {
         decoded.map(Some).map_err(|error| self.damage(format!("{}: {error}", self.what)).into())
     }
 
-    /// Keeps `bytes`. Durable on return; after a crash before it, what was kept last is still there.
+    /// Saves `bytes`. Durable on return; after an earlier crash the previous state is still there.
     ///
     /// # Errors
-    /// Of the disk. What was kept last is still there, and nothing beside it.
+    /// Errors of the disk. The previous state is still there.
     pub(super) fn save(&self, fs: &dyn Fs, bytes: &[u8]) -> Result<(), LogError> {
         write_atomically(fs, self.path, FileKind::Log.dir(), |file| Ok(file.write_all_at(bytes, 0)?))?;
         Ok(())

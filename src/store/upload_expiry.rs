@@ -1,15 +1,15 @@
-//! Multipart uploads that nobody goes on with.
+//! Expiry of multipart uploads.
 
 use crate::base::Timestamp;
 use crate::base::limits::PAGE_LEN_MAX;
 use crate::store::{ListQuery, Store, StoreError};
 
 impl Store {
-    /// Aborts every multipart upload that was initiated longer ago than [`abort_uploads_after`] and is still in progress, and
-    /// says how many there were. For whoever keeps house, every now and then. Durable on return.
+    /// Aborts all multipart uploads in progress that are older than [`abort_uploads_after`], and returns their number. The
+    /// maintenance thread calls it at intervals. Durable on return.
     ///
     /// # Errors
-    /// What keeps the store from committing; those aborted before it stay so.
+    /// Errors of the commit. Uploads aborted before the error stay aborted.
     ///
     /// [`abort_uploads_after`]: crate::store::StoreOptions::abort_uploads_after
     pub fn abort_expired_uploads(&self) -> Result<u64, StoreError> {
@@ -28,7 +28,7 @@ impl Store {
             (0, ListQuery { limit: PAGE_LEN_MAX, ..ListQuery::default() }, None);
         loop {
             let page = match self.list_uploads(bucket, &query, after) {
-                // It went with its uploads.
+                // The bucket was deleted with its uploads.
                 Err(StoreError::NoSuchBucket) => return Ok(aborted),
                 page => page?,
             };
@@ -45,7 +45,7 @@ impl Store {
     }
 }
 
-/// Whether the upload was aborted now; its client, or a delete of the bucket, may have been faster.
+/// Whether this call aborted the upload; its client, or the deletion of the bucket, may have come first.
 fn ended(aborted: Result<(), StoreError>) -> Result<bool, StoreError> {
     match aborted {
         Ok(()) => Ok(true),

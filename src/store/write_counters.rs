@@ -1,4 +1,4 @@
-//! What the store writes to its disk, counted by what it is written for, where the bytes go there.
+//! Counters of the bytes written to the disk, by purpose.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use crate::format::{FileKind, WrittenBytes};
 use crate::fs::{Fs, MeteredFs, WriteMeter};
 
-/// The disk of a store, everything counted.
+/// The disk of a store, with all writes counted.
 #[derive(Clone)]
 pub(super) struct MeteredDisk {
     pub(super) fs: Arc<dyn Fs>,
-    /// The same disk for what is moved, which is counted apart.
+    /// The same disk for relocations, which are counted apart.
     pub(super) relocation_fs: Arc<dyn Fs>,
     pub(super) counters: Arc<WriteCounters>,
 }
@@ -25,7 +25,7 @@ impl MeteredDisk {
     }
 }
 
-/// Counters since the store was opened, and what was written before.
+/// Counters since the store was opened, and the totals from before.
 #[derive(Default)]
 pub(super) struct WriteCounters {
     before: OnceLock<WrittenBytes>,
@@ -38,12 +38,12 @@ pub(super) struct WriteCounters {
 }
 
 impl WriteCounters {
-    /// What was written in the life of the store before it was opened.
+    /// Sets the totals from before the store was opened.
     pub(super) fn resume_from(&self, before: WrittenBytes) {
         self.before.get_or_init(|| before);
     }
 
-    /// Counts payload that was acknowledged.
+    /// Counts acknowledged payload.
     pub(super) fn count_payload(&self, bytes: u64) {
         self.payload.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -61,13 +61,13 @@ impl WriteCounters {
         }
     }
 
-    /// In the life of the store, as far as checkpoints have kept it.
+    /// Over the lifetime of the store, as far as checkpoints have recorded it.
     pub(super) fn lifetime(&self) -> WrittenBytes {
         self.since_start().plus(&self.before.get().copied().unwrap_or_default())
     }
 }
 
-/// Tells by the path what bytes are written for.
+/// Finds the purpose of a write by its path.
 struct MeterByPath {
     counters: Arc<WriteCounters>,
     relocations: bool,
@@ -81,7 +81,7 @@ impl WriteMeter for MeterByPath {
             (true, ..) => &counters.zeros,
             (false, true, true) => &counters.moved,
             (false, true, false) => &counters.objects,
-            // Also while it is unfinished.
+            // Unfinished checkpoints included.
             _ if path.contains(FileKind::Checkpoint.suffix()) => &counters.checkpoints,
             _ => &counters.log,
         };

@@ -1,5 +1,5 @@
-//! Taking in objects and parts. A small one is kept in memory and packed by the committer; a large one goes to a segment
-//! while it arrives.
+//! Writing the bytes of objects and parts. Small ones are buffered and packed by the committer; large ones go to segments as
+//! they arrive.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use crate::store::mutation::{Content, Mutation, Put, PutPart, StoredContent};
 use crate::store::shared::SharedStore;
 use crate::store::{Commit, CommittedVersion, ReadOnlyReason, StoreError};
 
-/// The first extent of an object whose length is not known; the next ones are twice as large each.
+/// The first extent of a body of unknown length. Each following extent is twice as large, up to the maximum.
 const FIRST_EXTENT_BYTES: u64 = MIB;
 
-/// Takes the bytes of an object. Nothing can be seen of it before [`ObjectWriter::commit`]; dropping it abandons the bytes.
+/// A writer for an object. The object is visible only after [`ObjectWriter::commit`]; dropping the writer abandons the bytes.
 pub struct ObjectWriter<'s> {
     sink: BodySink<'s>,
     committer: &'s Committer,
@@ -36,38 +36,35 @@ impl<'s> ObjectWriter<'s> {
         Self { sink: BodySink::new(shared, bucket, key, None, expected_len), committer }
     }
 
-    /// The bucket that the object will be in.
+    /// The bucket of the object.
     pub fn bucket(&self) -> &BucketRecord {
         &self.sink.bucket
     }
 
     /// Bytes so far.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a writer is asked how much it took, never whether it took any"
-    )]
+    #[expect(clippy::len_without_is_empty, reason = "callers want the length, never whether it is zero")]
     pub fn len(&self) -> u64 {
         self.sink.len()
     }
 
-    /// The CRC-32 of the bytes so far. That of a large object is put together from those of its blocks.
+    /// The CRC-32 of the bytes so far. For a large object it is combined from the CRCs of its blocks, at no cost per byte.
     pub fn crc32(&self) -> u32 {
         self.sink.crc32()
     }
 
-    /// Takes more bytes. Those of a small object are not copied where they come all at once, in memory of their own.
+    /// Adds bytes. If all bytes of a small object come in one owned buffer, they are not copied.
     ///
     /// # Errors
-    /// [`StoreError::DiskFull`], [`StoreError::TooLarge`], or when the disk fails; the writer is of no use then.
+    /// [`StoreError::DiskFull`], [`StoreError::TooLarge`], or an error of the disk. The writer cannot be used afterwards.
     pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
         self.sink.write(bytes.into())
     }
 
-    /// Puts the object in its place. Data, entry and directory are durable on return, and only then is it visible.
+    /// Commits the object. Data, entry and directory are durable on return, and the object is visible.
     ///
     /// # Errors
     /// [`StoreError::PreconditionFailed`] and [`StoreError::NoSuchKey`] from the condition;
-    /// [`StoreError::NoSuchBucket`] when the bucket has been deleted meanwhile; [`StoreError::DiskFull`];
+    /// [`StoreError::NoSuchBucket`] if the bucket has been deleted in the meantime; [`StoreError::DiskFull`];
     /// [`StoreError::ReadOnly`].
     pub fn commit(self, commit: Commit) -> Result<CommittedVersion, StoreError> {
         self.put(commit, false)
@@ -96,7 +93,7 @@ impl<'s> ObjectWriter<'s> {
 }
 
 impl Commit {
-    /// The version that is committed.
+    /// The record of the committed version.
     pub(super) fn into_record(
         self,
         id: VersionId,
@@ -121,7 +118,7 @@ impl Commit {
     }
 }
 
-/// Takes the bytes of a part. Dropping it abandons them.
+/// A writer for a part. Dropping it abandons the bytes.
 pub struct PartWriter<'s> {
     sink: BodySink<'s>,
     committer: &'s Committer,
@@ -142,10 +139,7 @@ impl<'s> PartWriter<'s> {
     }
 
     /// Bytes so far.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a writer is asked how much it took, never whether it took any"
-    )]
+    #[expect(clippy::len_without_is_empty, reason = "callers want the length, never whether it is zero")]
     pub fn len(&self) -> u64 {
         self.sink.len()
     }
@@ -155,7 +149,7 @@ impl<'s> PartWriter<'s> {
         self.sink.crc32()
     }
 
-    /// Takes more bytes.
+    /// Adds bytes.
     ///
     /// # Errors
     /// As [`ObjectWriter::write`].
@@ -163,10 +157,10 @@ impl<'s> PartWriter<'s> {
         self.sink.write(bytes.into())
     }
 
-    /// Makes it the part with its number. Durable on return.
+    /// Commits the part under its number. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchUpload`] when the upload has been completed or aborted meanwhile; [`StoreError::DiskFull`];
+    /// [`StoreError::NoSuchUpload`] if the upload has been completed or aborted in the meantime; [`StoreError::DiskFull`];
     /// [`StoreError::ReadOnly`].
     pub fn commit(mut self, md5: [u8; 16], checksum: Option<Checksum>) -> Result<PartRecord, StoreError> {
         let (bucket, number) = (self.sink.bucket.clone(), self.number);
@@ -183,18 +177,18 @@ impl<'s> PartWriter<'s> {
     }
 }
 
-/// The bytes of an object or part on their way in.
+/// The sink for the bytes of an object or part.
 struct BodySink<'s> {
     shared: &'s SharedStore,
     bucket: BucketRecord,
     key: String,
-    /// Of a part, the upload.
+    /// The upload of a part.
     upload: Option<UploadId>,
     expected_len: Option<u64>,
-    /// All bytes so far, while they are few.
+    /// All bytes of a body that may still be packed.
     buffer: Vec<u8>,
     stream: ExtentStream,
-    /// How many bytes there were at the end.
+    /// The length at the end.
     finished_len: u64,
 }
 
@@ -207,13 +201,13 @@ struct ExtentStream {
     extents: Vec<ExtentRef>,
     /// The CRC of the finished extents.
     crc: u32,
-    /// A place in every segment written to: what has to be synced, and kept until the commit is published.
+    /// One allocation per segment. The segments are synced, and kept until the commit is published.
     places: Vec<Allocation>,
-    /// The place of the last extent, which brings the record.
+    /// The allocation of the last extent, which carries the record.
     record: Option<Allocation>,
 }
 
-/// What the record of something that is not small says, as far as it is known before the commit decides.
+/// The record of a large body as expected before the commit decides. It stays valid unless the commit decides otherwise.
 #[derive(Clone, Copy)]
 struct ProvisionalRecord {
     id: u64,
@@ -260,7 +254,7 @@ impl<'s> BodySink<'s> {
         self.append(&bytes)
     }
 
-    /// Keeps what is all of a small object, or may be; what comes with memory of its own, without the room behind it.
+    /// Buffers bytes of a body that may be small. An owned first buffer is kept without its spare capacity.
     fn buffer(&mut self, bytes: Cow<'_, [u8]>) {
         match bytes {
             Cow::Owned(mut all) if self.buffer.is_empty() => {
@@ -274,7 +268,7 @@ impl<'s> BodySink<'s> {
         }
     }
 
-    /// Never more than one block, however much was announced.
+    /// Reserves the expected length, up to the maximum of a packed payload.
     fn reserve_buffer(&mut self, more: usize) {
         if self.buffer.capacity() == 0 {
             let expected = self.expected_len.unwrap_or(0).min(PACKED_PAYLOAD_MAX_BYTES);
@@ -288,7 +282,7 @@ impl<'s> BodySink<'s> {
                 self.finish_extent()?;
                 self.stream.open = Some(self.start_extent()?);
             }
-            let open = self.stream.open.as_mut().expect("it was opened where it was missing");
+            let open = self.stream.open.as_mut().expect("an extent was started above");
             let (now, later) = bytes.split_at(bytes.len().min(open.remaining() as usize));
             open.write(now).map_err(|error| self.shared.write_failed(error))?;
             self.stream.len += now.len() as u64;
@@ -357,8 +351,8 @@ impl<'s> BodySink<'s> {
         Ok(place)
     }
 
-    /// What the committer is given. Of what is not small, the last extent is written here, with the record that `purpose`
-    /// makes, and all of it is synced.
+    /// The content for the committer. For a large body, writes the last extent with the provisional record of `purpose`, and
+    /// syncs all its segments.
     fn finish(
         &mut self,
         purpose: impl FnOnce(ProvisionalRecord) -> ExtentPurpose,
@@ -389,14 +383,14 @@ impl<'s> BodySink<'s> {
         Ok(Content::Stored(StoredContent { extents, write, id, size, modified, null }))
     }
 
-    /// Hands on what the committer answered. A record that was refused is taken back first: a log that is made from segments
-    /// alone must not bring what never was.
+    /// Passes on the reply of the committer. Erases the provisional record of a refused commit first: a rebuild from segments
+    /// must not restore it.
     fn clear_record_if_refused<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if answer.is_ok() {
             self.shared.write_counters.count_payload(self.finished_len);
         }
         if let (Err(refusal), Some(record)) = (&answer, self.stream.record.take()) {
-            // After a failed sync nobody knows whether the commit is on disk.
+            // After these errors the commit may be durable.
             if !matches!(refusal, StoreError::ReadOnly(_) | StoreError::Io(_) | StoreError::Closed) {
                 record.erase().map_err(|error| self.shared.write_failed(error))?;
             }

@@ -1,4 +1,4 @@
-//! One group: what is committed together (data-format.md, section 5, "What a commit writes, and why in this order").
+//! Writing commit groups (data-format.md, section 5, "What a commit writes, and why in this order").
 
 use std::io;
 use std::sync::Arc;
@@ -20,15 +20,13 @@ use crate::store::plan::{AvailableRoom, GroupPlan, PendingReply, Planner};
 use crate::store::shared::{Published, SharedStore};
 use crate::store::{ReadOnlyReason, StoreError};
 
-/// A group is closed before its entries could become longer than this; a single mutation may still be, up to what a group
-/// can hold.
+/// The bound on the entries of a group with several mutations. A single mutation may be longer, up to the maximum of a group.
 const GROUP_BODY_TARGET_BYTES: usize = GROUP_BODY_MAX_BYTES as usize / 4;
 
-/// How much of the room that growth has may be taken before the file system is asked again: this share of it, and no more
-/// than so many bytes.
+/// The share of the free space for growth that is allocated before the file system is asked again, and its bound in bytes.
 const CREDIT_SHARE: u64 = 4;
 const CREDIT_MAX_BYTES: u64 = 16 * MIB;
-/// After room was asked for in vain, the log grows by so much before it is asked for again.
+/// The growth of the log before space is requested again after a request.
 const RETRY_ROOM_AFTER_BYTES: u64 = MIB;
 
 /// A thread that syncs segments while the committer syncs the log.
@@ -55,13 +53,13 @@ impl SegmentSyncer {
         Self { files, results }
     }
 
-    /// Begins to sync a file; the one before has been waited for.
+    /// Begins to sync a file. The caller has waited for the previous one.
     fn begin(&self, segment: Arc<dyn File>) {
         self.files.send(segment).expect("the thread lives as long as its sender");
     }
 
     fn wait(&self) -> io::Result<()> {
-        receive(&self.results).expect("the thread answers each file")
+        receive(&self.results).expect("the thread replies for each file")
     }
 }
 
@@ -74,7 +72,7 @@ pub(super) struct MutationBatch {
 }
 
 impl MutationBatch {
-    /// The first of a group.
+    /// A batch with its first mutation.
     pub(super) fn of(mutation: Mutation) -> Self {
         let mut batch = Self::default();
         let refused = batch.add(mutation);
@@ -86,9 +84,9 @@ impl MutationBatch {
         self.mutations.len()
     }
 
-    /// Adds a mutation, or gives it back where it must go into the next group.
+    /// Adds a mutation, or returns it if it belongs to the next group.
     pub(super) fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
-        // What these decide on is the index alone, not what others in their group have changed.
+        // These are decided against the index alone, without the other changes of their group.
         let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..) | Mutation::Relocate(..));
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
         let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
@@ -111,16 +109,16 @@ pub(super) struct GroupWriter {
     shared: Arc<SharedStore>,
     log_writer: LogWriter,
     syncer: SegmentSyncer,
-    /// Whether the last group is below the watermark of a later one, or changed nothing.
+    /// Whether the last group is at or below the watermark of a later group, or has no entries.
     confirmed: bool,
-    /// Whether it was said that the index is full.
+    /// Whether a full index has been logged.
     index_full: bool,
     checkpointer: Checkpointer,
-    /// Bytes that may be used for growth before the file system is asked how much it has.
+    /// Bytes for growth before the file system is asked for its free space again.
     credit: u64,
-    /// Bytes of groups that were written.
+    /// Bytes of groups written.
     log_bytes: u64,
-    /// From how many of these on room may be asked for again.
+    /// The value of `log_bytes` at which space may be requested again.
     retry_room_at: u64,
 }
 
@@ -143,17 +141,17 @@ impl GroupWriter {
         groups
     }
 
-    /// Whether a mark would say nothing new.
+    /// Whether an idle group would add nothing.
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// The sequence that the next group gets.
+    /// The sequence of the next group.
     pub(super) fn next_sequence(&self) -> u64 {
         self.log_writer.next_sequence()
     }
 
-    /// Makes the changes of a batch durable and visible, and answers those who wait for it.
+    /// Makes the changes of a batch durable and visible, and sends the replies.
     pub(super) fn commit(&mut self, batch: MutationBatch) {
         let _latch = LatchOnPanic(self.shared.clone());
         if let Err(error) = self.shared.check_writable() {
@@ -185,7 +183,7 @@ impl GroupWriter {
         self.after_commit();
     }
 
-    /// What there is room for, and the place of the pack, if there is a pack and room for it.
+    /// The claims that have disk space, and the allocation of the pack, if there is a pack and space for it.
     fn reserve_room(
         &mut self,
         mutations: &[Mutation],
@@ -201,7 +199,7 @@ impl GroupWriter {
         Ok((room, place))
     }
 
-    /// What there is room for. Entries take it twice: in the log, and in the next checkpoint.
+    /// The claims that have disk space. Entries are counted twice: for the log, and for the next checkpoint.
     fn available_room(&mut self, entry_bytes: u64) -> Result<AvailableRoom, LogError> {
         let need = 2 * entry_bytes;
         if let Some(rest) = self.credit.checked_sub(need) {
@@ -214,7 +212,7 @@ impl GroupWriter {
         Ok(AvailableRoom { growth: free >= need, upkeep })
     }
 
-    /// Finds room for the pack; none when there is no pack or no room.
+    /// Allocates the pack; `None` if there is no pack or no space.
     fn place_pack(&self, len: u64) -> Result<Option<Allocation>, LogError> {
         if len == 0 {
             return Ok(None);
@@ -239,7 +237,7 @@ impl GroupWriter {
         planner.finish()
     }
 
-    /// Gives back room that the plan turned out to have no use for.
+    /// Releases the allocation if the plan has no pack.
     fn release_if_unused(&self, place: Option<Allocation>, plan: &GroupPlan) -> Option<Allocation> {
         if let Some(place) = place.as_ref().filter(|_| plan.pack.is_empty()) {
             self.shared.segments.release_unused(WriteHead::Small, place, 0);
@@ -247,7 +245,7 @@ impl GroupWriter {
         place.filter(|_| !plan.pack.is_empty())
     }
 
-    /// Makes a plan durable and then visible.
+    /// Makes a plan durable, then visible.
     fn write(
         &mut self,
         mut plan: GroupPlan,
@@ -256,8 +254,8 @@ impl GroupWriter {
     ) -> Result<(), StoreError> {
         self.ensure_log_room(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
         let pack = self.write_pack(&mut plan, place).map_err(|error| self.shared.write_failed(error))?;
-        // The segment is synced while the group is encoded, written and synced. Neither needs the other to be durable first:
-        // a group counts only with its pack.
+        // The segment is synced while the group is encoded, written and synced. The order does not matter: a group is valid
+        // only with its pack.
         place.iter().for_each(|place| self.syncer.begin(place.segment.file.clone()));
         let body = encoded(&plan.entries);
         let written = self.log_writer.write(plan.entries.len() as u32, &body, pack);
@@ -266,9 +264,9 @@ impl GroupWriter {
         let segment_path = || place.map(|place| place.segment.path()).unwrap_or_default();
         segment_synced.map_err(|error| self.sync_failed(&segment_path(), &error))?;
         log_synced.map_err(|error| self.sync_failed(&self.log_writer.path(), &error))?;
-        // Nothing of a group that failed counts: the next one is written over it.
+        // The next group overwrites one that failed.
         let written = written.map_err(|error| self.shared.write_failed(error))?;
-        // Another sync may have failed meanwhile, of a segment that this group's objects lie in.
+        // In the meantime, another thread may have failed to sync a segment with objects of this group.
         self.shared.check_writable()?;
         self.log_writer.mark_durable(&written);
         self.publish(&plan.entries, place.map(|place| place.segment.id))?;
@@ -278,10 +276,10 @@ impl GroupWriter {
         Ok(())
     }
 
-    /// Sees to room in the log for a group. Where that would take what is kept free for a checkpoint, it waits for the one
-    /// that gives the log back.
+    /// Makes sure that the log has space for a group. If only the reserve for a checkpoint is left, it waits for the checkpoint
+    /// that frees old log files.
     fn ensure_log_room(&mut self, plan: &GroupPlan, entry_bytes_max: usize) -> Result<(), LogError> {
-        // As a rule zeros lie ready for whatever may come of it.
+        // Usually the preallocated zeros suffice for the bound.
         if self.log_writer.space_for(entry_bytes_max as u64).is_none() {
             return Ok(());
         }
@@ -314,7 +312,7 @@ impl GroupWriter {
         Ok(Some(pack))
     }
 
-    /// Applies the entries to a copy of the index, which costs nothing, and shows that.
+    /// Applies the entries to a copy-on-write clone of the index and publishes it.
     fn publish(&mut self, entries: &[Entry], pack_segment: Option<u64>) -> Result<(), StoreError> {
         let mut index = Index::clone(&self.shared.index());
         for entry in entries {
@@ -334,7 +332,7 @@ impl GroupWriter {
         Ok(())
     }
 
-    /// Logs when the index has become full, and when it is so no longer.
+    /// Logs when the index becomes full, and when it has space again.
     fn log_index_limit(&mut self) {
         let room = self.shared.index_budget();
         match room.check() {
@@ -344,13 +342,13 @@ impl GroupWriter {
             }
             Ok(()) if self.index_full && room.has_recovered() => {
                 self.index_full = false;
-                log::info!("puts are taken again: there is room in the index");
+                log::info!("puts are accepted again: the index has space");
             }
             _ => {}
         }
     }
 
-    /// Writes a group that says that the last one is durable.
+    /// Writes a group without entries, whose watermark confirms that the last group is durable.
     pub(super) fn write_idle_group(&mut self) -> Result<(), StoreError> {
         let _latch = LatchOnPanic(self.shared.clone());
         self.confirmed = true;
@@ -381,7 +379,7 @@ impl GroupWriter {
         }
     }
 
-    /// Asks for what the metadata can give back, without waiting for it, and not again and again in vain.
+    /// Requests space from the metadata without waiting for it, at most once per [`RETRY_ROOM_AFTER_BYTES`].
     fn request_room(&mut self, claim: SpaceClaim) {
         if self.log_bytes < self.retry_room_at {
             return;
@@ -393,8 +391,7 @@ impl GroupWriter {
         }
     }
 
-    /// Lets the log go on in a new file, so that the next checkpoint lets all of the log before it go. On a full disk it goes on
-    /// where it is.
+    /// Starts a new log file, so that the next checkpoint frees all files before it. On a full disk the log stays in its file.
     fn roll_log(&mut self) -> Result<(), LogError> {
         self.log_writer.set_space_limit(self.shared.room(SpaceClaim::Removal)?);
         match self.log_writer.roll() {
@@ -403,12 +400,12 @@ impl GroupWriter {
         }
     }
 
-    /// Ends; where the store was closed in good order, with a checkpoint, unless little stands behind the last one.
+    /// Stops. If the store is closed in order, writes a checkpoint, unless the log after the last one is short.
     pub(super) fn stop(mut self, closed: bool) {
-        let behind = self.shared.backlog.replay_time();
-        let brief = behind <= self.shared.options.replay_after_close_max;
-        if closed && brief && !behind.is_zero() && !self.confirmed {
-            // Where it fails, the next start looks at the pack of the last group.
+        let replay_time = self.shared.backlog.replay_time();
+        let brief = replay_time <= self.shared.options.replay_after_close_max;
+        if closed && brief && !replay_time.is_zero() && !self.confirmed {
+            // If it fails, the next start verifies the pack of the last group.
             let _ = self.write_idle_group();
         }
         self.checkpointer.end();
@@ -416,7 +413,9 @@ impl GroupWriter {
             return;
         }
         if let Err(error) = self.shared.segments.trim_zeros() {
-            log::warn!("zeros stay at the end of a segment until what lives in it is moved: {error}");
+            log::warn!(
+                "preallocated zeros stay at the end of a segment until its extents are relocated: {error}"
+            );
         }
         if !closed || brief {
             return;
@@ -427,13 +426,13 @@ impl GroupWriter {
     }
 }
 
-/// Ends all writing where a group ends by a panic: what had been done of it by then nobody knows.
+/// Latches the store read-only if a commit panics: the state of its group is unknown.
 struct LatchOnPanic(Arc<SharedStore>);
 
 impl Drop for LatchOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.latch(ReadOnlyReason::Panicked, "a commit ended by a panic".into());
+            self.0.latch(ReadOnlyReason::Panicked, "a commit panicked".into());
         }
     }
 }

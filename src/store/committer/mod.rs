@@ -1,5 +1,6 @@
-//! Who makes changes. Whoever finds nobody before them commits at once, without waking anybody; what is asked for meanwhile
-//! queues up for one thread, which takes what is there, without waiting for more, and commits it as one group.
+//! Group commit. A caller that finds no commit in progress becomes the commit leader and commits its own mutation, without a
+//! switch of threads. Mutations that arrive during a commit queue up for the committer thread, which commits all that have
+//! queued as one group, without waiting for more.
 
 mod group_writer;
 
@@ -19,32 +20,34 @@ use crate::store::mutation::{Mutation, Reply};
 use crate::store::shared::SharedStore;
 use group_writer::{GroupWriter, MutationBatch};
 
-/// Mutations that wait; each belongs to a thread that waits for its answer, so that this bounds nothing in practice.
+/// The capacity of the queue. Each mutation belongs to a thread that waits for its reply, so the queue is never full in
+/// practice.
 const QUEUE_LEN: usize = 4 * GROUP_MUTATIONS_MAX;
-const NO_PANIC: &str = "nobody panics while holding it";
+const NO_PANIC: &str = "no code panics while it holds the lock";
 
+/// A command to the committer thread.
 enum CommitterCommand {
     Commit(Mutation),
-    /// Write an empty group, also where the last one was one.
+    /// Write an idle group, even after another idle group.
     IdleGroup(Reply<()>),
-    /// A group was written by somebody else: it wants a mark when nothing follows.
+    /// A caller has written a group: an idle group is due unless another group follows.
     ArmIdleTimer,
     Close,
 }
 
-/// The handle of the thread.
+/// The handle of the committer thread.
 pub(super) struct Committer {
     queue: Sender<CommitterCommand>,
     leader_lock: Arc<CommitLeaderLock>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread shares with those who commit by themselves.
+/// The lock that makes a thread the commit leader.
 struct CommitLeaderLock {
-    /// None where nothing can be changed: the log is damaged, or the store is closed.
+    /// `None` if the log is damaged or the store is closed.
     group_writer: Mutex<Option<GroupWriter>>,
-    /// Commands that have been sent and that no group has taken up. Nobody goes before them.
-    waiting: AtomicUsize,
+    /// Commands in the queue. While there are any, no caller becomes the leader: mutations commit in their order.
+    queued: AtomicUsize,
 }
 
 impl Committer {
@@ -55,7 +58,7 @@ impl Committer {
         let refuses = group_writer.is_none();
         let leader_lock = Arc::new(CommitLeaderLock {
             group_writer: Mutex::new(group_writer),
-            waiting: AtomicUsize::new(0),
+            queued: AtomicUsize::new(0),
         });
         let idle_group_after = shared.options.idle_group_after;
         let thread = CommitterThread { leader_lock: leader_lock.clone(), commands, idle_group_after };
@@ -64,7 +67,7 @@ impl Committer {
         Ok(Self { queue, leader_lock, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Has a mutation made and waits until it is durable.
+    /// Commits a mutation and waits until it is durable.
     pub(super) fn submit<T>(&self, mutation: impl FnOnce(Reply<T>) -> Mutation) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let mutation = mutation(reply);
@@ -75,7 +78,7 @@ impl Committer {
         answer.recv().map_err(|_| StoreError::Closed)?
     }
 
-    /// Has a group written that changes nothing, and waits until it is durable.
+    /// Writes a group without entries and waits until it is durable.
     pub(super) fn write_idle_group(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         self.send(CommitterCommand::IdleGroup(reply))?;
@@ -87,31 +90,31 @@ impl Committer {
         mut leader_lock: MutexGuard<'_, Option<GroupWriter>>,
         mutation: Mutation,
     ) -> Result<(), StoreError> {
-        let group_writer = leader_lock.as_mut().expect("it was looked at before");
+        let group_writer = leader_lock.as_mut().expect("try_lead returns a group writer");
         let was_confirmed = group_writer.is_confirmed();
         group_writer.commit(MutationBatch::of(mutation));
         let needs_idle_group = was_confirmed && !group_writer.is_confirmed();
         drop(leader_lock);
-        // The thread counts the time from here on, unless it does so already.
+        // The timer of the thread starts now, unless it runs already.
         if needs_idle_group { self.send(CommitterCommand::ArmIdleTimer) } else { Ok(()) }
     }
 
     fn send(&self, command: CommitterCommand) -> Result<(), StoreError> {
-        self.leader_lock.waiting.fetch_add(1, Ordering::AcqRel);
+        self.leader_lock.queued.fetch_add(1, Ordering::AcqRel);
         self.queue.send(command).map_err(|_| StoreError::Closed)
     }
 
-    /// How many mutations wait for the group that is being written.
+    /// The number of queued commands.
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
-        self.leader_lock.waiting.load(Ordering::Acquire)
+    pub(super) fn queued(&self) -> usize {
+        self.leader_lock.queued.load(Ordering::Acquire)
     }
 
-    /// Has everything submitted so far finished, a checkpoint written, and the thread ended.
+    /// Commits all submitted mutations, writes a checkpoint and ends the thread.
     pub(super) fn close(&self) {
         let thread = self.thread.lock().expect(NO_PANIC).take();
         if let Some(thread) = thread {
-            // Where the thread is gone there is nobody to tell.
+            // The send fails only if the thread is gone.
             let _ = self.send(CommitterCommand::Close);
             join(thread);
         }
@@ -120,7 +123,7 @@ impl Committer {
 
 impl Drop for Committer {
     fn drop(&mut self) {
-        // The thread ends when its queue has no sender.
+        // The thread ends once its queue has no sender.
         let (closed, _) = bounded(0);
         self.queue = closed;
         if let Some(thread) = self.thread.lock().expect(NO_PANIC).take() {
@@ -131,7 +134,7 @@ impl Drop for Committer {
 
 fn join(thread: JoinHandle<()>) {
     if thread.join().is_err() {
-        log::error!("the committer ended by a panic");
+        log::error!("the committer panicked");
     }
 }
 
@@ -140,7 +143,7 @@ fn refuse_all(shared: &SharedStore, commands: &Receiver<CommitterCommand>) {
     while let Ok(command) = commands.recv() {
         match command {
             CommitterCommand::Commit(mutation) => mutation.reject(error()),
-            // Whoever asked may have gone away: then nobody is told.
+            // A caller that has gone away needs no reply.
             CommitterCommand::IdleGroup(reply) => drop(reply.send(Err(error()))),
             CommitterCommand::ArmIdleTimer => {}
             CommitterCommand::Close => return,
@@ -149,23 +152,23 @@ fn refuse_all(shared: &SharedStore, commands: &Receiver<CommitterCommand>) {
 }
 
 impl CommitLeaderLock {
-    /// What writes groups, if nobody writes one nor waits for that.
+    /// Makes the caller the commit leader, unless a group is being written or mutations are queued.
     fn try_lead(&self) -> Option<MutexGuard<'_, Option<GroupWriter>>> {
         let group_writer = self.group_writer.try_lock().ok()?;
-        (group_writer.is_some() && self.waiting.load(Ordering::Acquire) == 0).then_some(group_writer)
+        (group_writer.is_some() && self.queued.load(Ordering::Acquire) == 0).then_some(group_writer)
     }
 
-    /// After a panic in a commit nothing is committed any more, but everybody is told so.
-    fn groups(&self) -> MutexGuard<'_, Option<GroupWriter>> {
+    /// Waits for the lock. After a panic in a commit, the latch makes each later commit reply with an error.
+    fn lead(&self) -> MutexGuard<'_, Option<GroupWriter>> {
         self.group_writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn dequeue(&self, commands: usize) {
-        self.waiting.fetch_sub(commands, Ordering::AcqRel);
+        self.queued.fetch_sub(commands, Ordering::AcqRel);
     }
 }
 
-/// The thread, which alone takes `groups` away from the leader lock.
+/// The committer thread. It alone removes the group writer from the lock, when it ends.
 struct CommitterThread {
     leader_lock: Arc<CommitLeaderLock>,
     commands: Receiver<CommitterCommand>,
@@ -186,11 +189,11 @@ impl CommitterThread {
                 CommitterCommand::Close => break true,
             }
         };
-        let group_writer = self.leader_lock.groups().take();
-        group_writer.expect("only this thread takes it away").stop(closed);
+        let group_writer = self.leader_lock.lead().take();
+        group_writer.expect("only this thread removes it").stop(closed);
     }
 
-    /// The next command; `None` when nobody can send any more.
+    /// The next command; `None` once all senders are gone. Writes the idle group that falls due in the meantime.
     fn wait(&self) -> Option<CommitterCommand> {
         while let Some((after, sequence)) = self.idle_group_due() {
             match receive_within(&self.commands, after) {
@@ -202,38 +205,37 @@ impl CommitterThread {
         receive(&self.commands).ok()
     }
 
-    /// After how long the last group wants a mark, and what the next sequence is now.
+    /// The delay until an idle group is due, and the next sequence at this moment; `None` if none is due.
     fn idle_group_due(&self) -> Option<(Duration, u64)> {
         let after = self.idle_group_after?;
-        let group_writer = self.leader_lock.groups();
-        let group_writer = group_writer.as_ref().filter(|group_writer| !group_writer.is_confirmed())?;
+        let group_writer = self.leader_lock.lead();
+        let group_writer = group_writer.as_ref().filter(|writer| !writer.is_confirmed())?;
         Some((after, group_writer.next_sequence()))
     }
 
     fn write_idle_group_unless_busy(&self, sequence: u64) {
-        let mut group_writer = self.leader_lock.groups();
-        if let Some(group_writer) =
-            group_writer.as_mut().filter(|group_writer| group_writer.next_sequence() == sequence)
+        let mut group_writer = self.leader_lock.lead();
+        if let Some(group_writer) = group_writer.as_mut().filter(|writer| writer.next_sequence() == sequence)
         {
-            // A full disk will have room another time; all else has been reported and latched.
+            // A full disk may have space later; all other errors have been reported and latched.
             drop(group_writer.write_idle_group());
         }
     }
 
     fn write_idle_group(&self, reply: Reply<()>) {
-        let mut group_writer = self.leader_lock.groups();
+        let mut group_writer = self.leader_lock.lead();
         self.leader_lock.dequeue(1);
-        let done = group_writer.as_mut().expect("only this thread takes it away").write_idle_group();
-        // Whoever asked may have gone away: then nobody is told.
+        let done = group_writer.as_mut().expect("only this thread removes it").write_idle_group();
+        // A caller that has gone away needs no reply.
         drop(reply.send(done));
     }
 
-    /// Commits what is there. Whatever does not fit into the group is given back.
+    /// Commits the queued mutations. Returns the first command that does not belong to the group.
     fn commit(&self, first: Mutation) -> Option<CommitterCommand> {
-        let mut group_writer = self.leader_lock.groups();
+        let mut group_writer = self.leader_lock.lead();
         let (batch, next) = self.collect(first);
         self.leader_lock.dequeue(batch.len());
-        group_writer.as_mut().expect("only this thread takes it away").commit(batch);
+        group_writer.as_mut().expect("only this thread removes it").commit(batch);
         next
     }
 

@@ -1,5 +1,5 @@
-//! What the mutations of a group so far have made of the versions of a key. What they have not touched is asked of the
-//! index, and only as far as somebody wants to know: a key may have very many versions.
+//! The changes of a key by the earlier mutations of a group. All other versions are read from the index one by one on demand,
+//! since a key may have very many.
 
 use crate::format::{VersionId, VersionSummary};
 
@@ -8,14 +8,14 @@ use crate::format::{VersionId, VersionSummary};
 pub(super) struct KeyChanges {
     /// Newest first.
     added: Vec<VersionSummary>,
-    /// Versions of the index that are gone.
+    /// Removed versions of the index.
     gone: Vec<VersionId>,
-    /// Whether the null version of the index is.
+    /// Whether the null version of the index is removed or replaced.
     null_gone: bool,
 }
 
 impl KeyChanges {
-    /// A version is the newest from now on.
+    /// Adds a version, which becomes the newest.
     pub(super) fn add(&mut self, version: VersionSummary) {
         if version.null {
             self.added.retain(|old| !old.null);
@@ -24,18 +24,18 @@ impl KeyChanges {
         self.added.insert(0, version);
     }
 
-    /// A version is gone from now on.
+    /// Removes a version.
     pub(super) fn remove(&mut self, id: VersionId) {
         self.added.retain(|old| old.id != id);
         self.gone.push(id);
     }
 
-    /// The versions that have been added, newest first; they are newer than those of the index.
+    /// The added versions, newest first. All are newer than those of the index.
     pub(super) fn added(&self) -> impl Iterator<Item = VersionSummary> {
         self.added.iter().copied()
     }
 
-    /// Whether a version of the index is still there.
+    /// Whether a version of the index remains.
     pub(super) fn keeps(&self, version: &VersionSummary) -> bool {
         !(version.null && self.null_gone || self.gone.contains(&version.id))
     }

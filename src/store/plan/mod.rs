@@ -1,5 +1,5 @@
-//! Deciding what a group does: each mutation against the index and what the mutations before it in the same group
-//! have changed. Nothing is written here.
+//! Planning a group: each mutation is decided against the index and the changes of earlier mutations in the group. The planner
+//! writes nothing.
 
 mod key_changes;
 mod objects;
@@ -22,29 +22,29 @@ use crate::store::mutation::{BucketChange, Content, EXTENT_BYTES_MAX, Mutation, 
 use crate::store::plan::key_changes::KeyChanges;
 use crate::store::{CopyRange, Selector, StoreError, WriteCondition};
 
-/// Sends an answer once it is known whether the group is durable.
+/// Sends a reply once it is known whether the group is durable.
 pub(super) type PendingReply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// What a group will write.
+/// The entries, pack and replies of a group.
 #[derive(Default)]
 pub(super) struct GroupPlan {
-    /// The entries; those of packed objects and parts lack their last extent.
+    /// The entries. Those of packed objects and parts lack their last extent until the pack is placed.
     pub(super) entries: Vec<Entry>,
     /// The packed extents.
     pub(super) pack: PackBuilder,
-    /// Which entries they belong to, in the order of the pack.
+    /// The indexes of their entries, in the order of the pack.
     packed: Vec<usize>,
-    /// The replies, refusals among them: what a refusal is based on may be part of this group.
+    /// The replies, refusals included: a refusal may depend on a change of this group.
     pub(super) replies: Vec<PendingReply>,
 }
 
 impl GroupPlan {
-    /// No more than so many bytes are added to the entries by [`GroupPlan::place_pack`].
+    /// A bound on the bytes that [`GroupPlan::place_pack`] adds to the entries.
     pub(super) fn pack_extents_bytes_max(&self) -> usize {
         self.packed.len() * EXTENT_BYTES_MAX
     }
 
-    /// Puts in where the pack's extents are.
+    /// Adds the extents of the pack to the entries.
     pub(super) fn place_pack(&mut self, extents: &[ExtentRef]) {
         for (at, extent) in self.packed.iter().zip(extents) {
             match &mut self.entries[*at] {
@@ -56,29 +56,29 @@ impl GroupPlan {
     }
 }
 
-/// What there is room for. Removals are always decided.
+/// The claims that have disk space. Removals always have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AvailableRoom {
     pub(super) growth: bool,
     pub(super) upkeep: bool,
 }
 
-/// Where the bytes of a version or part are, and the id that it gets.
+/// The location of the bytes of a version or part, and its id.
 struct PlacedContent {
     id: u64,
     size: u64,
     modified: Timestamp,
-    /// The extents, but for one in the pack, which is the last.
+    /// The extents, except the last one if it is in the pack.
     extents: Vec<ExtentRef>,
     packed: Option<PackedContent>,
 }
 
-/// What goes into the pack beside the record.
+/// The packed payload of a record.
 #[derive(Default)]
 struct PackedContent {
-    /// The write of the extents with the bytes, if they were written before.
+    /// The write of the extents, if they were written before.
     write: Option<u64>,
-    /// How many of these bytes are in other extents.
+    /// The bytes of that write in other extents.
     position: u64,
     payload: Vec<u8>,
     crc: u32,
@@ -86,27 +86,27 @@ struct PackedContent {
     sources: Vec<PayloadSource>,
 }
 
-/// Makes a plan.
+/// Builds the plan of a group.
 pub(super) struct Planner<'a> {
     index: &'a Index,
     ids: &'a IdGenerator,
     now: Timestamp,
-    /// Whether there is a place for packed extents.
+    /// Whether the pack has an allocation.
     place: bool,
     room: AvailableRoom,
-    /// How far the index may grow.
+    /// The budget for the growth of the index.
     growth: IndexBudget,
-    /// The keys that this group has changed.
+    /// The changes by key.
     changed: HashMap<(u64, Vec<u8>), KeyChanges>,
-    /// Versions that this group has updated.
+    /// Updated versions.
     updated: HashMap<VersionId, VersionRecord>,
-    /// Uploads that this group has completed or aborted.
+    /// Completed and aborted uploads.
     ended: HashSet<UploadId>,
     plan: GroupPlan,
 }
 
 impl<'a> Planner<'a> {
-    /// One that may pack so many bytes, if any, and let the index grow so far.
+    /// A planner. `place` is the size of the allocation for the pack.
     pub(super) fn new(
         index: &'a Index,
         ids: &'a IdGenerator,
@@ -167,7 +167,7 @@ impl<'a> Planner<'a> {
 
     fn reply_when_durable<T: Send + 'static>(&mut self, decided: Result<T, StoreError>, reply: Reply<T>) {
         self.plan.replies.push(Box::new(move |durable| {
-            // Whoever asked may have gone away: then nobody is told.
+            // A caller that has gone away needs no reply.
             let _ = reply.send(durable.and(decided));
         }));
     }
@@ -191,7 +191,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Fails where a claim lacks its room. It is asked for last, so that what cannot be is refused for that.
+    /// Fails if a claim lacks disk space. It is checked last, so that other errors take precedence.
     fn check_room(&self, claim: SpaceClaim) -> Result<(), StoreError> {
         let room = match claim {
             SpaceClaim::Growth => self.room.growth,
@@ -216,14 +216,14 @@ impl<'a> Planner<'a> {
         self.index.bucket(name).ok_or(StoreError::NoSuchBucket)
     }
 
-    /// The bucket as it was when the first byte came; it may have been deleted, and another made, since.
+    /// The bucket that the first byte was meant for. It may have been deleted, and another created under its name.
     fn same_bucket(&self, before: &BucketRecord) -> Result<&'a BucketRecord, StoreError> {
         self.bucket(&before.name)
             .and_then(|now| if now.id == before.id { Ok(now) } else { Err(StoreError::NoSuchBucket) })
     }
 
-    /// Where the bytes are. The record that was written behind them stays where it is if it `holds`, which it mostly does;
-    /// else another one, which counts since its id is higher, goes into the pack.
+    /// Locates the bytes. The provisional record after them stays if `holds` accepts it, as usual. Otherwise another record
+    /// goes into the pack; it takes precedence by its higher id.
     fn place_content(
         &mut self,
         content: Content,
@@ -258,13 +258,13 @@ impl<'a> Planner<'a> {
         Ok(PlacedContent { id, size, modified: self.now, extents, packed: Some(packed) })
     }
 
-    /// The extents of a range of a version, which from now on says that it shares them.
+    /// The extents of a range of a version, which are marked as shared in its record.
     fn share_extents(&mut self, source: &CopyRange) -> Result<Vec<ExtentRef>, StoreError> {
         let key = source.key.as_bytes();
         let mut version =
             self.version(source.bucket, key, source.version.id).ok_or(StoreError::NoSuchVersion)?;
-        // One reference that says so is counted as no other is: that it is shared again is said again. So it is where the group
-        // may have taken others away before.
+        // The mark is repeated unless each extent has at least two counted references, and after earlier entries of the group,
+        // which may have removed some.
         let liveness = self.index.liveness();
         let is_counted = |extent: &ExtentRef| {
             extent.shared && (extent.payload_len == 0 || liveness.is_shared(extent.segment, extent.offset))
@@ -276,7 +276,7 @@ impl<'a> Planner<'a> {
         Ok(slices(&version.extents, &source.range))
     }
 
-    /// A version that is there when the mutations so far have been made, and was before this group.
+    /// A version of the index, after the earlier mutations of the group.
     fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
         let updated = self.updated.get(&id).cloned();
         let version = updated.or_else(|| self.index.version(bucket, key, id))?;
@@ -289,7 +289,7 @@ impl<'a> Planner<'a> {
         self.plan.entries.push(Entry::VersionAmend { bucket, key, record });
     }
 
-    /// Adds an extent to the pack, for the entry that is pushed next.
+    /// Adds an extent to the pack for the next entry.
     fn pack(
         &mut self,
         bucket: &BucketRecord,
@@ -314,7 +314,7 @@ impl<'a> Planner<'a> {
         self.plan.entries.push(Entry::VersionPut { bucket, key, record });
     }
 
-    /// The version that is meant, as things are when the mutations so far have been made.
+    /// The selected version after the earlier mutations of the group.
     fn find(&self, bucket: u64, key: &[u8], which: Selector) -> Option<VersionSummary> {
         let changes = self.changes(bucket, key);
         let mut added = changes.into_iter().flat_map(KeyChanges::added);
@@ -334,7 +334,7 @@ impl<'a> Planner<'a> {
     }
 
     fn changes(&self, bucket: u64, key: &[u8]) -> Option<&KeyChanges> {
-        // Most groups ask for a key before they have changed any.
+        // Usually a group looks up a key before it has changed any.
         if self.changed.is_empty() { None } else { self.changed.get(&(bucket, key.to_vec())) }
     }
 

@@ -1,4 +1,4 @@
-//! Putting and deleting objects.
+//! Planning puts, deletions and tags of objects.
 
 use crate::format::{
     Attributes, BucketRecord, ETag, Entry, ExtentPurpose, RebuildRecord, VersionId, VersionRecord, Versioning,
@@ -17,7 +17,7 @@ impl Planner<'_> {
         check(&put.commit.condition, newest.as_ref())?;
         self.check_room(SpaceClaim::Growth)?;
         let null = bucket.versioning != Versioning::Enabled;
-        // Ids rise from version to version of a key, so that segments alone tell which is the newest.
+        // The ids of a key ascend, so that a rebuild from segments finds the newest version.
         let is_newest = |id| newest.is_none_or(|newest| newest.id.0 < id);
         let upload = put.content.assembly();
         let placed = self.place_content(put.content, |stored| stored.null == null && is_newest(stored.id))?;

@@ -1,12 +1,11 @@
-//! Letting records refer to where their extents are now.
+//! Relocations: updating records to the new locations of their extents.
 
 use crate::format::{Entry, ExtentRef};
 use crate::store::mutation::{RecordId, ReferringRecord, Relocation};
 use crate::store::plan::Planner;
 
 impl Planner<'_> {
-    /// Compares and swaps: a record that is gone, or refers to other extents by now, stays as it is. All else in it is as the
-    /// index has it at this moment.
+    /// Updates the extents of each record that still refers to the old ones. A deleted or changed record stays as it is.
     pub(super) fn relocate(&mut self, relocation: &Relocation) {
         let entries =
             relocation.referrers.iter().filter_map(|referrer| self.relocated_entry(referrer, relocation));
@@ -38,7 +37,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether there was anything to change.
+    /// Replaces relocated extents. Returns whether there were any.
     fn redirect(&self, extents: &mut [ExtentRef], relocation: &Relocation) -> bool {
         let mut changed = false;
         for extent in extents {

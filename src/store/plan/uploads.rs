@@ -1,4 +1,4 @@
-//! Multipart uploads. A completed one becomes an object that is the extents of its parts, where they are.
+//! Planning multipart uploads. A completed upload becomes an object with the extents of its parts.
 
 use crate::format::{
     AssembledPart, Assembly, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource, RebuildRecord,
@@ -69,7 +69,7 @@ impl Planner<'_> {
         Ok(record)
     }
 
-    /// The parts must be those that the caller has looked at: an entity tag alone would not tell.
+    /// Completes an upload. The parts must be those that the caller saw, by id: equal entity tags are not enough.
     pub(super) fn complete(
         &mut self,
         bucket: &str,
@@ -109,8 +109,7 @@ impl Planner<'_> {
     }
 }
 
-/// What the parts that the caller has looked at come to, as they are in the index: what a writer of a part answers does not
-/// know where its bytes lie.
+/// The parts of a completion, with their extents from the index.
 struct ChosenParts {
     size: u64,
     parts: Vec<AssembledPart>,
@@ -119,9 +118,9 @@ struct ChosenParts {
 }
 
 impl ChosenParts {
-    /// Both are in order, so that one pass finds all parts; none is kept beside what becomes of it.
+    /// Finds the wanted parts in one pass, since both lists are in order.
     fn of(mut there: impl Iterator<Item = PartRecord>, wanted: &[PartRecord]) -> Result<Self, StoreError> {
-        // What stood in an object twice would be counted as live twice, and be dead once.
+        // A part that an object had twice would count twice as live, but only once as dead.
         if wanted.is_empty() || !wanted.is_sorted_by(|one, next| one.number < next.number) {
             return Err(StoreError::PartsOutOfOrder);
         }

@@ -180,7 +180,7 @@ fn check_refusing(store: &Store, trap: &Trap) {
 fn a_panic_in_a_commit_ends_all_writing_and_is_told() {
     let fs = SimFs::new();
     let (store, trap) = open_with_trap(&fs);
-    while store.committer.waiting() > 0 {
+    while store.committer.queued() > 0 {
         std::thread::yield_now();
     }
     trap.0.store(true, Ordering::Relaxed);
@@ -201,7 +201,7 @@ fn so_does_one_in_the_thread_that_commits_for_others() {
         let first = scope.spawn(|| put(&store, "a", "first", b"first"));
         assert!(gate.wait_until_held(1));
         let second = scope.spawn(|| delete(&store, "a", "before", Selector::Current));
-        while store.committer.waiting() == 0 {
+        while store.committer.queued() == 0 {
             std::thread::yield_now();
         }
         trap.0.store(true, Ordering::Relaxed);

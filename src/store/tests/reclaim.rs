@@ -140,11 +140,11 @@ fn the_pack_of_the_last_group_stays_until_another_group_follows() {
         scope.spawn(|| put(&store, "b", "first", b"x").unwrap());
         assert!(gate.wait_until_held(1));
         scope.spawn(|| put(&store, "b", "k", &bytes(1, 3_000)).unwrap());
-        while store.committer.waiting() < 1 {
+        while store.committer.queued() < 1 {
             std::thread::yield_now();
         }
         scope.spawn(|| delete(&store, "b", "k", Selector::Current).unwrap());
-        while store.committer.waiting() < 2 {
+        while store.committer.queued() < 2 {
             std::thread::yield_now();
         }
         drop(gate);

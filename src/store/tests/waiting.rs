@@ -109,7 +109,7 @@ fn those_who_come_while_a_group_is_synced_share_the_next_one() {
     let answers: Vec<_> = (0..WRITERS)
         .map(|at| begin(&store, move |store| put(store, "b", &format!("k{at}"), &bytes(at as u64, 4096))))
         .collect();
-    while store.committer.waiting() < WRITERS {
+    while store.committer.queued() < WRITERS {
         thread::yield_now();
     }
     let (before, sequence) = (fs.trace().len(), store.health().sequence);
