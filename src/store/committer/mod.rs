@@ -104,6 +104,12 @@ impl Committer {
         self.queue.send(command).map_err(|_| StoreError::Closed)
     }
 
+    /// Whether the next caller becomes the commit leader.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.leader_lock.try_lead().is_some()
+    }
+
     /// The number of queued commands.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
