@@ -64,7 +64,7 @@ impl AccessLogFile {
 }
 
 impl AccessLog for AccessLogFile {
-    fn note(&self, record: &AccessRecord<'_>) {
+    fn record(&self, record: &AccessRecord<'_>) {
         let written = self.write(&match self.format {
             AccessLogFormat::Json => json_line(record),
             AccessLogFormat::Common => common_line(record),

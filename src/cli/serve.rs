@@ -40,47 +40,65 @@ pub(crate) fn serve(options: &ServerOptions, users_file: UsersFile) -> Result<()
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers);
     let store = open_store(options, &plan, Arc::clone(&clock), files)?;
-    tell_of_memory(&plan, &store);
-    let memory = plan.budget();
-    let made_up = users_file.create_if_missing(&OsEntropy).map_err(CliError::start)?;
-    if let Some(keys) = &made_up {
-        announce::keys(users_file.path(), &options.region.0[0], keys);
-    }
+    log_memory(&plan, &store);
+    let is_first_start = create_users_file(options, &users_file)?;
     let users = users_file.read().map_err(CliError::start)?;
     let authenticator = Arc::new(Authenticator::new(users, options.region.0.clone(), Arc::clone(&clock)));
-    let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-    let service = service(options, &store, md5, &authenticator, &clock, &memory);
-    let access_log =
-        options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
-    let access_log = access_log.transpose().map_err(CliError::start)?.map(Arc::new);
+    let memory = plan.budget();
+    let service = service(options, &store, &authenticator, &clock, &memory)?;
+    let access_log = open_access_log(options)?;
     let service = match &access_log {
         Some(log) => service.with_access_log(log.clone()),
         None => service,
     };
     warn_of_plain_http(options)?;
-    let tls_files = options.tls_files()?;
-    let tls = tls_files.as_ref().map(TlsFiles::read).transpose().map_err(CliError::start)?.map(Arc::new);
-    let config = Config { tls: tls.clone(), memory, ..config(options, &plan, files) };
+    let tls = load_tls(options)?;
+    let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
+    let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
     let server = Server::bind(config, clock, Arc::new(service))
         .map_err(|e| CliError::start(format!("cannot listen on {}: {e}", options.listen)))?;
-    let stop = server.handle();
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let reload = move || {
-        reload_users(&users_file, &authenticator);
-        if let (Some(files), Some(tls)) = (&tls_files, &tls) {
-            reload_tls(files, tls);
-        }
-        access_log.iter().for_each(|log| log.reopen());
-    };
+    let reloader = Reloader { users_file, authenticator, tls, access_log };
+    run_until_stopped(options, server, store, reloader, is_first_start)
+}
+
+/// Creates the users file on the first start and shows its keys. Returns whether it was created.
+fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<bool, CliError> {
+    let generated = users_file.create_if_missing(&OsEntropy).map_err(CliError::start)?;
+    if let Some(keys) = &generated {
+        announce::keys(users_file.path(), &options.region.0[0], keys);
+    }
+    Ok(generated.is_some())
+}
+
+fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
+    let opened = options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
+    Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
+}
+
+fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, CliError> {
+    let Some(files) = options.tls_files()? else { return Ok(None) };
+    let tls = files.read().map_err(CliError::start)?;
+    Ok(Some((files, Arc::new(tls))))
+}
+
+/// Serves until a signal, then stops maintenance and closes the store.
+fn run_until_stopped(
+    options: &ServerOptions,
+    server: Server,
+    store: Arc<Store>,
+    reloader: Reloader,
+    is_first_start: bool,
+) -> Result<(), CliError> {
+    let scheme = if reloader.tls.is_some() { "https" } else { "http" };
     let stopped: Arc<OnceLock<Instant>> = Arc::default();
-    let stopping = Arc::clone(&stopped);
-    let order_to_stop = move || {
+    let (stopping, handle) = (Arc::clone(&stopped), server.handle());
+    let stop = move || {
         stopping.get_or_init(Instant::now);
-        stop.shutdown();
+        handle.shutdown();
     };
-    let signals = Signals::watch(order_to_stop, reload)?;
+    let signals = Signals::watch(stop, move || reloader.reload())?;
     let address = server.local_addr();
-    if made_up.is_some() {
+    if is_first_start {
         announce::first_steps(scheme, address);
     }
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
@@ -90,6 +108,24 @@ pub(crate) fn serve(options: &ServerOptions, users_file: UsersFile) -> Result<()
     maintenance.end();
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map(report).map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
+}
+
+/// The parts of a running server that SIGHUP reloads.
+struct Reloader {
+    users_file: UsersFile,
+    authenticator: Arc<Authenticator>,
+    tls: Option<(TlsFiles, Arc<Tls>)>,
+    access_log: Option<Arc<AccessLogFile>>,
+}
+
+impl Reloader {
+    fn reload(&self) {
+        reload_users(&self.users_file, &self.authenticator);
+        if let Some((files, tls)) = &self.tls {
+            reload_tls(files, tls);
+        }
+        self.access_log.iter().for_each(|log| log.reopen());
+    }
 }
 
 /// Closes the store. A hanging disk does not delay the exit beyond `by`: the rest is left to the next start, as after
@@ -136,11 +172,11 @@ fn open_store(
 fn service(
     options: &ServerOptions,
     store: &Arc<Store>,
-    md5: Md5Pool,
     authenticator: &Arc<Authenticator>,
     clock: &Arc<dyn Clock>,
     memory: &Arc<Budget>,
-) -> Service {
+) -> Result<Service, CliError> {
+    let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
     let context = Context {
         store: Arc::clone(store),
         region: options.region.0[0].clone(),
@@ -157,10 +193,10 @@ fn service(
     };
     // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
-    Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings)
+    Ok(Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings))
 }
 
-fn tell_of_memory(plan: &MemoryPlan, store: &Store) {
+fn log_memory(plan: &MemoryPlan, store: &Store) {
     let MemoryPlan { ceiling, index_max, fixed, workers, connections_max } = plan;
     info!(
         "memory: at most {ceiling} bytes besides the index, which takes {} of {index_max}; {fixed} are set aside for \

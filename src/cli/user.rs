@@ -96,7 +96,7 @@ fn add(new: &Add, file: &UsersFile) -> Result<(), String> {
     let keys = (new.name != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
     let is_first = !file.path().exists();
     file.edit_or_make(|text| users_text::add(text, &new.name, keys.as_ref(), &allowed))?;
-    tell(&format!("created the user `{}`", new.name), file);
+    report(&format!("created the user `{}`", new.name), file);
     if is_first && !new.admin {
         eprintln!(
             "the file is new and has no administrator, and the server creates none in it: siltstone user add NAME --admin"
@@ -113,14 +113,14 @@ fn list(file: &UsersFile) -> Result<(), String> {
 fn rotate(name: &str, file: &UsersFile) -> Result<(), String> {
     let keys = KeyPair::generate(&OsEntropy);
     file.edit(|text| users_text::rotate(text, name, &keys))?;
-    tell(&format!("gave `{name}` new keys"), file);
+    report(&format!("gave `{name}` new keys"), file);
     eprintln!("the old keys stay valid until: siltstone user rotate {name} --finish");
     show(&keys)
 }
 
 fn finish_rotation(name: &str, file: &UsersFile) -> Result<(), String> {
     file.edit(|text| users_text::finish_rotation(text, name))?;
-    tell(&format!("removed the previous keys of `{name}`"), file);
+    report(&format!("removed the previous keys of `{name}`"), file);
     Ok(())
 }
 
@@ -134,7 +134,7 @@ fn remove(name: &str, force: bool, file: &UsersFile) -> Result<(), String> {
         }
         Ok(less)
     })?;
-    tell(&format!("removed the user `{name}`"), file);
+    report(&format!("removed the user `{name}`"), file);
     Ok(())
 }
 
@@ -146,7 +146,7 @@ fn line(user: &ListedUser) -> String {
     format!("{}\t{}\t{allowed}", user.name, if keys.is_empty() { "-" } else { &keys })
 }
 
-fn tell(done: &str, file: &UsersFile) {
+fn report(done: &str, file: &UsersFile) {
     eprintln!(
         "{done} in {}; a running server uses the file after SIGHUP: kill -HUP PID",
         file.path().display()

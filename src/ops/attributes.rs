@@ -19,7 +19,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     let mut document = context.document("GetObjectAttributesResponse");
     requested.write(&mut document, version, &parts);
     let response = xml(200, document).header("Last-Modified", version.modified.to_http_date());
-    Ok(version_id::tell(context, response, &found))
+    Ok(version_id::add_version_id(context, response, &found))
 }
 
 /// The requested attributes.

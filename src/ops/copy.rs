@@ -161,7 +161,7 @@ fn tags(
     call: &Call<'_>,
 ) -> Result<Vec<(String, String)>, S3Error> {
     if directives.replace_tags {
-        return tagging::of_new(proof, call);
+        return tagging::of_new_object(proof, call);
     }
     let (named, tags) = (&source.named, &source.found.version.tags);
     let reading = match named.version {
@@ -197,5 +197,5 @@ fn response(
     document.plain("ETag", etag);
     document.plain("LastModified", written.modified);
     checksums::write(&mut document, kept);
-    version_id::announce(store, source.announce(store, xml(200, document)), &written)
+    version_id::add_new_version_id(store, source.add_version_id(store, xml(200, document)), &written)
 }

@@ -65,11 +65,11 @@ fn head_of(
         .header("Accept-Ranges", "bytes")
         .header("Last-Modified", version.modified.to_http_date())
         .header("ETag", etag);
-    response = version_id::tell(context, response, found);
+    response = version_id::add_version_id(context, response, found);
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
-    response = tagging::counted(response, version, proof, call);
+    response = tagging::add_tag_count(response, version, proof, call);
     response = match announced {
-        Some(selected) => selected.announce(response, version, call),
+        Some(selected) => selected.describe(response, version, call),
         None => with_checksums(response, &version.checksums, call),
     };
     Ok((response, bytes))
@@ -96,15 +96,15 @@ pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<
 
 /// The response to a client with a valid cached copy, with the headers for its cache (RFC 9110, section 15.4.5).
 fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
-    let mut answer = S3Error::new(ErrorCode::NotModified)
+    let mut response = S3Error::new(ErrorCode::NotModified)
         .header("ETag", etag)
         .header("Last-Modified", version.modified.to_http_date());
     for (kept, sent) in [("cache-control", "Cache-Control"), ("expires", "Expires")] {
         if let Some(value) = version.attributes.get(kept) {
-            answer = answer.header(sent, value);
+            response = response.header(sent, value);
         }
     }
-    answer
+    response
 }
 
 /// A range of a version.
@@ -116,7 +116,7 @@ struct SelectedRange<'v> {
 
 impl SelectedRange<'_> {
     /// Describes the range in a response. The checksum of the whole object is of no use there.
-    fn announce(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
+    fn describe(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
         let (Range { start, end }, size) = (&self.bytes, version.size);
         let shown = if start < end { format!("{start}-{}", end - 1) } else { "*".to_owned() };
         response = response.header("Content-Range", format!("bytes {shown}/{size}"));

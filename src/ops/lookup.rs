@@ -104,7 +104,7 @@ fn marker(context: &Context, found: &FoundVersion, call: &Call<'_>) -> S3Error {
 }
 
 fn with_version_id(context: &Context, error: S3Error, found: &FoundVersion) -> S3Error {
-    match version_id::shown(&context.store, &found.bucket, &found.version) {
+    match version_id::response_id(&context.store, &found.bucket, &found.version) {
         Some(id) => error.header("p-version-id", id),
         None => error,
     }
@@ -214,8 +214,8 @@ impl SourceObject {
     }
 
     /// Adds the id of the source version to a response, if the bucket of the source has versions.
-    pub(super) fn announce(&self, store: &Store, response: Response) -> Response {
-        match version_id::shown(store, &self.found.bucket, &self.found.version) {
+    pub(super) fn add_version_id(&self, store: &Store, response: Response) -> Response {
+        match version_id::response_id(store, &self.found.bucket, &self.found.version) {
             Some(id) => response.header("p-copy-source-version-id", id),
             None => response,
         }

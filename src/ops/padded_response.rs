@@ -129,7 +129,7 @@ impl BackgroundTask {
             // The receiver is gone if the client has left.
             let _ = sender.send(work(&token));
         };
-        thread::Builder::new().name("late-answer".into()).spawn(run).map_err(|error| {
+        thread::Builder::new().name("padded-response".into()).spawn(run).map_err(|error| {
             log::error!("no thread can be started: {error}");
             S3Error::new(ErrorCode::SlowDown)
         })?;

@@ -16,7 +16,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     new_object::check_served(call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let attributes = new_object::attributes(call)?;
-    let tags = tagging::of_new(proof, call)?;
+    let tags = tagging::of_new_object(proof, call)?;
     let condition = new_object::condition(proof, call)?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     new_object::check_early(context, proof, call, &condition)?;
@@ -43,7 +43,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
 
 fn answer(context: &Context, written: &CommittedVersion, verified: &Verified) -> Response {
     let response = Response::new(200).header("ETag", written.etag.to_string());
-    let response = version_id::announce(&context.store, response, written);
+    let response = version_id::add_new_version_id(&context.store, response, written);
     match &verified.checksum {
         Some((algorithm, value)) => response
             .header(algorithm.header(), checksum::encode(value))

@@ -20,7 +20,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
             });
         }
     });
-    Ok(version_id::tell(context, xml(200, document), &found))
+    Ok(version_id::add_version_id(context, xml(200, document), &found))
 }
 
 /// PutObjectTagging. Durable on return.
@@ -45,7 +45,7 @@ fn replace(
     tags: Vec<(String, String)>,
     status: u16,
 ) -> Result<Response, S3Error> {
-    let response = version_id::tell(context, Response::new(status), &found);
+    let response = version_id::add_version_id(context, Response::new(status), &found);
     let (found, _held) = found.into_parts();
     let replaced = context.store.set_tags(call.bucket(), call.key(), found.version, tags);
     let named = call.query.has("versionId");
@@ -78,7 +78,7 @@ fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
 ///
 /// # Errors
 /// `AccessDenied`; those of [`tags::from_header`].
-pub(super) fn of_new(proof: &Authorized, call: &Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
+pub(super) fn of_new_object(proof: &Authorized, call: &Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let tags = tags::from_header(call.vendor())?;
     check_may_set(&tags, proof, call)?;
     Ok(tags)
@@ -101,7 +101,7 @@ pub(super) fn check_may_set(
 
 /// Adds the number of tags to a response, if there are any and the caller may read them (S3 API reference, GetObject,
 /// "x-amz-tagging-count").
-pub(super) fn counted(
+pub(super) fn add_tag_count(
     response: Response,
     version: &VersionRecord,
     proof: &Authorized,

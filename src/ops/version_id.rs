@@ -45,13 +45,13 @@ pub(super) fn marker(context: &Context, text: &str) -> Option<VersionRef> {
 }
 
 /// The id of a version in a listing. Every version has one there, also in a bucket that never had versions.
-pub(super) fn listed(context: &Context, version: &VersionSummary) -> String {
+pub(super) fn listing_id(context: &Context, version: &VersionSummary) -> String {
     let named = if version.null { VersionRef::Null } else { VersionRef::Id(version.id) };
     named.text(context.store.client_ids())
 }
 
 /// The id of an existing version in a response; `None` in a bucket that never had versions.
-pub(super) fn shown(store: &Store, bucket: &BucketInfo, version: &VersionRecord) -> Option<String> {
+pub(super) fn response_id(store: &Store, bucket: &BucketInfo, version: &VersionRecord) -> Option<String> {
     let named = match (version.null, bucket.versioning) {
         (false, _) => VersionRef::Id(version.id),
         (true, Versioning::Unset) => return None,
@@ -61,15 +61,15 @@ pub(super) fn shown(store: &Store, bucket: &BucketInfo, version: &VersionRecord)
 }
 
 /// Adds the id of the version to a response.
-pub(super) fn tell(context: &Context, response: Response, found: &FoundVersion) -> Response {
-    match shown(&context.store, &found.bucket, &found.version) {
+pub(super) fn add_version_id(context: &Context, response: Response, found: &FoundVersion) -> Response {
+    match response_id(&context.store, &found.bucket, &found.version) {
         Some(id) => response.header("p-version-id", id),
         None => response,
     }
 }
 
 /// Adds the id of a new version to a response, unless it is the null version.
-pub(super) fn announce(store: &Store, response: Response, written: &CommittedVersion) -> Response {
+pub(super) fn add_new_version_id(store: &Store, response: Response, written: &CommittedVersion) -> Response {
     if written.null {
         return response;
     }

@@ -70,7 +70,7 @@ fn write_next(
     };
     document.leaf("NextKeyMarker", &params.encoded(&last.name()));
     if let Some(listed) = listed {
-        document.leaf("NextVersionIdMarker", &version_id::listed(context, &listed.version));
+        document.leaf("NextVersionIdMarker", &version_id::listing_id(context, &listed.version));
     }
 }
 
@@ -83,7 +83,7 @@ fn write_items(
     owner: &str,
 ) {
     for (key, listed) in page.keys() {
-        let id = version_id::listed(context, &listed.version);
+        let id = version_id::listing_id(context, &listed.version);
         write_version(document, (&params.encoded(&key), &id), listed, owner);
     }
     params.write_prefixes(document, page);

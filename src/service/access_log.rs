@@ -50,14 +50,14 @@ pub struct AccessRecord<'r> {
 /// A destination for access records.
 pub trait AccessLog: Send + Sync {
     /// Records a request after its response. The implementation handles its own errors.
-    fn note(&self, record: &AccessRecord<'_>);
+    fn record(&self, record: &AccessRecord<'_>);
 }
 
 /// The access log within the log of the process, the default.
 pub(super) struct ProcessLog;
 
 impl AccessLog for ProcessLog {
-    fn note(&self, record: &AccessRecord<'_>) {
+    fn record(&self, record: &AccessRecord<'_>) {
         log::info!(
             target: TARGET,
             "{} {} {} {} {} {:?} {} {} {} {}ms",
@@ -155,7 +155,7 @@ impl RequestLogEntry {
         let sent = response.body.len().unwrap_or(0);
         let took = now.distance(self.begun);
         metrics.count(self.operation, response.status, took, received, sent);
-        log.note(&AccessRecord {
+        log.record(&AccessRecord {
             time: self.begun,
             id: self.id.as_str(),
             peer: self.peer,

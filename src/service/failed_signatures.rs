@@ -32,7 +32,7 @@ struct RecentFailures {
 impl FailedSignatures {
     /// Logs `error` of a request from `peer`, if it is about a signature and the last line about the address is long
     /// enough ago.
-    pub(super) fn note(&self, error: &S3Error, id: &str, peer: Option<IpAddr>, now: Timestamp) {
+    pub(super) fn log(&self, error: &S3Error, id: &str, peer: Option<IpAddr>, now: Timestamp) {
         if !matches!(error.code, ErrorCode::InvalidAccessKeyId | ErrorCode::SignatureDoesNotMatch) {
             return;
         }

@@ -60,7 +60,7 @@ impl Handler for Service {
         let mut entry =
             RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
         entry.dialect = self.settings.default_dialect;
-        match self.answer(request, &mut entry, &received) {
+        match self.run(request, &mut entry, &received) {
             Ok(Response { body: ResponseBody::Deferred(work), .. }) => self.defer(work, entry, received),
             outcome => self.recorder.conclude(outcome, &mut entry, &received),
         }
@@ -100,7 +100,7 @@ impl Service {
     }
 
     /// Handles a request and adds to `entry` what becomes known on the way.
-    fn answer<'c>(
+    fn run<'c>(
         &self,
         mut request: Request<'c>,
         entry: &mut RequestLogEntry,
@@ -119,7 +119,7 @@ impl Service {
         let identity =
             self.authenticator.authenticate(&mut request, &query, dialect).inspect_err(|error| {
                 let peer = request.peer.map(|peer| peer.ip());
-                self.failed_signatures.note(error, entry.id.as_str(), peer, self.recorder.clock.now());
+                self.failed_signatures.log(error, entry.id.as_str(), peer, self.recorder.clock.now());
             })?;
         entry.user = Some(identity.name().to_owned());
         hoisted::restore_headers(&mut request.headers, &query, dialect)?;

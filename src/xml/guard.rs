@@ -21,7 +21,7 @@ pub(super) fn check(text: &str) -> Result<(), XmlError> {
     while let Some(at) = memchr(b'<', rest.as_bytes()) {
         rest = &rest[at..];
         let end = end_of_markup(rest).ok_or_else(|| XmlError::new("a tag does not end"))?;
-        shape.take(&rest[..end])?;
+        shape.count(&rest[..end])?;
         rest = &rest[end..];
     }
     Ok(())
@@ -36,7 +36,7 @@ struct Shape {
 
 impl Shape {
     /// Counts one piece of markup, from its `<` to its end.
-    fn take(&mut self, markup: &str) -> Result<(), XmlError> {
+    fn count(&mut self, markup: &str) -> Result<(), XmlError> {
         match markup.as_bytes() {
             [_, b'!', ..] if markup.starts_with("<!DOCTYPE") => {
                 return Err(XmlError::new("a document type declaration is not accepted"));

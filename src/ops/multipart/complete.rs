@@ -194,7 +194,7 @@ impl CompletionTask {
             )
         };
         let written = written.map_err(concealed)?;
-        Ok(version_id::announce(&self.store, response(self.document, etag, &kept), &written))
+        Ok(version_id::add_new_version_id(&self.store, response(self.document, etag, &kept), &written))
     }
 
     /// The outcome for a client that repeated its request while the first one was in progress: the same for both.
@@ -216,7 +216,7 @@ impl CompletionTask {
 /// The response to a retry of a completed upload.
 fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Response {
     let response = response(document_start(context, call), version.etag, &version.checksums);
-    version_id::announce(&context.store, response, &written(version))
+    version_id::add_new_version_id(&context.store, response, &written(version))
 }
 
 fn written(version: &VersionRecord) -> CommittedVersion {

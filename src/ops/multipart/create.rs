@@ -20,7 +20,7 @@ pub(in crate::ops) fn create(
         initiator: proof.user().to_owned(),
         checksum: announced,
         attributes: new_object::attributes(call)?,
-        tags: tagging::of_new(proof, call)?,
+        tags: tagging::of_new_object(proof, call)?,
     };
     let upload = context.store.create_upload(call.bucket(), call.key(), new).for_client(call)?;
     let mut document = context.document("InitiateMultipartUploadResult");

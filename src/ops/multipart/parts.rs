@@ -107,7 +107,7 @@ impl PartCopyTask {
         document.plain("LastModified", part.modified);
         document.plain("ETag", ETag::Md5(part.md5));
         part.checksum.iter().for_each(|checksum| checksums::write_value(document, checksum));
-        Ok(self.source.announce(&self.store, xml(200, self.document)))
+        Ok(self.source.add_version_id(&self.store, xml(200, self.document)))
     }
 
     fn digests(&self, range: Range<u64>, cancel: &CancelToken) -> Result<Digests, S3Error> {
