@@ -2,13 +2,14 @@
 //!
 //! - `json`: JSON without duplicate names.
 //! - `statement`: principals, actions, resources, effects.
-//! - `condition`: operators, keys and values of conditions.
+//! - `condition`, `condition_key`: operators and values; the keys that they refer to.
 //! - `pattern`: wildcards and variables.
 //! - `context`: the facts about a request.
 //!
 //! A policy is understood whole or refused: an ignored condition would allow more than its author wrote.
 
 mod condition;
+mod condition_key;
 mod context;
 mod json;
 mod pattern;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::condition::ConditionKey;
+use super::condition_key::ConditionKey;
 use super::context::PolicyContext;
 
 /// The version of the policy language from which on `${` begins a variable.

@@ -1,0 +1,139 @@
+//! The keys of conditions and variables (IAM reference, "AWS global condition context keys"; S3 user guide, "Amazon S3 condition keys").
+
+use std::borrow::Cow;
+
+use super::context::PolicyContext;
+
+/// The name of a fact about a request. Names are compared without regard to case; the keys of tags are not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ConditionKey {
+    /// `aws:username`
+    UserName,
+    /// `aws:SourceIp`
+    SourceIp,
+    /// `aws:SecureTransport`
+    SecureTransport,
+    /// `aws:CurrentTime`
+    CurrentTime,
+    /// `aws:EpochTime`, in seconds
+    EpochTime,
+    /// `aws:Referer`
+    Referer,
+    /// `aws:UserAgent`
+    UserAgent,
+    /// `s3:prefix`
+    Prefix,
+    /// `s3:delimiter`
+    Delimiter,
+    /// `s3:max-keys`
+    MaxKeys,
+    /// `s3:x-amz-acl`
+    CannedAcl,
+    /// `s3:VersionId`
+    VersionId,
+    /// `s3:ExistingObjectTag/KEY`
+    ExistingTag(String),
+    /// `s3:RequestObjectTag/KEY`
+    RequestTag(String),
+    /// `s3:RequestObjectTagKeys`, which has several values
+    RequestTagKeys,
+}
+
+/// The type of the values of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueType {
+    /// Strings.
+    Text,
+    /// Integers and decimals.
+    Number,
+    /// Points in time.
+    Date,
+    /// `true` and `false`.
+    Bool,
+    /// IP addresses.
+    Address,
+}
+
+impl ConditionKey {
+    const PLAIN: [(&'static str, Self); 13] = [
+        ("aws:username", Self::UserName),
+        ("aws:SourceIp", Self::SourceIp),
+        ("aws:SecureTransport", Self::SecureTransport),
+        ("aws:CurrentTime", Self::CurrentTime),
+        ("aws:EpochTime", Self::EpochTime),
+        ("aws:Referer", Self::Referer),
+        ("aws:UserAgent", Self::UserAgent),
+        ("s3:prefix", Self::Prefix),
+        ("s3:delimiter", Self::Delimiter),
+        ("s3:max-keys", Self::MaxKeys),
+        ("s3:x-amz-acl", Self::CannedAcl),
+        ("s3:VersionId", Self::VersionId),
+        ("s3:RequestObjectTagKeys", Self::RequestTagKeys),
+    ];
+
+    /// Parses the name of a key.
+    ///
+    /// # Errors
+    /// An unknown key, by name.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        if let Some((_, key)) = Self::PLAIN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            return Ok(key.clone());
+        }
+        let tag = name.split_once('/').filter(|(_, tag)| !tag.is_empty());
+        match tag.map(|(kind, tag)| (kind.to_ascii_lowercase(), tag)) {
+            Some((kind, tag)) if kind == "s3:existingobjecttag" => Ok(Self::ExistingTag(tag.to_owned())),
+            Some((kind, tag)) if kind == "s3:requestobjecttag" => Ok(Self::RequestTag(tag.to_owned())),
+            _ => Err(format!("the condition key `{name}` is not supported")),
+        }
+    }
+
+    /// Whether a request has at most one value for it.
+    pub(super) fn has_single_value(&self) -> bool {
+        *self != Self::RequestTagKeys
+    }
+
+    /// Whether operators of that type can be applied to it.
+    pub(super) fn accepts(&self, value_type: ValueType) -> bool {
+        match self {
+            Self::SourceIp => value_type == ValueType::Address,
+            Self::SecureTransport => value_type == ValueType::Bool,
+            Self::CurrentTime => value_type == ValueType::Date,
+            Self::EpochTime => matches!(value_type, ValueType::Date | ValueType::Number),
+            Self::MaxKeys => value_type == ValueType::Number,
+            _ => value_type == ValueType::Text,
+        }
+    }
+
+    /// The value in the request of a key with a single one; `None` where it is absent.
+    pub(super) fn single_value<'c>(&self, context: &PolicyContext<'c>) -> Option<Cow<'c, str>> {
+        let tag =
+            |key: &str| context.request_tags.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        match self {
+            Self::UserName => context.user.map(Cow::from),
+            Self::SourceIp => context.source_ip.map(|address| address.to_canonical().to_string().into()),
+            Self::SecureTransport => Some(if context.secure { "true" } else { "false" }.into()),
+            Self::CurrentTime => Some(context.now.to_iso8601().into()),
+            Self::EpochTime => Some(context.now.as_secs().to_string().into()),
+            Self::Referer => context.referer.map(Cow::from),
+            Self::UserAgent => context.user_agent.map(Cow::from),
+            Self::Prefix => context.prefix.map(Cow::from),
+            Self::Delimiter => context.delimiter.map(Cow::from),
+            Self::MaxKeys => context.max_keys.map(Cow::from),
+            Self::CannedAcl => context.canned_acl.map(Cow::from),
+            Self::VersionId => context.version_id.map(Cow::from),
+            Self::ExistingTag(key) => (context.existing_tag)(key).map(Cow::from),
+            Self::RequestTag(key) => tag(key).map(|value| value.as_str().into()),
+            Self::RequestTagKeys => None,
+        }
+    }
+
+    /// All values in the request.
+    pub(super) fn values<'c>(&self, context: &PolicyContext<'c>) -> Vec<Cow<'c, str>> {
+        match self {
+            Self::RequestTagKeys => {
+                context.request_tags.iter().map(|(name, _)| name.as_str().into()).collect()
+            }
+            single => single.single_value(context).into_iter().collect(),
+        }
+    }
+}
