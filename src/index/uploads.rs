@@ -161,7 +161,7 @@ impl Uploads {
     /// A page of uploads. With `after_id`, it begins with the uploads of the key `query.after` that have a greater id.
     pub(super) fn list(&self, query: &ListQuery, after_id: Option<UploadId>) -> ListPage<UploadSummary> {
         let mut page = ListPage::default();
-        // A page after a common prefix skips the uploads of the key of that name, whatever their ids.
+        // A page after a common prefix skips all uploads of the key of that name.
         let within = query.after.as_ref().filter(|key| query.common_prefix(key) != Some(key));
         let mut from = match (within, after_id) {
             (Some(key), Some(id)) => Bound::Excluded((key.as_slice().into(), id)),

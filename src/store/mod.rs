@@ -14,7 +14,7 @@
 //! | `reclaim`, `scrub`, `upload_expiry` | maintenance: disk space, latent damage, old uploads |
 //! | `backup`, `rebuild`, `verify`, `stats`, `compact`, `undelete` | tools |
 //!
-//! Threads and locks, and what they own:
+//! Ownership by threads and locks:
 //!
 //! | Owner | Owns |
 //! |---|---|

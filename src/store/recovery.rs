@@ -118,7 +118,7 @@ impl Recovery {
         Ok(Recovered { shared: Arc::new(shared), log_writer })
     }
 
-    /// Makes durable what recovery builds on. After a crash of the process alone, the page cache may hold bytes that are not on
+    /// Makes the input of recovery durable. After a crash of the process alone, the page cache may hold bytes that are not on
     /// the disk, or, after a failed sync, never will be. Here: file names and the last log file; later: the pack of the last
     /// group. All else was durable before the last group began.
     fn sync_before_reading(&self) -> Result<(), LogError> {

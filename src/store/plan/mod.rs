@@ -222,8 +222,8 @@ impl<'a> Planner<'a> {
             .and_then(|now| if now.id == before.id { Ok(now) } else { Err(StoreError::NoSuchBucket) })
     }
 
-    /// Locates the bytes. The provisional record after them stays if `holds` accepts it, as usual. Otherwise another record
-    /// goes into the pack; it takes precedence by its higher id.
+    /// Locates the bytes of a version or part and assigns its id. Usually `holds` accepts the provisional record after the
+    /// bytes. Otherwise another record goes into the pack; it takes precedence by its higher id.
     fn place_content(
         &mut self,
         content: Content,
@@ -263,8 +263,9 @@ impl<'a> Planner<'a> {
         let key = source.key.as_bytes();
         let mut version =
             self.version(source.bucket, key, source.version.id).ok_or(StoreError::NoSuchVersion)?;
-        // The mark is repeated unless each extent has at least two counted references, and after earlier entries of the group,
-        // which may have removed some.
+        // The only reference of an extent is not counted, even if it says *shared*. The update announces a second reference,
+        // unless all extents are counted already. Earlier entries of the group may have removed references, so they force it,
+        // too.
         let liveness = self.index.liveness();
         let is_counted = |extent: &ExtentRef| {
             extent.shared && (extent.payload_len == 0 || liveness.is_shared(extent.segment, extent.offset))
