@@ -41,10 +41,10 @@ fn sweep_of_failed_syncs(options: StoreOptions) {
         println!("sync {failing} failed: {failed:?}");
         let doubt = match outcome {
             Ok(done) => {
-                // Closing goes without its checkpoint, or without what is known of segments, where that fails, and the next
-                // start has a disk that works.
-                let expendable =
-                    [".checkpoint.new", "reclaim.new"].iter().any(|end| failed.path.ends_with(end));
+                // Closing continues without its checkpoint, its log file and empty group, or the state of segments. Recovery below shows that
+                // none of them was needed.
+                let expendable = [".checkpoint.new", "reclaim.new", ".log", ".log.new"];
+                let expendable = expendable.iter().any(|end| failed.path.ends_with(end));
                 assert!(expendable || failed.kind == OpKind::SyncDir);
                 InDoubt::nothing(done)
             }
