@@ -38,8 +38,8 @@
 //!
 //! # The life of a PUT
 //!
-//! 1. `http/direct/event_loop.rs` owns the idle connection. `http/direct/event_handler.rs` reads the head without blocking and pushes the
-//!    connection to `http/direct/work_queues/mod.rs`, as small or as large work.
+//! 1. The idle connection is parked (`http/direct/connections/mod.rs`). When bytes come, `http/direct/event_handler.rs` reads the head
+//!    without blocking and pushes the connection to `http/direct/work_queues/mod.rs`, as small or as large work.
 //! 2. A worker (`http/direct/worker.rs`) takes it; `http/direct/exchange/mod.rs` parses the head and calls [`s3::Handler::handle`].
 //! 3. `service/mod.rs` parses the query, detects the dialect, routes to an [`s3::Operation`], authenticates (`auth/authenticator.rs`)
 //!    and authorizes (`auth/policy.rs`). Without the resulting [`auth::Authorized`] no operation can be called.
@@ -49,7 +49,7 @@
 //! 7. `store/committer/group_writer.rs` plans the group (`store/plan/mod.rs`), packs small bodies into one extent, syncs the segments while it
 //!    appends the group to the log (`log/log_writer.rs`), and syncs the log. **The PUT is durable here.**
 //! 8. The group is applied to the index and the new [`index::Index`] published. Every read from now on sees the object.
-//! 9. The committer answers; the worker writes the response. The connection returns to the event loop.
+//! 9. The committer answers; the worker writes the response. The connection is parked again.
 //!
 //! # The life of a GET
 //!
