@@ -46,6 +46,7 @@ def besiege(server, *arguments):
     server.start()
     load = Siege(server.port, SECONDS)
     load.run()
+    load.check_served()
     load.check_kept()
     told = siege.pages(server.port)
     beside = peak_bytes(server) - told["siltstone_memory_index_bytes"]
@@ -62,8 +63,6 @@ def test_a_siege_stays_within_the_ceiling(filled):
     assert beside <= CEILING_MIB * MIB
     refused = sum(count for (_, status), count in answers.items() if status == 503)
     assert told["siltstone_memory_refused_total"] > 0 and refused > 0
-    for kind in {kind for kind, _ in answers}:
-        assert any(count for (other, status), count in answers.items() if other == kind and status != 503), kind
 
 
 def test_the_same_siege_takes_more_where_it_may(filled):
