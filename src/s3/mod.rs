@@ -4,6 +4,7 @@ pub mod call;
 pub mod checksum;
 pub mod conditions;
 pub mod copy_source;
+pub mod cors;
 pub mod dialect;
 pub mod error;
 pub mod hoisted;

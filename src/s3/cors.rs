@@ -1,0 +1,350 @@
+//! Cross-origin rules of buckets (S3 API reference, PutBucketCors; S3 user guide, "How CORS works").
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::s3::{ErrorCode, S3Error};
+use crate::xml::{Element, Writer, XmlError};
+
+/// The most rules of a bucket.
+const RULES_MAX: usize = 100;
+/// The longest id of a rule, in characters.
+const ID_LEN_MAX_CHARS: usize = 255;
+/// The methods that rules may allow.
+const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
+/// The request headers that decide about the headers of the response.
+const VARY: &str = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method";
+
+/// The rules of a bucket, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsConfiguration {
+    rules: Vec<CorsRule>,
+}
+
+/// A rule: the origins, methods and headers that it allows together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct CorsRule {
+    id: Option<String>,
+    /// Origins, each with at most one `*`.
+    origins: Vec<String>,
+    methods: Vec<String>,
+    /// Names of request headers, each with at most one `*`.
+    headers: Vec<String>,
+    expose_headers: Vec<String>,
+    max_age_secs: Option<u32>,
+}
+
+/// A request of a browser that asks before the actual request.
+#[derive(Debug, Clone, Copy)]
+pub struct Preflight<'r> {
+    /// The header `Origin`.
+    pub origin: &'r str,
+    /// The header `Access-Control-Request-Method`.
+    pub method: &'r str,
+    /// The header `Access-Control-Request-Headers`: names, separated by commas.
+    pub headers: Option<&'r str>,
+}
+
+/// Headers of a response, by name.
+pub type CorsHeaders = Vec<(&'static str, String)>;
+
+impl CorsConfiguration {
+    /// Rules that allow every method and header to these origins.
+    pub fn allowing(origins: &[String]) -> Self {
+        let rule = CorsRule {
+            origins: origins.to_vec(),
+            methods: METHODS.map(str::to_owned).to_vec(),
+            headers: vec!["*".to_owned()],
+            expose_headers: ["ETag", "x-amz-request-id", "x-amz-version-id"].map(str::to_owned).to_vec(),
+            ..CorsRule::default()
+        };
+        Self { rules: vec![rule] }
+    }
+
+    /// Reads the element `CORSConfiguration`.
+    ///
+    /// # Errors
+    /// `MalformedXML` for a missing, repeated or unknown element and for more than 100 rules; `InvalidRequest` for a
+    /// method, wildcard or number that S3 refuses.
+    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        if let Some(unknown) = root.children().find(|element| element.name() != "CORSRule") {
+            return Err(malformed(&format!("<{}> is unknown", unknown.name())));
+        }
+        let rules = root.all("CORSRule").map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
+        match rules.len() {
+            0 => Err(malformed("there is no <CORSRule>")),
+            1..=RULES_MAX => Ok(Self { rules }),
+            _ => Err(invalid(format!(
+                "The number of CORS rules should not exceed allowed limit of {RULES_MAX} rules."
+            ))),
+        }
+    }
+
+    /// Writes the rules below the root element.
+    pub fn render(&self, document: &mut Writer) {
+        for rule in &self.rules {
+            document.element("CORSRule", |document| rule.render(document));
+        }
+    }
+
+    /// The headers of the response to a preflight; `None` where no rule allows the request.
+    pub fn preflight(&self, request: Preflight<'_>) -> Option<CorsHeaders> {
+        let wanted: Vec<_> = request.headers.unwrap_or_default().split(',').map(str::trim).collect();
+        let wanted: Vec<_> = wanted.into_iter().filter(|name| !name.is_empty()).collect();
+        let (rule, origin) =
+            self.find(request.origin, request.method, |rule| rule.allows_headers(&wanted))?;
+        let mut headers = rule.response_headers(origin, request.origin);
+        if !wanted.is_empty() {
+            headers.push(("Access-Control-Allow-Headers", wanted.join(", ").to_ascii_lowercase()));
+        }
+        Some(headers)
+    }
+
+    /// The headers of the response to an actual request with this `Origin`; `None` where no rule allows the request.
+    pub fn response(&self, origin: &str, method: &str) -> Option<CorsHeaders> {
+        let (rule, pattern) = self.find(origin, method, |_| true)?;
+        Some(rule.response_headers(pattern, origin))
+    }
+
+    /// The first rule that allows the request, and the pattern that the origin matched.
+    fn find(
+        &self,
+        origin: &str,
+        method: &str,
+        accepts: impl Fn(&CorsRule) -> bool,
+    ) -> Option<(&CorsRule, &str)> {
+        let allows = |rule: &&CorsRule| rule.methods.iter().any(|allowed| allowed == method) && accepts(rule);
+        self.rules.iter().filter(allows).find_map(|rule| {
+            let pattern = rule.origins.iter().find(|pattern| matches(pattern, origin))?;
+            Some((rule, pattern.as_str()))
+        })
+    }
+}
+
+impl CorsRule {
+    fn parse(element: Element<'_>) -> Result<Self, S3Error> {
+        let known =
+            ["ID", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "MaxAgeSeconds"];
+        if let Some(unknown) = element.children().find(|child| !known.contains(&child.name())) {
+            return Err(malformed(&format!("<{}> is unknown", unknown.name())));
+        }
+        let texts = |name: &str| -> Vec<String> {
+            element.all(name).map(|child| child.text().trim().to_owned()).collect()
+        };
+        let single = |name| element.child_text(name).map_err(|error: XmlError| malformed(&error.to_string()));
+        let rule = Self {
+            id: single("ID")?.map(Cow::into_owned),
+            origins: texts("AllowedOrigin"),
+            methods: texts("AllowedMethod"),
+            headers: texts("AllowedHeader"),
+            expose_headers: texts("ExposeHeader"),
+            max_age_secs: single("MaxAgeSeconds")?.map(|text| max_age(&text)).transpose()?,
+        };
+        rule.check()?;
+        Ok(rule)
+    }
+
+    fn check(&self) -> Result<(), S3Error> {
+        if self.origins.is_empty() || self.methods.is_empty() {
+            return Err(malformed("a rule needs <AllowedOrigin> and <AllowedMethod>"));
+        }
+        if self.id.as_ref().is_some_and(|id| id.chars().count() > ID_LEN_MAX_CHARS) {
+            return Err(invalid(format!(
+                "The ID of a CORS rule is longer than {ID_LEN_MAX_CHARS} characters."
+            )));
+        }
+        if let Some(method) = self.methods.iter().find(|method| !METHODS.contains(&method.as_str())) {
+            return Err(invalid(format!(
+                "Found unsupported HTTP method in CORS config. Unsupported method is {method}"
+            )));
+        }
+        check_wildcards("AllowedOrigin", &self.origins, 1)?;
+        check_wildcards("AllowedHeader", &self.headers, 1)?;
+        check_wildcards("ExposeHeader", &self.expose_headers, 0)
+    }
+
+    fn render(&self, document: &mut Writer) {
+        let lists = [
+            ("AllowedOrigin", &self.origins),
+            ("AllowedMethod", &self.methods),
+            ("AllowedHeader", &self.headers),
+            ("ExposeHeader", &self.expose_headers),
+        ];
+        if let Some(id) = &self.id {
+            document.leaf("ID", id);
+        }
+        for (name, values) in lists {
+            values.iter().for_each(|value| document.leaf(name, value));
+        }
+        if let Some(seconds) = self.max_age_secs {
+            document.plain("MaxAgeSeconds", seconds);
+        }
+    }
+
+    fn allows_headers(&self, wanted: &[&str]) -> bool {
+        let lower: Vec<_> = self.headers.iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
+        wanted.iter().all(|name| {
+            let name = name.to_ascii_lowercase();
+            lower.iter().any(|pattern| matches(pattern, &name))
+        })
+    }
+
+    /// `pattern` is the one that the origin matched. An origin that is allowed by name may send credentials.
+    fn response_headers(&self, pattern: &str, origin: &str) -> CorsHeaders {
+        let mut headers = match pattern {
+            "*" => vec![("Access-Control-Allow-Origin", "*".to_owned())],
+            _ => vec![
+                ("Access-Control-Allow-Origin", origin.to_owned()),
+                ("Access-Control-Allow-Credentials", "true".to_owned()),
+            ],
+        };
+        headers.push(("Access-Control-Allow-Methods", self.methods.join(", ")));
+        if !self.expose_headers.is_empty() {
+            headers.push(("Access-Control-Expose-Headers", self.expose_headers.join(", ")));
+        }
+        if let Some(seconds) = self.max_age_secs {
+            headers.push(("Access-Control-Max-Age", seconds.to_string()));
+        }
+        headers.push(("Vary", VARY.to_owned()));
+        headers
+    }
+}
+
+/// Whether `text` matches a pattern with at most one `*`.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, end)) => {
+            text.len() >= start.len() + end.len() && text.starts_with(start) && text.ends_with(end)
+        }
+    }
+}
+
+fn check_wildcards(name: &str, values: &[String], most: usize) -> Result<(), S3Error> {
+    let Some(value) = values.iter().find(|value| value.matches('*').count() > most) else { return Ok(()) };
+    let mut message = format!("{name} \"{value}\" ");
+    // Writing to a `String` does not fail.
+    let _ = match most {
+        0 => write!(message, "contains wildcard. We currently do not support wildcard for {name}."),
+        _ => write!(message, "can not have more than one wildcard."),
+    };
+    Err(invalid(message))
+}
+
+fn max_age(text: &str) -> Result<u32, S3Error> {
+    text.trim().parse().map_err(|_| malformed("<MaxAgeSeconds> is not a number of seconds"))
+}
+
+fn malformed(reason: &str) -> S3Error {
+    let code = ErrorCode::MalformedXML;
+    S3Error::new(code).message(format!("{} ({reason})", code.default_message()))
+}
+
+fn invalid(message: String) -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest).message(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xml::Document;
+
+    const SITE: &str = "<CORSRule><ID>site</ID><AllowedOrigin>https://*.site.example</AllowedOrigin>\
+        <AllowedMethod>GET</AllowedMethod><AllowedMethod>PUT</AllowedMethod><AllowedHeader>x-amz-*</AllowedHeader>\
+        <AllowedHeader>Content-Type</AllowedHeader><ExposeHeader>ETag</ExposeHeader><MaxAgeSeconds>600</MaxAgeSeconds>\
+        </CORSRule><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule>";
+
+    fn parse(rules: &str) -> Result<CorsConfiguration, S3Error> {
+        let text = format!("<CORSConfiguration>{rules}</CORSConfiguration>");
+        CorsConfiguration::parse(Document::parse(text.as_bytes()).unwrap().root())
+    }
+
+    fn header<'h>(headers: &'h CorsHeaders, name: &str) -> Option<&'h str> {
+        headers.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn a_preflight_gets_the_first_rule_that_allows_origin_method_and_headers() {
+        let cors = parse(SITE).unwrap();
+        let preflight = |origin, method, headers| cors.preflight(Preflight { origin, method, headers });
+        let put = preflight("https://www.site.example", "PUT", Some("X-Amz-Date, content-type")).unwrap();
+        assert_eq!(header(&put, "Access-Control-Allow-Origin"), Some("https://www.site.example"));
+        assert_eq!(header(&put, "Access-Control-Allow-Credentials"), Some("true"));
+        assert_eq!(header(&put, "Access-Control-Allow-Methods"), Some("GET, PUT"));
+        assert_eq!(header(&put, "Access-Control-Allow-Headers"), Some("x-amz-date, content-type"));
+        assert_eq!(header(&put, "Access-Control-Expose-Headers"), Some("ETag"));
+        assert_eq!(header(&put, "Access-Control-Max-Age"), Some("600"));
+        assert_eq!(header(&put, "Vary"), Some(VARY));
+
+        assert_eq!(preflight("https://www.site.example", "PUT", Some("authorization")), None);
+        assert_eq!(preflight("https://other.example", "PUT", None), None);
+        assert_eq!(preflight("https://www.site.example", "DELETE", None), None);
+        let anyone = preflight("https://other.example", "GET", None).unwrap();
+        assert_eq!(header(&anyone, "Access-Control-Allow-Origin"), Some("*"));
+        assert_eq!(header(&anyone, "Access-Control-Allow-Credentials"), None);
+        assert_eq!(
+            preflight("https://other.example", "GET", Some("x-amz-date")),
+            None,
+            "it allows no header"
+        );
+    }
+
+    #[test]
+    fn a_response_needs_origin_and_method_alone() {
+        let cors = parse(SITE).unwrap();
+        let named = cors.response("https://a.site.example", "GET").unwrap();
+        assert_eq!(header(&named, "Access-Control-Allow-Origin"), Some("https://a.site.example"));
+        assert!(cors.response("https://other.example", "GET").is_some());
+        assert_eq!(cors.response("https://other.example", "PUT"), None);
+        let open = CorsConfiguration::allowing(&["*".to_owned()]);
+        let any =
+            open.preflight(Preflight { origin: "null", method: "DELETE", headers: Some("a, b") }).unwrap();
+        assert_eq!(header(&any, "Access-Control-Allow-Headers"), Some("a, b"));
+    }
+
+    #[test]
+    fn the_rules_are_written_as_they_were_read() {
+        let cors = parse(SITE).unwrap();
+        let mut document = Writer::new("CORSConfiguration", None);
+        cors.render(&mut document);
+        let bytes = document.finish();
+        assert_eq!(CorsConfiguration::parse(Document::parse(&bytes).unwrap().root()), Ok(cors));
+    }
+
+    #[test]
+    fn one_wildcard_stands_for_any_run_and_never_for_overlapping_ends() {
+        assert!(matches("https://*.a", "https://x.y.a") && matches("*", "") && matches("a*a", "aa"));
+        assert!(!matches("a*a", "a") && !matches("https://*.a", "https://a") && !matches("b", "B"));
+    }
+
+    #[test]
+    fn rules_that_s3_refuses_are_refused() {
+        let rule = |inner: &str| {
+            format!(
+                "<CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>{inner}</CORSRule>"
+            )
+        };
+        let malformed = ErrorCode::MalformedXML;
+        let invalid = ErrorCode::InvalidRequest;
+        for (rules, code) in [
+            (String::new(), malformed),
+            ("<Rule/>".to_owned(), malformed),
+            ("<CORSRule><AllowedMethod>GET</AllowedMethod></CORSRule>".to_owned(), malformed),
+            ("<CORSRule><AllowedOrigin>*</AllowedOrigin></CORSRule>".to_owned(), malformed),
+            (rule("<Nonsense/>"), malformed),
+            (rule("<ID>a</ID><ID>b</ID>"), malformed),
+            (rule("<MaxAgeSeconds>soon</MaxAgeSeconds>"), malformed),
+            (rule("<MaxAgeSeconds>-1</MaxAgeSeconds>"), malformed),
+            (rule("<AllowedMethod>OPTIONS</AllowedMethod>"), invalid),
+            (rule("<AllowedMethod>get</AllowedMethod>"), invalid),
+            (rule("<AllowedOrigin>https://*.*</AllowedOrigin>"), invalid),
+            (rule("<AllowedHeader>*-*</AllowedHeader>"), invalid),
+            (rule("<ExposeHeader>*</ExposeHeader>"), invalid),
+            (rule(&format!("<ID>{}</ID>", "i".repeat(256))), invalid),
+            (rule("").repeat(101), invalid),
+        ] {
+            assert_eq!(parse(&rules).unwrap_err().code, code, "{rules}");
+        }
+        assert!(parse(&rule("").repeat(100)).is_ok());
+    }
+}
