@@ -229,6 +229,5 @@ pub(super) fn malformed(error: XmlError) -> S3Error {
 
 /// The error for a document that the operation does not accept.
 pub(super) fn malformed_because(reason: &str) -> S3Error {
-    let code = ErrorCode::MalformedXML;
-    S3Error::new(code).message(format!("{} ({reason})", code.default_message()))
+    S3Error::malformed_xml(reason)
 }

@@ -68,11 +68,11 @@ impl CorsConfiguration {
     /// method, wildcard or number that S3 refuses.
     pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         if let Some(unknown) = root.children().find(|element| element.name() != "CORSRule") {
-            return Err(malformed(&format!("<{}> is unknown", unknown.name())));
+            return Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name())));
         }
         let rules = root.all("CORSRule").map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
         match rules.len() {
-            0 => Err(malformed("there is no <CORSRule>")),
+            0 => Err(S3Error::malformed_xml("there is no <CORSRule>")),
             1..=RULES_MAX => Ok(Self { rules }),
             _ => Err(invalid(format!(
                 "The number of CORS rules should not exceed allowed limit of {RULES_MAX} rules."
@@ -126,12 +126,14 @@ impl CorsRule {
         let known =
             ["ID", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "MaxAgeSeconds"];
         if let Some(unknown) = element.children().find(|child| !known.contains(&child.name())) {
-            return Err(malformed(&format!("<{}> is unknown", unknown.name())));
+            return Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name())));
         }
         let texts = |name: &str| -> Vec<String> {
             element.all(name).map(|child| child.text().trim().to_owned()).collect()
         };
-        let single = |name| element.child_text(name).map_err(|error: XmlError| malformed(&error.to_string()));
+        let single = |name| {
+            element.child_text(name).map_err(|error: XmlError| S3Error::malformed_xml(&error.to_string()))
+        };
         let rule = Self {
             id: single("ID")?.map(Cow::into_owned),
             origins: texts("AllowedOrigin"),
@@ -146,7 +148,7 @@ impl CorsRule {
 
     fn check(&self) -> Result<(), S3Error> {
         if self.origins.is_empty() || self.methods.is_empty() {
-            return Err(malformed("a rule needs <AllowedOrigin> and <AllowedMethod>"));
+            return Err(S3Error::malformed_xml("a rule needs <AllowedOrigin> and <AllowedMethod>"));
         }
         if self.id.as_ref().is_some_and(|id| id.chars().count() > ID_LEN_MAX_CHARS) {
             return Err(invalid(format!(
@@ -232,12 +234,7 @@ fn check_wildcards(name: &str, values: &[String], most: usize) -> Result<(), S3E
 }
 
 fn max_age(text: &str) -> Result<u32, S3Error> {
-    text.trim().parse().map_err(|_| malformed("<MaxAgeSeconds> is not a number of seconds"))
-}
-
-fn malformed(reason: &str) -> S3Error {
-    let code = ErrorCode::MalformedXML;
-    S3Error::new(code).message(format!("{} ({reason})", code.default_message()))
+    text.trim().parse().map_err(|_| S3Error::malformed_xml("<MaxAgeSeconds> is not a number of seconds"))
 }
 
 fn invalid(message: String) -> S3Error {

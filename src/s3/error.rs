@@ -197,6 +197,12 @@ impl S3Error {
         self
     }
 
+    /// `MalformedXML` with the reason after its usual message.
+    pub fn malformed_xml(reason: &str) -> Self {
+        let code = ErrorCode::MalformedXML;
+        Self::new(code).message(format!("{} ({reason})", code.default_message()))
+    }
+
     /// An `InvalidArgument` with the name and the value of the argument.
     pub fn invalid_argument(name: &str, value: &str, message: impl Into<String>) -> Self {
         let shown: String = value.chars().take(limits::KEY_LEN_MAX_BYTES).collect();
