@@ -49,6 +49,39 @@ impl StrictJson {
     }
 }
 
+/// The members of an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StrictMembers<'j>(&'j [(String, StrictJson)]);
+
+impl<'j> StrictMembers<'j> {
+    /// The members of `json`, which must be an object with no other names than these. `subject` names it in errors.
+    ///
+    /// # Errors
+    /// It is no object, or has another name; the text says which.
+    pub(super) fn of(json: &'j StrictJson, subject: &str, known: &[&str]) -> Result<Self, String> {
+        let StrictJson::Object(members) = json else {
+            return Err(format!("{subject} must be an object"));
+        };
+        match members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) => Err(format!("the element `{name}` is not supported")),
+            None => Ok(Self(members)),
+        }
+    }
+
+    /// The value of a member.
+    pub(super) fn get(self, wanted: &str) -> Option<&'j StrictJson> {
+        self.0.iter().find(|(name, _)| name == wanted).map(|(_, value)| value)
+    }
+
+    /// The value of a member that must be there.
+    ///
+    /// # Errors
+    /// It is missing; the text names it.
+    pub(super) fn required(self, wanted: &str) -> Result<&'j StrictJson, String> {
+        self.get(wanted).ok_or_else(|| format!("the element `{wanted}` is missing"))
+    }
+}
+
 struct StrictVisitor;
 
 impl<'de> Visitor<'de> for StrictVisitor {

@@ -18,7 +18,7 @@ mod statement;
 use std::collections::HashSet;
 
 pub use context::PolicyContext;
-use json::StrictJson;
+use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;
 use statement::{PolicyEffect, PolicyScope, PolicyStatement};
 
@@ -55,12 +55,10 @@ impl BucketPolicy {
         if text.len() > BUCKET_POLICY_MAX_BYTES {
             return Err(format!("the policy is longer than {BUCKET_POLICY_MAX_BYTES} bytes"));
         }
-        let StrictJson::Object(members) = StrictJson::parse(text)? else {
-            return Err("the policy must be an object".to_owned());
-        };
-        let scope = PolicyScope { bucket, variables: version(&members)? == VERSION_WITH_VARIABLES };
-        let statements =
-            member(&members, "Statement").ok_or("the element `Statement` is missing")?.elements();
+        let json = StrictJson::parse(text)?;
+        let members = StrictMembers::of(&json, "the policy", &["Version", "Id", "Statement"])?;
+        let scope = PolicyScope { bucket, variables: version(members)? == VERSION_WITH_VARIABLES };
+        let statements = members.required("Statement")?.elements();
         if statements.is_empty() {
             return Err("`Statement` is empty".to_owned());
         }
@@ -113,17 +111,9 @@ impl BucketPolicy {
     }
 }
 
-fn member<'j>(members: &'j [(String, StrictJson)], wanted: &str) -> Option<&'j StrictJson> {
-    members.iter().find(|(name, _)| name == wanted).map(|(_, value)| value)
-}
-
-/// The version of the language, after a check of the names beside it.
-fn version(members: &[(String, StrictJson)]) -> Result<String, String> {
-    let known = ["Version", "Id", "Statement"];
-    if let Some((name, _)) = members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        return Err(format!("the element `{name}` is not supported"));
-    }
-    let version = member(members, "Version").map(StrictJson::scalar);
+/// The version of the policy language.
+fn version(members: StrictMembers<'_>) -> Result<String, String> {
+    let version = members.get("Version").map(StrictJson::scalar);
     match version.unwrap_or_else(|| Some(FIRST_VERSION.to_owned())) {
         Some(version) if version == FIRST_VERSION || version == VERSION_WITH_VARIABLES => Ok(version),
         _ => Err(format!("`Version` must be `{VERSION_WITH_VARIABLES}` or `{FIRST_VERSION}`")),

@@ -2,7 +2,7 @@
 
 use super::condition::Condition;
 use super::context::PolicyContext;
-use super::json::StrictJson;
+use super::json::{StrictJson, StrictMembers};
 use super::pattern::{GlobPattern, GlobSyntax};
 use crate::auth::policy::{Action, ActionSet};
 
@@ -79,28 +79,22 @@ impl PolicyStatement {
     /// # Errors
     /// The first element that is missing, wrong or not supported, by name.
     pub(super) fn parse(json: &StrictJson, scope: PolicyScope<'_>) -> Result<Self, String> {
-        let StrictJson::Object(members) = json else {
-            return Err("a statement must be an object".to_owned());
-        };
         let known = ["Sid", "Effect", "Principal", "Action", "Resource", "Condition"];
-        if let Some((name, _)) = members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            return Err(format!("the element `{name}` is not supported"));
-        }
-        let member = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
-        let required = |wanted| member(wanted).ok_or_else(|| format!("the element `{wanted}` is missing"));
+        let members = StrictMembers::of(json, "a statement", &known)?;
         let mut statement = Self {
-            sid: member("Sid").map(|sid| sid.scalar().ok_or("`Sid` must be text")).transpose()?,
-            effect: PolicyEffect::parse(required("Effect")?)?,
-            principals: PrincipalSet::parse(required("Principal")?)?,
+            sid: members.get("Sid").map(|sid| sid.scalar().ok_or("`Sid` must be text")).transpose()?,
+            effect: PolicyEffect::parse(members.required("Effect")?)?,
+            principals: PrincipalSet::parse(members.required("Principal")?)?,
             actions: ActionSet::default(),
-            resources: texts(required("Resource")?, "Resource")?
+            resources: texts(members.required("Resource")?, "Resource")?
                 .iter()
                 .map(|arn| resource(arn, scope))
                 .collect::<Result<_, _>>()?,
-            conditions: member("Condition")
+            conditions: members
+                .get("Condition")
                 .map_or(Ok(Vec::new()), |conditions| Condition::parse_all(conditions, scope.variables))?,
         };
-        statement.add_actions(&texts(required("Action")?, "Action")?, scope.bucket)?;
+        statement.add_actions(&texts(members.required("Action")?, "Action")?, scope.bucket)?;
         Ok(statement)
     }
 
