@@ -4,6 +4,7 @@
 pub mod channel;
 pub mod checksum;
 pub mod clock;
+pub mod delete_condition;
 pub mod digest;
 pub mod entity_tag;
 pub mod entropy;
@@ -16,6 +17,7 @@ pub mod timestamp;
 
 pub use checksum::ChecksumAlgorithm;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use delete_condition::DeleteCondition;
 pub use entity_tag::WriteCondition;
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};
 pub use md5_multibuffer::md5_of_each;

@@ -1,25 +1,25 @@
 //! DeleteObject and DeleteObjects.
 
 use super::client_error::{self, ForClient as _};
-use super::{Context, body, lookup, memory, new_object, version_id};
+use super::{Context, body, memory, new_object, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, conditions};
-use crate::store::{Deleted, Deletion, Selector};
-use crate::xml::{Element, Writer, XmlError};
+use crate::store::{DeleteCondition, Deleted, Deletion, Selector};
+use crate::xml::{Element, Writer};
 
 /// DeleteObject. The status is 204 even if nothing was deleted. Durable on return.
 pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let which = version_id::selector(context, call)?;
-    let if_match = conditions::delete_condition(call.headers(), call.vendor())?;
-    if if_match.is_some() {
+    let condition = conditions::delete_condition(call.headers(), call.vendor())?;
+    if !condition.is_none() {
         new_object::check_may_compare(proof, which, (call.bucket(), call.key()))?;
     }
-    let deletion = Deletion { key: call.key().to_owned(), which, if_match };
+    let deletion = Deletion { key: call.key().to_owned(), which, condition };
     let results = context.store.delete(call.bucket(), vec![deletion]).for_client(call)?;
     let deleted = results.into_iter().next().expect("one result for one deletion");
-    let deleted = new_object::committed(deleted, proof, call)?;
+    let deleted = deleted.for_client(call)?;
     let mut response = Response::new(204);
     if deleted.delete_marker {
         response = response.header("p-delete-marker", "true");
@@ -37,9 +37,7 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 struct ObjectIdentifier {
     key: String,
     version: Option<String>,
-    if_match: Option<String>,
-    /// Whether it has conditions of directory buckets, which are not supported (S3 API reference, ObjectIdentifier).
-    unserved: bool,
+    condition: DeleteCondition,
 }
 
 /// DeleteObjects. All deletions are one commit, durable on return.
@@ -64,8 +62,7 @@ pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -
 fn parse(request: &[u8]) -> Result<(Vec<ObjectIdentifier>, bool), S3Error> {
     let document = body::parse(request, "Delete")?;
     let root = document.root();
-    let object =
-        root.all("Object").map(parse_object).collect::<Result<Vec<_>, _>>().map_err(body::malformed)?;
+    let object = root.all("Object").map(parse_object).collect::<Result<Vec<_>, _>>()?;
     if object.is_empty() || object.len() > DELETE_OBJECTS_MAX {
         return Err(body::malformed_because("from 1 to 1000 objects can be deleted at once"));
     }
@@ -76,13 +73,23 @@ fn parse(request: &[u8]) -> Result<(Vec<ObjectIdentifier>, bool), S3Error> {
     Ok((object, quiet.is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))))
 }
 
-fn parse_object(object: Element<'_>) -> Result<ObjectIdentifier, XmlError> {
-    let text = |name| Ok(object.child_text(name)?.map(std::borrow::Cow::into_owned));
+fn parse_object(object: Element<'_>) -> Result<ObjectIdentifier, S3Error> {
+    let text = |name| {
+        let text = object.child_text(name).map_err(body::malformed)?;
+        Ok::<_, S3Error>(text.map(std::borrow::Cow::into_owned))
+    };
+    let malformed = |name| body::malformed_because(&format!("the {name} of an Object is unreadable"));
+    let size = text("Size")?.map(|size| conditions::expected_size(&size).ok_or_else(|| malformed("Size")));
+    let modified = text("LastModifiedTime")?
+        .map(|time| conditions::expected_time(&time).ok_or_else(|| malformed("LastModifiedTime")));
     Ok(ObjectIdentifier {
         key: text("Key")?.unwrap_or_default(),
         version: text("VersionId")?.filter(|version| !version.is_empty()),
-        if_match: text("ETag")?,
-        unserved: text("Size")?.is_some() || text("LastModifiedTime")?.is_some(),
+        condition: DeleteCondition {
+            if_match: text("ETag")?,
+            size: size.transpose()?,
+            modified: modified.transpose()?,
+        },
     })
 }
 
@@ -96,15 +103,9 @@ fn delete(
     let checked: Vec<_> = object.iter().map(|object| check(object, context, proof, call.bucket())).collect();
     let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
-    let mut result_of = |deletion: Deletion| {
+    let mut result_of = |_: Deletion| {
         let result = results.next().expect("one result for each deletion");
-        result.map_err(|error| {
-            lookup::conceal(
-                client_error::to_client_error(&error, &call.id),
-                proof,
-                (call.bucket(), &deletion.key),
-            )
-        })
+        result.map_err(|error| client_error::to_client_error(&error, &call.id))
     };
     Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
 }
@@ -127,13 +128,10 @@ fn check(
     if !proof.may(action, bucket, Some(key.as_str())) {
         return Err(S3Error::new(ErrorCode::AccessDenied));
     }
-    if object.unserved {
-        return Err(S3Error::new(ErrorCode::NotImplemented));
-    }
-    if object.if_match.is_some() {
+    if !object.condition.is_none() {
         new_object::check_may_compare(proof, which, (bucket, key.as_str()))?;
     }
-    Ok(Deletion { key: object.key.clone(), which, if_match: object.if_match.clone() })
+    Ok(Deletion { key: object.key.clone(), which, condition: object.condition.clone() })
 }
 
 fn write_deleted(context: &Context, document: &mut Writer, object: &ObjectIdentifier, deleted: Deleted) {

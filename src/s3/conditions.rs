@@ -1,9 +1,11 @@
 //! Conditional requests (RFC 9110, section 13; S3 user guide, "Conditional requests").
 
 use std::borrow::Cow;
+use std::ops::Range;
+use std::time::Duration;
 
 use crate::base::entity_tag::{matches_strongly, matches_weakly};
-use crate::base::{Timestamp, WriteCondition};
+use crate::base::{DeleteCondition, Timestamp, WriteCondition};
 use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The conditions of a read.
@@ -107,19 +109,52 @@ pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
     })
 }
 
-/// The condition of a deletion: `If-Match`.
+/// The condition of a deletion: `If-Match`, `p-if-match-size` and `p-if-match-last-modified-time`.
 ///
 /// # Errors
-/// `InvalidArgument` for a value that is not UTF-8; `NotImplemented` for conditions that S3 does not have on deletions
-/// in general purpose buckets. Ignoring them would delete an object that the client wants to keep.
-pub fn delete_condition(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Option<String>, S3Error> {
-    let others = ["if-match-last-modified-time", "if-match-size"].into_iter();
-    let other = others.filter(|name| vendor.get(name).is_some()).map(|name| format!("p-{name}")).next();
-    let other = other.or_else(|| headers.get("if-none-match").map(|_| "If-None-Match".to_owned()));
-    match other {
-        Some(name) => Err(S3Error::new(ErrorCode::NotImplemented).element("Header", name)),
-        None => text(headers, "if-match"),
+/// `InvalidArgument` for an unreadable value; `NotImplemented` for `If-None-Match`, which S3 does not have on deletions. To
+/// ignore either would delete an object that the client wants to keep.
+pub fn delete_condition(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<DeleteCondition, S3Error> {
+    if headers.get("if-none-match").is_some() {
+        return Err(S3Error::new(ErrorCode::NotImplemented).element("Header", "If-None-Match"));
     }
+    Ok(DeleteCondition {
+        if_match: text(headers, "if-match")?,
+        size: vendor_value(vendor, "if-match-size", expected_size)?,
+        modified: vendor_value(vendor, "if-match-last-modified-time", expected_time)?,
+    })
+}
+
+/// A size in bytes, as conditions have it; `None` if `text` is no size.
+pub fn expected_size(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// The moments that a time stands for: a second, or a millisecond for ISO 8601 with a fraction. `None` if `text` is neither
+/// an HTTP date nor ISO 8601.
+pub fn expected_time(text: &str) -> Option<Range<Timestamp>> {
+    let text = text.trim();
+    let iso = Timestamp::parse_iso8601(text);
+    let from = iso.or_else(|| Timestamp::parse_http_date(text))?;
+    let exact = iso.is_some() && text.contains('.');
+    Some(from..from.plus(Duration::from_millis(if exact { 1 } else { 1000 })))
+}
+
+fn vendor_value<T>(
+    vendor: VendorHeaders<'_>,
+    name: &str,
+    parse: fn(&str) -> Option<T>,
+) -> Result<Option<T>, S3Error> {
+    let Some(value) = vendor.get(name) else { return Ok(None) };
+    let parsed = std::str::from_utf8(value).ok().and_then(parse);
+    parsed.map(Some).ok_or_else(|| {
+        let name = format!("{}{name}", vendor.dialect().header_prefix());
+        S3Error::invalid_argument(
+            &name,
+            &String::from_utf8_lossy(value),
+            "The value of a condition is malformed.",
+        )
+    })
 }
 
 /// The value of a condition. An unreadable one is an error: it must not count as absent.
@@ -252,18 +287,32 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_takes_if_match_and_refuses_other_conditions() {
-        for (name, code) in [
-            ("if-none-match", Some(ErrorCode::NotImplemented)),
-            ("x-amz-if-match-size", Some(ErrorCode::NotImplemented)),
-            ("x-amz-if-match-last-modified-time", Some(ErrorCode::NotImplemented)),
-            ("if-match", None),
-        ] {
-            let lines = headers(&[(name, TAG)]);
-            let read = delete_condition(&lines, VendorHeaders::new(&lines, Dialect::Aws));
-            assert_eq!(read.as_ref().err().map(|e| e.code), code, "{name}");
-            assert!(code.is_some() || read == Ok(Some(TAG.to_owned())));
+    fn a_deletion_takes_three_conditions_and_refuses_unreadable_ones() {
+        let read = |lines: &[(&str, &str)]| {
+            let lines = headers(lines);
+            delete_condition(&lines, VendorHeaders::new(&lines, Dialect::Aws)).map_err(|error| error.code)
+        };
+        let (size, time) = ("x-amz-if-match-size", "x-amz-if-match-last-modified-time");
+        let modified = expected_time(MODIFIED);
+        assert!(modified.is_some());
+        let all = DeleteCondition { if_match: Some(TAG.to_owned()), size: Some(7), modified };
+        assert_eq!(read(&[("if-match", TAG), (size, "7"), (time, MODIFIED)]), Ok(all));
+        assert_eq!(read(&[]), Ok(DeleteCondition::default()));
+        for wrong in [(size, "-1"), (size, ""), (size, "7x"), (time, "yesterday"), (time, "")] {
+            assert_eq!(read(&[wrong]), Err(ErrorCode::InvalidArgument), "{wrong:?}");
         }
+        assert_eq!(read(&[("if-none-match", TAG)]), Err(ErrorCode::NotImplemented));
+    }
+
+    #[test]
+    fn a_time_stands_for_a_second_unless_it_has_a_fraction() {
+        let millis = |text| expected_time(text).map(|range| (range.start.as_millis(), range.end.as_millis()));
+        for (text, length) in
+            [(MODIFIED, 1000), ("2013-05-24T00:00:00Z", 1000), (" 2013-05-24T00:00:00.000Z", 1)]
+        {
+            assert_eq!(millis(text), Some((1_369_353_600_000, 1_369_353_600_000 + length)), "{text}");
+        }
+        assert_eq!(millis("24 May"), None);
     }
 
     #[test]

@@ -67,7 +67,7 @@ mod writer;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-pub use crate::base::WriteCondition;
+pub use crate::base::{DeleteCondition, WriteCondition};
 pub use crate::format::{
     AssembledPart, Assembly, Attributes, BucketRecord as BucketInfo, Checksum, ChecksumAlgorithm,
     ChecksumType, ClientId, ClientIds, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,

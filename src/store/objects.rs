@@ -126,8 +126,7 @@ impl Store {
     /// Deletes objects or versions in one commit, with one result each. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], and errors of the commit as a whole. For one deletion: [`StoreError::PreconditionFailed`];
-    /// [`StoreError::NoSuchKey`] for a condition on an absent key.
+    /// [`StoreError::NoSuchBucket`], and errors of the commit as a whole. For one deletion: [`StoreError::PreconditionFailed`].
     pub fn delete(
         &self,
         bucket: &str,

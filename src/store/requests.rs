@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::base::{Timestamp, WriteCondition};
+use crate::base::{DeleteCondition, Timestamp, WriteCondition};
 use crate::format::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, PartRecord, UploadId, VersionId,
     VersionRecord, VersionSummary,
@@ -66,8 +66,8 @@ pub struct Deletion {
     pub key: String,
     /// `Current` deletes as the versioning state of the bucket demands; the others remove that version permanently.
     pub which: Selector,
-    /// The entity tag that the version must have.
-    pub if_match: Option<String>,
+    /// The condition on the version. Without a version the deletion counts as done, and nothing is written.
+    pub condition: DeleteCondition,
 }
 
 /// The result of a deletion.

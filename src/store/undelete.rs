@@ -2,7 +2,9 @@
 
 use crate::base::Timestamp;
 use crate::base::limits::PAGE_LEN_MAX;
-use crate::store::{Deletion, ListQuery, Selector, Store, StoreError, VersionRef, VersionSummary};
+use crate::store::{
+    DeleteCondition, Deletion, ListQuery, Selector, Store, StoreError, VersionRef, VersionSummary,
+};
 
 /// A key whose newest version is a delete marker, and that has an older version with data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,5 +135,5 @@ fn removal(key: &str, marker: VersionRef) -> Deletion {
         VersionRef::Null => Selector::Null,
         VersionRef::Id(id) => Selector::Id(id),
     };
-    Deletion { key: key.to_owned(), which, if_match: None }
+    Deletion { key: key.to_owned(), which, condition: DeleteCondition::default() }
 }

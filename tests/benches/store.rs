@@ -15,7 +15,7 @@ use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
 use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Index, ListQuery};
-use siltstone::store::{Attributes, Deletion, Selector, Store, StoreOptions};
+use siltstone::store::{Attributes, DeleteCondition, Deletion, Selector, Store, StoreOptions};
 
 use measure::median;
 use objects::put;
@@ -154,7 +154,11 @@ fn mostly_dead(dir: &Path) -> Store {
     });
     let dead: Vec<_> = (0..OBJECTS).filter(|at| at % 5 > 1).map(|at| format!("large/{at}")).collect();
     for keys in dead.chunks(1000) {
-        let deletion = |key: &String| Deletion { key: key.clone(), which: Selector::Current, if_match: None };
+        let deletion = |key: &String| Deletion {
+            key: key.clone(),
+            which: Selector::Current,
+            condition: DeleteCondition::default(),
+        };
         store.delete("b", keys.iter().map(deletion).collect()).expect("the bucket is there");
     }
     store

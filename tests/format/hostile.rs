@@ -12,7 +12,8 @@ use siltstone::format::{
 };
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{
-    Attributes, Commit, Deletion, ETag, ListQuery, Selector, Store, StoreOptions, WriteCondition,
+    Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, Selector, Store, StoreOptions,
+    WriteCondition,
 };
 
 const STORE: StoreId = StoreId([7; 16]);
@@ -44,7 +45,8 @@ fn small_store() -> SimFs {
     put("large", 200_000);
     store.checkpoint().unwrap();
     put("later", 100);
-    let deletion = Deletion { key: "small".into(), which: Selector::Current, if_match: None };
+    let deletion =
+        Deletion { key: "small".into(), which: Selector::Current, condition: DeleteCondition::default() };
     store.delete("b", vec![deletion]).unwrap();
     drop(store);
     fs

@@ -17,8 +17,8 @@ use siltstone::format::{
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
-    Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, Deletion, ETag, ListQuery,
-    ListedVersion, NewUpload, Selector, Store, StoreOptions, WriteCondition,
+    Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, DeleteCondition, Deletion,
+    ETag, ListQuery, ListedVersion, NewUpload, Selector, Store, StoreOptions, WriteCondition,
 };
 
 /// Names a fixture to be written. Existing fixtures stay as the version of their time wrote them.
@@ -335,7 +335,8 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
 }
 
 fn delete(store: &Store, key: &str) {
-    let deletion = Deletion { key: key.into(), which: Selector::Current, if_match: None };
+    let deletion =
+        Deletion { key: key.into(), which: Selector::Current, condition: DeleteCondition::default() };
     store.delete("versioned", vec![deletion]).unwrap();
 }
 

@@ -289,7 +289,10 @@ fn a_missing_key_is_reported_to_callers_who_may_list() {
     for (user, told) in [("reader", (403, "AccessDenied")), ("lister", (404, "NoSuchKey"))] {
         for tag in [etag, "*"] {
             for (write, answer) in writes(&server, user, "absent", "If-Match", tag) {
-                assert_eq!((answer.status, &*answer.code()), told, "{write} {tag} by {user}");
+                match write {
+                    "delete" => assert_eq!(answer.status, 204, "{tag} by {user}"),
+                    _ => assert_eq!((answer.status, &*answer.code()), told, "{write} {tag} by {user}"),
+                }
             }
             for (write, answer) in writes(&server, user, "k", "If-Match", tag) {
                 assert!(matches!(answer.status, 200 | 204), "{write} {tag} by {user}: {answer:?}");
@@ -314,15 +317,17 @@ fn deletions_by_tag_go_by_the_same_permissions() {
     assert_eq!(many("writer", "absent", &by_tag).as_deref(), Some("AccessDenied"));
     let named = format!("{by_tag}<VersionId>null</VersionId>");
     assert_eq!(many("writer", "k", &named).as_deref(), Some("AccessDenied"));
-    assert_eq!(many("reader", "absent", &by_tag).as_deref(), Some("AccessDenied"));
-    for unserved in ["<Size>4</Size>", "<LastModifiedTime>Sat, 31 Jan 2026 12:00:00 GMT</LastModifiedTime>"] {
-        assert_eq!(many("reader", "k", unserved).as_deref(), Some("NotImplemented"), "{unserved}");
+    assert_eq!(many("reader", "absent", &by_tag), None);
+    for other in ["<Size>4</Size>", "<LastModifiedTime>Sat, 31 Jan 2026 12:00:00 GMT</LastModifiedTime>"] {
+        assert_eq!(many("writer", "k", other).as_deref(), Some("AccessDenied"), "{other}");
     }
     assert_eq!(server.get("/b/k").text(), "body");
     assert_eq!(many("reader", "k", &by_tag), None);
     assert_eq!(server.head("/b/k").status, 404);
     let named = server.request("DELETE", "/b/k?versionId=null").by("writer").header("If-Match", "*").send();
     named.is_error(403, "AccessDenied");
+    let by_size = server.request("DELETE", "/b/k").by("writer").header("p-if-match-size", "4").send();
+    by_size.is_error(403, "AccessDenied");
 }
 
 #[test]
@@ -346,4 +351,130 @@ fn a_delete_honours_if_match() {
     assert_eq!(server.get("/b/k").text(), "body");
     assert_eq!(delete(&etag).status, 204);
     server.get("/b/k").is_error(404, "NoSuchKey");
+}
+
+/// Conditions of a deletion of `body`, put at `NOW_HTTP`: the name of the header, its value, and whether it holds.
+const DELETE_CONDITIONS: [(&str, &str, bool); 8] = [
+    ("p-if-match-size", "4", true),
+    ("p-if-match-size", "5", false),
+    ("p-if-match-last-modified-time", NOW_HTTP, true),
+    ("p-if-match-last-modified-time", EARLIER, false),
+    ("p-if-match-last-modified-time", LATER, false),
+    ("p-if-match-last-modified-time", "2026-01-31T12:00:00Z", true),
+    ("p-if-match-last-modified-time", "2026-01-31T12:00:00.001Z", false),
+    ("If-Match", "*", true),
+];
+
+#[test]
+fn a_delete_honours_size_and_time() {
+    for dialect in Dialect::ALL {
+        for (name, value, holds) in DELETE_CONDITIONS {
+            let (server, _) = with_object();
+            let answer = server.request("DELETE", "/b/k").dialect(dialect).header(name, value).send();
+            assert_eq!(answer.status, if holds { 204 } else { 412 }, "{name}: {value}");
+            assert_eq!(server.head("/b/k").status, if holds { 404 } else { 200 }, "{name}: {value}");
+        }
+        let (server, etag) = with_object();
+        let delete = |size: &str, tag: &str| {
+            let asked = server.request("DELETE", "/b/k").dialect(dialect).header("p-if-match-size", size);
+            asked.header("If-Match", tag).send().status
+        };
+        assert_eq!((delete("5", &etag), delete("4", "x"), delete("4", &etag)), (412, 412, 204));
+    }
+}
+
+#[test]
+fn a_deletion_of_several_objects_honours_the_conditions_of_each() {
+    for (name, value, holds) in DELETE_CONDITIONS {
+        let (server, _) = with_object();
+        server.put("/b/other", b"x");
+        let element = match name {
+            "p-if-match-size" => "Size",
+            "If-Match" => "ETag",
+            _ => "LastModifiedTime",
+        };
+        let answer = delete::many(
+            &server,
+            &format!(
+                "<Delete><Object><Key>k</Key><{element}>{value}</{element}></Object>\
+                 <Object><Key>other</Key></Object></Delete>"
+            ),
+        );
+        assert_eq!(
+            answer.one("Code").as_deref(),
+            (!holds).then_some("PreconditionFailed"),
+            "{name}: {value}"
+        );
+        assert_eq!(server.head("/b/k").status, if holds { 404 } else { 200 }, "{name}: {value}");
+        assert_eq!(server.head("/b/other").status, 404);
+    }
+}
+
+#[test]
+fn a_deletion_whose_condition_cannot_be_read_deletes_nothing() {
+    let (server, _) = with_object();
+    for (name, value) in [
+        ("p-if-match-size", "four"),
+        ("p-if-match-size", "-4"),
+        ("p-if-match-last-modified-time", "yesterday"),
+        ("p-if-match-last-modified-time", ""),
+    ] {
+        let answer = server.request("DELETE", "/b/k").header(name, value).send();
+        answer.is_error(400, "InvalidArgument");
+    }
+    for element in ["<Size>four</Size>", "<Size/>", "<LastModifiedTime>yesterday</LastModifiedTime>"] {
+        let body = format!("<Delete><Object><Key>k</Key>{element}</Object></Delete>");
+        delete::many(&server, &body).is_error(400, "MalformedXML");
+    }
+    server.request("DELETE", "/b/k").header("If-None-Match", "*").send().is_error(501, "NotImplemented");
+    assert_eq!(server.get("/b/k").text(), "body");
+}
+
+#[test]
+fn a_conditional_deletion_of_an_absent_key_is_done_already_and_writes_nothing() {
+    let (server, etag) = with_object();
+    server.set_versioning("Enabled");
+    server.delete("/b/k");
+    let versions = |server: &Server| server.get("/b?versions").all("VersionId");
+    let before = versions(&server);
+    for (name, value) in [
+        ("If-Match", "*"),
+        ("If-Match", etag.as_str()),
+        ("p-if-match-size", "99"),
+        ("p-if-match-last-modified-time", EARLIER),
+    ] {
+        for target in ["/b/k", "/b/absent", "/b/absent?versionId=null"] {
+            let answer = server.request("DELETE", target).header(name, value).send();
+            assert_eq!((answer.status, answer.header("p-delete-marker")), (204, None), "{target} {name}");
+        }
+    }
+    let answer = delete::many(&server, "<Delete><Object><Key>absent</Key><ETag>x</ETag></Object></Delete>");
+    assert_eq!((answer.one("Key").as_deref(), answer.one("Code")), (Some("absent"), None));
+    assert_eq!(versions(&server), before, "no marker was added");
+}
+
+#[test]
+fn a_named_marker_has_a_time_and_no_tag() {
+    let (server, _) = with_object();
+    server.set_versioning("Enabled");
+    let id = server.delete("/b/k").header("p-version-id").unwrap().to_owned();
+    let delete = |name: &str, value: &str| {
+        server.request("DELETE", &format!("/b/k?versionId={id}")).header(name, value).send().status
+    };
+    assert_eq!((delete("If-Match", "*"), delete("p-if-match-size", "0")), (412, 412));
+    assert_eq!(delete("p-if-match-last-modified-time", NOW_HTTP), 204);
+    assert_eq!(server.get("/b/k").text(), "body");
+}
+
+#[test]
+fn of_two_deletions_by_one_tag_only_one_removes_a_version() {
+    let (server, etag) = with_object();
+    server.set_versioning("Enabled");
+    let delete = || server.request("DELETE", "/b/k").header("If-Match", &etag).send();
+    let answers =
+        std::thread::scope(|scope| [(); 8].map(|()| scope.spawn(delete)).map(|it| it.join().unwrap()));
+    assert!(answers.iter().all(|answer| answer.status == 204), "{answers:?}");
+    let markers = answers.iter().filter(|answer| answer.header("p-delete-marker").is_some());
+    assert_eq!(markers.count(), 1);
+    assert_eq!(server.get("/b?versions").all("DeleteMarker").len(), 1);
 }

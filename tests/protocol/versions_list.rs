@@ -253,7 +253,7 @@ fn a_page_holds_a_thousand_versions_and_no_more() {
         let deletion = siltstone::store::Deletion {
             key: format!("{:04}", at / 2),
             which: siltstone::store::Selector::Current,
-            if_match: None,
+            condition: siltstone::store::DeleteCondition::default(),
         };
         server.store.delete("b", vec![deletion]).unwrap();
     }

@@ -38,7 +38,7 @@ fn sparse(count: u64) -> (TempDir, Kept) {
         if at % 5 == 0 {
             kept.push((key, bytes));
         } else {
-            let deletion = Deletion { key, which: Selector::Current, if_match: None };
+            let deletion = Deletion { key, which: Selector::Current, condition: DeleteCondition::default() };
             store.delete("photos", vec![deletion]).unwrap();
         }
     }

@@ -21,8 +21,8 @@ use siltstone::base::{Entropy, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::format::{ETag, ExtentRef, FileKind};
 use siltstone::fs::OsFs;
 use siltstone::store::{
-    Attributes, Commit, Deletion, NewUpload, OpenError, Selector, Store, StoreOptions, Versioning,
-    WriteCondition,
+    Attributes, Commit, DeleteCondition, Deletion, NewUpload, OpenError, Selector, Store, StoreOptions,
+    Versioning, WriteCondition,
 };
 use tempfile::TempDir;
 
@@ -82,7 +82,8 @@ impl Fixture {
         store.checkpoint().unwrap();
         store.set_versioning("photos", Versioning::Enabled).unwrap();
         (0..4).for_each(|seed| drop(put(&store, "large", &bytes(seed, 300_000))));
-        let deletion = Deletion { key: "small".into(), which: Selector::Current, if_match: None };
+        let deletion =
+            Deletion { key: "small".into(), which: Selector::Current, condition: DeleteCondition::default() };
         store.delete("photos", vec![deletion]).unwrap().remove(0).unwrap();
         begin_upload(&store);
         store.checkpoint().unwrap();

@@ -1,13 +1,14 @@
 //! Planning puts, deletions and tags of objects.
 
 use crate::format::{
-    Attributes, BucketRecord, ETag, Entry, ExtentPurpose, RebuildRecord, VersionId, VersionRecord, Versioning,
+    Attributes, BucketRecord, ETag, Entry, ExtentPurpose, RebuildRecord, VersionId, VersionRecord,
+    VersionSummary, Versioning,
 };
 use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
 use crate::store::mutation::{DeletionResults, Put, marker_index_bytes_max};
 use crate::store::plan::{Planner, check};
-use crate::store::{CommittedVersion, Deleted, Deletion, Selector, StoreError, VersionRef, WriteCondition};
+use crate::store::{CommittedVersion, DeleteCondition, Deleted, Deletion, Selector, StoreError, VersionRef};
 
 impl Planner<'_> {
     pub(super) fn put(&mut self, put: Put) -> Result<CommittedVersion, StoreError> {
@@ -47,18 +48,23 @@ impl Planner<'_> {
     }
 
     fn delete_one(&mut self, bucket: &BucketRecord, deletion: Deletion) -> Result<Deleted, StoreError> {
-        let Deletion { key, which, if_match } = deletion;
+        let Deletion { key, which, condition } = deletion;
         let key = key.into_bytes();
         let found = self.find(bucket.id, &key, which);
-        if let Some(etag) = if_match {
-            check(&WriteCondition::IfMatch(etag), found.as_ref())?;
-        }
         let named = match which {
-            Selector::Current if bucket.versioning == Versioning::Unset => None,
-            Selector::Current => return self.add_marker(bucket, key),
+            Selector::Current => None,
             Selector::Null => Some(VersionRef::Null),
             Selector::Id(id) => Some(VersionRef::Id(id)),
         };
+        if !condition.is_none() {
+            let Some(version) = found.filter(|version| named.is_some() || !version.delete_marker) else {
+                return Ok(Deleted { delete_marker: false, version: named });
+            };
+            check_deletion(&condition, &version)?;
+        }
+        if named.is_none() && bucket.versioning != Versioning::Unset {
+            return self.add_marker(bucket, key);
+        }
         if let Some(version) = found {
             self.changes_mut(bucket.id, &key).remove(version.id);
             self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version: version.id });
@@ -105,4 +111,10 @@ impl Planner<'_> {
         self.update_version(bucket, key, VersionRecord { tags, ..found });
         Ok(())
     }
+}
+
+fn check_deletion(condition: &DeleteCondition, version: &VersionSummary) -> Result<(), StoreError> {
+    let etag = version.etag.to_string();
+    let content = (!version.delete_marker).then_some((etag.as_str(), version.size));
+    if condition.holds(content, version.modified) { Ok(()) } else { Err(StoreError::PreconditionFailed) }
 }

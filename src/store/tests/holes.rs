@@ -301,7 +301,11 @@ fn the_index_is_not_walked_for_few_dead_bytes_unless_space_is_short() {
     // Delete markers are keys that take up no space.
     store.create_bucket("c", "admin").unwrap();
     store.set_versioning("c", Versioning::Enabled).unwrap();
-    let marker = |at| Deletion { key: format!("{at}"), which: Selector::Current, if_match: None };
+    let marker = |at| Deletion {
+        key: format!("{at}"),
+        which: Selector::Current,
+        condition: DeleteCondition::default(),
+    };
     store.delete("c", (0..LITTLE_KEYS).map(marker).collect()).unwrap();
     delete(&store, "b", "k1", Selector::Current).unwrap();
     reclaim_all(&store).unwrap();

@@ -153,7 +153,7 @@ pub(super) fn reclaim_all(store: &Store) -> Result<(), StoreError> {
 }
 
 pub(super) fn delete(store: &Store, bucket: &str, key: &str, which: Selector) -> Result<Deleted, StoreError> {
-    let deletion = Deletion { key: key.into(), which, if_match: None };
+    let deletion = Deletion { key: key.into(), which, condition: DeleteCondition::default() };
     store.delete(bucket, vec![deletion])?.remove(0)
 }
 

@@ -147,7 +147,8 @@ fn delete_all(
     bucket: &str,
     keys: impl Iterator<Item = (String, Selector)>,
 ) -> Result<(), StoreError> {
-    let deletions = keys.map(|(key, which)| Deletion { key, which, if_match: None }).collect();
+    let deletions =
+        keys.map(|(key, which)| Deletion { key, which, condition: DeleteCondition::default() }).collect();
     store.delete(bucket, deletions)?.into_iter().try_for_each(|result| result.map(|_| ()))
 }
 

@@ -64,7 +64,7 @@ impl Run {
             let deletion = |(key, version): (&String, &Object)| Deletion {
                 key: key.clone(),
                 which: version.selector(),
-                if_match: None,
+                condition: DeleteCondition::default(),
             };
             bucket.all().map(deletion).collect::<Vec<_>>()
         });

@@ -146,7 +146,15 @@ impl Run {
             (1, Some(version)) => version.record.etag.to_string(),
             _ => "another".to_owned(),
         });
-        Deletion { key, which, if_match }
+        let (size, modified) = match any.filter(|_| self.draw.one_in(5)) {
+            None => (None, None),
+            Some(version) => {
+                let (record, off) = (&version.record, self.draw.below(2));
+                let from = Timestamp::from_millis(record.modified.as_millis() + off);
+                (Some(record.size), Some(from..from.plus(Duration::from_millis(1))))
+            }
+        };
+        Deletion { key, which, condition: DeleteCondition { if_match, size, modified } }
     }
 
     pub(super) fn delete_all(&mut self, bucket: &str, deletions: &[Deletion]) {

@@ -173,17 +173,23 @@ impl Bucket {
         now: Timestamp,
         answered: &Result<Deleted, StoreError>,
     ) -> Result<Deleted, StoreError> {
-        let Deletion { key, which, if_match } = deletion;
+        let Deletion { key, which, condition } = deletion;
         let found = self.position(key, *which);
-        if let Some(tag) = if_match {
-            check_tag(tag, found.map(|at| &self.versions(key)[at]))?;
-        }
         let version = match which {
             Selector::Null => Some(VersionRef::Null),
             Selector::Id(id) => Some(VersionRef::Id(*id)),
-            Selector::Current if self.info.versioning == Versioning::Unset => None,
-            Selector::Current => return Ok(self.put_marker(key, now, answered)),
+            Selector::Current => None,
         };
+        if *condition != DeleteCondition::default() {
+            let there = found.map(|at| &self.versions(key)[at]);
+            match there.filter(|it| version.is_some() || !it.record.delete_marker) {
+                None => return Ok(Deleted { delete_marker: false, version }),
+                Some(there) => check_deletion(condition, there)?,
+            }
+        }
+        if version.is_none() && self.info.versioning != Versioning::Unset {
+            return Ok(self.put_marker(key, now, answered));
+        }
         let removed = found.map(|at| self.remove(key, at));
         let delete_marker = version.is_some() && removed.is_some_and(|old| old.record.delete_marker);
         Ok(Deleted { delete_marker, version })
@@ -216,6 +222,15 @@ fn check_tag(wanted: &str, there: Option<&Object>) -> Result<(), StoreError> {
     let tag = there.record.etag.to_string();
     let matches = wanted == "*" || wanted == tag || format!("\"{wanted}\"") == tag;
     if matches { Ok(()) } else { Err(StoreError::PreconditionFailed) }
+}
+
+fn check_deletion(condition: &DeleteCondition, there: &Object) -> Result<(), StoreError> {
+    let record = &there.record;
+    let tag = condition.if_match.as_ref().is_none_or(|tag| check_tag(tag, Some(there)).is_ok());
+    let size = condition.size.is_none_or(|size| !record.delete_marker && size == record.size);
+    let since = condition.modified.as_ref().map(|time| time.start.as_millis()..time.end.as_millis());
+    let time = since.is_none_or(|since| since.contains(&record.modified.as_millis()));
+    if tag && size && time { Ok(()) } else { Err(StoreError::PreconditionFailed) }
 }
 
 impl World {

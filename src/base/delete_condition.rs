@@ -1,0 +1,63 @@
+//! The condition of a deletion (S3 API reference, DeleteObject, "If-Match", "x-amz-if-match-size" and
+//! "x-amz-if-match-last-modified-time").
+
+use std::ops::Range;
+
+use crate::base::Timestamp;
+use crate::base::entity_tag::matches_strongly;
+
+/// The condition of a deletion. It is checked at the commit. All parts that are set must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeleteCondition {
+    /// One of these entity tags, as the client sent them; `*` stands for any.
+    pub if_match: Option<String>,
+    /// The size in bytes.
+    pub size: Option<u64>,
+    /// The time of the last modification, as a range: the text of a client covers a second or a millisecond.
+    pub modified: Option<Range<Timestamp>>,
+}
+
+impl DeleteCondition {
+    /// Whether there is nothing to check.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the condition holds for a version. A delete marker has neither content nor entity tag, so only its time can be
+    /// compared.
+    pub fn holds(&self, content: Option<(&str, u64)>, modified: Timestamp) -> bool {
+        let tag = |list: &String| content.is_some_and(|(etag, _)| matches_strongly(list, etag));
+        self.if_match.as_ref().is_none_or(tag)
+            && self.size.is_none_or(|expected| content.is_some_and(|(_, size)| size == expected))
+            && self.modified.as_ref().is_none_or(|range| range.contains(&modified))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_that_is_set_must_hold() {
+        let at = Timestamp::from_millis;
+        let conditions = |tag: &str, size, from| DeleteCondition {
+            if_match: Some(tag.to_owned()),
+            size: Some(size),
+            modified: Some(at(from)..at(from + 1000)),
+        };
+        let holds = |condition: &DeleteCondition| condition.holds(Some(("\"abc\"", 4)), at(2500));
+        assert!(holds(&DeleteCondition::default()) && holds(&conditions("abc", 4, 2000)));
+        for wrong in [conditions("x", 4, 2000), conditions("*", 5, 2000), conditions("*", 4, 1500)] {
+            assert!(!holds(&wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_delete_marker_has_a_time_alone() {
+        let at = Timestamp::from_millis;
+        let holds = |condition: DeleteCondition| condition.holds(None, at(1));
+        assert!(!holds(DeleteCondition { if_match: Some("*".to_owned()), ..Default::default() }));
+        assert!(!holds(DeleteCondition { size: Some(0), ..Default::default() }));
+        assert!(holds(DeleteCondition { modified: Some(at(1)..at(2)), ..Default::default() }));
+    }
+}
