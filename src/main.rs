@@ -5,7 +5,7 @@ mod cli;
 use std::env;
 use std::process::ExitCode;
 
-use cli::{CliError, CommandLine, KEY_VARIABLES};
+use cli::{CliError, CommandLine, KEY_VARIABLES, SOCKET_VARIABLE};
 
 fn main() -> ExitCode {
     match run() {
@@ -23,5 +23,5 @@ fn run() -> Result<(), CliError> {
     if line.serves() {
         cli::restart_configured(arguments.into_iter(), |name| env::var_os(name).is_some());
     }
-    cli::run(line, KEY_VARIABLES.map(env::var_os))
+    cli::run(line, KEY_VARIABLES.map(env::var_os), env::var_os(SOCKET_VARIABLE))
 }

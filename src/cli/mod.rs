@@ -4,6 +4,7 @@ mod access_log;
 mod allocator;
 mod announce;
 mod config_file;
+mod data_dir;
 mod error;
 mod keys;
 mod logging;
@@ -13,6 +14,7 @@ mod open_files;
 mod option_values;
 mod options;
 mod serve;
+mod service_manager;
 mod signals;
 mod tls_files;
 mod user;
@@ -29,6 +31,8 @@ pub(crate) use error::CliError;
 use keys::AdministratorKeys;
 pub(crate) use keys::KEY_VARIABLES;
 use options::ServerOptions;
+pub(crate) use service_manager::SOCKET_VARIABLE;
+use service_manager::ServiceManager;
 use user::UserCommand;
 use users_file::UsersFile;
 
@@ -46,6 +50,8 @@ Environment:
       Keys of the user `admin`, in place of those in the users file. Set both or neither.
   SILTSTONE_ACCESS_KEY_FILE, SILTSTONE_SECRET_KEY_FILE
       Files that hold the keys instead, one key in each.
+  NOTIFY_SOCKET
+      Set by systemd for services of Type=notify: the socket that is told when connections are accepted.
 
 Signals:
   SIGTERM, SIGINT  finish running requests, then exit
@@ -126,11 +132,15 @@ fn without_server_options(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Runs the command. `keys` are the values of [`KEY_VARIABLES`].
+/// Runs the command. `keys` are the values of [`KEY_VARIABLES`], `socket` is that of [`SOCKET_VARIABLE`].
 ///
 /// # Errors
 /// The server could not start or continue, or the command failed: a message for the operator and the exit status.
-pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 4]) -> Result<(), CliError> {
+pub(crate) fn run(
+    line: CommandLine,
+    keys: [Option<OsString>; 4],
+    socket: Option<OsString>,
+) -> Result<(), CliError> {
     let options = line.options;
     options.check()?;
     logging::start(options.log_level, options.log_format);
@@ -138,7 +148,8 @@ pub(crate) fn run(line: CommandLine, keys: [Option<OsString>; 4]) -> Result<(), 
         CliCommand::Serve => {
             let keys = AdministratorKeys::from_environment(keys).map_err(CliError::usage)?;
             keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
-            serve::serve(&options, UsersFile::new(options.users_path(), keys))
+            let users_file = UsersFile::new(options.users_path(), keys);
+            serve::serve(&options, users_file, &ServiceManager::at(socket))
         }
         CliCommand::User(command) => user::run(&command, &UsersFile::new(options.users_path(), None)),
     }

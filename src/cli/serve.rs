@@ -14,16 +14,18 @@ use siltstone::http::{Config, Outcome, Server, Tls};
 use siltstone::ops::{Context, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
-use siltstone::store::{self, Store};
+use siltstone::store::{self, OpenError, Store};
 
 use super::CliError;
 use super::access_log::AccessLogFile;
 use super::announce;
+use super::data_dir;
 use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::option_values::TimeSpan;
 use super::options::ServerOptions;
+use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
@@ -35,7 +37,11 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
-pub(crate) fn serve(options: &ServerOptions, users_file: UsersFile) -> Result<(), CliError> {
+pub(crate) fn serve(
+    options: &ServerOptions,
+    users_file: UsersFile,
+    manager: &ServiceManager,
+) -> Result<(), CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers);
@@ -58,7 +64,7 @@ pub(crate) fn serve(options: &ServerOptions, users_file: UsersFile) -> Result<()
     let server = Server::bind(config, clock, Arc::new(service))
         .map_err(|e| CliError::start(format!("cannot listen on {}: {e}", options.listen)))?;
     let reloader = Reloader { users_file, authenticator, tls, access_log };
-    run_until_stopped(options, server, store, reloader, is_first_start)
+    run_until_stopped(options, server, store, reloader, is_first_start, manager)
 }
 
 /// Creates the users file on the first start and shows its keys. Returns whether it was created.
@@ -88,12 +94,14 @@ fn run_until_stopped(
     store: Arc<Store>,
     reloader: Reloader,
     is_first_start: bool,
+    manager: &ServiceManager,
 ) -> Result<(), CliError> {
     let scheme = if reloader.tls.is_some() { "https" } else { "http" };
     let stopped: Arc<OnceLock<Instant>> = Arc::default();
-    let (stopping, handle) = (Arc::clone(&stopped), server.handle());
+    let (stopping, handle, told) = (Arc::clone(&stopped), server.handle(), manager.clone());
     let stop = move || {
         stopping.get_or_init(Instant::now);
+        told.stopping();
         handle.shutdown();
     };
     let signals = Signals::watch(stop, move || reloader.reload())?;
@@ -103,6 +111,7 @@ fn run_until_stopped(
     }
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     announce::listening(scheme, address);
+    manager.ready();
     let outcome = server.run();
     signals.end();
     maintenance.end();
@@ -155,11 +164,12 @@ fn open_store(
         index_max_bytes: plan.index_max,
         ..store::StoreOptions::default()
     };
-    let refuse =
-        |e: &dyn std::fmt::Display| CliError::start(format!("cannot use {}: {e}", data_dir.display()));
     let disk = OsFs::new(data_dir);
-    disk.create_root().map_err(|e| refuse(&e))?;
-    let store = Store::open(Arc::new(disk), clock, &OsEntropy, options).map_err(|e| refuse(&e))?;
+    let store = disk
+        .create_root()
+        .map_err(OpenError::from)
+        .and_then(|()| Store::open(Arc::new(disk), clock, &OsEntropy, options))
+        .map_err(|e| data_dir::refusal(data_dir, &e))?;
     let health = store.health();
     let (buckets, versions, bytes) = (health.buckets, health.versions, health.live_bytes);
     info!("opened {}: {buckets} buckets, {versions} versions, {bytes} bytes", data_dir.display());
