@@ -41,11 +41,12 @@ fn tags(tags: &[(String, String)]) -> Value {
 
 /// The header of a file.
 pub(crate) fn file_header(header: &FileHeader) -> Value {
-    let FileHeader { kind, store, number, created, previous_crc } = header;
+    let FileHeader { kind, store, number, features, created, previous_crc } = header;
     json!({
         "kind": format!("{kind:?}").to_lowercase(),
         "store": to_hex(&store.0),
         "number": stamp(*number),
+        "features": features.names().collect::<Vec<_>>(),
         "created": created.to_string(),
         "previous_crc": crc(*previous_crc),
     })
@@ -166,6 +167,12 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
     match entry {
         Entry::BucketPut(record) => json!({ "kind": "bucket put", "record": bucket(record) }),
         Entry::BucketDelete { id } => json!({ "kind": "bucket delete", "bucket": stamp(*id) }),
+        Entry::BucketConfiguration { bucket, kind, document } => json!({
+            "kind": "bucket configuration",
+            "bucket": stamp(*bucket),
+            "configuration": kind.as_str(),
+            "document": document.as_deref().map(text),
+        }),
         Entry::VersionPut { bucket, key, record } => {
             placed("version put", *bucket, key, version(ids, record))
         }

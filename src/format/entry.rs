@@ -3,8 +3,8 @@
 
 use crate::base::Timestamp;
 use crate::format::{
-    ByteDecoder, DecodeError, Decoded, Encode, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
-    WrittenBytes,
+    BucketConfigurationKind, ByteDecoder, DecodeError, Decoded, Encode, Features, PartRecord, UploadId,
+    UploadRecord, VersionId, VersionRecord, WrittenBytes,
 };
 
 const BUCKET_PUT: u8 = 1;
@@ -16,6 +16,7 @@ const VERSION_AMEND: u8 = 6;
 const UPLOAD_PUT: u8 = 7;
 const UPLOAD_DELETE: u8 = 8;
 const PART_PUT: u8 = 9;
+const BUCKET_CONFIGURATION: u8 = 10;
 /// Readers may skip unknown kinds from this number on.
 const IGNORABLE: u8 = 128;
 
@@ -72,6 +73,15 @@ pub enum Entry {
     BucketDelete {
         /// Its id.
         id: u64,
+    },
+    /// Sets or removes a configuration of a bucket.
+    BucketConfiguration {
+        /// The id of its bucket.
+        bucket: u64,
+        /// Its kind.
+        kind: BucketConfigurationKind,
+        /// The document; `None` removes the configuration.
+        document: Option<Vec<u8>>,
     },
     /// Adds the newest version of a key.
     VersionPut {
@@ -143,7 +153,18 @@ impl Entry {
             | Self::UploadPut { bucket, key, .. }
             | Self::UploadDelete { bucket, key, .. }
             | Self::PartPut { bucket, key, .. } => Some((*bucket, key)),
-            Self::BucketPut(_) | Self::BucketDelete { .. } | Self::CheckpointEnd(_) => None,
+            Self::BucketPut(_)
+            | Self::BucketDelete { .. }
+            | Self::BucketConfiguration { .. }
+            | Self::CheckpointEnd(_) => None,
+        }
+    }
+
+    /// The critical features that a file with this entry needs.
+    pub fn features(&self) -> Features {
+        match self {
+            Self::BucketConfiguration { .. } => Features::BUCKET_CONFIGURATIONS,
+            _ => Features::NONE,
         }
     }
 
@@ -164,6 +185,10 @@ impl Entry {
             Self::BucketDelete { id } => {
                 out.put_varint(*id);
                 BUCKET_DELETE
+            }
+            Self::BucketConfiguration { bucket, kind, document } => {
+                encode_configuration(*bucket, *kind, document.as_deref(), out);
+                BUCKET_CONFIGURATION
             }
             Self::VersionPut { bucket, key, record } => {
                 encode_place(*bucket, key, out);
@@ -344,6 +369,7 @@ impl<'a> RawEntry<'a> {
         let entry = match self.kind {
             BUCKET_PUT => Entry::BucketPut(decode_bucket(&mut body)?),
             BUCKET_DELETE => Entry::BucketDelete { id: body.varint()? },
+            BUCKET_CONFIGURATION => decode_configuration(&mut body)?,
             VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => {
                 Entry::decode_placed(self.kind, &mut body)?
             }
@@ -371,6 +397,29 @@ fn encode_bucket(bucket: &BucketRecord, out: &mut Vec<u8>) {
     out.put_bytes(bucket.owner.as_bytes());
     out.put_varint(bucket.created.as_millis());
     encode_versioning(bucket.versioning, out);
+}
+
+fn encode_configuration(
+    bucket: u64,
+    kind: BucketConfigurationKind,
+    document: Option<&[u8]>,
+    out: &mut Vec<u8>,
+) {
+    out.put_varint(bucket);
+    out.put_u8(kind.number());
+    out.put_u8(document.is_some().into());
+    out.put_bytes(document.unwrap_or_default());
+}
+
+fn decode_configuration(from: &mut ByteDecoder<'_>) -> Decoded<Entry> {
+    let (bucket, kind) = (from.varint()?, BucketConfigurationKind::from_number(from.u8()?)?);
+    let (is_set, document) = (from.u8()?, from.bytes()?);
+    let document = match is_set {
+        0 if document.is_empty() => None,
+        1 => Some(document.to_vec()),
+        _ => return Err(DecodeError::Value("a bucket configuration")),
+    };
+    Ok(Entry::BucketConfiguration { bucket, kind, document })
 }
 
 pub(super) fn encode_versioning(versioning: Versioning, out: &mut Vec<u8>) {
@@ -456,6 +505,12 @@ mod tests {
             Entry::UploadDelete { bucket: 77, key: key(), upload: UploadId(12) },
             Entry::BucketPut(bucket),
             Entry::BucketDelete { id: 77 },
+            Entry::BucketConfiguration {
+                bucket: 77,
+                kind: BucketConfigurationKind::Policy,
+                document: Some(b"{}".to_vec()),
+            },
+            Entry::BucketConfiguration { bucket: 77, kind: BucketConfigurationKind::Cors, document: None },
             Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },
             Entry::VersionDelete { bucket: 77, key: b"a/b".to_vec(), version: VersionId(9) },
             Entry::CheckpointEnd(CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 }),

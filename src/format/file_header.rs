@@ -3,14 +3,12 @@
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::PAGE_BYTES;
-use crate::format::{DecodeError, Decoded, Field};
+use crate::format::{DecodeError, Decoded, Features, Field};
 
 /// Bytes of a file header.
 pub(crate) const HEADER_BYTES: usize = PAGE_BYTES as usize;
 
 const VERSION_NUMBER: u32 = 1;
-/// Bits of critical features that this version knows.
-const CRITICAL_KNOWN: u64 = 0;
 
 const MAGIC: Field = Field::new(0, 8, "magic");
 const VERSION: Field = Field::new(8, 4, "version");
@@ -86,6 +84,8 @@ pub struct FileHeader {
     pub store: StoreId,
     /// The number in its name.
     pub number: u64,
+    /// The critical features that its content may use.
+    pub features: Features,
     /// The creation time.
     pub created: Timestamp,
     /// For a log file: the header CRC of the group before its first.
@@ -101,6 +101,7 @@ impl FileHeader {
         HEADER_LEN.put_u32(&mut page, HEADER_BYTES as u32);
         STORE_ID.put(&mut page, &self.store.0);
         NUMBER.put_u64(&mut page, self.number);
+        CRITICAL.put_u64(&mut page, self.features.bits());
         CREATED.put_u64(&mut page, self.created.as_millis());
         PREVIOUS_CRC.put_u32(&mut page, self.previous_crc);
         let crc = Crc32::of(&page[..CRC.offset]);
@@ -116,7 +117,7 @@ impl FileHeader {
         if page.len() < HEADER_BYTES {
             return Err(DecodeError::Short);
         }
-        let header = Self::guess(page).ok_or(DecodeError::Magic)?;
+        let guessed = Self::guess(page).ok_or(DecodeError::Magic)?;
         if CRC.u32(page) != Crc32::of(&page[..CRC.offset]) {
             return Err(DecodeError::Crc("header"));
         }
@@ -126,10 +127,8 @@ impl FileHeader {
         if HEADER_LEN.u32(page) != HEADER_BYTES as u32 {
             return Err(DecodeError::Value("the header length"));
         }
-        match CRITICAL.u64(page) & !CRITICAL_KNOWN {
-            0 => Ok(header),
-            unknown => Err(DecodeError::Features(unknown)),
-        }
+        let features = Features::from_bits(CRITICAL.u64(page)).map_err(DecodeError::Features)?;
+        Ok(Self { features, ..guessed })
     }
 
     /// The probable content of a damaged header, none of it certain. `None` when the kind is unknown or the page is
@@ -140,6 +139,7 @@ impl FileHeader {
             kind: FileKind::ALL.into_iter().find(|kind| kind.magic() == MAGIC.of(page))?,
             store: StoreId(STORE_ID.of(page).try_into().expect("the field has 16 bytes")),
             number: NUMBER.u64(page),
+            features: Features::from_bits(CRITICAL.u64(page)).unwrap_or_default(),
             created: Timestamp::from_millis(CREATED.u64(page)),
             previous_crc: PREVIOUS_CRC.u32(page),
         })
@@ -155,6 +155,7 @@ mod tests {
             kind: FileKind::Log,
             store: StoreId(*b"0123456789abcdef"),
             number: 7,
+            features: Features::BUCKET_CONFIGURATIONS,
             created: Timestamp::from_millis(1_700_000_000_123),
             previous_crc: 0xdead_beef,
         }
@@ -197,9 +198,9 @@ mod tests {
     fn unknown_critical_values_are_refused_and_ignorable_ones_skipped() {
         let decode = |field, bytes: &[u8]| FileHeader::decode(&with_field(field, bytes));
         assert_eq!(decode(VERSION, &2u32.to_le_bytes()), Err(DecodeError::Version(2)));
-        let features = DecodeError::Features(1 | 1 << 40);
-        assert_eq!(decode(CRITICAL, &(1u64 | 1 << 40).to_le_bytes()), Err(features));
-        assert!(features.to_string().starts_with("it needs the features with bit 0, bit 40, which"));
+        let unknown = DecodeError::Features(1 << 20 | 1 << 40);
+        assert_eq!(decode(CRITICAL, &(1u64 | 1 << 20 | 1 << 40).to_le_bytes()), Err(unknown));
+        assert!(unknown.to_string().starts_with("it needs the features with bit 20, bit 40, which"));
         assert_eq!(FileHeader::decode(&with_field(IGNORABLE, &[0xff; 8])), Ok(header()));
         assert_eq!(FileHeader::decode(&with_field(RESERVED, &[1; 4024])), Ok(header()));
     }

@@ -4,6 +4,7 @@
 
 mod attributes;
 mod backup;
+mod bucket_configuration;
 mod checksum;
 mod client_ids;
 mod codec;
@@ -12,6 +13,7 @@ mod entry;
 mod etag;
 mod extent;
 mod extent_ref;
+mod features;
 mod file_header;
 mod footer;
 mod group;
@@ -28,6 +30,7 @@ mod written_bytes;
 
 pub use attributes::{Attributes, EncodedPairs};
 pub use backup::{BackupCurrent, BackupSlot};
+pub use bucket_configuration::BucketConfigurationKind;
 pub use checksum::{Checksum, ChecksumType};
 pub use client_ids::{ClientId, ClientIds};
 pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
@@ -36,6 +39,7 @@ pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Ver
 pub use etag::ETag;
 pub use extent::{EXTENT_LAYOUT, ExtentHeader};
 pub use extent_ref::ExtentRef;
+pub use features::Features;
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};

@@ -2,6 +2,7 @@
 //! first. Only [`Index::apply`] changes it, so the server, checkpoints and tools get the same index from the same
 //! entries.
 
+mod bucket_configurations;
 mod keys;
 mod listing;
 mod liveness;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 use thiserror::Error;
 
+pub use bucket_configurations::{BucketConfiguration, BucketConfigurations, configuration_bytes};
 pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
@@ -26,7 +28,7 @@ pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
 use crate::format::{
-    BucketRecord, DecodeError, Entry, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
+    BucketRecord, DecodeError, Entry, Features, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
     VersionSummary,
 };
 use keys::{Keys, Version, VersionOrderExhausted};
@@ -56,6 +58,7 @@ pub enum ApplyError {
 #[derive(Clone)]
 struct BucketIndex {
     record: Arc<BucketRecord>,
+    configurations: BucketConfigurations,
     keys: Keys,
     uploads: Uploads,
 }
@@ -71,13 +74,18 @@ pub struct Index {
     liveness: Liveness,
     versions: u64,
     last_stamp: u64,
+    /// The features of all entries so far.
+    features: Features,
     /// The memory of all buckets with their content, in bytes.
     bucket_bytes: u64,
 }
 
 impl BucketIndex {
     fn memory_bytes(&self) -> u64 {
-        BUCKET_BYTES + self.keys.memory_bytes() + self.uploads.memory_bytes()
+        BUCKET_BYTES
+            + self.configurations.memory_bytes()
+            + self.keys.memory_bytes()
+            + self.uploads.memory_bytes()
     }
 }
 
@@ -106,12 +114,16 @@ impl Index {
     /// # Errors
     /// When the entry is invalid; nothing has been changed then.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), ApplyError> {
+        self.features = self.features.with(entry.features());
         match entry {
             Entry::BucketPut(record) => {
                 self.put_bucket(record);
                 Ok(())
             }
             Entry::BucketDelete { id } => self.delete_bucket(*id),
+            Entry::BucketConfiguration { bucket, kind, document } => {
+                self.change(*bucket, |bucket| bucket.configurations.set(*kind, document.as_deref()))
+            }
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
             Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),
@@ -142,6 +154,17 @@ impl Index {
     /// The bucket of that name.
     pub fn bucket(&self, name: &str) -> Option<&BucketRecord> {
         self.ids.get(name).and_then(|id| self.buckets.get(id)).map(|bucket| bucket.record.as_ref())
+    }
+
+    /// The bucket of that name, and its configurations, without copying either.
+    pub fn configured_bucket(&self, name: &str) -> Option<(Arc<BucketRecord>, BucketConfigurations)> {
+        let bucket = self.buckets.get(self.ids.get(name)?)?;
+        Some((bucket.record.clone(), bucket.configurations.clone()))
+    }
+
+    /// The critical features that a file with this index needs. Those of removed entries may be among them.
+    pub fn features(&self) -> Features {
+        self.features
     }
 
     /// All buckets, by name.
@@ -305,8 +328,10 @@ impl Index {
         self.raise_last_stamp(record.id);
         let known = self.buckets.get(&record.id).cloned();
         self.bucket_bytes += if known.is_none() { BUCKET_BYTES } else { 0 };
-        let (keys, uploads) = known.map(|bucket| (bucket.keys, bucket.uploads)).unwrap_or_default();
-        self.buckets.insert_mut(record.id, BucketIndex { record: Arc::new(record.clone()), keys, uploads });
+        let (configurations, keys, uploads) =
+            known.map(|bucket| (bucket.configurations, bucket.keys, bucket.uploads)).unwrap_or_default();
+        let bucket = BucketIndex { record: Arc::new(record.clone()), configurations, keys, uploads };
+        self.buckets.insert_mut(record.id, bucket);
         Arc::make_mut(&mut self.ids).insert(record.name.clone(), record.id);
     }
 

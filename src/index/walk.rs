@@ -114,6 +114,10 @@ impl Index {
             return false;
         };
         out.put(Entry::BucketPut(BucketRecord::clone(&bucket.record)));
+        for (kind, configuration) in bucket.configurations.iter() {
+            let document = Some(configuration.document().to_vec());
+            out.put(Entry::BucketConfiguration { bucket: *id, kind, document });
+        }
         *cursor = Cursor::Keys(*id, None);
         true
     }

@@ -8,8 +8,8 @@ use crossbeam_channel::{Sender, bounded};
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
 use crate::format::{
-    ByteDecoder, CheckpointEnd, DecodeError, Entry, FileHeader, FileKind, GroupHeader, GroupKind, RawEntry,
-    StoreId, checkpoint_path,
+    ByteDecoder, CheckpointEnd, DecodeError, Entry, Features, FileHeader, FileKind, GroupHeader, GroupKind,
+    RawEntry, StoreId, checkpoint_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::files::newer;
@@ -25,6 +25,8 @@ const READ_AHEAD: usize = 4;
 pub struct CheckpointPlan<'p> {
     /// It covers the groups up to this sequence.
     pub covered: u64,
+    /// The critical features of its entries.
+    pub features: Features,
     /// Bytes to preallocate.
     pub expected_len: u64,
     /// Called for every group; an error aborts the checkpoint.
@@ -34,7 +36,7 @@ pub struct CheckpointPlan<'p> {
 impl CheckpointPlan<'_> {
     /// A checkpoint that is never aborted.
     pub fn covering(covered: u64) -> Self {
-        Self { covered, expected_len: 0, check_abort: &|| Ok(()) }
+        Self { covered, features: Features::NONE, expected_len: 0, check_abort: &|| Ok(()) }
     }
 }
 
@@ -94,9 +96,15 @@ impl<'a> CheckpointWriter<'a> {
         plan: &CheckpointPlan<'_>,
         feed: &mut dyn FnMut(&mut CheckpointWriter<'_>) -> Result<CheckpointEnd, LogError>,
     ) -> Result<u64, LogError> {
-        let CheckpointPlan { covered, expected_len, check_abort } = *plan;
-        let header =
-            FileHeader { kind: FileKind::Checkpoint, store, number: covered, created: now, previous_crc: 0 };
+        let CheckpointPlan { covered, features, expected_len, check_abort } = *plan;
+        let header = FileHeader {
+            kind: FileKind::Checkpoint,
+            store,
+            number: covered,
+            features,
+            created: now,
+            previous_crc: 0,
+        };
         let file = create_file(fs, &header, |file| {
             // Without preallocation the sync reports a full disk, before the file has its name.
             file.reserve(0, expected_len)?;

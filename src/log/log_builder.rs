@@ -2,7 +2,9 @@
 
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
-use crate::format::{Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId, log_path, page_ceil};
+use crate::format::{
+    Entry, Features, FileHeader, FileKind, GroupHeader, GroupKind, StoreId, log_path, page_ceil,
+};
 use crate::fs::{File, Fs};
 use crate::log::groups::{GroupFile, GroupReader};
 use crate::log::{Damage, LogError, create_file};
@@ -39,7 +41,9 @@ pub fn build_log(
     let mut measure = EntryWriter::new(store, now, 0, None);
     measure.write(feed)?;
     let (len, last) = (measure.position, measure.sequence - 1);
-    let header = FileHeader { kind: FileKind::Log, store, number: 1, created: now, previous_crc: 0 };
+    let features = measure.features;
+    let header =
+        FileHeader { kind: FileKind::Log, store, number: 1, features, created: now, previous_crc: 0 };
     create_file(fs, &header, |file| {
         let mut writer = EntryWriter::new(store, now, len, Some(file));
         writer.write(feed)?;
@@ -62,12 +66,25 @@ struct EntryWriter<'a> {
     position: u64,
     sequence: u64,
     previous_crc: u32,
+    /// The features of the entries so far.
+    features: Features,
 }
 
 impl<'a> EntryWriter<'a> {
     fn new(store: StoreId, now: Timestamp, len: u64, file: Option<&'a dyn File>) -> Self {
         let (body, position) = (Vec::with_capacity(2 * GROUP_TARGET_BYTES), PAGE_BYTES);
-        Self { file, len, store, now, body, entry_count: 0, position, sequence: 1, previous_crc: 0 }
+        Self {
+            file,
+            len,
+            store,
+            now,
+            body,
+            entry_count: 0,
+            position,
+            sequence: 1,
+            previous_crc: 0,
+            features: Features::NONE,
+        }
     }
 
     /// Writes all groups. The last one is empty: it vouches for the one before it.
@@ -81,6 +98,7 @@ impl<'a> EntryWriter<'a> {
 
     fn put(&mut self, entry: &Entry) -> Result<(), LogError> {
         entry.encode(&mut self.body);
+        self.features = self.features.with(entry.features());
         self.entry_count += 1;
         if self.body.len() >= GROUP_TARGET_BYTES { self.flush() } else { Ok(()) }
     }

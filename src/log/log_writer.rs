@@ -3,9 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::base::Clock;
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
-use crate::base::{Clock, Timestamp};
-use crate::format::{FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path, page_ceil};
+use crate::format::{
+    Features, FileHeader, FileKind, GroupHeader, GroupKind, Pack, StoreId, log_path, page_ceil,
+};
 use crate::fs::{File, Fs};
 use crate::log::{LogError, LogTail, create_file};
 
@@ -39,6 +41,8 @@ pub struct LogWriter {
     file_max_bytes: u64,
     file: Arc<dyn File>,
     number: u64,
+    /// The critical features that the header of the file states.
+    features: Features,
     /// Where the next group goes.
     position: u64,
     /// The end of the zeros that were written.
@@ -73,8 +77,15 @@ impl LogWriter {
         store: StoreId,
         file_max_bytes: u64,
     ) -> Result<Self, LogError> {
-        let file =
-            create_log_file(fs.as_ref(), clock.now(), store, file_max_bytes.min(ZERO_STEP_BYTES), 1, 0)?;
+        let header = FileHeader {
+            kind: FileKind::Log,
+            store,
+            number: 1,
+            features: Features::NONE,
+            created: clock.now(),
+            previous_crc: 0,
+        };
+        let file = create_log_file(fs.as_ref(), &header, file_max_bytes.min(ZERO_STEP_BYTES))?;
         let len = file.len()?;
         Ok(Self {
             fs,
@@ -83,6 +94,7 @@ impl LogWriter {
             file_max_bytes,
             file,
             number: 1,
+            features: Features::NONE,
             position: PAGE_BYTES,
             zeroed_to: len,
             durable_len: len,
@@ -112,6 +124,7 @@ impl LogWriter {
             file_max_bytes,
             file: tail.file.clone(),
             number: tail.number,
+            features: tail.features,
             position: tail.position,
             zeroed_to,
             durable_len: tail.durable_len,
@@ -264,37 +277,45 @@ impl LogWriter {
     /// # Errors
     /// As of [`LogWriter::write`]; the log then continues in the old file.
     pub fn roll(&mut self) -> Result<(), LogError> {
-        if self.position == PAGE_BYTES {
+        if self.position == PAGE_BYTES { Ok(()) } else { self.continue_in_new_file(self.features) }
+    }
+
+    /// Makes sure that the header of the file with the next group states `features`: a reader that does not know them
+    /// must stop before it reads the group. Usually it does nothing. Otherwise the log continues in a new file; a file
+    /// without groups is replaced.
+    ///
+    /// # Errors
+    /// As of [`LogWriter::write`]; the log then continues in the old file.
+    pub fn require(&mut self, features: Features) -> Result<(), LogError> {
+        if self.features.contains(features) {
             return Ok(());
         }
+        self.continue_in_new_file(self.features.with(features))
+    }
+
+    fn continue_in_new_file(&mut self, features: Features) -> Result<(), LogError> {
         let zeros = self.file_max_bytes.min(ZERO_STEP_BYTES).min(self.space_limit.saturating_sub(PAGE_BYTES));
-        let file = create_log_file(
-            self.fs.as_ref(),
-            self.clock.now(),
-            self.store,
-            zeros / PAGE_BYTES * PAGE_BYTES,
-            self.sequence,
-            self.previous_crc,
-        )?;
+        let header = FileHeader {
+            kind: FileKind::Log,
+            store: self.store,
+            number: self.sequence,
+            features,
+            created: self.clock.now(),
+            previous_crc: self.previous_crc,
+        };
+        let file = create_log_file(self.fs.as_ref(), &header, zeros / PAGE_BYTES * PAGE_BYTES)?;
         self.zeroed_to = file.len()?;
         self.space_limit -= self.zeroed_to.min(self.space_limit);
         self.durable_len = self.zeroed_to;
         self.file = file;
         self.number = self.sequence;
+        self.features = features;
         self.position = PAGE_BYTES;
         self.dirty_to = 0;
         Ok(())
     }
 }
 
-fn create_log_file(
-    fs: &dyn Fs,
-    now: Timestamp,
-    store: StoreId,
-    zeros: u64,
-    number: u64,
-    previous_crc: u32,
-) -> Result<Arc<dyn File>, LogError> {
-    let header = FileHeader { kind: FileKind::Log, store, number, created: now, previous_crc };
-    create_file(fs, &header, |file| Ok(file.write_zeros(PAGE_BYTES, zeros.max(PAGE_BYTES))?))
+fn create_log_file(fs: &dyn Fs, header: &FileHeader, zeros: u64) -> Result<Arc<dyn File>, LogError> {
+    create_file(fs, header, |file| Ok(file.write_zeros(PAGE_BYTES, zeros.max(PAGE_BYTES))?))
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::{
-    FileHeader, FileKind, Group, GroupHeader, GroupKind, Pack, StoreId, UncheckedGroup, log_path, page_ceil,
+    Features, FileHeader, FileKind, Group, GroupHeader, GroupKind, Pack, StoreId, UncheckedGroup, log_path,
+    page_ceil,
 };
 use crate::fs::{File, Fs};
 use crate::log::files::newer;
@@ -78,6 +79,8 @@ pub struct LogTail {
     pub file: Arc<dyn File>,
     /// The sequence in its name.
     pub number: u64,
+    /// The critical features that its header states.
+    pub features: Features,
     /// Where the next group goes.
     pub position: u64,
     /// The sequence of the next group.
@@ -364,6 +367,7 @@ impl ReplayPass<'_, '_> {
         Ok(LogTail {
             file: log.file,
             number: log.number,
+            features: log.header.features,
             position,
             sequence: self.sequence,
             previous_crc: self.previous_crc.unwrap_or(log.header.previous_crc),

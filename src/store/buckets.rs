@@ -1,16 +1,29 @@
 //! Buckets: reading, creating, deleting, versioning state.
 
-use crate::format::Versioning;
+use crate::format::{BucketConfigurationKind, Versioning};
 use crate::store::mutation::{BucketChange, Mutation};
-use crate::store::{BucketInfo, Store, StoreError};
+use crate::store::{BucketInfo, ConfiguredBucket, NewBucket, Store, StoreError};
 
 impl Store {
-    /// Creates a bucket. Durable on return.
+    /// Creates a bucket without configurations. Durable on return.
     ///
     /// # Errors
     /// [`StoreError::BucketExists`].
     pub fn create_bucket(&self, name: &str, owner: &str) -> Result<BucketInfo, StoreError> {
-        let change = BucketChange::Create { name: name.into(), owner: owner.into() };
+        self.create_configured_bucket(NewBucket {
+            name: name.into(),
+            owner: owner.into(),
+            versioning: Versioning::Unset,
+            configurations: Vec::new(),
+        })
+    }
+
+    /// Creates a bucket with its configurations in one step. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::BucketExists`].
+    pub fn create_configured_bucket(&self, bucket: NewBucket) -> Result<BucketInfo, StoreError> {
+        let change = BucketChange::Create(bucket);
         self.committer.submit(|reply| Mutation::Bucket(change, reply))
     }
 
@@ -30,6 +43,30 @@ impl Store {
     pub fn set_versioning(&self, name: &str, versioning: Versioning) -> Result<(), StoreError> {
         let change = BucketChange::SetVersioning { name: name.into(), versioning };
         self.committer.submit(|reply| Mutation::Bucket(change, reply)).map(|_| ())
+    }
+
+    /// Sets a configuration of a bucket, or removes it where `document` is `None`. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn set_bucket_configuration(
+        &self,
+        name: &str,
+        kind: BucketConfigurationKind,
+        document: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let change = BucketChange::Configure { name: name.into(), kind, document };
+        self.committer.submit(|reply| Mutation::Bucket(change, reply)).map(|_| ())
+    }
+
+    /// A bucket with its configurations. Nothing is copied, so that every request may ask.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn configured_bucket(&self, name: &str) -> Result<ConfiguredBucket, StoreError> {
+        let (info, configurations) =
+            self.shared.index().configured_bucket(name).ok_or(StoreError::NoSuchBucket)?;
+        Ok(ConfiguredBucket { info, configurations })
     }
 
     /// A bucket.

@@ -194,7 +194,8 @@ fn write_published(shared: &SharedStore) -> Result<u64, LogError> {
     let expected_len = shared.segments.reserve().checkpoint_bytes();
     ensure_room(shared, expected_len)?;
     let now = shared.clock.now();
-    let plan = CheckpointPlan { covered, expected_len, check_abort: &|| shared.check_close_deadline() };
+    let check_abort = &|| shared.check_close_deadline();
+    let plan = CheckpointPlan { covered, features: index.features(), expected_len, check_abort };
     CheckpointWriter::write(fs, shared.store, now, &plan, &mut |writer| {
         shared.segments.reserve().set_allocated(writer.allocated_bytes()?);
         feed(&index, writer)?;

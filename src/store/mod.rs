@@ -69,11 +69,14 @@ use std::time::Instant;
 
 pub use crate::base::{DeleteCondition, WriteCondition};
 pub use crate::format::{
-    AssembledPart, Assembly, Attributes, BucketRecord as BucketInfo, Checksum, ChecksumAlgorithm,
-    ChecksumType, ClientId, ClientIds, ETag, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
-    VersionSummary, Versioning,
+    AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo, Checksum,
+    ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, PartRecord, UploadId, UploadRecord,
+    VersionId, VersionRecord, VersionSummary, Versioning,
 };
-pub use crate::index::{ListItem, ListPage, ListQuery, ListedVersion, Upload, UploadSummary, VersionRef};
+pub use crate::index::{
+    BucketConfiguration, BucketConfigurations, ListItem, ListPage, ListQuery, ListedVersion, Upload,
+    UploadSummary, VersionRef,
+};
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
 pub use compact::compact;
@@ -85,7 +88,10 @@ pub use progress::{Progress, ProgressStep};
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
-pub use requests::{Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewUpload, Selector};
+pub use requests::{
+    Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
+    NewUpload, Selector,
+};
 pub use scrub::{ScrubPace, Scrubbed};
 pub use stats::stats;
 pub use uploads::{PartSummary, PartsPage, PartsTotal};

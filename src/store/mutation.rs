@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Assembly, BucketRecord, Checksum, ETag, ExtentRef, PartRecord, PayloadSource, UploadId, UploadRecord,
-    VersionId, VersionRecord, Versioning,
+    Assembly, BucketConfigurationKind, BucketRecord, Checksum, ETag, ExtentRef, PartRecord, PayloadSource,
+    UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
 use crate::store::{
-    Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewUpload, StoreError,
+    Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewBucket, NewUpload, StoreError,
 };
 
 pub(super) use bounds::{EXTENT_BYTES_MAX, marker_index_bytes_max};
@@ -20,9 +20,20 @@ pub(super) use bounds::{EXTENT_BYTES_MAX, marker_index_bytes_max};
 /// A change of a bucket. It is the only mutation of its group, so that decisions about objects never depend on it.
 #[derive(Debug, Clone)]
 pub(super) enum BucketChange {
-    Create { name: String, owner: String },
-    Delete { name: String },
-    SetVersioning { name: String, versioning: Versioning },
+    Create(NewBucket),
+    Delete {
+        name: String,
+    },
+    SetVersioning {
+        name: String,
+        versioning: Versioning,
+    },
+    /// Sets a configuration, or removes it where `document` is `None`.
+    Configure {
+        name: String,
+        kind: BucketConfigurationKind,
+        document: Option<Vec<u8>>,
+    },
 }
 
 /// The location of the bytes of a new version or part.
@@ -161,7 +172,7 @@ impl Mutation {
     /// The claim on disk space. A deletion that adds a delete marker turns out to be upkeep later.
     pub(super) fn claim(&self) -> SpaceClaim {
         match self {
-            Self::Bucket(BucketChange::Create { .. }, _)
+            Self::Bucket(BucketChange::Create(_) | BucketChange::Configure { document: Some(_), .. }, _)
             | Self::Put(..)
             | Self::Upload { change: UploadChange::Create(_), .. }
             | Self::PutPart(..)

@@ -122,7 +122,8 @@ fn write_checkpoint(
         feed(index, &mut |entry| writer.put(entry))?;
         Ok(writer.end(covered, index.last_stamp()))
     };
-    let plan = CheckpointPlan { expected_len, ..CheckpointPlan::covering(covered) };
+    let plan =
+        CheckpointPlan { features: index.features(), expected_len, ..CheckpointPlan::covering(covered) };
     // The log alone is a complete store.
     if covered > 0
         && let Err(error) = CheckpointWriter::write(fs, store, clock.now(), &plan, &mut fill)

@@ -1,12 +1,14 @@
 //! The values that callers pass to the store and get back from commits.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::base::{DeleteCondition, Timestamp, WriteCondition};
 use crate::format::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumType, ETag, PartRecord, UploadId, VersionId,
-    VersionRecord, VersionSummary,
+    Attributes, BucketConfigurationKind, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag,
+    PartRecord, UploadId, VersionId, VersionRecord, VersionSummary, Versioning,
 };
+use crate::index::{BucketConfiguration, BucketConfigurations};
 use crate::store::VersionRef;
 
 /// Selects a version of a key.
@@ -28,6 +30,35 @@ impl Selector {
             Self::Null => version.null,
             Self::Id(id) => version.id == id && !version.null,
         }
+    }
+}
+
+/// A bucket to be created.
+#[derive(Debug, Clone)]
+pub struct NewBucket {
+    /// Its name.
+    pub name: String,
+    /// The name of the user who creates it.
+    pub owner: String,
+    /// Its versioning.
+    pub versioning: Versioning,
+    /// Its configurations: the kind and the document of each.
+    pub configurations: Vec<(BucketConfigurationKind, Vec<u8>)>,
+}
+
+/// A bucket with its configurations, both of one moment.
+#[derive(Clone)]
+pub struct ConfiguredBucket {
+    /// The bucket.
+    pub info: Arc<BucketRecord>,
+    /// Its configurations.
+    pub configurations: BucketConfigurations,
+}
+
+impl ConfiguredBucket {
+    /// The configuration of this kind.
+    pub fn configuration(&self, kind: BucketConfigurationKind) -> Option<&BucketConfiguration> {
+        self.configurations.get(kind).map(AsRef::as_ref)
     }
 }
 

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use siltstone::base::limits::KIB;
 use siltstone::base::{Entropy, SeededEntropy, Timestamp};
 use siltstone::format::{
-    BucketRecord, Entry, ExtentRef, FileHeader, FileKind, StoreId, VersionId, VersionRecord, Versioning,
+    BucketRecord, Entry, ExtentRef, Features, FileHeader, FileKind, StoreId, VersionId, VersionRecord,
+    Versioning,
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Cursor, Index};
@@ -236,6 +237,7 @@ fn write_store(index: &Index, keys: u64, dir: &Path) {
             kind: FileKind::Segment,
             store,
             number: id,
+            features: Features::NONE,
             created: Timestamp::default(),
             previous_crc: 0,
         };

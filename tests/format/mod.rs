@@ -10,9 +10,9 @@ use std::sync::Arc;
 use siltstone::base::digest::Md5;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
-    Attributes, BackupCurrent, BackupSlot, BucketRecord, CheckpointEnd, EXTENT_LAYOUT, Entry, FILE_LAYOUT,
-    FOOTER_LAYOUT, Field, GROUP_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId,
-    VersionRecord, Versioning, WrittenBytes,
+    Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, CheckpointEnd,
+    EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, GROUP_LAYOUT, PartRecord,
+    STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, WrittenBytes,
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
@@ -118,6 +118,10 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
     vec![
         ("bucket put", Entry::BucketPut(named)),
         ("bucket delete", Entry::BucketDelete { id: 1 }),
+        (
+            "bucket configuration",
+            Entry::BucketConfiguration { bucket, kind: BucketConfigurationKind::Cors, document: None },
+        ),
         ("version put", Entry::VersionPut { bucket, key: key.clone(), record: record() }),
         ("version delete", Entry::VersionDelete { bucket, key: key.clone(), version: VersionId(1) }),
         ("version amend", Entry::VersionAmend { bucket, key: key.clone(), record: record() }),
@@ -140,6 +144,20 @@ fn the_table_of_entries_names_every_kind_by_its_number() {
     let mut written = Vec::new();
     WrittenBytes::default().encode_entry(&mut written);
     assert_eq!(told, coded.chain([("written bytes".to_owned(), written[0].to_string())]).collect());
+}
+
+#[test]
+fn the_table_of_configurations_is_that_of_the_code() {
+    let told: Vec<_> = tables("| number | configuration |").remove(0);
+    let told = told.into_iter().map(|row| (row[0].clone(), row[1].clone()));
+    let coded = BucketConfigurationKind::TABLE.map(|(_, number, name)| (number.to_string(), name.to_owned()));
+    assert!(told.eq(coded));
+}
+
+#[test]
+fn the_table_of_features_is_that_of_the_code() {
+    let told: Vec<_> = tables("| bit | feature |").remove(0).into_iter().map(|row| row[1].clone()).collect();
+    assert_eq!(told, Features::NAMES.map(|(_, name)| name.to_owned()));
 }
 
 fn open(dir: &Path) -> Store {

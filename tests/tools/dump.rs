@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 use siltstone::base::limits::PAGE_BYTES;
-use siltstone::format::{FileHeader, GroupHeader, GroupKind, StoreId, log_path, segment_path};
+use siltstone::format::{Features, FileHeader, GroupHeader, GroupKind, StoreId, log_path, segment_path};
 
 use super::*;
 
@@ -73,7 +73,8 @@ fn an_entry_of_an_unknown_kind_is_printed_with_its_number() {
     let file = log_path(9);
     let store = StoreId([7; 16]);
     let created = siltstone::base::Timestamp::from_millis(1);
-    let header = FileHeader { kind: FileKind::Log, store, number: 9, created, previous_crc: 0 };
+    let features = Features::NONE;
+    let header = FileHeader { kind: FileKind::Log, store, number: 9, features, created, previous_crc: 0 };
     let group = GroupHeader {
         kind: GroupKind::Log,
         sequence: 9,
@@ -239,7 +240,8 @@ fn impossible_lengths_are_refused() {
     let file = segment_path(9);
     let store = StoreId([7; 16]);
     let created = siltstone::base::Timestamp::from_millis(1);
-    let header = FileHeader { kind: FileKind::Segment, store, number: 9, created, previous_crc: 0 };
+    let features = Features::NONE;
+    let header = FileHeader { kind: FileKind::Segment, store, number: 9, features, created, previous_crc: 0 };
     let extent = siltstone::format::ExtentHeader {
         segment: 9,
         offset: PAGE_BYTES,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::write_head::ActiveSegment;
 use super::{Allocation, Segment, Segments, WriteHead};
 use crate::base::limits::PAGE_BYTES;
-use crate::format::{FileHeader, FileKind, page_ceil};
+use crate::format::{Features, FileHeader, FileKind, page_ceil};
 use crate::log::{LogError, create_file};
 
 impl Segments {
@@ -74,6 +74,7 @@ impl Segments {
             kind: FileKind::Segment,
             store: self.store,
             number: id,
+            features: Features::NONE,
             created: self.clock.now(),
             previous_crc: 0,
         };

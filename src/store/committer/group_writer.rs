@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::base::channel::receive;
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, MIB, PACK_MAX_BYTES};
 use crate::base::md5_of_each;
-use crate::format::{ETag, Entry, Pack};
+use crate::format::{ETag, Entry, Features, Pack};
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::{Allocation, LogError, LogVolume, LogWriter, SpaceClaim, WriteHead};
@@ -253,6 +253,9 @@ impl GroupWriter {
         entry_bytes_max: usize,
     ) -> Result<(), StoreError> {
         self.ensure_log_room(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
+        self.log_writer
+            .require(features_of(&plan.entries))
+            .map_err(|error| self.shared.write_failed(error))?;
         let pack = self.write_pack(&mut plan, place).map_err(|error| self.shared.write_failed(error))?;
         // The segment is synced while the group is encoded, written and synced. The order does not matter: a group is valid
         // only with its pack.
@@ -435,6 +438,10 @@ impl Drop for LatchOnPanic {
             self.0.latch(ReadOnlyReason::Panicked, "a commit panicked".into());
         }
     }
+}
+
+fn features_of(entries: &[Entry]) -> Features {
+    entries.iter().fold(Features::NONE, |features, entry| features.with(entry.features()))
 }
 
 fn encoded(entries: &[Entry]) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::format::{Attributes, VersionRecord};
-use crate::index::BUCKET_BYTES;
+use crate::index::{BUCKET_BYTES, configuration_bytes};
 use crate::store::Completion;
 use crate::store::extents::slices;
 use crate::store::mutation::{BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, UploadChange};
@@ -58,7 +58,7 @@ impl Mutation {
     /// A bound on the bytes of its entries.
     pub(in crate::store) fn entry_bytes_max(&self) -> usize {
         match self {
-            Self::Bucket(..) => ENTRY_BYTES_MAX,
+            Self::Bucket(change, _) => change.entry_bytes_max(),
             Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
             Self::Delete { deletions, .. } => {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
@@ -105,7 +105,7 @@ impl Mutation {
     /// the upload takes more memory than the object. So is a deletion, whose delete markers are counted one by one.
     pub(in crate::store) fn index_bytes_max(&self) -> u64 {
         let bytes = match self {
-            Self::Bucket(BucketChange::Create { .. }, _) => BUCKET_BYTES as usize,
+            Self::Bucket(change, _) => change.index_bytes_max(),
             Self::Put(put, _) => put.index_bytes_max(),
             Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
             Self::Upload { key, change: UploadChange::Create(new), .. } => {
@@ -114,14 +114,35 @@ impl Mutation {
             Self::SetTags { tags, .. } if !tags.is_empty() => {
                 VERSION_INDEX_BYTES_MAX + bytes_of(&Attributes::new(), tags)
             }
-            Self::Bucket(..)
-            | Self::Upload { .. }
+            Self::Upload { .. }
             | Self::SetTags { .. }
             | Self::Delete { .. }
             | Self::Complete { .. }
             | Self::Relocate(..) => 0,
         };
         bytes as u64
+    }
+}
+
+impl BucketChange {
+    /// The documents of its configurations.
+    fn documents(&self) -> impl Iterator<Item = &[u8]> {
+        let (created, set) = match self {
+            Self::Create(new) => (&new.configurations[..], None),
+            Self::Configure { document, .. } => (&[][..], document.as_deref()),
+            Self::Delete { .. } | Self::SetVersioning { .. } => (&[][..], None),
+        };
+        created.iter().map(|(_, document)| &document[..]).chain(set)
+    }
+
+    fn entry_bytes_max(&self) -> usize {
+        ENTRY_BYTES_MAX + self.documents().map(|document| document.len() + ENTRY_BYTES_MAX).sum::<usize>()
+    }
+
+    fn index_bytes_max(&self) -> usize {
+        let bucket = if matches!(self, Self::Create(_)) { BUCKET_BYTES } else { 0 };
+        let configurations: u64 = self.documents().map(|document| configuration_bytes(document.len())).sum();
+        (bucket + configurations) as usize
     }
 }
 

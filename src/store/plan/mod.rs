@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::base::Timestamp;
 use crate::format::{
-    BucketRecord, Descriptor, Entry, ExtentPurpose, ExtentRef, PayloadSource, UploadId, VersionId,
-    VersionRecord, VersionSummary, Versioning,
+    BucketConfigurationKind, BucketRecord, Descriptor, Entry, ExtentPurpose, ExtentRef, PayloadSource,
+    UploadId, VersionId, VersionRecord, VersionSummary,
 };
 use crate::index::Index;
 use crate::log::{PackBuilder, SpaceClaim};
@@ -20,7 +20,7 @@ use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::{IndexBudget, IndexGrowth};
 use crate::store::mutation::{BucketChange, Content, EXTENT_BYTES_MAX, Mutation, Reply, StoredContent};
 use crate::store::plan::key_changes::KeyChanges;
-use crate::store::{CopyRange, Selector, StoreError, WriteCondition};
+use crate::store::{CopyRange, NewBucket, Selector, StoreError, WriteCondition};
 
 /// Sends a reply once it is known whether the group is durable.
 pub(super) type PendingReply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -174,7 +174,7 @@ impl<'a> Planner<'a> {
 
     fn change_bucket(&mut self, change: BucketChange) -> Result<BucketRecord, StoreError> {
         match change {
-            BucketChange::Create { name, owner } => self.create_bucket(name, owner),
+            BucketChange::Create(new) => self.create_bucket(new),
             BucketChange::Delete { name } => {
                 let record = self.bucket(&name)?.clone();
                 if !self.index.is_empty(record.id) {
@@ -188,6 +188,7 @@ impl<'a> Planner<'a> {
                 self.plan.entries.push(Entry::BucketPut(record.clone()));
                 Ok(record)
             }
+            BucketChange::Configure { name, kind, document } => self.configure_bucket(&name, kind, document),
         }
     }
 
@@ -201,15 +202,36 @@ impl<'a> Planner<'a> {
         if room { Ok(()) } else { Err(StoreError::DiskFull) }
     }
 
-    fn create_bucket(&mut self, name: String, owner: String) -> Result<BucketRecord, StoreError> {
+    fn create_bucket(&mut self, new: NewBucket) -> Result<BucketRecord, StoreError> {
+        let NewBucket { name, owner, versioning, configurations } = new;
         if let Some(taken) = self.index.bucket(&name) {
             return Err(StoreError::BucketExists { owner: taken.owner.clone() });
         }
         self.check_room(SpaceClaim::Growth)?;
         let id = self.ids.next();
-        let record = BucketRecord { id, name, owner, created: self.now, versioning: Versioning::Unset };
+        let record = BucketRecord { id, name, owner, created: self.now, versioning };
         self.plan.entries.push(Entry::BucketPut(record.clone()));
+        self.plan.entries.extend(configurations.into_iter().map(|(kind, document)| {
+            Entry::BucketConfiguration { bucket: id, kind, document: Some(document) }
+        }));
         Ok(record)
+    }
+
+    fn configure_bucket(
+        &mut self,
+        name: &str,
+        kind: BucketConfigurationKind,
+        document: Option<Vec<u8>>,
+    ) -> Result<BucketRecord, StoreError> {
+        let (record, configurations) = self.index.configured_bucket(name).ok_or(StoreError::NoSuchBucket)?;
+        if document.is_some() {
+            self.check_room(SpaceClaim::Growth)?;
+        }
+        // Removing nothing must need no disk space.
+        if document.is_some() || configurations.get(kind).is_some() {
+            self.plan.entries.push(Entry::BucketConfiguration { bucket: record.id, kind, document });
+        }
+        Ok(BucketRecord::clone(&record))
     }
 
     fn bucket(&self, name: &str) -> Result<&'a BucketRecord, StoreError> {

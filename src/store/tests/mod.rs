@@ -5,6 +5,7 @@ mod basics;
 mod churn;
 mod compact;
 mod concurrent;
+mod configurations;
 mod crashes;
 mod damage;
 mod faults;

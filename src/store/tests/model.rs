@@ -52,6 +52,7 @@ impl Version {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Bucket {
     versioning: Versioning,
+    policy: Option<Vec<u8>>,
     /// Versions newest first; no key without one.
     keys: BTreeMap<String, Vec<Version>>,
     /// The parts of the upload that is in progress for a key.
@@ -81,6 +82,11 @@ impl Model {
     }
 
     fn put(&mut self, names: &BTreeMap<u64, String>, store: &Store, entry: Entry) {
+        if let Entry::BucketConfiguration { bucket, kind, document } = entry {
+            assert_eq!(kind, BucketConfigurationKind::Policy);
+            self.buckets.get_mut(&names[&bucket]).expect("it has a name").policy = document;
+            return;
+        }
         let (Entry::VersionPut { bucket, .. }
         | Entry::UploadPut { bucket, .. }
         | Entry::PartPut { bucket, .. }) = &entry
@@ -113,8 +119,8 @@ impl Model {
                 && ours.iter().zip(theirs).all(|(ours, theirs)| ours.agrees_with(theirs))
         };
         let bucket = |ours: &Bucket, theirs: &Bucket| {
-            let same = ours.versioning == theirs.versioning && ours.uploads == theirs.uploads;
-            same && all_agree(&ours.keys, &theirs.keys, versions)
+            let same = (ours.versioning, &ours.policy) == (theirs.versioning, &theirs.policy);
+            same && ours.uploads == theirs.uploads && all_agree(&ours.keys, &theirs.keys, versions)
         };
         all_agree(&self.buckets, &found.buckets, bucket)
     }
@@ -122,6 +128,9 @@ impl Model {
     /// Clients find through every door what stands in the model.
     fn check_public_view(&self, store: &Store) {
         for (name, bucket) in &self.buckets {
+            let configured = store.configured_bucket(name).unwrap();
+            let policy = configured.configuration(BucketConfigurationKind::Policy);
+            assert_eq!(policy.map(BucketConfiguration::document), bucket.policy.as_deref());
             let visible = bucket.keys.iter().filter(|(_, versions)| !versions[0].marker);
             assert_eq!(keys(store, name), visible.map(|(key, _)| key.clone()).collect::<Vec<_>>());
             for (key, versions) in &bucket.keys {
@@ -149,6 +158,7 @@ impl Model {
             },
             Step::Checkpoint | Step::Reclaim | Step::Reopen { .. } => {}
             Step::Versioning(name, ..)
+            | Step::Configure(name, ..)
             | Step::Put(name, ..)
             | Step::Copy(name, ..)
             | Step::Tag(name, ..)
@@ -187,6 +197,7 @@ impl Bucket {
     fn take(&mut self, step: &Step) -> Result<(), StoreError> {
         match step {
             Step::Versioning(_, versioning) => self.versioning = *versioning,
+            Step::Configure(_, policy) => self.policy = policy.map(|text| text.as_bytes().to_vec()),
             Step::Put(_, key, seed, len, condition) => {
                 self.check(key, *condition)?;
                 self.put(key, Content::new(bytes(*seed, *len)), false);

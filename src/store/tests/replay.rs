@@ -99,9 +99,8 @@ fn of_a_group_that_does_not_fit_it_is_told_which_and_what_stands_before_it_is_ke
     let mut groups = groups_of(&fs);
     let wrong = groups.len() - 40;
     groups[wrong].entries.insert(0, Entry::BucketDelete { id: 4_711 });
-    let log = list_numbers(&fs, FileKind::Log).unwrap();
-    assert_eq!(log.len(), 1, "one file, so that it can be written anew");
-    rewrite(&fs, &log_path(log[0]), &groups, wrong);
+    let last_file = *list_numbers(&fs, FileKind::Log).unwrap().last().unwrap();
+    rewrite(&fs, last_file, &groups, wrong);
     let store = open_with(&fs, options()).unwrap();
     let health = store.health();
     let what = &health.damage[0].what;
@@ -111,17 +110,19 @@ fn of_a_group_that_does_not_fit_it_is_told_which_and_what_stands_before_it_is_ke
     assert!(contents(&store.shared.index()) == contents(&applied_in_turn(&groups[..wrong])));
 }
 
-/// Writes groups over those of a log from the one `from` on, with all that vouches for them.
-fn rewrite(fs: &SimFs, path: &str, groups: &[Group], from: usize) {
+/// Writes the groups from the one `from` on over those of the log file `number`, with everything that confirms them.
+fn rewrite(fs: &SimFs, number: u64, groups: &[Group], from: usize) {
     let store = store_id(fs).unwrap().unwrap();
-    let (mut position, mut previous_crc) = (PAGE_BYTES, 0);
-    for (at, group) in groups.iter().enumerate() {
+    let first = groups.iter().position(|group| group.header.sequence == number).unwrap();
+    assert!(first <= from, "the group is in this file");
+    let (mut position, mut previous_crc) = (PAGE_BYTES, groups[first].header.previous_crc);
+    for (at, group) in groups.iter().enumerate().skip(first) {
         let mut body = Vec::new();
         group.entries.iter().for_each(|entry| entry.encode(&mut body));
         let header = GroupHeader { previous_crc, ..group.header };
         let (bytes, crc) = header.encode_group(&store, group.entries.len() as u32, &body);
         if at >= from {
-            fs.overwrite(path, position, &bytes).unwrap();
+            fs.overwrite(&log_path(number), position, &bytes).unwrap();
         }
         (position, previous_crc) = (position + bytes.len() as u64, crc);
     }

@@ -4,7 +4,7 @@ use super::model::Model;
 use super::steps::{If, Step, Which};
 use super::*;
 
-use Step::{Checkpoint, Create, Delete, Drop, Put, Reclaim, Reopen};
+use Step::{Checkpoint, Configure, Create, Delete, Drop, Put, Reclaim, Reopen};
 
 /// Everything that changes a store, small and large, with conditions, versions, buckets that come and go, checkpoints and
 /// restarts.
@@ -12,7 +12,9 @@ pub(super) const WORK: &[Step] = &[
     Create("a"),
     Put("a", "small", 1, 100, If::Always),
     Put("a", "blocks", 2, 70_000, If::Always),
+    Configure("a", None),
     Put("a", "big", 3, 300_000, If::Absent),
+    Configure("a", Some("first")),
     Put("a", "small", 4, 5_000, If::Is(1, 100)),
     Put("a", "empty", 5, 0, If::Always),
     Delete("a", &[("blocks", Which::Current)]),
@@ -27,6 +29,7 @@ pub(super) const WORK: &[Step] = &[
     Put("a", "small", 10, 1_000, If::Is(8, 800)),
     Checkpoint,
     Delete("a", &[("small", Which::Nth(2)), ("big", Which::Null), ("never", Which::Current)]),
+    Configure("a", Some("second")),
     Step::Initiate("a", "film"),
     Step::Part("a", "film", 2, 30, 120_000),
     Step::Part("a", "film", 1, 31, 70_000),
@@ -45,6 +48,8 @@ pub(super) const WORK: &[Step] = &[
     Delete("a", &[("small", Which::Nth(1)), ("never", Which::Nth(0)), ("big", Which::Nth(0))]),
     Reclaim,
     Create("b"),
+    Configure("b", Some("of b")),
+    Configure("a", None),
     Create("a"),
     Put("b", "x", 12, 200, If::Always),
     Drop("b"),
@@ -104,6 +109,7 @@ pub(super) const CHURN: &[Step] = &[
 /// What goes on after a recovery.
 pub(super) const MORE_WORK: &[Step] = &[
     Create("c"),
+    Configure("c", Some("third")),
     Put("c", "small", 20, 2_000, If::Always),
     Put("c", "big", 21, 150_000, If::Always),
     Checkpoint,

@@ -26,6 +26,8 @@ pub(super) enum Step {
     Create(&'static str),
     Drop(&'static str),
     Versioning(&'static str, Versioning),
+    /// Sets or removes the policy of a bucket.
+    Configure(&'static str, Option<&'static str>),
     Put(&'static str, &'static str, u64, usize, If),
     /// Of a key in the same bucket so many bytes.
     Copy(&'static str, &'static str, &'static str, Range<u64>),
@@ -58,6 +60,10 @@ impl Step {
             Self::Create(name) => store.create_bucket(name, "admin").map(|_| ()),
             Self::Drop(name) => store.delete_bucket(name),
             Self::Versioning(name, versioning) => store.set_versioning(name, *versioning),
+            Self::Configure(name, policy) => {
+                let document = policy.map(|text| text.as_bytes().to_vec());
+                store.set_bucket_configuration(name, BucketConfigurationKind::Policy, document)
+            }
             Self::Put(bucket, key, seed, len, condition) => {
                 put_if(store, bucket, key, &bytes(*seed, *len), condition.to_store()).map(|_| ())
             }

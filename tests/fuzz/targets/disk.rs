@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use siltstone::base::Timestamp;
-use siltstone::format::{ByteDecoder, Entry, FileHeader, FileKind, GroupHeader, GroupKind, StoreId};
+use siltstone::format::{ByteDecoder, Entry, Features, FileHeader, FileKind, GroupHeader, GroupKind, StoreId};
 use siltstone::fs::Fs;
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{ListQuery, Selector, Store, verify};
@@ -23,7 +23,8 @@ fn entries_in(body: &[u8]) -> u32 {
 /// The file header, the groups, and a page of zeros.
 fn log(mut bytes: &[u8]) -> Vec<u8> {
     let now = Timestamp::from_millis(1);
-    let header = FileHeader { kind: FileKind::Log, store: STORE, number: 1, created: now, previous_crc: 0 };
+    let features = Features::NONE;
+    let header = FileHeader { kind: FileKind::Log, store: STORE, number: 1, features, created: now, previous_crc: 0 };
     let (mut file, mut sequence, mut previous_crc) = (header.encode(), 1, 0);
     while let Some((len, rest)) = bytes.split_first() {
         let (body, rest) = rest.split_at(rest.len().min(usize::from(*len)));

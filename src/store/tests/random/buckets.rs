@@ -46,6 +46,26 @@ impl Run {
         }
     }
 
+    /// Sets or removes one configuration, now and then a long one.
+    pub(super) fn configure(&mut self, name: &str) {
+        let kind = self.draw.of(&BucketConfigurationKind::TABLE).0;
+        let document = match self.draw.below(4) {
+            0 => None,
+            1 => Some(bytes(self.draw.below(100), self.draw.below(30_000) as usize)),
+            _ => Some(bytes(self.draw.below(100), self.draw.below(300) as usize)),
+        };
+        println!("configure {kind:?} of {name}: {:?} bytes", document.as_ref().map(Vec::len));
+        let expected = self.world.bucket(name).map(|_| ());
+        let answered = self.store().set_bucket_configuration(name, kind, document.clone());
+        if self.written(answered, expected).is_some() {
+            let configurations = &mut self.world.bucket_mut(name).configurations;
+            match document {
+                Some(document) => drop(configurations.insert(kind, document)),
+                None => drop(configurations.remove(&kind)),
+            }
+        }
+    }
+
     /// Mostly back to what the bucket is meant to be.
     pub(super) fn change_versioning(&mut self, name: &str) {
         let meant = BUCKETS.iter().find(|(bucket, _)| *bucket == name).expect("it is one of them").1;

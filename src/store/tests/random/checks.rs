@@ -17,6 +17,7 @@ pub(super) fn check(store: &Store, world: &World, draw: &Draw) {
     let mut extents = Vec::new();
     for (name, bucket) in &world.buckets {
         assert_eq!(store.bucket(name), Ok(bucket.info.clone()));
+        check_configurations(store, name, bucket);
         check_versions(store, name, bucket, &mut extents);
         check_uploads(store, name, bucket, &mut extents);
         for _ in 0..6 {
@@ -37,6 +38,15 @@ fn distinct_bytes(extents: &[ExtentRef]) -> u64 {
         .map(|extent| ((extent.segment, extent.offset), u64::from(extent.payload_len)))
         .collect();
     places.values().map(|len| ExtentHeader::BYTES as u64 + len + ExtentHeader::table_len(*len)).sum()
+}
+
+fn check_configurations(store: &Store, name: &str, bucket: &Bucket) {
+    let found = store.configured_bucket(name).expect("it is there");
+    for (kind, ..) in BucketConfigurationKind::TABLE {
+        let document = found.configuration(kind).map(BucketConfiguration::document);
+        assert_eq!(document, bucket.configurations.get(&kind).map(Vec::as_slice), "{name} {kind:?}");
+    }
+    assert_eq!(found.configurations.is_empty(), bucket.configurations.is_empty());
 }
 
 fn check_versions(store: &Store, name: &str, bucket: &Bucket, extents: &mut Vec<ExtentRef>) {

@@ -28,6 +28,7 @@ pub(super) struct Pending {
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
     pub(super) info: BucketInfo,
+    pub(super) configurations: BTreeMap<BucketConfigurationKind, Vec<u8>>,
     /// Versions newest first; no key without one.
     pub(super) keys: BTreeMap<String, Vec<Object>>,
     pub(super) uploads: BTreeMap<(String, UploadId), Pending>,
@@ -111,7 +112,13 @@ impl Object {
 
 impl Bucket {
     pub(super) fn new(info: BucketInfo) -> Self {
-        Self { info, keys: BTreeMap::new(), uploads: BTreeMap::new(), told: None }
+        Self {
+            info,
+            configurations: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            uploads: BTreeMap::new(),
+            told: None,
+        }
     }
 
     pub(super) fn versions(&self, key: &str) -> &[Object] {

@@ -1,0 +1,48 @@
+//! Critical features of files (data-format.md, section 3).
+
+/// A set of critical features. A reader that does not know one of them must not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features(u64);
+
+impl Features {
+    /// No feature: every reader of version 1 knows the file.
+    pub const NONE: Self = Self(0);
+    /// Entries of the kind *bucket configuration*.
+    pub const BUCKET_CONFIGURATIONS: Self = Self(1);
+    /// Version and upload records with controls.
+    pub const OBJECT_CONTROLS: Self = Self(1 << 1);
+    /// All that this version knows.
+    const KNOWN: Self = Self::BUCKET_CONFIGURATIONS.with(Self::OBJECT_CONTROLS);
+    /// The known features, by their bits.
+    pub const NAMES: [(Self, &str); 2] =
+        [(Self::BUCKET_CONFIGURATIONS, "bucket configurations"), (Self::OBJECT_CONTROLS, "object controls")];
+
+    /// The features of a header field. The error holds the unknown bits.
+    pub(super) fn from_bits(bits: u64) -> Result<Self, u64> {
+        match bits & !Self::KNOWN.0 {
+            0 => Ok(Self(bits)),
+            unknown => Err(unknown),
+        }
+    }
+
+    /// The bits of a header field.
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The union of both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are among them.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names of the features, by ascending bits.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(feature, _)| self.contains(*feature)).map(|(_, name)| name)
+    }
+}
