@@ -6,12 +6,15 @@ use crate::auth::canonical::{CanonicalRequest, SortedHeaders};
 use crate::auth::chunked::ChunkSigner;
 use crate::auth::payload::{PayloadKind, PayloadVerifier, UNSIGNED};
 use crate::auth::presigned::{self, PresignedParams};
+use crate::auth::presigned_v2::PresignedV2;
 use crate::auth::signature::Signature;
 use crate::auth::signature_params::SignatureParams;
 use crate::auth::signing_key::SigningKey;
-use crate::auth::users::User;
+use crate::auth::users::{Signer, User};
 use crate::auth::{Action, Authorized, Identity, Resource, Users, header, signature};
 use crate::base::Clock;
+use crate::s3::dialect::V2_ACCESS_KEY;
+use crate::s3::route::Addressing;
 use crate::s3::{Dialect, ErrorCode, QueryParams, Request, S3Error};
 
 /// Authenticates requests and authorizes their senders.
@@ -19,12 +22,21 @@ pub struct Authenticator {
     users: RwLock<Arc<Users>>,
     regions: Vec<String>,
     clock: Arc<dyn Clock>,
+    /// How hosts name the bucket that version 2 signs; `None` if version 2 is refused.
+    version_2: Option<Addressing>,
 }
 
 impl Authenticator {
     /// Accepts signatures of `users` that are scoped to one of `regions`. Errors about another region name the first one.
     pub fn new(users: Users, regions: Vec<String>, clock: Arc<dyn Clock>) -> Self {
-        Self { users: RwLock::new(Arc::new(users)), regions, clock }
+        Self { users: RwLock::new(Arc::new(users)), regions, clock, version_2: None }
+    }
+
+    /// The same authenticator, which accepts URLs presigned by signature version 2 as well. Hosts name buckets by
+    /// `addressing`.
+    #[must_use]
+    pub fn with_version_2(self, addressing: Addressing) -> Self {
+        Self { version_2: Some(addressing), ..self }
     }
 
     /// Replaces the users, from the next request on. Requests under way keep their permissions.
@@ -37,12 +49,13 @@ impl Authenticator {
     /// unchanged.
     ///
     /// # Errors
-    /// - `InvalidRequest` for another scheme, for two signatures, and for a signed request in the AWS dialect without a
-    ///   content hash;
+    /// - `InvalidRequest` for another scheme, for two signatures, for a signed request in the AWS dialect without a content
+    ///   hash, and for a method that version 2 is not accepted for;
     /// - `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` for malformed signature parameters and for
     ///   another region;
     /// - `RequestTimeTooSkewed`, or `AccessDenied` for a presigned URL that is expired or not yet valid;
-    /// - `InvalidAccessKeyId`; `AccessDenied` for unsigned headers; `SignatureDoesNotMatch`;
+    /// - `InvalidAccessKeyId`; `AccessDenied` for unsigned headers and for malformed parameters of version 2;
+    ///   `SignatureDoesNotMatch`;
     /// - `MissingContentLength`, `InvalidArgument`, `InvalidRequest` or `MalformedTrailerError` for a wrong announcement of the
     ///   body. Errors in the body itself appear when it is read.
     pub fn authenticate(
@@ -54,11 +67,12 @@ impl Authenticator {
         let users = Arc::clone(&self.users.read().expect("no code panics while it holds the users"));
         let signature = RequestSignature::find(request, query, dialect)?;
         let (user, signer) = match &signature.params {
-            None => (users.anonymous(), None),
-            Some(params) => {
+            FoundParams::None => (users.anonymous(), None),
+            FoundParams::V4(params) => {
                 let (user, key, verified) = self.verify(&users, request, query, &signature, params)?;
                 (user, Some((key, params, verified)))
             }
+            FoundParams::V2 => (self.verify_v2(&users, request, query)?, None),
         };
         let kind = PayloadKind::parse(signature.payload, dialect)?;
         let signer = || {
@@ -94,11 +108,7 @@ impl Authenticator {
     ) -> Result<(&'u Arc<User>, SigningKey, Signature), S3Error> {
         params.check_region(&self.regions)?;
         params.check_time(self.clock.now())?;
-        let Some(signer) = users.find(params.access_key) else {
-            return Err(
-                S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", params.access_key)
-            );
-        };
+        let signer = find_signer(users, params.access_key)?;
         let key = signer.signing_key(params.date, params.region);
         let headers = SortedHeaders::of(&request.headers);
         params.check_headers(&headers, signature.dialect)?;
@@ -114,13 +124,49 @@ impl Authenticator {
         let verified = signature::verify(params, &key, &canonical)?;
         Ok((signer.user(), key, verified))
     }
+
+    /// Verifies a URL presigned by version 2. Returns the user who signed.
+    fn verify_v2<'u>(
+        &self,
+        users: &'u Users,
+        request: &Request<'_>,
+        query: &QueryParams,
+    ) -> Result<&'u Arc<User>, S3Error> {
+        let addressing = self.version_2.as_ref().ok_or_else(header::other_scheme)?;
+        let params = PresignedV2::find(query)?;
+        PresignedV2::check_request(&request.method, query)?;
+        params.check_time(self.clock.now())?;
+        let signer = find_signer(users, params.access_key)?;
+        let bucket = addressing.bucket_of_host(request.headers.get_str("host").unwrap_or_default());
+        params.verify(signer, request, query, bucket.as_deref())?;
+        Ok(signer.user())
+    }
+}
+
+/// The user of an access key in a request.
+///
+/// # Errors
+/// `InvalidAccessKeyId`.
+fn find_signer<'u>(users: &'u Users, access_key: &str) -> Result<&'u Signer, S3Error> {
+    users
+        .find(access_key)
+        .ok_or_else(|| S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key))
+}
+
+/// The parameters of a signature, by its version.
+enum FoundParams<'r> {
+    /// An anonymous request.
+    None,
+    /// Version 4, in the header or in the query.
+    V4(SignatureParams<'r>),
+    /// Version 2, in the query; not parsed, since it may be refused.
+    V2,
 }
 
 /// The signature of a request, wherever it stands, before it is verified.
 struct RequestSignature<'r> {
     dialect: Dialect,
-    /// `None` for an anonymous request.
-    params: Option<SignatureParams<'r>>,
+    params: FoundParams<'r>,
     /// The query parameter that holds the signature of a presigned URL.
     signature_param: Option<&'static str>,
     /// The content hash, or the keyword in its place.
@@ -131,23 +177,28 @@ impl<'r> RequestSignature<'r> {
     fn find(request: &'r Request<'_>, query: &'r QueryParams, dialect: Dialect) -> Result<Self, S3Error> {
         let authorization = header::authorization(&request.headers)?;
         let presigned = PresignedParams::find(query, dialect)?;
+        let version_2 = query.has(V2_ACCESS_KEY);
         let declared = header::vendor(&request.headers, dialect, "content-sha256")?;
-        let (params, signature_param, payload) = match (authorization, presigned) {
-            (None, None) => (None, None, declared.unwrap_or(UNSIGNED)),
-            (Some(_), Some(_)) => {
-                return Err(S3Error::new(ErrorCode::InvalidRequest).message(
-                    "A request is signed in its Authorization header or in its query, not in both.",
-                ));
-            }
-            (Some(text), None) => {
+        let (params, signature_param, payload) = match (authorization, presigned, version_2) {
+            (None, None, false) => (FoundParams::None, None, declared.unwrap_or(UNSIGNED)),
+            (Some(text), None, false) => {
                 let params = header::signature_params(text, &request.headers, dialect)?;
                 let payload = declared.or(default_payload(dialect)).ok_or_else(missing_content_hash)?;
-                (Some(params), None, payload)
+                (FoundParams::V4(params), None, payload)
             }
-            (None, Some(presigned)) => {
+            (None, Some(presigned), false) => {
                 let payload = one_of(declared, presigned.content_sha256())?.unwrap_or(UNSIGNED);
                 let params = presigned.signature_params()?;
-                (Some(params), Some(presigned::signature_param(dialect)), payload)
+                (FoundParams::V4(params), Some(presigned::signature_param(dialect)), payload)
+            }
+            (None, None, true) => {
+                let payload = one_of(declared, PresignedV2::content_sha256(query))?.unwrap_or(UNSIGNED);
+                (FoundParams::V2, None, payload)
+            }
+            _ => {
+                return Err(S3Error::new(ErrorCode::InvalidRequest).message(
+                    "A request has one signature: in its Authorization header or, of one version, in its query.",
+                ));
             }
         };
         Ok(Self { dialect, params, signature_param, payload })

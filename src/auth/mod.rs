@@ -1,7 +1,9 @@
-//! Floor 3: credentials, Signature Version 4 in all its forms, `aws-chunked` bodies and permissions.
+//! Floor 3: credentials, Signature Version 4 in all its forms, presigned URLs of version 2, `aws-chunked` bodies and
+//! permissions.
 //!
 //! Authentication of a request, in order:
-//! 1. `header` or `presigned` finds the parameters of the signature (`signature_params`);
+//! 1. `header` or `presigned` finds the parameters of the signature (`signature_params`); for URLs presigned by version 2,
+//!    `presigned_v2` does the first two steps, with the text of `string_to_sign_v2`;
 //! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes and compares;
 //! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode `aws-chunked`.
 //!
@@ -17,9 +19,11 @@ mod keys;
 mod payload;
 mod policy;
 mod presigned;
+mod presigned_v2;
 mod signature;
 mod signature_params;
 mod signing_key;
+mod string_to_sign_v2;
 mod trailers;
 mod users;
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::auth::header;
 use crate::auth::signature_params::{ALGORITHM, SignatureFields, SignatureLocation, SignatureParams};
 use crate::base::{Timestamp, limits};
 use crate::s3::{Dialect, QueryParams, S3Error};
@@ -31,13 +30,10 @@ impl<'q> PresignedParams<'q> {
     /// Collects the parameters of `dialect`; `None` if the query has none that only a presigned URL has.
     ///
     /// # Errors
-    /// `AuthorizationQueryParametersError` for a repeated parameter; `InvalidRequest` for a URL presigned by version 2.
+    /// `AuthorizationQueryParametersError` for a repeated parameter.
     pub(super) fn find(query: &'q QueryParams, dialect: Dialect) -> Result<Option<Self>, S3Error> {
         let mut fields = Self::default();
         for (name, value) in query.iter() {
-            if name == "AWSAccessKeyId" {
-                return Err(header::other_scheme());
-            }
             let suffix = name.strip_prefix(dialect.query_prefix());
             let Some(slot) = suffix.and_then(|suffix| fields.slot(suffix)) else { continue };
             if slot.replace(value).is_some() {
@@ -173,14 +169,6 @@ mod tests {
             let text = TEXT.replace(good, bad);
             assert_eq!(code(&text), Some(ErrorCode::AuthorizationQueryParametersError), "{bad}");
         }
-    }
-
-    #[test]
-    fn version_2_is_told_which_scheme_to_use() {
-        let query = QueryParams::parse("AWSAccessKeyId=AK&Expires=1&Signature=x").unwrap();
-        let error = PresignedParams::find(&query, Dialect::Svc).err().unwrap();
-        assert_eq!(error.code, ErrorCode::InvalidRequest);
-        assert!(error.message.contains("AWS4-HMAC-SHA256"));
     }
 
     #[test]

@@ -161,7 +161,8 @@ impl<'a> SignatureParams<'a> {
     }
 }
 
-fn expired(end: Timestamp, now: Timestamp) -> S3Error {
+/// The error for a presigned URL that was valid until `end`.
+pub(super) fn expired(end: Timestamp, now: Timestamp) -> S3Error {
     S3Error::new(ErrorCode::AccessDenied)
         .message("Request has expired")
         .element("Expires", end.to_iso8601())

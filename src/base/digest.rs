@@ -217,6 +217,19 @@ impl fmt::Debug for HmacSha256 {
     }
 }
 
+/// HMAC-SHA-1 (RFC 2104), for signatures of version 2. Collisions of SHA-1 do not weaken it.
+#[derive(Debug, Clone, Copy)]
+pub struct HmacSha1;
+
+impl HmacSha1 {
+    /// The code of `bytes` under `key`.
+    pub fn of(key: &[u8], bytes: &[u8]) -> [u8; 20] {
+        let mut mac = hmac::Hmac::<sha1::Sha1>::new_from_slice(key).expect("HMAC takes a key of any length");
+        mac.update(bytes);
+        mac.finalize().into_bytes().into()
+    }
+}
+
 /// A 32-byte digest in lower-case hexadecimal, as ASCII bytes on the stack.
 pub fn hex32(digest: &[u8; 32]) -> [u8; 64] {
     let mut out = [0; 64];
@@ -297,6 +310,9 @@ mod tests {
         assert_eq!(to_hex(&first), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
         let second = HmacSha256::of(b"Jefe", b"what do ya want for nothing?");
         assert_eq!(to_hex(&second), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        // RFC 2202, section 3, test case 2.
+        let sha1 = HmacSha1::of(b"Jefe", b"what do ya want for nothing?");
+        assert_eq!(to_hex(&sha1), "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
     }
 
     #[test]

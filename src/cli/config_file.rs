@@ -73,17 +73,21 @@ fn flag_of(name: &str, item: &Item, command: &Command) -> Result<String, String>
 }
 
 /// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers, regions are an array of
-/// strings, all other values are strings. A boolean is passed on for the metrics, whose parser refuses it with advice.
+/// strings, switches are booleans, all other values are strings. A boolean is passed on for the metrics, whose parser refuses
+/// it with advice.
 fn text_of(item: &Item, option: &Arg) -> Option<String> {
     let is = |id: TypeId| option.get_value_parser().type_id() == id;
     let (is_number, is_list) = (is(TypeId::of::<NonZeroUsize>()), is(TypeId::of::<RegionNames>()));
+    let is_switch = is(TypeId::of::<bool>());
     match item.as_value()? {
-        Value::String(text) if !is_number && !is_list => Some(text.value().clone()),
+        Value::String(text) if !is_number && !is_list && !is_switch => Some(text.value().clone()),
         Value::Integer(number) if is_number => Some(number.value().to_string()),
         Value::Array(names) if is_list => {
             names.iter().map(Value::as_str).collect::<Option<Vec<_>>>().map(|names| names.join(","))
         }
-        Value::Boolean(value) if is(TypeId::of::<MetricsAccess>()) => Some(value.value().to_string()),
+        Value::Boolean(value) if is_switch || is(TypeId::of::<MetricsAccess>()) => {
+            Some(value.value().to_string())
+        }
         _ => None,
     }
 }
@@ -137,6 +141,8 @@ mod tests {
             "segment_size = 268435456",
             "reclaim_rate = 'fast'",
             "metrics = 'all'",
+            "sigv2_presigned = 'false'",
+            "sigv2_presigned = 0",
             "data_dir = true",
             "[data_dir]",
             "workers = 2",
@@ -160,7 +166,7 @@ mod tests {
 
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
         dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\n\
-        tls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\nmax_connections_per_address = 2\n\
+        sigv2_presigned = false\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\nmax_connections_per_address = 2\n\
         trusted_proxies = 'none'\nidle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\naccess_log = '-'\n\
         access_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'\nindex_max = '64MiB'";

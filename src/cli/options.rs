@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args};
 use siltstone::base::limits;
 use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
@@ -52,6 +52,11 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "NAME", env = "SILTSTONE_DIALECT", global = true, default_value = "svc")]
     #[arg(value_parser = one_of(&[("svc", Dialect::Svc), ("aws", Dialect::Aws)]))]
     pub(crate) dialect: Dialect,
+
+    /// Accept URLs presigned by signature version 2, as AWS's clients still make them for us-east-1
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_SIGV2_PRESIGNED", global = true)]
+    #[arg(action = ArgAction::Set, default_value_t = true)]
+    pub(crate) sigv2_presigned: bool,
 
     /// Namespace of XML documents; empty for none
     #[arg(long, value_name = "URI", env = "SILTSTONE_XML_NAMESPACE", global = true)]
@@ -273,6 +278,13 @@ mod tests {
         assert_eq!(options(&[], "data_dir = '/d'").users_path(), Path::new("/d/users.toml"));
         let named = options(&[], "data_dir = '/d'\nusers = '/etc/u.toml'");
         assert_eq!(named.users_path(), Path::new("/etc/u.toml"));
+    }
+
+    #[test]
+    fn version_2_is_accepted_unless_it_is_switched_off() {
+        assert!(options(&[], "").sigv2_presigned);
+        assert!(!options(&[], "sigv2_presigned = false").sigv2_presigned);
+        assert!(!options(&["--sigv2-presigned", "false"], "sigv2_presigned = true").sigv2_presigned);
     }
 
     #[test]

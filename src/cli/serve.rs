@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
-use siltstone::auth::Authenticator;
+use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
@@ -49,7 +49,7 @@ pub(crate) fn serve(
     log_memory(&plan, &store);
     let is_first_start = create_users_file(options, &users_file)?;
     let users = users_file.read().map_err(CliError::start)?;
-    let authenticator = Arc::new(Authenticator::new(users, options.region.0.clone(), Arc::clone(&clock)));
+    let authenticator = Arc::new(authenticator(options, users, &clock));
     let memory = plan.budget();
     let service = service(options, &store, &authenticator, &clock, &memory)?;
     let access_log = open_access_log(options)?;
@@ -198,12 +198,21 @@ fn service(
     };
     let settings = ServiceSettings {
         default_dialect: options.dialect,
-        addressing: Addressing { domain: options.host_domain() },
+        addressing: addressing(options),
         metrics: options.metrics,
     };
     // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
     Ok(Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings))
+}
+
+fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {
+    let authenticator = Authenticator::new(users, options.region.0.clone(), Arc::clone(clock));
+    if options.sigv2_presigned { authenticator.with_version_2(addressing(options)) } else { authenticator }
+}
+
+fn addressing(options: &ServerOptions) -> Addressing {
+    Addressing { domain: options.host_domain() }
 }
 
 fn log_memory(plan: &MemoryPlan, store: &Store) {

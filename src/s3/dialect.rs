@@ -2,6 +2,9 @@
 
 use crate::s3::{ErrorCode, Headers, S3Error};
 
+/// The query parameter that tells a URL presigned by signature version 2, which only clients of AWS make.
+pub const V2_ACCESS_KEY: &str = "AWSAccessKeyId";
+
 /// The prefix of vendor headers and query parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
@@ -31,8 +34,8 @@ impl Dialect {
         }
     }
 
-    /// Detects the dialect of a request from its header names and query parameter names, regardless of case. Without
-    /// either prefix it is `default`.
+    /// Detects the dialect of a request from its header names and query parameter names, regardless of case. Signature
+    /// version 2 belongs to AWS. Without either prefix the dialect is `default`.
     ///
     /// # Errors
     /// `InvalidRequest` if both prefixes occur.
@@ -47,6 +50,7 @@ impl Dialect {
                 let prefix = dialect.header_prefix();
                 *seen |= name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
             }
+            seen[1] |= name == V2_ACCESS_KEY;
         }
         match seen {
             [true, true] => Err(S3Error::new(ErrorCode::InvalidRequest)
@@ -166,6 +170,13 @@ mod tests {
         assert_eq!(detect(&["X-Svc-Date"], &[]), Ok(Dialect::Svc));
         assert_eq!(detect(&["host"], &["X-Amz-Signature"]), Ok(Dialect::Aws));
         assert_eq!(detect(&["host", "date"], &["versionId"]), Ok(Dialect::Svc));
+    }
+
+    #[test]
+    fn signature_version_2_is_of_the_aws_dialect() {
+        assert_eq!(detect(&["host"], &["AWSAccessKeyId", "Signature"]), Ok(Dialect::Aws));
+        assert_eq!(detect(&["host"], &["Signature", "Expires"]), Ok(Dialect::Svc));
+        assert_eq!(detect(&["x-svc-acl"], &["AWSAccessKeyId"]), Err(ErrorCode::InvalidRequest));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! of the URL need not send them; S3 treats them as headers (S3 API reference, "Authenticating requests: using query
 //! parameters").
 
-use crate::s3::dialect::may_repeat;
+use crate::s3::dialect::{V2_ACCESS_KEY, may_repeat};
 use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, S3Error, VendorHeaders};
 
 /// Vendor parameters that belong to the signature.
@@ -17,8 +17,10 @@ const OF_THE_SIGNATURE: [&str; 8] = [
     "signedheaders",
 ];
 
-/// The only other header that is moved, since a digest is of use only if the sender of the body cannot omit it.
-const CONTENT_MD5: &str = "content-md5";
+/// The only other header that version 4 moves, since a digest is of use only if the sender of the body cannot omit it.
+const MOVED_BY_V4: &[&str] = &["content-md5"];
+/// The other headers that version 2 signs.
+const MOVED_BY_V2: &[&str] = &["content-md5", "content-type"];
 
 /// Whether a presigned URL carries the vendor header `p-{suffix}`.
 pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
@@ -47,12 +49,21 @@ pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dial
 
 /// The headers in a presigned query, by name in lower case. Other queries have none.
 fn lines(query: &QueryParams, dialect: Dialect) -> impl Iterator<Item = (String, &str)> {
-    let presigned = query.names().any(|name| name.strip_prefix(dialect.query_prefix()) == Some("Signature"));
-    let pairs = query.iter().filter(move |_| presigned);
+    let moved = standard_headers(query, dialect);
+    let pairs = query.iter().filter(move |_| moved.is_some());
     pairs.map(|(name, value)| (name.to_ascii_lowercase(), value)).filter(move |(name, _)| {
         let suffix = name.strip_prefix(dialect.header_prefix());
-        suffix.is_some_and(|suffix| !OF_THE_SIGNATURE.contains(&suffix)) || name == CONTENT_MD5
+        suffix.is_some_and(|suffix| !OF_THE_SIGNATURE.contains(&suffix))
+            || moved.is_some_and(|moved| moved.contains(&name.as_str()))
     })
+}
+
+/// The standard headers that may be in a presigned query; `None` for other queries.
+fn standard_headers(query: &QueryParams, dialect: Dialect) -> Option<&'static [&'static str]> {
+    if query.names().any(|name| name.strip_prefix(dialect.query_prefix()) == Some("Signature")) {
+        return Some(MOVED_BY_V4);
+    }
+    (dialect == Dialect::Aws && query.has(V2_ACCESS_KEY)).then_some(MOVED_BY_V2)
 }
 
 /// Whether `name` is a valid header name (RFC 9110, section 5.6.2).
@@ -96,6 +107,16 @@ mod tests {
         let query = QueryParams::parse(query).unwrap();
         assert!(has_header(&query, Dialect::Aws, "acl") && !has_header(&query, Dialect::Aws, "copy-source"));
         assert!(!has_header(&query, Dialect::Svc, "acl"));
+    }
+
+    #[test]
+    fn version_2_moves_the_content_type_too_and_a_sent_one_must_be_the_same() {
+        let query = "AWSAccessKeyId=a&content-type=text%2Fplain&x-amz-meta-a=1";
+        let restored = ["content-type: text/plain", "x-amz-meta-a: 1"].map(String::from).to_vec();
+        assert_eq!(handed_on(query, &[]), Ok(restored.clone()));
+        assert_eq!(handed_on(query, &[("content-type", "text/plain")]), Ok(restored));
+        assert_eq!(handed_on(query, &[("content-type", "a/b")]), Err(ErrorCode::InvalidRequest));
+        assert_eq!(handed_on("X-Amz-Signature=s&content-type=text%2Fplain", &[]), Ok(vec![]));
     }
 
     #[test]

@@ -79,7 +79,8 @@ impl Addressing {
         self.bucket_of_host(host).is_some()
     }
 
-    fn bucket_of_host(&self, host: &str) -> Option<String> {
+    /// The bucket that `host` names, if it names one.
+    pub fn bucket_of_host(&self, host: &str) -> Option<String> {
         let domain = self.domain.as_deref()?;
         let host = host.split(':').next()?.to_ascii_lowercase();
         let bucket = host.strip_suffix(domain)?.strip_suffix('.')?;
@@ -121,6 +122,13 @@ fn subresource(level: ResourceLevel, query: &QueryParams) -> &'static str {
     let of_rows = Operation::TABLE.iter().filter(|route| route.level == level).map(|route| route.subresource);
     let mut known = of_rows.filter(|name| !name.is_empty()).chain(unserved(level).iter().copied());
     known.find(|name| query.has(name)).unwrap_or("")
+}
+
+/// Whether a query parameter of this name selects a sub-resource of S3, served or not.
+pub fn is_subresource(name: &str) -> bool {
+    let of_rows = Operation::TABLE.iter().map(|route| route.subresource);
+    let unserved = UNSERVED_OF_BUCKETS.iter().chain(UNSERVED_OF_OBJECTS).copied();
+    !name.is_empty() && of_rows.chain(unserved).any(|known| known == name)
 }
 
 fn unserved(level: ResourceLevel) -> &'static [&'static str] {

@@ -43,6 +43,8 @@ const QUERY: &[&str] = &[
     "X-Amz-SignedHeaders=host",
     "X-Amz-Signature=",
     "X-Amz-Content-Sha256=",
+    "AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Expires=1469357200&Signature=",
+    "bWq2s1WEIj%2BYdj0vQ697zp%2BIXMU%3D",
     "AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request",
     "&",
     "=",

@@ -5,11 +5,13 @@ mod chunks;
 mod hostile;
 mod refusals;
 mod vectors;
+mod version_2;
 
 use std::sync::{Arc, OnceLock};
 
 use siltstone::auth::{Authenticator, Identity, Users};
 use siltstone::base::{ManualClock, Timestamp};
+use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, BodyRead, Dialect, ErrorCode, Headers, Method, QueryParams, Request, S3Error};
 
 /// The access key of all examples of the S3 API reference.
@@ -36,7 +38,8 @@ pub(crate) fn users() -> Users {
 pub(crate) fn authenticator() -> (Arc<ManualClock>, Authenticator) {
     let clock = Arc::new(ManualClock::new(moment()));
     let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
-    (Arc::clone(&clock), Authenticator::new(users(), regions, clock))
+    let addressing = Addressing { domain: Some("s3.amazonaws.com".to_owned()) };
+    (Arc::clone(&clock), Authenticator::new(users(), regions, clock).with_version_2(addressing))
 }
 
 /// The same for tests that change neither clock nor users.

@@ -147,15 +147,67 @@ def test_a_presigned_url_expires(s3, bucket):
     assert fetch(url)[0] == 400
 
 
-def test_signature_version_2_is_refused_by_name(server, bucket):
-    """botocore presigns so by default for regions of AWS's own, such as us-east-1."""
+def presigner_v2(server):
+    """botocore presigns by version 2 by default for regions of AWS's own, such as us-east-1."""
     client = server.client(region="us-east-1")
-    url = client.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})
-    assert "AWSAccessKeyId=" in url
-    status, body = fetch(url)
+
+    def url(operation, method=None, **parameters):
+        url = client.generate_presigned_url(operation, parameters, HttpMethod=method)
+        assert "AWSAccessKeyId=" in url
+        return url
+
+    return url
+
+
+def test_urls_presigned_by_version_2_work(server, s3, bucket):
+    url = presigner_v2(server)
+    key = "a b/ü+(1)'~.txt"
+    of = {"Bucket": bucket, "Key": key}
+    put = url("put_object", **of, ContentType="text/plain", Metadata={"mood": "good day"}, Tagging="a=b")
+    assert fetch(put, b"by version 2", "PUT", {"Content-Type": "text/plain"})[0] == 200
+    assert fetch(put, b"by version 2", "PUT", {"Content-Type": "text/html"})[0] == 403
+    assert fetch(url("get_object", **of)) == (200, b"by version 2")
+    assert fetch(url("head_object", **of), method="HEAD") == (200, b"")
+    head = s3.head_object(**of)
+    assert (head["ContentType"], head["Metadata"]) == ("text/plain", {"mood": "good day"})
+    assert s3.get_object_tagging(**of)["TagSet"] == [{"Key": "a", "Value": "b"}]
+    overridden = url("get_object", **of, ResponseContentType="a/b", ResponseContentDisposition='x; y="z"')
+    with urllib.request.urlopen(overridden, timeout=10) as answer:
+        assert (answer.headers["Content-Type"], answer.headers["Content-Disposition"]) == ("a/b", 'x; y="z"')
+    assert b"<Key>a</Key>" in fetch(url("get_object_tagging", **of))[1]
+    assert fetch(url("list_objects_v2", Bucket=bucket, Prefix="a"))[0] == 200
+    copy = url("copy_object", Bucket=bucket, Key="copy", CopySource=of)
+    assert fetch(copy, method="PUT")[0] == 200
+    assert s3.get_object(Bucket=bucket, Key="copy")["Body"].read() == b"by version 2"
+    assert fetch(url("delete_object", **of), method="DELETE")[0] == 204
+    assert fetch(url("get_object", **of))[0] == 404
+
+
+def test_version_2_covers_what_it_signs(server, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    url = presigner_v2(server)("get_object", Bucket=bucket, Key="k")
+    for added in ["&versionId=null", "&tagging", "&x-amz-meta-a=1", "&response-expires=x"]:
+        status, body = fetch(url + added)
+        assert (status, b"<Code>SignatureDoesNotMatch</Code>" in body) == (403, True), added
+    assert fetch(url + "&attributes")[0] == 403
+    assert fetch(url.replace("/k?", "/l?"))[0] == 403
+    assert fetch(url, method="DELETE")[0] == 403
+    post = presigner_v2(server)("create_multipart_upload", Bucket=bucket, Key="k")
+    assert fetch(post, method="POST")[0] == 400
+
+
+def test_version_2_can_be_switched_off(own_server):
+    server = own_server("--sigv2-presigned", "false").start()
+    server.client().create_bucket(Bucket="switched")
+    status, body = fetch(presigner_v2(server)("list_objects_v2", Bucket="switched"))
     assert (status, b"AWS4-HMAC-SHA256" in body) == (400, True)
     client = server.client(region="us-east-1", config=Config(signature_version="s3v4"))
-    assert fetch(client.generate_presigned_url("list_objects_v2", {"Bucket": bucket}))[0] == 200
+    assert fetch(client.generate_presigned_url("list_objects_v2", {"Bucket": "switched"}))[0] == 200
+
+
+def test_version_2_by_header_is_refused_by_name(server):
+    client = server.client(region="us-east-1", config=Config(signature_version="s3"))
+    assert refusal(client.list_buckets) == ("InvalidRequest", 400)
 
 
 def test_nobody_gets_in_without_keys(server, bucket):

@@ -217,14 +217,32 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("a short signature", "Signature=ZEROS", "Signature=00", "403 SignatureDoesNotMatch"),
     ("two signatures", "Signature=ZEROS", "Signature=ZEROS&X-Amz-Signature=ZEROS", QUERY_ERROR),
     ("a name of the other dialect", "X-Amz-Expires", "X-Svc-Expires", "400 InvalidRequest"),
+    ("version 2", PRESIGNED, VERSION_2, "403 SignatureDoesNotMatch"),
     (
-        "version 2",
+        "version 2 beside version 4",
+        "X-Amz-Algorithm",
+        "AWSAccessKeyId=AK&X-Amz-Algorithm",
+        "400 InvalidRequest",
+    ),
+    ("version 2 without an end", PRESIGNED, "AWSAccessKeyId=AK&Signature=x", "403 AccessDenied"),
+    ("version 2 that is over", PRESIGNED, "AWSAccessKeyId=AK&Expires=0&Signature=x", "403 AccessDenied"),
+    ("version 2 without a signature", PRESIGNED, "AWSAccessKeyId=AK&Expires=1800000000", "403 AccessDenied"),
+    (
+        "version 2 of a user who is none",
         PRESIGNED,
-        "AWSAccessKeyId=AK&Expires=1800000000&Signature=bm90aGluZw%3D%3D",
+        "AWSAccessKeyId=NOBODY&Expires=1800000000&Signature=x",
+        "403 InvalidAccessKeyId",
+    ),
+    (
+        "version 2 with a name of the other dialect",
+        PRESIGNED,
+        "AWSAccessKeyId=AK&Expires=1800000000&Signature=x&x-svc-acl=private",
         "400 InvalidRequest",
     ),
     ("an escape that is none", "eu%2F", "eu%2", "400 InvalidURI"),
 ];
+
+const VERSION_2: &str = "AWSAccessKeyId=AK&Expires=1800000000&Signature=bm90aGluZw%3D%3D";
 
 const PRESIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AK%2F20260131%2Feu%2Fs3%2Faws4_request&\
     X-Amz-Date=20260131T120000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature=ZEROS";

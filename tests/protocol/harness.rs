@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use siltstone::base::Budget;
+use siltstone::base::{Budget, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
 use siltstone::ops::{EntityTags, PaddingTimes};
@@ -225,6 +225,11 @@ impl Asked<'_> {
         self
     }
 
+    /// Changes the path after the request was signed.
+    pub(super) fn set_path(&mut self, path: &str) {
+        path.clone_into(&mut self.path);
+    }
+
     pub(super) fn body(mut self, body: &[u8]) -> Self {
         self.body = body.to_vec();
         self
@@ -423,6 +428,17 @@ impl Asked<'_> {
         let prefix = self.dialect.query_prefix();
         self.query =
             signer(&user).presigned_query(&self.method, &self.path, &self.query, prefix, &parameters, &lines);
+        self
+    }
+
+    /// Presigns the request by version 2, as AWS's clients do, with `headers` moved to the query.
+    pub(super) fn presigned_v2(mut self, headers: &[(&str, &str)]) -> Self {
+        let user = self.user.take().unwrap();
+        self.dialect = Dialect::Aws;
+        let lines: Vec<_> =
+            headers.iter().map(|(name, value)| (self.spelled(name), (*value).to_owned())).collect();
+        let expires = Timestamp::parse_iso8601(NOW).unwrap().as_secs() + 600;
+        self.query = signer(&user).presigned_query_v2(&self.method, &self.path, &self.query, expires, &lines);
         self
     }
 

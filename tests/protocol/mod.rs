@@ -20,6 +20,7 @@ mod multipart;
 mod pages;
 mod permissions;
 mod presigned;
+mod presigned_v2;
 mod put;
 mod ranges;
 mod rules;

@@ -48,7 +48,8 @@ impl InProcess {
         store.create_bucket("b", "owner").unwrap();
         let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
         let users = Users::parse(options.users).unwrap();
-        let authenticator = Authenticator::new(users, regions, clock.clone());
+        let addressing = options.settings.addressing.clone();
+        let authenticator = Authenticator::new(users, regions, clock.clone()).with_version_2(addressing);
         let memory = Budget::new(MEMORY_BYTES, 0);
         let context = Context {
             store: store.clone(),

@@ -44,13 +44,18 @@ pub fn open(fs: &SimFs) -> Option<Store> {
     Store::open(Arc::new(fs.clone()), clock(), &SeededEntropy::new(1), options).ok()
 }
 
+fn addressing() -> Addressing {
+    Addressing { domain: Some("s3.example".into()) }
+}
+
 /// A server with a bucket `b` that holds the object `k`.
 pub fn service() -> Service {
     let fs = SimFs::new();
     let store = Arc::new(open(&fs).expect("an empty disk takes a store"));
     store.create_bucket("b", "owner").expect("a new store has no buckets");
     let authenticator =
-        Authenticator::new(Users::parse(USERS).expect("it is well-formed"), vec!["eu".into()], clock());
+        Authenticator::new(Users::parse(USERS).expect("it is well-formed"), vec!["eu".into()], clock())
+            .with_version_2(addressing());
     let context = Context {
         store,
         region: "eu".into(),
@@ -62,7 +67,7 @@ pub fn service() -> Service {
     };
     let settings = ServiceSettings {
         default_dialect: Dialect::Svc,
-        addressing: Addressing { domain: Some("s3.example".into()) },
+        addressing: addressing(),
         metrics: MetricsAccess::Open,
     };
     Service::new(context, Arc::new(authenticator), clock(), Arc::new(SeededEntropy::new(2)), settings)
