@@ -44,6 +44,10 @@ pub const TAG_VALUE_LEN_MAX_CHARS: usize = 256;
 pub const PAGE_LEN_MAX: usize = 1000;
 /// Objects in one DeleteObjects request (S3 API reference, DeleteObjects).
 pub const DELETE_OBJECTS_MAX: usize = 1000;
+/// A website configuration (S3 API reference, PutBucketWebsite).
+pub const WEBSITE_MAX_BYTES: usize = 128 * KIB as usize;
+/// Routing rules of a website (S3 API reference, PutBucketWebsite).
+pub const ROUTING_RULES_MAX: usize = 50;
 /// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
 /// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines

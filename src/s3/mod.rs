@@ -19,6 +19,7 @@ pub mod render;
 pub mod route;
 pub mod tags;
 pub mod uri;
+pub mod website;
 
 pub use call::{Call, RequestId};
 pub use copy_source::CopySourceHeader;

@@ -8,6 +8,35 @@ use crate::s3::{ErrorCode, S3Error};
 /// ListObjectsV2). A space becomes `%20` and a plus `%2B`, so that decoders of forms and of paths read the same.
 const LISTED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
+/// The characters of a path that need encoding: all but those of segments (RFC 3986, section 3.3) and `/`.
+const PATH: &AsciiSet = &LISTED
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@');
+
+/// The characters that no URI has (RFC 3986, section 2).
+const OUTSIDE: &AsciiSet = &percent_encoding::CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
 /// Decodes a part of a path. A `+` is a plus.
 ///
 /// # Errors
@@ -31,6 +60,16 @@ pub fn decode_query(text: &str) -> Result<String, S3Error> {
 /// Encodes a name for a listing with `encoding-type=url`.
 pub fn encode_listed(text: &str) -> String {
     utf8_percent_encode(text, LISTED).to_string()
+}
+
+/// Encodes a key as a path.
+pub fn encode_path(text: &str) -> String {
+    utf8_percent_encode(text, PATH).to_string()
+}
+
+/// Encodes only the characters that no URI has, in text that is a part of a URI already.
+pub fn encode_location(text: &str) -> String {
+    utf8_percent_encode(text, OUTSIDE).to_string()
 }
 
 fn escapes_are_whole(bytes: &[u8]) -> bool {
@@ -63,10 +102,18 @@ mod tests {
         assert_eq!(encode_listed("a b+c/(ü)~*\u{1}"), "a%20b%2Bc/%28%C3%BC%29~%2A%01");
     }
 
+    #[test]
+    fn a_location_keeps_its_query_and_its_fragment_and_no_byte_that_could_end_it() {
+        let text = "a b/?x=%20&y=ü#!/\r\nSet-Cookie: z\\\"<>\u{7f}";
+        assert_eq!(encode_location(text), "a%20b/?x=%20&y=%C3%BC#!/%0D%0ASet-Cookie:%20z%5C%22%3C%3E%7F");
+        assert_eq!(encode_path("a b/(c)=@:+?#%ü\r\n"), "a%20b/(c)=@:+%3F%23%25%C3%BC%0D%0A");
+    }
+
     proptest! {
         #[test]
         fn whatever_is_encoded_decodes_to_itself(text in any::<String>()) {
             prop_assert_eq!(decode_path(&encode_listed(&text)).unwrap(), text.clone());
+            prop_assert_eq!(decode_path(&encode_path(&text)).unwrap(), text.clone());
             prop_assert_eq!(decode_query(&encode_listed(&text)).unwrap(), text);
         }
 

@@ -112,6 +112,8 @@ fn the_limits_are_those_of_the_code() {
                 number(limits::DELETE_OBJECTS_MAX as u64),
                 "400 MalformedXML",
             ),
+            ("website configuration", size(limits::WEBSITE_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
+            ("routing rules of a website", number(limits::ROUTING_RULES_MAX as u64), "400 InvalidRequest"),
             ("XML request body", size(limits::XML_BODY_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
             (
                 "list of the parts of an upload",
@@ -206,7 +208,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
 }
 
 /// Told in a sentence below the table: they answer that there is no such configuration.
-const NEVER_SET: [Operation; 9] = [
+const NEVER_SET: [Operation; 8] = [
     Operation::GetBucketCors,
     Operation::GetBucketEncryption,
     Operation::GetBucketLifecycleConfiguration,
@@ -214,7 +216,6 @@ const NEVER_SET: [Operation; 9] = [
     Operation::GetBucketPolicy,
     Operation::GetBucketReplication,
     Operation::GetBucketTagging,
-    Operation::GetBucketWebsite,
     Operation::GetObjectLockConfiguration,
 ];
 

@@ -1,0 +1,220 @@
+//! Websites of buckets: the configuration (S3 API reference, PutBucketWebsite), and what it makes of a request (S3 user
+//! guide, "Hosting a static website using Amazon S3").
+
+mod redirect;
+mod rule;
+
+pub use redirect::{UrlScheme, WebsiteAddress, folder_location};
+pub use rule::RoutingRule;
+
+use crate::base::limits::{KEY_LEN_MAX_BYTES, ROUTING_RULES_MAX};
+use crate::s3::{ErrorCode, S3Error};
+use crate::xml::{Document, Element, Writer, XmlError};
+
+/// The name of the root element.
+pub const ROOT: &str = "WebsiteConfiguration";
+
+/// The website of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WebsiteConfiguration {
+    /// All requests are redirected to another host.
+    RedirectAll {
+        /// The host, and a path below it if it has a `/`.
+        host: String,
+        /// The scheme; `None` for that of the request.
+        scheme: Option<UrlScheme>,
+    },
+    /// Objects are served.
+    Pages(WebsitePages),
+}
+
+/// A website of objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebsitePages {
+    /// The last part of the keys that are served for folders.
+    index_suffix: String,
+    /// The key of the object that is served with errors.
+    error_key: Option<String>,
+    /// The rules, in order.
+    rules: Vec<RoutingRule>,
+}
+
+impl WebsiteConfiguration {
+    /// Reads the root element.
+    ///
+    /// # Errors
+    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` or `InvalidRequest` for a value or
+    /// a combination that S3 refuses.
+    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        check_children(root, &["IndexDocument", "ErrorDocument", "RedirectAllRequestsTo", "RoutingRules"])?;
+        match child(root, "RedirectAllRequestsTo")? {
+            Some(_) if root.children().count() > 1 => Err(S3Error::invalid_argument(
+                "RedirectAllRequestsTo",
+                "not null",
+                "RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.",
+            )),
+            Some(element) => Self::parse_redirect_all(element),
+            None => WebsitePages::parse(root).map(Self::Pages),
+        }
+    }
+
+    fn parse_redirect_all(element: Element<'_>) -> Result<Self, S3Error> {
+        check_children(element, &["HostName", "Protocol"])?;
+        let host = text(element, "HostName")?.ok_or_else(|| missing("HostName"))?;
+        if host.is_empty() {
+            return Err(invalid(
+                "A host name must be provided to redirect all requests (e.g. \"example.com\").",
+            ));
+        }
+        redirect::check_host(&host)?;
+        Ok(Self::RedirectAll { host, scheme: UrlScheme::parse(element)? })
+    }
+
+    /// Reads a document as [`Self::to_document`] writes it; `None` if it is not one.
+    pub fn from_document(bytes: &[u8]) -> Option<Self> {
+        Self::parse(Document::parse(bytes).ok()?.root()).ok()
+    }
+
+    /// A document with the configuration alone, to be stored.
+    pub fn to_document(&self) -> Vec<u8> {
+        let mut document = Writer::new(ROOT, None);
+        self.render(&mut document);
+        document.finish()
+    }
+
+    /// Writes the configuration below the root element.
+    pub fn render(&self, document: &mut Writer) {
+        match self {
+            Self::RedirectAll { host, scheme } => document.element("RedirectAllRequestsTo", |to| {
+                to.leaf("HostName", host);
+                leaf(to, "Protocol", scheme.map(UrlScheme::as_str));
+            }),
+            Self::Pages(pages) => pages.render(document),
+        }
+    }
+}
+
+impl WebsitePages {
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        Ok(Self { index_suffix: index_suffix(root)?, error_key: error_key(root)?, rules: rules(root)? })
+    }
+
+    fn render(&self, document: &mut Writer) {
+        document.element("IndexDocument", |index| index.leaf("Suffix", &self.index_suffix));
+        if let Some(key) = &self.error_key {
+            document.element("ErrorDocument", |error| error.leaf("Key", key));
+        }
+        if !self.rules.is_empty() {
+            document.element("RoutingRules", |rules| self.rules.iter().for_each(|rule| rule.render(rules)));
+        }
+    }
+
+    /// The key of the object that is served for a request for `key`: that of the index document for the root and for
+    /// a folder, whose key ends with a slash.
+    pub fn page_key(&self, key: &str) -> String {
+        if is_folder(key) { format!("{key}{}", self.index_suffix) } else { key.to_owned() }
+    }
+
+    /// The key of the index document of the folder that a key without a slash at its end may mean.
+    pub fn index_below(&self, key: &str) -> Option<String> {
+        (!is_folder(key)).then(|| format!("{key}/{}", self.index_suffix))
+    }
+
+    /// The key of the error document.
+    pub fn error_key(&self) -> Option<&str> {
+        self.error_key.as_deref()
+    }
+
+    /// The first rule that redirects a request for `key` before its object is looked up.
+    pub fn rule_before(&self, key: &str) -> Option<&RoutingRule> {
+        self.rules.iter().find(|rule| rule.applies(key, None))
+    }
+
+    /// The first rule that redirects a request for `key` which would be answered with the error `status`.
+    pub fn rule_after(&self, key: &str, status: u16) -> Option<&RoutingRule> {
+        self.rules.iter().find(|rule| rule.applies(key, Some(status)))
+    }
+}
+
+fn is_folder(key: &str) -> bool {
+    key.is_empty() || key.ends_with('/')
+}
+
+fn index_suffix(root: Element<'_>) -> Result<String, S3Error> {
+    let malformed = |value: &str| {
+        S3Error::invalid_argument("IndexDocument", value, "The IndexDocument Suffix is not well formed")
+    };
+    let element = child(root, "IndexDocument")?.ok_or_else(|| {
+        S3Error::invalid_argument(
+            "IndexDocument",
+            "null",
+            "A value for IndexDocument Suffix must be provided if RedirectAllRequestsTo is empty",
+        )
+    })?;
+    check_children(element, &["Suffix"])?;
+    match text(element, "Suffix")? {
+        Some(suffix) if !suffix.is_empty() && !suffix.contains('/') && suffix.len() <= KEY_LEN_MAX_BYTES => {
+            Ok(suffix)
+        }
+        other => Err(malformed(other.as_deref().unwrap_or_default())),
+    }
+}
+
+fn error_key(root: Element<'_>) -> Result<Option<String>, S3Error> {
+    let Some(element) = child(root, "ErrorDocument")? else { return Ok(None) };
+    check_children(element, &["Key"])?;
+    let key = text(element, "Key")?.ok_or_else(|| missing("Key"))?;
+    if key.is_empty() || key.len() > KEY_LEN_MAX_BYTES {
+        let message = "The ErrorDocument Key is not well formed";
+        return Err(S3Error::invalid_argument("ErrorDocument", &key, message));
+    }
+    Ok(Some(key))
+}
+
+fn rules(root: Element<'_>) -> Result<Vec<RoutingRule>, S3Error> {
+    let Some(element) = child(root, "RoutingRules")? else { return Ok(Vec::new()) };
+    check_children(element, &["RoutingRule"])?;
+    match element.children().count() {
+        0 => Err(missing("RoutingRule")),
+        1..=ROUTING_RULES_MAX => element.children().map(RoutingRule::parse).collect(),
+        count => Err(invalid(format!(
+            "{count} routing rules provided, the number of routing rules in a website configuration is limited to \
+             {ROUTING_RULES_MAX}."
+        ))),
+    }
+}
+
+/// Refuses children with other names.
+fn check_children(element: Element<'_>, known: &[&str]) -> Result<(), S3Error> {
+    match element.children().find(|child| !known.contains(&child.name())) {
+        Some(unknown) => Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name()))),
+        None => Ok(()),
+    }
+}
+
+fn child<'d>(element: Element<'d>, name: &str) -> Result<Option<Element<'d>>, S3Error> {
+    element.child(name).map_err(|error: XmlError| S3Error::malformed_xml(&error.to_string()))
+}
+
+/// The text of a child, as it is sent: keys may have whitespace at their ends.
+fn text(element: Element<'_>, name: &str) -> Result<Option<String>, S3Error> {
+    Ok(child(element, name)?.map(|found| found.text().into_owned()))
+}
+
+/// Writes a leaf for a value that is set.
+fn leaf(document: &mut Writer, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        document.leaf(name, value);
+    }
+}
+
+fn missing(name: &str) -> S3Error {
+    S3Error::malformed_xml(&format!("there is no <{name}>"))
+}
+
+fn invalid(message: impl Into<String>) -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest).message(message)
+}
+
+#[cfg(test)]
+mod tests;
