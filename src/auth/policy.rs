@@ -92,8 +92,12 @@ actions! {
     GetReplicationConfiguration: Bucket;
     /// GetBucketTagging.
     GetBucketTagging: Bucket;
+    /// PutBucketWebsite.
+    PutBucketWebsite: Bucket;
     /// GetBucketWebsite.
     GetBucketWebsite: Bucket;
+    /// DeleteBucketWebsite.
+    DeleteBucketWebsite: Bucket;
     /// GetObject, HeadObject and the source of a copy, for the current version.
     GetObject: Object;
     /// GetObject, HeadObject and the source of a copy, for a named version.

@@ -125,8 +125,20 @@ pub(super) fn is_read_at_once(bytes: u64) -> bool {
 /// `MaxMessageLengthExceeded` above the limit, and `SlowDown` without memory for it, both before the first byte if the length is
 /// known; `BadDigest` and the others of [`Integrity`]; those of reading.
 pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<ReservedBytes, S3Error> {
+    read_document_up_to(context, call, XML_BODY_MAX_BYTES)
+}
+
+/// Like [`read_document`], for at most `max` bytes.
+///
+/// # Errors
+/// As [`read_document`].
+pub(super) fn read_document_up_to(
+    context: &Context,
+    call: &mut Call<'_>,
+    max: usize,
+) -> Result<ReservedBytes, S3Error> {
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
-    DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
+    DocumentReader { context, integrity, max }.run(&mut call.request.body)
 }
 
 /// Like [`read_document`], but the headers must have a digest: a corrupted document would do too much harm.

@@ -24,6 +24,7 @@ mod token;
 mod version_id;
 mod versioning;
 mod versions_list;
+mod website;
 
 use std::sync::Arc;
 
@@ -99,6 +100,9 @@ impl Context {
             Operation::GetObjectTagging => tagging::get(self, proof, call),
             Operation::PutObjectTagging => tagging::put(self, proof, call),
             Operation::DeleteObjectTagging => tagging::delete(self, proof, call),
+            Operation::PutBucketWebsite => website::put(self, proof, call),
+            Operation::GetBucketWebsite => website::get(self, proof, call),
+            Operation::DeleteBucketWebsite => website::delete(self, proof, call),
             Operation::GetBucketCors
             | Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
@@ -106,7 +110,6 @@ impl Context {
             | Operation::GetBucketPolicy
             | Operation::GetBucketReplication
             | Operation::GetBucketTagging
-            | Operation::GetBucketWebsite
             | Operation::GetObjectLockConfiguration
             | Operation::NotServed => not_configured::respond(self, proof, call),
         }

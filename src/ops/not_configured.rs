@@ -23,7 +23,6 @@ fn code_of(operation: Operation) -> Option<ErrorCode> {
         Operation::GetBucketPolicy => Some(ErrorCode::NoSuchBucketPolicy),
         Operation::GetBucketReplication => Some(ErrorCode::ReplicationConfigurationNotFoundError),
         Operation::GetBucketTagging => Some(ErrorCode::NoSuchTagSet),
-        Operation::GetBucketWebsite => Some(ErrorCode::NoSuchWebsiteConfiguration),
         Operation::GetObjectLockConfiguration => Some(ErrorCode::ObjectLockConfigurationNotFoundError),
         _ => None,
     }

@@ -113,8 +113,12 @@ operations! {
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketTagging = Get Bucket "tagging" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the website of a bucket.
+    PutBucketWebsite = Put Bucket "website" RouteCondition::None;
+    /// Returns the website of a bucket.
     GetBucketWebsite = Get Bucket "website" RouteCondition::None;
+    /// Removes the website of a bucket.
+    DeleteBucketWebsite = Delete Bucket "website" RouteCondition::None;
     /// A configuration that is never set here.
     GetObjectLockConfiguration = Get Bucket "object-lock" RouteCondition::None;
 
@@ -190,7 +194,6 @@ pub(super) const UNSERVED_OF_BUCKETS: &[&str] = &[
     "requestPayment",
     "session",
     "tagging",
-    "website",
 ];
 
 /// Sub-resources of objects in S3 that are not supported.

@@ -14,7 +14,6 @@ fn configurations_that_are_never_set_have_their_own_errors() {
         ("policy", "NoSuchBucketPolicy"),
         ("replication", "ReplicationConfigurationNotFoundError"),
         ("tagging", "NoSuchTagSet"),
-        ("website", "NoSuchWebsiteConfiguration"),
     ] {
         server.get(&format!("/b?{name}")).is_error(404, code);
         server.get(&format!("/absent?{name}")).is_error(404, "NoSuchBucket");

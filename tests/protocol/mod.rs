@@ -28,6 +28,7 @@ mod socket;
 mod tagging;
 mod versioning;
 mod versions_list;
+mod website;
 mod wire;
 
 use harness::*;

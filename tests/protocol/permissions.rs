@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 42] = [
+const REQUESTS: [(&str, &str, &str, &str); 44] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -27,6 +27,8 @@ const REQUESTS: [(&str, &str, &str, &str); 42] = [
     ("GET", "/b?replication", "GetReplicationConfiguration", "b"),
     ("GET", "/b?tagging", "GetBucketTagging", "b"),
     ("GET", "/b?website", "GetBucketWebsite", "b"),
+    ("PUT", "/b?website", "PutBucketWebsite", "b"),
+    ("DELETE", "/b?website", "DeleteBucketWebsite", "b"),
     ("GET", "/b?object-lock", "GetBucketObjectLockConfiguration", "b"),
     ("GET", "/b?versions", "ListBucketVersions", "b"),
     ("GET", "/b?versions", "ListBucketVersions", "b/*"),
@@ -62,6 +64,9 @@ const WITH_MORE_THAN_ONE_TARGET: [Operation; 3] =
 fn body_of(target: &str) -> &'static [u8] {
     match target {
         "/b?versioning" => b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+        "/b?website" => {
+            b"<WebsiteConfiguration><IndexDocument><Suffix>i</Suffix></IndexDocument></WebsiteConfiguration>"
+        }
         _ if target.contains("?tagging") => b"<Tagging><TagSet/></Tagging>",
         _ => b"",
     }
