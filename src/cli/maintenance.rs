@@ -41,7 +41,10 @@ impl Maintenance {
     ) -> Result<Self, CliError> {
         let (stop, stopped) = bounded(0);
         let room_wanted = store.room_wanted();
-        let run = move || MaintenanceLoop { room_wanted, store, stopped, reclaim_rate, scrub_pace }.run();
+        let run = move || {
+            let _watch = store.watch_thread("maintenance");
+            MaintenanceLoop { room_wanted, store, stopped, reclaim_rate, scrub_pace }.run();
+        };
         let thread = thread::Builder::new().name("maintenance".into()).spawn(run);
         let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { stop, thread })

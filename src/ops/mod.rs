@@ -33,7 +33,8 @@ pub use padded_response::PaddingTimes;
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, Operation, Response, S3Error};
-use crate::store::{Health, Store};
+pub use crate::store::Health;
+use crate::store::Store;
 use crate::xml::Writer;
 
 /// The entity tags of objects put in one piece. Parts, and so multipart objects, always have MD5s.

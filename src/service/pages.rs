@@ -3,6 +3,7 @@
 
 use super::Service;
 use crate::base::Timestamp;
+use crate::ops::Health;
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
 /// Headers that proxies add. A request with one of them may come from another client than its peer.
@@ -53,26 +54,11 @@ impl Service {
         }
     }
 
-    /// Whether a put would succeed now.
+    /// Whether a put would succeed now, and every background thread runs.
     fn ready(&self) -> Response {
-        let health = self.context.health();
-        match health.read_only_reason {
-            None if health.index_full => text(
-                503,
-                &format!(
-                    "The index takes up {} bytes of the {} that --index-max allows, so puts are refused. Reads and deletes \
-                     go on. Delete objects, or raise --index-max.\n",
-                    health.index_bytes, health.index_max_bytes
-                ),
-            ),
+        match obstacle(&self.context.health()) {
             None => text(200, "ready\n"),
-            // The details, with files and offsets, are in the log; this page is public.
-            Some(reason) => text(
-                503,
-                &format!(
-                    "The store takes no writes: {reason} Reads go on. The server's log has the details.\n"
-                ),
-            ),
+            Some(obstacle) => text(503, &obstacle),
         }
     }
 
@@ -132,6 +118,34 @@ impl Service {
             .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             .with_body(ResponseBody::Bytes(page.into_bytes()))
     }
+}
+
+/// The reason why a put would be refused, or why puts will be before long. It is public: the details, with files and offsets,
+/// are in the log.
+fn obstacle(health: &Health) -> Option<String> {
+    let Health { index_bytes, index_max_bytes, .. } = health;
+    if let Some(reason) = health.read_only_reason {
+        return Some(format!(
+            "The store takes no writes: {reason} Reads go on. The server's log has the details.\n"
+        ));
+    }
+    if health.index_full {
+        return Some(format!(
+            "The index takes up {index_bytes} bytes of the {index_max_bytes} that --index-max allows, so puts are refused. Reads \
+             and deletes go on. Delete objects, or raise --index-max.\n"
+        ));
+    }
+    if health.disk_full {
+        return Some(
+            "The disk is full, so puts are refused. Reads and deletes go on. Delete objects, or make the disk larger.\n".to_owned(),
+        );
+    }
+    health.stopped_thread.map(|name| {
+        format!(
+            "The thread `{name}` panicked, so the disk will fill up. Restart the server, and report the panic with the lines of \
+             its log.\n"
+        )
+    })
 }
 
 fn family(name: &str, help: &str, kind: &str, value: u64) -> String {

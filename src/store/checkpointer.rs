@@ -2,7 +2,7 @@
 //! obsolete.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -10,8 +10,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::index::{Cursor, Index};
 use crate::log::{CheckpointPlan, CheckpointWriter, LogError, SpaceClaim, list_numbers, read_checkpoint};
-use crate::store::StoreError;
 use crate::store::shared::{Published, SharedStore};
+use crate::store::{StoreError, ThreadWatch};
 
 /// Checkpoints that are kept, unless disk space is short.
 pub(super) const GENERATIONS: usize = 2;
@@ -91,7 +91,8 @@ impl Checkpointer {
     }
 }
 
-fn run(shared: &SharedStore, inbox: &Receiver<CheckpointerRequest>) {
+fn run(shared: &Arc<SharedStore>, inbox: &Receiver<CheckpointerRequest>) {
+    let _watch = ThreadWatch::new(Arc::clone(shared), "checkpointer");
     while let Ok(request) = inbox.recv() {
         let done = match &request {
             CheckpointerRequest::Due if !is_due(shared) => Ok(()),
@@ -117,14 +118,22 @@ pub(super) fn is_due(shared: &SharedStore) -> bool {
 /// # Errors
 /// [`StoreError::DiskFull`] before the first write, if there is no space; errors of the disk.
 pub(super) fn write(shared: &SharedStore) -> Result<(), StoreError> {
-    let _one_at_a_time = shared.checkpointing.lock().expect("no code panics while it holds the lock");
+    let _one_at_a_time = lock(shared)?;
     write_locked(shared)
+}
+
+/// Waits until no other thread writes a checkpoint.
+///
+/// # Errors
+/// A thread panicked while it wrote one, so that the space set aside for checkpoints is unknown until a restart.
+fn lock(shared: &SharedStore) -> Result<MutexGuard<'_, ()>, StoreError> {
+    shared.checkpointing.lock().map_err(|_| StoreError::Io("an earlier checkpoint panicked".to_owned()))
 }
 
 /// Frees disk space of the metadata until the claim has enough: first the older checkpoint, then all files that a new checkpoint
 /// makes obsolete.
 fn make_room(shared: &SharedStore, wanted: &RoomRequest) -> Result<(), StoreError> {
-    let _one_at_a_time = shared.checkpointing.lock().expect("no code panics while it holds the lock");
+    let _one_at_a_time = lock(shared)?;
     shared.check_writable()?;
     let lacks_room = || shared.lacks_room(wanted.claim, wanted.bytes).map_err(|error| shared.failed(error));
     if lacks_room()? {

@@ -96,6 +96,10 @@ pub struct Health {
     pub index_max_bytes: u64,
     /// Whether it is so near to the limit that puts are refused.
     pub index_full: bool,
+    /// Whether the file system lacks the space for a small put, or does not tell.
+    pub disk_full: bool,
+    /// A background thread that has panicked. The store goes on without it until the disk or the log is full.
+    pub stopped_thread: Option<&'static str>,
     /// Bytes of extents that versions refer to.
     pub live_bytes: u64,
     /// Segments.

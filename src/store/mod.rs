@@ -8,7 +8,7 @@
 //! | `mod`, `buckets`, `objects`, `uploads`, `listings`, `requests` | the interface: [`Store`] and the values of its callers |
 //! | `writer`, `reader`, `copy`, `extents` | bytes of bodies to segments and back; the ranges that a copy shares |
 //! | `mutation`, `plan`, `committer` | a change: its request and bounds; the decision against the index; durability and publication |
-//! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `write_counters` | the state that all threads share |
+//! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `thread_watch`, `write_counters` | the state that all threads share |
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
 //! | `reclaim`, `scrub`, `upload_expiry` | maintenance: disk space, latent damage, old uploads |
@@ -57,6 +57,7 @@ mod scrub;
 mod shared;
 mod state_file;
 pub mod stats;
+mod thread_watch;
 pub mod undelete;
 mod upload_expiry;
 mod uploads;
@@ -94,6 +95,7 @@ pub use requests::{
 };
 pub use scrub::{ScrubPace, Scrubbed};
 pub use stats::stats;
+pub use thread_watch::ThreadWatch;
 pub use uploads::{PartSummary, PartsPage, PartsTotal};
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::base::Clock;
-use crate::base::limits::{WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
+use crate::base::limits::{KIB, WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
 use crate::format::{ClientIds, StoreId};
 use crate::fs::Fs;
 use crate::index::Index;
@@ -22,6 +22,9 @@ use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
 
 /// Damaged locations that are remembered; more are only logged.
 const DAMAGE_KEPT_MAX: usize = 100;
+/// The disk space of a small put at most: pages of a new segment and of the pack, and its entry in the log and in the next
+/// checkpoint.
+const SMALL_PUT_BYTES: u64 = 16 * KIB;
 const NOT_POISONED: &str = "no code panics while it holds the lock";
 
 /// The published state: all groups up to a sequence, and no other. It is replaced, never changed, so that readers hold a
@@ -62,6 +65,8 @@ pub(super) struct SharedStore {
     /// The deadline for checkpoints of a store that is being closed.
     closed_by: OnceLock<Instant>,
     pub(super) reclaimed: ReclaimCounters,
+    /// The first background thread that panicked.
+    stopped_thread: OnceLock<&'static str>,
     /// Holds a message after a write was refused for lack of disk space.
     reclaim_requests: (Sender<()>, Receiver<()>),
 }
@@ -102,6 +107,7 @@ impl SharedStore {
             backlog: Backlog::default(),
             closed_by: OnceLock::new(),
             reclaimed: ReclaimCounters::default(),
+            stopped_thread: OnceLock::new(),
             reclaim_requests: bounded(1),
         }
     }
@@ -217,6 +223,12 @@ impl SharedStore {
         &self.reclaim_requests.1
     }
 
+    /// Remembers that a background thread has panicked.
+    pub(super) fn thread_stopped(&self, name: &'static str) {
+        // The first one counts.
+        let _ = self.stopped_thread.set(name);
+    }
+
     pub(super) fn count_torn(&self) {
         self.torn_groups.fetch_add(1, Ordering::Relaxed);
     }
@@ -236,6 +248,8 @@ impl SharedStore {
             index_bytes: index.memory_bytes(),
             index_max_bytes: self.options.index_max_bytes,
             index_full: IndexBudget::of(&index, self.options.index_max_bytes).check().is_err(),
+            disk_full: self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true),
+            stopped_thread: self.stopped_thread.get().copied(),
             live_bytes: index.liveness().total(),
             segments: self.segments.count(),
             reclaimed_segments: self.reclaimed.segments.load(Ordering::Relaxed),

@@ -1,5 +1,6 @@
 //! The responses when the disk is full, fails or has lost data.
 
+use siltstone::fs::Fs as _;
 use siltstone::s3::{ErrorCode, Handler as _, S3Error};
 
 use super::*;
@@ -114,6 +115,22 @@ fn after_a_failed_sync_writes_are_refused_and_reads_go_on() {
     assert_eq!(ready.status, 503);
     assert!(ready.text().contains("a sync failed") && ready.text().contains("restart"), "{ready:?}");
     assert!(!ready.text().contains("seg") && !ready.text().contains('/'), "{ready:?}");
+}
+
+#[test]
+fn a_server_on_a_full_disk_is_not_ready_until_a_put_would_succeed() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    let ready = || server.request("GET", "/-/ready").anonymous().send();
+    assert_eq!(ready().status, 200);
+    let space = server.fs.space().unwrap();
+    server.fs.set_capacity(space.total_bytes - space.free_bytes);
+    let refused = ready();
+    assert!(refused.status == 503 && refused.text().contains("disk is full"), "{refused:?}");
+    server.request("PUT", "/b/big").body(&pattern(5_000_000)).send().is_error(507, "InsufficientStorage");
+    assert_eq!(server.request("GET", "/-/health").anonymous().send().status, 200);
+    server.fs.set_capacity(space.total_bytes);
+    assert_eq!((ready().status, server.put("/b/big", &pattern(5_000_000)).status), (200, 200));
 }
 
 #[test]

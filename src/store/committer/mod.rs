@@ -15,9 +15,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::base::channel::{receive, receive_within};
 use crate::base::limits::GROUP_MUTATIONS_MAX;
 use crate::log::LogWriter;
-use crate::store::StoreError;
 use crate::store::mutation::{Mutation, Reply};
 use crate::store::shared::SharedStore;
+use crate::store::{StoreError, ThreadWatch};
 use group_writer::{GroupWriter, MutationBatch};
 
 /// The capacity of the queue. Each mutation belongs to a thread that waits for its reply, so the queue is never full in
@@ -61,8 +61,12 @@ impl Committer {
             queued: AtomicUsize::new(0),
         });
         let idle_group_after = shared.options.idle_group_after;
+        let watch = ThreadWatch::new(Arc::clone(&shared), "committer");
         let thread = CommitterThread { leader_lock: leader_lock.clone(), commands, idle_group_after };
-        let run = move || if refuses { refuse_all(&shared, &thread.commands) } else { thread.run() };
+        let run = move || {
+            let _watch = watch;
+            if refuses { refuse_all(&shared, &thread.commands) } else { thread.run() }
+        };
         let thread = thread::Builder::new().name("committer".into()).spawn(run)?;
         Ok(Self { queue, leader_lock, thread: Mutex::new(Some(thread)) })
     }

@@ -4,6 +4,7 @@ use super::model::Model;
 use super::script::{CHURN, Halt, InDoubt, MORE_WORK, WORK, work};
 use super::steps::Step;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::*;
 use crate::fs::sim::{CrashPolicy, Op, OpKind};
@@ -215,4 +216,53 @@ fn so_does_one_in_the_thread_that_commits_for_others() {
         std::thread::yield_now();
     }
     check_refusing(&store, &trap);
+}
+
+/// A clock that panics in the checkpointer.
+struct CheckpointerTrap;
+
+impl Clock for CheckpointerTrap {
+    fn now(&self) -> Timestamp {
+        assert_ne!(std::thread::current().name(), Some("checkpointer"));
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+}
+
+#[test]
+fn a_panic_in_the_checkpointer_is_reported_and_stops_no_put() {
+    let fs = SimFs::new();
+    let options = StoreOptions { checkpoint_after_bytes: 1, ..options() };
+    let store =
+        Store::open(Arc::new(fs.clone()), Arc::new(CheckpointerTrap), &SeededEntropy::new(1), options)
+            .unwrap();
+    assert_eq!(store.health().stopped_thread, None);
+    store.create_bucket("a", "admin").unwrap();
+    for _ in 0..1000 {
+        if store.health().stopped_thread.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(store.health().stopped_thread, Some("checkpointer"));
+    assert_eq!(store.health().read_only_reason, None);
+    put(&store, "a", "after", b"after").unwrap();
+    assert!(matches!(store.checkpoint(), Err(StoreError::Io(_))));
+    store.close();
+    drop(store);
+    assert_eq!(get(&open(&fs.crash(CrashPolicy::DropAll)), "a", "after").unwrap(), b"after");
+}
+
+#[test]
+fn a_watched_thread_that_panics_is_reported_and_one_that_ends_is_not() {
+    let store = open(&SimFs::new());
+    let ended = store.watch_thread("one that ends");
+    std::thread::spawn(move || drop(ended)).join().unwrap();
+    assert_eq!(store.health().stopped_thread, None);
+    let panics = store.watch_thread("maintenance");
+    let thread = std::thread::spawn(move || {
+        let _watch = panics;
+        panic!("on purpose");
+    });
+    assert!(thread.join().is_err());
+    assert_eq!(store.health().stopped_thread, Some("maintenance"));
 }
