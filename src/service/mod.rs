@@ -129,9 +129,9 @@ impl Service {
         self.context.dispatch(&proof, &mut call)
     }
 
-    /// The name of the requested page below `/-/`. At the host of a bucket these paths are keys.
+    /// The name of the requested page below `/-/`, perhaps by a path of MinIO. At the host of a bucket these paths are keys.
     fn page_name<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
-        let name = request.path.strip_prefix("/-/")?;
+        let name = request.path.strip_prefix("/-/").or_else(|| pages::by_minio_path(request))?;
         let host = request.headers.get_str("host").unwrap_or_default();
         (!self.settings.addressing.is_of_bucket(host)).then_some(name)
     }

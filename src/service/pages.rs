@@ -36,6 +36,20 @@ fn is_local(request: &Request<'_>) -> bool {
     !is_forwarded && request.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
+/// The name of the page that MinIO has at the requested path ("Healthcheck API"). Only GET and HEAD ask for a page there, so that
+/// nothing can be hidden by a put.
+pub(super) fn by_minio_path(request: &Request<'_>) -> Option<&'static str> {
+    let name = request.path.strip_prefix("/minio/health/")?;
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return None;
+    }
+    match name {
+        "live" => Some("health"),
+        "ready" | "cluster" => Some("ready"),
+        _ => None,
+    }
+}
+
 impl Service {
     /// Handles a request for `/-/{name}`.
     pub(super) fn page(&self, name: &str, request: &Request<'_>) -> Result<Response, S3Error> {

@@ -23,6 +23,46 @@ fn health_and_readiness_need_no_signature() {
 }
 
 #[test]
+fn the_health_pages_of_minio_answer_as_ours() {
+    let server = Server::new();
+    for (target, text) in [
+        ("/minio/health/live", "alive\n"),
+        ("/minio/health/ready", "ready\n"),
+        ("/minio/health/cluster", "ready\n"),
+    ] {
+        let answer = page(&server, "GET", target);
+        assert_eq!((answer.status, answer.text()), (200, text));
+        page(&server, "HEAD", target).is_bare(200);
+    }
+    server.put("/b/k", b"x");
+    server.fs.fail_sync_at(server.fs.syncs() + 1);
+    server.request("PUT", "/b/k").body(b"x").send().is_error(503, "ServiceUnavailable");
+    for (target, status) in
+        [("/minio/health/live", 200), ("/minio/health/ready", 503), ("/minio/health/cluster", 503)]
+    {
+        assert_eq!(page(&server, "GET", target).status, status, "{target}");
+    }
+}
+
+#[test]
+fn a_bucket_named_minio_works_beside_its_health_pages() {
+    let server = Server::new();
+    assert_eq!(server.request("PUT", "/minio").send().status, 200);
+    for key in ["health/live", "health/other", "live", "-/health"] {
+        assert_eq!(server.put(&format!("/minio/{key}"), key.as_bytes()).status, 200);
+    }
+    assert_eq!(server.get("/minio/health/other").text(), "health/other");
+    assert_eq!(server.get("/minio/live").text(), "live");
+    page(&server, "GET", "/minio/health/other").is_error(403, "AccessDenied");
+    page(&server, "POST", "/minio/health/live").is_error(405, "MethodNotAllowed");
+    let of_bucket = |target: &str| server.request("GET", target).host("minio.s3.example").send();
+    assert_eq!(of_bucket("/-/health").text(), "-/health");
+    of_bucket("/minio/health/live").is_error(404, "NoSuchKey");
+    assert_eq!(server.request("DELETE", "/minio/health/live").send().status, 204);
+    assert!(!server.get("/minio?list-type=2").text().contains("health/live"));
+}
+
+#[test]
 fn metrics_count_requests_bytes_and_stored_objects() {
     let server = Server::new();
     server.put("/b/k", &[1; 1000]);
