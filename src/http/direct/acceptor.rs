@@ -37,14 +37,15 @@ impl Acceptor {
         })
     }
 
-    /// Accepts a waiting connection. `None` when none waits, and when accepting fails.
+    /// Accepts a waiting connection. `None` when none waits, and when accepting fails. A client that comes by IPv4 to a listener of
+    /// IPv6 has its IPv4 address.
     pub(super) fn accept(&self, now: Instant) -> Option<(TcpStream, SocketAddr)> {
         let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
         let listener = listener.as_ref()?;
         match listener.accept() {
-            Ok(accepted) => {
+            Ok((stream, peer)) => {
                 self.accepted.fetch_add(1, Ordering::Relaxed);
-                Some(accepted)
+                Some((stream, SocketAddr::new(peer.ip().to_canonical(), peer.port())))
             }
             // The error concerns one connection. The poller reports the listener again if more of them wait.
             Err(error) if is_transient(&error) => None,
