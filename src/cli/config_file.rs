@@ -1,54 +1,35 @@
 //! The configuration file: options in TOML, named as their flags with `_` for `-`.
 //!
-//! Its options are put in front of the arguments as flags, so that the command line alone parses and checks values.
+//! Its options become flags, so that the command line alone parses and checks values.
 
 use std::any::TypeId;
-use std::ffi::OsString;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command};
+use clap::{Arg, Args, Command};
 use siltstone::service::MetricsAccess;
 use toml_edit::{Document, Item, Value};
 
 use super::CliError;
+use super::layers::OptionFlags;
 use super::option_values::RegionNames;
 use super::options::ServerOptions;
 
-/// The arguments, preceded by the options of the file at `path` that neither a flag nor the environment sets. `matches` are
-/// the parsed arguments.
+/// The options of the file at `path` as flags.
 ///
 /// # Errors
 /// The file cannot be read or is malformed TOML, or it has an unknown option or a wrong value. The message names the file
 /// and the line.
-pub(crate) fn merge(
-    path: &Path,
-    matches: &ArgMatches,
-    arguments: &[OsString],
-) -> Result<Vec<OsString>, CliError> {
+pub(crate) fn read(path: &Path) -> Result<OptionFlags, CliError> {
     let shown = path.display();
     let text = fs::read_to_string(path)
         .map_err(|e| CliError::usage(format!("cannot read the configuration file {shown}: {e}")))?;
-    with_flags(&text, matches, arguments)
-        .map_err(|problem| CliError::usage(format!("in the configuration file {shown}, {problem}")))
-}
-
-fn with_flags(text: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
-    let mut merged: Vec<_> = arguments.iter().take(1).cloned().collect();
-    for (name, flag) in flags(text)? {
-        let source = matches.value_source(&name);
-        if !matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
-            merged.push(flag.into());
-        }
-    }
-    merged.extend(arguments.iter().skip(1).cloned());
-    Ok(merged)
+    flags(&text).map_err(|problem| CliError::usage(format!("in the configuration file {shown}, {problem}")))
 }
 
 /// The options of a file by name, each as a flag whose value is checked.
-fn flags(text: &str) -> Result<Vec<(String, String)>, String> {
+fn flags(text: &str) -> Result<OptionFlags, String> {
     let file = Document::parse(text).map_err(|e| e.to_string())?;
     let command = ServerOptions::augment_args(Command::new("siltstone").no_binary_name(true));
     let mut flags = Vec::new();
@@ -102,7 +83,11 @@ fn first_paragraph(message: &str) -> String {
 /// The options that `arguments` and a file with this text set.
 #[cfg(test)]
 pub(crate) fn options(arguments: &[&str], text: &str) -> ServerOptions {
+    use std::ffi::OsString;
+
     use clap::{FromArgMatches, Parser};
+
+    use super::layers::with_layers;
 
     #[derive(Parser)]
     struct Line {
@@ -113,7 +98,7 @@ pub(crate) fn options(arguments: &[&str], text: &str) -> ServerOptions {
     let arguments: Vec<_> = ["siltstone"].iter().chain(arguments).map(OsString::from).collect();
     let command = <Line as clap::CommandFactory>::command();
     let matches = command.clone().get_matches_from(&arguments);
-    let merged = with_flags(text, &matches, &arguments).unwrap();
+    let merged = with_layers(&matches, &arguments, [flags(text).unwrap()]);
     Line::from_arg_matches(&command.get_matches_from(merged)).unwrap().options
 }
 

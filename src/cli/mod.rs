@@ -6,14 +6,18 @@ mod announce;
 mod config_file;
 mod data_dir;
 mod error;
+mod health;
 mod keys;
+mod layers;
 mod logging;
 mod maintenance;
 mod memory;
+mod notes;
 mod open_files;
 mod option_values;
 mod options;
 mod serve;
+mod server;
 mod service_manager;
 mod signals;
 mod tls_files;
@@ -28,9 +32,13 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 pub(crate) use allocator::restart_configured;
 pub(crate) use error::CliError;
+use health::HealthArguments;
 use keys::AdministratorKeys;
 pub(crate) use keys::KEY_VARIABLES;
+use layers::with_layers;
+use notes::Notes;
 use options::ServerOptions;
+use server::ServerArguments;
 pub(crate) use service_manager::SOCKET_VARIABLE;
 use service_manager::ServiceManager;
 use user::UserCommand;
@@ -42,6 +50,10 @@ Examples:
       Serve ./siltstone-data on 127.0.0.1:9000; the first start creates an administrator and shows its keys on the terminal.
   siltstone --data-dir /srv/objects --listen 0.0.0.0:9000
   siltstone --config /etc/siltstone.toml --log-level warn
+  siltstone server /srv/objects --address :9000
+      The same in the form of MinIO's command and with its defaults: all addresses, us-east-1; more in siltstone server --help.
+  siltstone health
+      Ask the server of this host whether a put would succeed now; exit status 0 or 1.
   siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
       Create a user in ./siltstone-data/users.toml and show its keys; more in siltstone user --help.
 
@@ -83,6 +95,11 @@ enum CliCommand {
     /// Serve the objects; the default without a command
     #[default]
     Serve,
+    /// Serve the objects of DIR, in the form of MinIO's command and with its defaults
+    #[command(after_help = server::EXAMPLES)]
+    Server(ServerArguments),
+    /// Ask a server whether a put would succeed now; exit status 0 or 1
+    Health(HealthArguments),
     /// Create, show and remove users, and rotate their keys
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(UserCommand),
@@ -91,7 +108,7 @@ enum CliCommand {
 impl CommandLine {
     /// Whether the server is to be started.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.command, None | Some(CliCommand::Serve))
+        matches!(self.command, None | Some(CliCommand::Serve | CliCommand::Server(_)))
     }
 
     /// Parses the arguments of the process and the configuration file that they name. Ends the process if the arguments are
@@ -100,20 +117,29 @@ impl CommandLine {
     /// # Errors
     /// Those of the configuration file, in words for the operator.
     pub(crate) fn read(arguments: &[OsString]) -> Result<Self, CliError> {
-        let matches = command().get_matches_from(arguments);
-        let line = Self::from_matches(&matches);
-        match &line.config {
-            None => Ok(line),
-            Some(path) => {
-                let merged = config_file::merge(path, &matches, arguments)?;
-                Ok(Self::from_matches(&command().get_matches_from(merged)))
-            }
+        let arguments = without_program_name(arguments);
+        let matches = command().get_matches_from(&arguments);
+        let mut line = Self::from_matches(&matches);
+        if let Some(path) = &line.config {
+            let merged = with_layers(&matches, &arguments, [config_file::read(path)?]);
+            line = Self::from_matches(&command().get_matches_from(merged));
         }
+        if let Some(CliCommand::Server(own)) = &mut line.command {
+            own.reconcile(&matches)?;
+        }
+        Ok(line)
     }
 
     fn from_matches(matches: &ArgMatches) -> Self {
         Self::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
     }
+}
+
+/// The arguments without a leading `minio`, the program's name in the commands of compose files whose image has this program as
+/// its entry point.
+fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
+    let is_name = |(at, argument): &(usize, &OsString)| *at == 1 && *argument == "minio";
+    arguments.iter().enumerate().filter(|it| !is_name(it)).map(|(_, argument)| argument.clone()).collect()
 }
 
 /// The parser. Options may precede or follow any command; the help of `user` shows only the options that concern it.
@@ -123,6 +149,7 @@ fn command() -> clap::Command {
     command.build();
     command
         .mut_subcommand("user", |user| without_server_options(user).mut_subcommands(without_server_options))
+        .mut_subcommand("server", server::with_defaults)
 }
 
 fn without_server_options(command: clap::Command) -> clap::Command {
@@ -141,16 +168,27 @@ pub(crate) fn run(
     keys: [Option<OsString>; 4],
     socket: Option<OsString>,
 ) -> Result<(), CliError> {
-    let options = line.options;
+    let (mut options, mut notes) = (line.options, Notes::default());
+    let command = line.command.unwrap_or_default();
+    if let CliCommand::Server(arguments) = &command {
+        arguments.apply(&mut options, &mut notes)?;
+    }
     options.check()?;
     logging::start(options.log_level, options.log_format);
-    match line.command.unwrap_or_default() {
-        CliCommand::Serve => {
-            let keys = AdministratorKeys::from_environment(keys).map_err(CliError::usage)?;
-            keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
-            let users_file = UsersFile::new(options.users_path(), keys);
-            serve::serve(&options, users_file, &ServiceManager::at(socket))
-        }
+    notes.log();
+    match command {
+        CliCommand::Serve | CliCommand::Server(_) => serve(&options, keys, &ServiceManager::at(socket)),
+        CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::User(command) => user::run(&command, &UsersFile::new(options.users_path(), None)),
     }
+}
+
+fn serve(
+    options: &ServerOptions,
+    keys: [Option<OsString>; 4],
+    manager: &ServiceManager,
+) -> Result<(), CliError> {
+    let keys = AdministratorKeys::from_environment(keys).map_err(CliError::usage)?;
+    keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
+    serve::serve(options, UsersFile::new(options.users_path(), keys), manager)
 }

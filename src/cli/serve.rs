@@ -1,5 +1,7 @@
 //! The life of the server process: parts are started from the store up, run until a signal, and stopped in reverse.
 
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -7,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
+use rustix::io::Errno;
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
 use siltstone::ops::{Context, PaddingTimes};
+use siltstone::s3::Handler;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{self, OpenError, Store};
@@ -61,10 +65,30 @@ pub(crate) fn serve(
     let tls = load_tls(options)?;
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
-    let server = Server::bind(config, clock, Arc::new(service))
-        .map_err(|e| CliError::start(format!("cannot listen on {}: {e}", options.listen)))?;
+    let server = bind(config, &clock, &(Arc::new(service) as Arc<dyn Handler>))?;
     let reloader = Reloader { users_file, authenticator, tls, access_log };
     run_until_stopped(options, server, store, reloader, is_first_start, manager)
+}
+
+/// Binds the address. The IPv6 address that stands for all addresses also stands for those of IPv4; on a host without IPv6
+/// these alone are bound.
+fn bind(config: Config, clock: &Arc<dyn Clock>, handler: &Arc<dyn Handler>) -> Result<Server, CliError> {
+    let listen = config.listen;
+    let by_ipv4 = Config { listen: (Ipv4Addr::UNSPECIFIED, listen.port()).into(), ..config.clone() };
+    let bound = Server::bind(config, Arc::clone(clock), Arc::clone(handler));
+    let bound = match bound {
+        Err(e) if listen.ip() == Ipv6Addr::UNSPECIFIED && lacks_ipv6(&e) => {
+            Server::bind(by_ipv4, Arc::clone(clock), Arc::clone(handler))
+        }
+        bound => bound,
+    };
+    bound.map_err(|e| CliError::start(format!("cannot listen on {listen}: {e}")))
+}
+
+/// Whether the system refused a socket because it has no IPv6.
+fn lacks_ipv6(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    matches!(error, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
 }
 
 /// Creates the users file on the first start and shows its keys. Returns whether it was created.

@@ -17,9 +17,11 @@ const SERVER: &str = "SILTSTONE_TEST_SERVER";
 pub(crate) fn siltstone(dir: &Path) -> Command {
     let named = std::env::var_os(SERVER).map(|path| fs::canonicalize(path).unwrap().into_os_string());
     let mut command = Command::new(named.unwrap_or_else(|| env!("CARGO_BIN_EXE_siltstone").into()));
-    let ours =
-        std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_string_lossy().starts_with("SILTSTONE_"));
-    for name in ours {
+    let is_read = |name: &std::ffi::OsString| {
+        let name = name.to_string_lossy();
+        ["SILTSTONE_", "MINIO_", "RUSTFS_"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    for name in std::env::vars_os().map(|(name, _)| name).filter(is_read) {
         command.env_remove(name);
     }
     command.current_dir(dir).stdin(Stdio::null());
@@ -49,14 +51,23 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_by("http", command)
+    }
+
+    /// A server with a certificate.
+    pub(crate) fn start_tls(command: Command) -> Self {
+        Self::start_by("https", command)
+    }
+
+    fn start_by(scheme: &str, mut command: Command) -> Self {
         let dir = command.get_current_dir().unwrap().to_owned();
         let said = (0..).map(|n| dir.join(format!("said-{n}"))).find(|path| !path.exists()).unwrap();
         let stderr = fs::File::create_new(&said).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("listening on http://").map(str::to_owned);
+        let address = line.trim_end().strip_prefix(&format!("listening on {scheme}://")).map(str::to_owned);
         let address = address.unwrap_or_else(|| panic!("{line:?} {}", fs::read_to_string(&said).unwrap()));
         Self { child, address, said }
     }

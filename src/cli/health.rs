@@ -1,0 +1,221 @@
+//! The command `health`: asks a server whether it is ready, for health checks in images without a shell.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+
+use super::options::ServerOptions;
+use super::{CliError, announce, server};
+
+/// The longest wait for a connection, and for each of its reads and writes.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest answer that is read.
+const ANSWER_MAX_BYTES: u64 = 16 * 1024;
+/// The page that is asked for if the URL names none.
+const READY_PAGE: &str = "/-/ready";
+
+/// The arguments of `health`.
+#[derive(Debug, Args)]
+pub(crate) struct HealthArguments {
+    /// The server [default: the one that the options of this command would start]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+
+    /// The address that `server` takes from the same variable
+    #[arg(long, hide = true, env = "MINIO_ADDRESS", value_parser = server::address)]
+    address: Option<SocketAddr>,
+}
+
+/// Asks the server. Success is told in one line on standard output.
+///
+/// # Errors
+/// The server is not ready or cannot be asked: the reason in one line.
+pub(crate) fn run(arguments: &HealthArguments, options: &ServerOptions) -> Result<(), CliError> {
+    let target = match &arguments.url {
+        Some(url) => Target::parse(url).map_err(|problem| format!("--url {url}: {problem}")),
+        None => Target::of_server(arguments.address.unwrap_or(options.listen), options),
+    };
+    let said = target.and_then(|target| target.ask()).map_err(CliError::refused)?;
+    announce::lines([said]).map_err(|e| CliError::refused(format!("cannot write the answer: {e}")))
+}
+
+/// The page to ask for.
+#[derive(Debug, PartialEq)]
+struct Target {
+    tls: bool,
+    /// As in the `Host` header.
+    host: String,
+    /// The addresses of the host, tried in turn.
+    addresses: Vec<SocketAddr>,
+    path: String,
+}
+
+impl Target {
+    /// The server of this host that listens on `listen`. The IPv6 address that stands for all addresses may stand for those of
+    /// IPv4 alone.
+    fn of_server(listen: SocketAddr, options: &ServerOptions) -> Result<Self, String> {
+        let tls = options.tls_files().map_err(|e| e.to_string())?.is_some();
+        let mut addresses = vec![announce::reachable(listen)];
+        if listen.ip() == Ipv6Addr::UNSPECIFIED {
+            addresses.push((Ipv4Addr::LOCALHOST, listen.port()).into());
+        }
+        Ok(Self { tls, host: addresses[0].to_string(), addresses, path: READY_PAGE.to_owned() })
+    }
+
+    /// `http://HOST[:PORT][/PATH]`, or `https://` for a host whose address is a loopback address: its certificate is not
+    /// verified.
+    fn parse(url: &str) -> Result<Self, String> {
+        let (tls, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err("it begins with neither http:// nor https://".to_owned()),
+        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if url.chars().any(|c| c.is_whitespace() || c.is_control()) || host.contains(['@', '?', '#']) {
+            return Err("it is not of the form http://HOST:PORT/PATH".to_owned());
+        }
+        let path = if path.len() > 1 { path } else { READY_PAGE };
+        let addresses = resolve(host, if tls { 443 } else { 80 })?;
+        if tls && !addresses.iter().all(|address| address.ip().to_canonical().is_loopback()) {
+            return Err(
+                "https is for servers on this host alone, since their certificate is not verified".to_owned()
+            );
+        }
+        Ok(Self { tls, host: host.to_owned(), addresses, path: path.to_owned() })
+    }
+
+    /// The first line of the answer of a server that is ready.
+    fn ask(&self) -> Result<String, String> {
+        let answer = self.exchange().map_err(|e| format!("{} does not answer: {e}", self.host))?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.strip_prefix("HTTP/1.").and_then(|line| line.get(2..5)).unwrap_or_default();
+        let reason = body.lines().next().unwrap_or_default().trim().to_owned();
+        match status {
+            "200" => Ok(reason),
+            "" => Err(format!("{} does not speak HTTP", self.host)),
+            status => Err(format!("not ready, status {status}: {reason}")),
+        }
+    }
+
+    /// Sends the request and reads the answer to its end.
+    fn exchange(&self) -> io::Result<String> {
+        let (stream, address) = self.connect()?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        if self.tls { self.converse(encrypted(stream, address.ip())?) } else { self.converse(stream) }
+    }
+
+    /// A connection to the first address that accepts one; the error of the last.
+    fn connect(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
+        for address in &self.addresses {
+            outcome = TcpStream::connect_timeout(address, PATIENCE).map(|stream| (stream, *address));
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn converse(&self, mut stream: impl Read + Write) -> io::Result<String> {
+        let Self { host, path, .. } = self;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+        stream.flush()?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_MAX_BYTES).read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+}
+
+/// The addresses of `host`, which may end in a port; at least one.
+fn resolve(host: &str, default_port: u16) -> Result<Vec<SocketAddr>, String> {
+    let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
+    let named = if has_port { host.to_owned() } else { format!("{host}:{default_port}") };
+    let found: Vec<_> = named.to_socket_addrs().map_err(|e| format!("{host} has no address: {e}"))?.collect();
+    if found.is_empty() { Err(format!("{host} has no address")) } else { Ok(found) }
+}
+
+fn encrypted(stream: TcpStream, ip: IpAddr) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth();
+    let tls = ClientConnection::new(Arc::new(config), ServerName::IpAddress(ip.into()))
+        .map_err(io::Error::other)?;
+    Ok(StreamOwned::new(tls, stream))
+}
+
+/// Accepts every certificate. The connection stays on this host, and the request holds no secret.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_host_and_perhaps_a_port_and_a_page() {
+        let target = |url: &str| Target::parse(url).map(|it| (it.tls, it.addresses[0].to_string(), it.path));
+        let ready = READY_PAGE.to_owned();
+        assert_eq!(target("http://127.0.0.1:9000"), Ok((false, "127.0.0.1:9000".to_owned(), ready.clone())));
+        assert_eq!(target("http://127.0.0.1/"), Ok((false, "127.0.0.1:80".to_owned(), ready.clone())));
+        assert_eq!(target("https://[::1]"), Ok((true, "[::1]:443".to_owned(), ready)));
+        let live = target("http://[::1]:9/minio/health/live").unwrap();
+        assert_eq!((live.1.as_str(), live.2.as_str()), ("[::1]:9", "/minio/health/live"));
+        for wrong in [
+            "127.0.0.1:9000",
+            "ftp://127.0.0.1",
+            "http://",
+            "http://a b",
+            "http://u@127.0.0.1",
+            "https://192.0.2.1",
+        ] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

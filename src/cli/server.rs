@@ -1,0 +1,161 @@
+//! The command `server`: MinIO's form of the command line, with MinIO's defaults, so that a compose file needs no other change
+//! than that of its image.
+
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
+
+use super::CliError;
+use super::layers::is_set;
+use super::notes::Notes;
+use super::options::ServerOptions;
+
+/// The options whose defaults differ from those of `serve`, each with its default here. All addresses and port 9000 (MinIO,
+/// `server --help`); clients of MinIO speak S3's dialect and sign for `us-east-1` unless they are told otherwise.
+const DEFAULTS: [(&str, &str); 3] = [("listen", "[::]:9000"), ("dialect", "aws"), ("region", "us-east-1,eu")];
+
+/// Shown below the help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  siltstone server /data --console-address :9001
+  siltstone server /data --address 127.0.0.1:9000 --log-level warn
+
+The command takes all options of `siltstone serve`. It differs from it in these defaults: all addresses, port 9000, the aws
+dialect, and us-east-1 before eu. A leading `minio` is ignored.";
+
+/// The arguments of `server` in MinIO's form. They set options of [`ServerOptions`].
+#[derive(Debug, Args)]
+pub(crate) struct ServerArguments {
+    /// Directory of all stored data; created if missing [default: that of --data-dir]
+    #[arg(value_name = "DIR", env = "MINIO_VOLUMES")]
+    directories: Vec<String>,
+
+    /// Address to accept connections on; without an IP, all addresses of this host
+    #[arg(long, value_name = "[IP]:PORT", env = "MINIO_ADDRESS", value_parser = address)]
+    address: Option<SocketAddr>,
+
+    /// Accepted for the sake of MinIO's command; there is no console
+    #[arg(long, value_name = "[IP]:PORT", env = "MINIO_CONSOLE_ADDRESS")]
+    console_address: Option<String>,
+
+    /// Accepted for the sake of MinIO's command; see --log-level
+    #[arg(long, hide = true)]
+    quiet: bool,
+
+    /// Whether the variable names several directories, with spaces between them.
+    #[arg(skip)]
+    is_list: bool,
+}
+
+impl ServerArguments {
+    /// Drops arguments that come from variables with MinIO's names where the option has a value from its flag or from its own
+    /// variable. `matches` are the parsed arguments of the process.
+    ///
+    /// # Errors
+    /// The command line sets an option in both forms.
+    pub(crate) fn reconcile(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
+        if is_overruled(matches, "directories", "data_dir")? {
+            self.directories.clear();
+        }
+        let by_variable = source(matches, "directories") == Some(ValueSource::EnvVariable);
+        self.is_list = by_variable && self.directories.iter().any(|one| one.contains(' '));
+        if is_overruled(matches, "address", "listen")? {
+            self.address = None;
+        }
+        Ok(())
+    }
+
+    /// Sets the options that these arguments name.
+    ///
+    /// # Errors
+    /// The arguments name several directories or hosts.
+    pub(crate) fn apply(&self, options: &mut ServerOptions, notes: &mut Notes) -> Result<(), CliError> {
+        if let Some(directory) = self.directory()? {
+            options.data_dir = directory;
+        }
+        if let Some(address) = self.address {
+            options.listen = address;
+        }
+        if let Some(address) = &self.console_address {
+            notes.info(format!("--console-address {address}: there is no console, so nothing listens there"));
+        }
+        Ok(())
+    }
+
+    /// The one directory, if it is named.
+    fn directory(&self) -> Result<Option<PathBuf>, CliError> {
+        let is_pattern = |text: &str| text.contains("...") && text.contains('{') && text.contains('}');
+        let is_host = |text: &str| text.starts_with("http://") || text.starts_with("https://");
+        match self.directories.as_slice() {
+            [] => Ok(None),
+            [one] if !is_pattern(one) && !is_host(one) && !self.is_list => Ok(Some(one.into())),
+            several => Err(CliError::usage(format!(
+                "server {}: name one directory of this host. Siltstone keeps one copy of all data in one directory and forms no \
+                 cluster; for several disks put a RAID or a file system over them below that directory",
+                several.join(" ")
+            ))),
+        }
+    }
+}
+
+/// The command with the defaults of this form.
+pub(crate) fn with_defaults(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| {
+        let default = DEFAULTS.iter().find(|(option, _)| arg.get_id() == option);
+        default.into_iter().fold(arg, |arg, (_, default)| arg.default_value(*default))
+    })
+}
+
+/// Whether the value of `argument`, of this command, gives way to that of `option`.
+fn is_overruled(matches: &ArgMatches, argument: &str, option: &str) -> Result<bool, CliError> {
+    match (source(matches, argument), matches.value_source(option)) {
+        (Some(ValueSource::CommandLine), Some(ValueSource::CommandLine)) => {
+            let flag = option.replace('_', "-");
+            Err(CliError::usage(format!(
+                "server: DIR is --data-dir and --address is --listen; write one of them, without --{flag}"
+            )))
+        }
+        (Some(ValueSource::CommandLine), _) => Ok(false),
+        _ => Ok(is_set(matches, option)),
+    }
+}
+
+/// The source of an argument of this command.
+fn source(matches: &ArgMatches, argument: &str) -> Option<ValueSource> {
+    matches.subcommand().and_then(|(_, own)| own.value_source(argument))
+}
+
+/// Parses `IP:PORT`, `HOST:PORT` or `:PORT`.
+///
+/// # Errors
+/// A message for the operator.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix(':') {
+        let port = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
+        return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
+    }
+    let mut found = text.to_socket_addrs().map_err(|e| format!("{e} (write :9000 or 127.0.0.1:9000)"))?;
+    found.next().ok_or_else(|| "the host has no address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_an_ip_stands_for_all() {
+        for (text, meant) in [
+            (":9000", "[::]:9000"),
+            ("0.0.0.0:1", "0.0.0.0:1"),
+            ("[::1]:2", "[::1]:2"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+        ] {
+            assert_eq!(address(text), Ok(meant.parse().unwrap()));
+        }
+        for wrong in ["", ":", ":port", "9000", "127.0.0.1", ":65536"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The command `server`, in MinIO's form, and the command `health`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
+
+/// `siltstone server` with these arguments, on a free port of this host.
+fn server(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = siltstone(dir);
+    command.arg("server").args(arguments).args(["--address", "127.0.0.1:0"]);
+    command
+}
+
+fn health(dir: &Path, url: &str) -> Output {
+    finish(siltstone(dir).args(["health", "--url", url]))
+}
+
+#[test]
+fn the_form_of_minio_serves_its_directory_and_says_that_there_is_no_console() {
+    for program in [&[][..], &["minio"]] {
+        let dir = TempDir::new().unwrap();
+        let mut command = siltstone(dir.path());
+        command.args(program).args(["server", "data", "--console-address", ":9001", "--quiet"]);
+        command.env("MINIO_ADDRESS", "127.0.0.1:0");
+        let running = Running::start(command);
+        assert!(running.get("/-/ready").contains(" 200 ") && dir.path().join("data/meta").is_dir());
+        let (status, said) = running.end(Signal::TERM);
+        assert!(status == Some(0) && said.contains("--console-address :9001: there is no console"), "{said}");
+    }
+}
+
+#[test]
+fn the_defaults_of_minio_hold_for_its_form_alone() {
+    let dir = TempDir::new().unwrap();
+    let location = |running: &Running| {
+        running.answer(
+            "/b?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=k%2F20260101%2Fmars%2Fs3%2Faws4_request\
+            &X-Amz-Date=20260101T000000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature=00",
+        )
+    };
+    let own = Running::start(server(dir.path(), &["data"]));
+    assert!(location(&own).contains("expecting 'us-east-1'"), "{}", location(&own));
+    let unsigned = own.answer("/b");
+    assert!(unsigned.contains("x-amz-request-id") && !unsigned.contains("x-svc-"), "{unsigned}");
+    drop(own);
+    let served = Running::start(on_a_free_port(dir.path()));
+    assert!(location(&served).contains("expecting 'eu'"), "{}", location(&served));
+    drop(served);
+    let told = finish(siltstone(dir.path()).args(["server", "--help"]));
+    let told = String::from_utf8(told.stdout).unwrap();
+    for default in ["[default: [::]:9000]", "[default: aws]", "[default: us-east-1,eu]"] {
+        assert!(told.contains(default), "{default} is missing in {told}");
+    }
+}
+
+#[test]
+fn a_listener_on_all_addresses_knows_its_clients_by_their_ipv4_addresses() {
+    let dir = TempDir::new().unwrap();
+    let mut command = siltstone(dir.path());
+    command.args(["server", "data", "--address", ":0"]);
+    let running = Running::start(command);
+    let port = running.address().rsplit_once(':').unwrap().1;
+    let asked = health(dir.path(), &format!("http://127.0.0.1:{port}"));
+    assert_eq!(asked.status.code(), Some(0), "{}", stderr_of(&asked));
+    assert!(running.said().contains(" 127.0.0.1:"), "{}", running.said());
+}
+
+#[test]
+fn several_directories_are_refused_with_the_reason() {
+    let dir = TempDir::new().unwrap();
+    for directories in
+        [&["one", "two"][..], &["data{1...4}"], &["http://host{1...4}/data"], &["https://host/data"]]
+    {
+        let refused = finish(&mut server(dir.path(), directories));
+        let said = stderr_of(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("one directory") && said.contains(directories[0]), "{said}");
+    }
+    let named = |variable: &str| {
+        let output = finish(siltstone(dir.path()).args(["server"]).env("MINIO_VOLUMES", variable));
+        (output.status.code(), stderr_of(&output).contains("one directory"))
+    };
+    assert_eq!(named("one two"), (Some(2), true));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_the_command_line_says_twice_is_refused_and_variables_give_way() {
+    let dir = TempDir::new().unwrap();
+    for twice in [
+        &["server", "one", "--data-dir", "two"][..],
+        &["server", "--address", ":0", "--listen", "127.0.0.1:0"],
+    ] {
+        let refused = finish(siltstone(dir.path()).args(twice));
+        let said = stderr_of(&refused);
+        assert!(refused.status.code() == Some(2) && said.contains("write one of them"), "{said}");
+    }
+    let made = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = server(dir.path(), arguments);
+        command.envs(variables.iter().copied());
+        assert_eq!(Running::start(command).end(Signal::TERM).0, Some(0));
+        let made =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+        fs::remove_dir_all(made.as_ref().unwrap()).unwrap();
+        made.unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+    };
+    let own = ("SILTSTONE_DATA_DIR", "own-variable");
+    let minio = ("MINIO_VOLUMES", "minio-variable");
+    assert_eq!(made(&["argument"], &[own, minio]), "argument");
+    assert_eq!(made(&[], &[own, minio]), "own-variable");
+    assert_eq!(made(&[], &[minio]), "minio-variable");
+    assert_eq!(made(&["--data-dir", "flag"], &[minio]), "flag");
+    fs::write(dir.path().join("c.toml"), "data_dir = 'file'\nlisten = '127.0.0.1:0'\n").unwrap();
+    assert_eq!(made(&["--config", "c.toml"], &[]), "file");
+    assert_eq!(made(&["argument", "--config", "c.toml"], &[]), "argument");
+}
+
+#[test]
+fn health_exits_with_0_while_a_put_would_succeed() {
+    let dir = TempDir::new().unwrap();
+    for engine in ["direct", "tiny_http"] {
+        let running = Running::start(server(dir.path(), &["data", "--http-engine", engine]));
+        let url = format!("http://{}", running.address());
+        let ready = health(dir.path(), &url);
+        assert_eq!((ready.status.code(), ready.stdout.as_slice()), (Some(0), b"ready\n".as_slice()));
+        let live = health(dir.path(), &format!("{url}/minio/health/live"));
+        assert_eq!((live.status.code(), live.stdout.as_slice()), (Some(0), b"alive\n".as_slice()));
+        let absent = health(dir.path(), &format!("{url}/-/absent"));
+        assert_eq!(absent.status.code(), Some(1));
+        assert!(stderr_of(&absent).contains("status 404"), "{}", stderr_of(&absent));
+        let mut own = siltstone(dir.path());
+        let asked = finish(own.arg("health").env("SILTSTONE_LISTEN", running.address()));
+        assert_eq!(asked.status.code(), Some(0), "{}", stderr_of(&asked));
+        let mut minio = siltstone(dir.path());
+        let asked = finish(minio.arg("health").env("MINIO_ADDRESS", running.address()));
+        assert_eq!(asked.status.code(), Some(0), "{}", stderr_of(&asked));
+        let address = running.address().to_owned();
+        running.end(Signal::TERM);
+        let gone = health(dir.path(), &format!("http://{address}"));
+        let said = stderr_of(&gone);
+        assert!(
+            gone.status.code() == Some(1) && said.contains("does not answer") && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn health_speaks_https_to_this_host() {
+    let dir = TempDir::new().unwrap();
+    let pem = |name: &str| format!("{}/tests/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (certificate, key) = (pem("one.pem"), pem("one.key"));
+    let tls = [("SILTSTONE_TLS_CERT", &certificate), ("SILTSTONE_TLS_KEY", &key)];
+    let mut command = server(dir.path(), &["data"]);
+    command.envs(tls);
+    let running = Running::start_tls(command);
+    let ask = |arguments: &[&str]| {
+        let mut command = siltstone(dir.path());
+        command.arg("health").args(arguments).env("SILTSTONE_LISTEN", running.address());
+        command
+    };
+    let asked = finish(ask(&[]).envs(tls));
+    assert_eq!(asked.status.code(), Some(0), "{}", stderr_of(&asked));
+    let asked = finish(&mut ask(&["--url", &format!("https://{}", running.address())]));
+    assert_eq!(asked.status.code(), Some(0), "{}", stderr_of(&asked));
+    assert_eq!(finish(&mut ask(&[])).status.code(), Some(1));
+    let beyond = finish(&mut ask(&["--url", "https://192.0.2.1:9000"]));
+    assert!(beyond.status.code() == Some(1) && stderr_of(&beyond).contains("this host alone"));
+}
