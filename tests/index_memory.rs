@@ -6,8 +6,8 @@ use std::process::Command;
 use siltstone::base::limits::MIB;
 use siltstone::base::{Entropy as _, SeededEntropy, Timestamp};
 use siltstone::format::{
-    Attributes, BucketRecord, ETag, Entry, ExtentRef, PartRecord, UploadId, UploadRecord, VersionId,
-    VersionRecord, Versioning,
+    Attributes, BucketRecord, ETag, Entry, ExtentRef, ObjectControls, PartRecord, Retention, RetentionMode,
+    UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use siltstone::index::Index;
 
@@ -44,6 +44,7 @@ fn version(nth: u64, draw: &SeededEntropy) -> VersionRecord {
         checksums: vec![],
         tags: vec![],
         upload: None,
+        controls: ObjectControls::default(),
     }
 }
 
@@ -66,6 +67,7 @@ fn upload(nth: u64, tags: usize) -> Entry {
         checksum: None,
         attributes: Attributes::new(),
         tags: (0..tags).map(|at| (text("name", at), text("value", at))).collect(),
+        controls: ObjectControls::default(),
     };
     Entry::UploadPut { bucket: 1, key: key(nth).into_bytes(), record }
 }
@@ -100,6 +102,11 @@ fn entries(kind: &str, nth: u64, draw: &SeededEntropy) -> Vec<Entry> {
             record.tags = (0..10).map(|at| (format!("tag-{at}"), "t".repeat(100))).collect();
             vec![put(key(nth), record)]
         }
+        "controls" => {
+            let until = Timestamp::from_millis(1_900_000_000_000 + nth);
+            record.controls.retention = Some(Retention { mode: RetentionMode::Compliance, until });
+            vec![put(key(nth), record)]
+        }
         "copies" => {
             record.extents[0].shared = true;
             let copy = VersionRecord { id: VersionId(record.id.0 + 1_000_000), ..record.clone() };
@@ -119,11 +126,12 @@ fn entries(kind: &str, nth: u64, draw: &SeededEntropy) -> Vec<Entry> {
     }
 }
 
-const KINDS: [(&str, u64); 10] = [
+const KINDS: [(&str, u64); 11] = [
     ("keys", 60_000),
     ("versions", 60_000),
     ("metadata", 6_000),
     ("tags", 8_000),
+    ("controls", 60_000),
     ("copies", 20_000),
     ("segments", 20_000),
     ("uploads", 20_000),

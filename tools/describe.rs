@@ -7,8 +7,8 @@ use siltstone::base::entity_tag;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
     ChecksumType, ClientIds, Descriptor, Entry, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, Group,
-    GroupHeader, Pack, PartRecord, PayloadSource, RawEntry, RebuildRecord, UploadId, UploadRecord,
-    VersionRecord, Versioning, WrittenBytes,
+    GroupHeader, ObjectControls, Pack, PartRecord, PayloadSource, RawEntry, RebuildRecord, Retention,
+    RetentionMode, UploadId, UploadRecord, VersionRecord, Versioning, WrittenBytes,
 };
 
 fn stamp(value: u64) -> String {
@@ -237,6 +237,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         attributes: given,
         checksums,
         tags: tagged,
+        controls,
         upload,
     } = record;
     json!({
@@ -250,8 +251,24 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         "attributes": attributes(given),
         "checksums": list(checksums, checksum),
         "tags": tags(tagged),
+        "controls": describe_controls(controls),
         "upload": upload.as_ref().map(|made| assembly(ids, made)),
     })
+}
+
+fn describe_controls(controls: &ObjectControls) -> Value {
+    if controls.is_empty() {
+        return Value::Null;
+    }
+    let ObjectControls { acl, retention, legal_hold } = controls;
+    let retention = retention.as_ref().map(|Retention { mode, until }| {
+        let mode = match mode {
+            RetentionMode::Governance => "governance",
+            RetentionMode::Compliance => "compliance",
+        };
+        json!({ "mode": mode, "until": until.to_string() })
+    });
+    json!({ "acl": format!("{:08b}", acl.bits()), "retention": retention, "legal_hold": legal_hold })
 }
 
 fn assembly(ids: &ClientIds, assembly: &Assembly) -> Value {
@@ -266,7 +283,8 @@ fn assembly(ids: &ClientIds, assembly: &Assembly) -> Value {
 }
 
 fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
-    let UploadRecord { id, initiated, initiator, checksum, attributes: given, tags: tagged } = record;
+    let UploadRecord { id, initiated, initiator, checksum, attributes: given, tags: tagged, controls } =
+        record;
     let checksum = checksum.map(|(algorithm, kind)| checksum_name(algorithm, kind));
     json!({
         "id": ids.of_upload(*id).to_string(),
@@ -275,6 +293,7 @@ fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
         "checksum": checksum,
         "attributes": attributes(given),
         "tags": tags(tagged),
+        "controls": describe_controls(controls),
     })
 }
 

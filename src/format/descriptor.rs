@@ -215,7 +215,7 @@ fn decode_last<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Attributes, ETag, VersionId};
+    use crate::format::{Attributes, ETag, ObjectControls, VersionId};
 
     fn object() -> VersionRecord {
         VersionRecord {
@@ -230,6 +230,7 @@ mod tests {
             checksums: vec![],
             tags: vec![],
             upload: None,
+            controls: ObjectControls::default(),
         }
     }
 
@@ -253,6 +254,7 @@ mod tests {
             checksum: None,
             attributes: Attributes::new(),
             tags: vec![],
+            controls: ObjectControls::default(),
         }
     }
 

@@ -164,6 +164,8 @@ impl Entry {
     pub fn features(&self) -> Features {
         match self {
             Self::BucketConfiguration { .. } => Features::BUCKET_CONFIGURATIONS,
+            Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.features(),
+            Self::UploadPut { record, .. } => record.features(),
             _ => Features::NONE,
         }
     }
@@ -457,7 +459,7 @@ fn decode_end(from: &mut ByteDecoder<'_>) -> Decoded<CheckpointEnd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Attributes, ETag};
+    use crate::format::{Attributes, ETag, ObjectControls};
 
     fn all_kinds() -> Vec<Entry> {
         let bucket = BucketRecord {
@@ -479,6 +481,7 @@ mod tests {
             checksums: vec![],
             tags: vec![],
             upload: None,
+            controls: ObjectControls::default(),
         };
         let upload = UploadRecord {
             id: UploadId(12),
@@ -487,6 +490,7 @@ mod tests {
             checksum: None,
             attributes: Attributes::new(),
             tags: vec![],
+            controls: ObjectControls::default(),
         };
         let part = PartRecord {
             number: 3,

@@ -6,8 +6,12 @@ use crate::format::checksum::{decode_optional_checksum, encode_optional_checksum
 use crate::format::codec::to_u32;
 use crate::format::extent_ref::{decode_extents, encode_extents};
 use crate::format::{
-    Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Encode, ExtentRef, UploadId,
+    Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Encode, ExtentRef, Features,
+    ObjectControls, UploadId,
 };
+
+/// In the byte of the algorithm: controls follow the tags.
+const CONTROLS: u8 = 0x80;
 
 /// A multipart upload in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct UploadRecord {
     pub attributes: Attributes,
     /// The tags that the object will have.
     pub tags: Vec<(String, String)>,
+    /// The controls that the object will have.
+    pub controls: ObjectControls,
 }
 
 impl UploadRecord {
@@ -32,12 +38,21 @@ impl UploadRecord {
         out.put_u64(self.id.0);
         out.put_varint(self.initiated.as_millis());
         out.put_bytes(self.initiator.as_bytes());
-        out.put_u8(self.checksum.map_or(0, |(algorithm, _)| algorithm.number()));
+        let controls = if self.controls.is_empty() { 0 } else { CONTROLS };
+        out.put_u8(self.checksum.map_or(0, |(algorithm, _)| algorithm.number()) | controls);
         out.put_u8(self.checksum.map_or(0, |(_, kind)| kind.number()));
         let attributes: Vec<_> =
             self.attributes.iter().map(|(name, value)| (name.into(), value.into())).collect();
         encode_pairs(&attributes, out);
         encode_pairs(&self.tags, out);
+        if !self.controls.is_empty() {
+            self.controls.encode(out);
+        }
+    }
+
+    /// The critical features that a file with this record needs.
+    pub(super) fn features(&self) -> Features {
+        self.controls.features()
     }
 
     /// Reads a record.
@@ -49,13 +64,16 @@ impl UploadRecord {
         let initiated = Timestamp::from_millis(from.varint()?);
         let initiator = from.string()?.to_owned();
         let (algorithm, kind) = (from.u8()?, ChecksumType::from_number(from.u8()?)?);
-        let checksum = match algorithm {
+        let checksum = match algorithm & !CONTROLS {
             0 => None,
             number => Some((ChecksumAlgorithm::from_number(number)?, kind)),
         };
         let mut attributes = Attributes::new();
         decode_pairs(from)?.into_iter().for_each(|(name, value)| attributes.push(name, value));
-        Ok(Self { id, initiated, initiator, checksum, attributes, tags: decode_pairs(from)? })
+        let tags = decode_pairs(from)?;
+        let controls =
+            if algorithm & CONTROLS != 0 { ObjectControls::decode(from)? } else { ObjectControls::default() };
+        Ok(Self { id, initiated, initiator, checksum, attributes, tags, controls })
     }
 }
 
@@ -126,6 +144,7 @@ mod tests {
             checksum: Some((ChecksumAlgorithm::Crc32, ChecksumType::Composite)),
             attributes,
             tags: vec![("k".into(), "v".into())],
+            controls: ObjectControls::default(),
         }
     }
 
@@ -151,7 +170,12 @@ mod tests {
 
     #[test]
     fn uploads_come_back_and_no_prefix_passes() {
-        for upload in [upload(), UploadRecord { checksum: None, tags: vec![], ..upload() }] {
+        let held = ObjectControls { legal_hold: true, ..ObjectControls::default() };
+        let controlled = UploadRecord { controls: held, ..upload() };
+        let unchecked = UploadRecord { checksum: None, ..controlled.clone() };
+        for upload in
+            [upload(), UploadRecord { checksum: None, tags: vec![], ..upload() }, controlled, unchecked]
+        {
             let mut bytes = Vec::new();
             upload.encode(&mut bytes);
             assert_eq!(UploadRecord::decode(&mut ByteDecoder::new(&bytes)), Ok(upload));

@@ -9,7 +9,8 @@ use crate::format::codec::to_u32;
 use crate::format::etag::{decode_etag, encode_etag};
 use crate::format::extent_ref::{EXTENT_REF_BYTES_MIN, decode_extents, encode_extents};
 use crate::format::{
-    Attributes, ByteDecoder, Checksum, DecodeError, Decoded, ETag, Encode, ExtentRef, UploadId, VersionId,
+    Attributes, ByteDecoder, Checksum, DecodeError, Decoded, ETag, Encode, ExtentRef, Features,
+    ObjectControls, UploadId, VersionId,
 };
 
 const NULL: u64 = 1;
@@ -18,7 +19,8 @@ pub(super) const ATTRIBUTES: u64 = 4;
 pub(super) const CHECKSUMS: u64 = 8;
 pub(super) const TAGS: u64 = 16;
 pub(super) const UPLOAD: u64 = 32;
-const KNOWN_FLAGS: u64 = NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS | TAGS | UPLOAD;
+pub(super) const CONTROLS: u64 = 64;
+const KNOWN_FLAGS: u64 = NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS | TAGS | UPLOAD | CONTROLS;
 
 /// The smallest encoding of a part.
 const PART_BYTES_MIN: usize = 3;
@@ -46,6 +48,8 @@ pub struct VersionRecord {
     pub checksums: Vec<Checksum>,
     /// Its tags, in order.
     pub tags: Vec<(String, String)>,
+    /// Its controls.
+    pub controls: ObjectControls,
     /// The parts, for an object made by a multipart upload.
     pub upload: Option<Assembly>,
 }
@@ -106,6 +110,7 @@ impl VersionRecord {
         let optional = flag(!self.attributes.is_empty(), ATTRIBUTES)
             | flag(!self.checksums.is_empty(), CHECKSUMS)
             | flag(!self.tags.is_empty(), TAGS)
+            | flag(!self.controls.is_empty(), CONTROLS)
             | flag(self.upload.is_some(), UPLOAD);
         encode_summary(&self.summary(), optional, out);
         encode_extents(&self.extents, out);
@@ -122,6 +127,9 @@ impl VersionRecord {
         }
         if !self.tags.is_empty() {
             encode_pairs(&self.tags, out);
+        }
+        if !self.controls.is_empty() {
+            self.controls.encode(out);
         }
         if let Some(assembly) = &self.upload {
             encode_assembly(assembly, out);
@@ -157,6 +165,8 @@ impl VersionRecord {
         let attributes = Attributes(if flags & ATTRIBUTES != 0 { decode_pairs(from)? } else { Vec::new() });
         let checksums = if flags & CHECKSUMS != 0 { decode_checksums(from)? } else { Vec::new() };
         let tags = if flags & TAGS != 0 { decode_pairs(from)? } else { Vec::new() };
+        let controls =
+            if flags & CONTROLS != 0 { ObjectControls::decode(from)? } else { ObjectControls::default() };
         Ok(Self {
             id: summary.id,
             null: summary.null,
@@ -168,8 +178,14 @@ impl VersionRecord {
             attributes,
             checksums,
             tags,
+            controls,
             upload: None,
         })
+    }
+
+    /// The critical features that a file with this record needs.
+    pub fn features(&self) -> Features {
+        self.controls.features()
     }
 
     /// The multipart upload that made this version; `None` for copies and for objects without parts.
@@ -286,6 +302,7 @@ mod tests {
                     AssembledPart { number: 7, size: 20, checksum: None },
                 ],
             }),
+            controls: ObjectControls { legal_hold: true, ..ObjectControls::default() },
         }
     }
 
@@ -299,6 +316,7 @@ mod tests {
             attributes: Attributes::new(),
             checksums: vec![],
             tags: vec![],
+            controls: ObjectControls::default(),
             upload: None,
             ..full()
         }
@@ -312,7 +330,8 @@ mod tests {
 
     fn plain() -> VersionRecord {
         let full = full();
-        VersionRecord { size: 100, extents: vec![full.extents[0]], tags: vec![], upload: None, ..full }
+        let (extents, controls) = (vec![full.extents[0]], ObjectControls::default());
+        VersionRecord { size: 100, extents, tags: vec![], controls, upload: None, ..full }
     }
 
     #[test]
@@ -359,7 +378,8 @@ mod tests {
     #[test]
     fn unknown_flags_and_slices_beyond_the_payload_are_refused() {
         let mut bytes = encoded(&full());
-        bytes[0] ^= 0x40;
+        assert_eq!(bytes[0] & 0x80, 0);
+        bytes.splice(..1, [bytes[0] | 0x80, 1]);
         assert!(matches!(VersionRecord::decode(&mut ByteDecoder::new(&bytes)), Err(DecodeError::Unknown(_))));
         let mut record = full();
         record.extents[1].take = 91;

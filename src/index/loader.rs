@@ -86,6 +86,7 @@ impl Loader {
         }
         self.index.versions += 1;
         self.index.raise_last_stamp(summary.id.0);
+        self.index.features = self.index.features.with(version.features);
         Ok(())
     }
 

@@ -372,7 +372,8 @@ impl Index {
         }
         if let Some(old) = self.change(bucket, |bucket| bucket.keys.amend(key, record))? {
             // Only the extents became shared: another reference is about to follow.
-            let announced = old.tags == record.tags && record.extents.iter().all(|extent| extent.shared);
+            let same = old.tags == record.tags && old.controls == record.controls;
+            let announced = same && record.extents.iter().all(|extent| extent.shared);
             self.liveness.amend(&old.extents, &record.extents, announced);
         }
         Ok(())

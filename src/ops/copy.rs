@@ -11,7 +11,9 @@ use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::ChecksumHasher;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
-use crate::store::{Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError};
+use crate::store::{
+    Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, ObjectControls, Store, StoreError,
+};
 use crate::xml::Writer;
 
 /// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the parts of its source. The
@@ -30,6 +32,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
         attributes: attributes(&source, &directives, call)?,
         tags: tags(&source, &directives, proof, call)?,
         checksums,
+        controls: ObjectControls::default(),
         condition,
     };
     new_object::check_early(context, proof, call, &commit.condition)?;

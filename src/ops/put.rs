@@ -7,7 +7,7 @@ use crate::base::Md5Purpose;
 use crate::s3::checksum;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{Commit, CommittedVersion, ETag};
+use crate::store::{Commit, CommittedVersion, ETag, ObjectControls};
 
 /// PutObject. Durable on return. All checks that do not need the body precede its first byte.
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
@@ -29,7 +29,8 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let checksums = verified.checksum.clone().map(checksums::of_whole).into_iter().collect();
-    let commit = |etag| Commit { etag, attributes, checksums, tags, condition };
+    let commit =
+        |etag| Commit { etag, attributes, checksums, tags, controls: ObjectControls::default(), condition };
     let written = match (context.entity_tags, verified.md5) {
         (EntityTags::Md5, Some(md5)) => writer.commit(commit(ETag::Md5(md5))),
         (EntityTags::Md5, None) => writer.commit_with_md5(commit(ETag::None)),

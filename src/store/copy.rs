@@ -18,7 +18,7 @@ pub(super) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Co
     let mut version = current_version(shared, &source)?;
     loop {
         match sources_of_range(shared, &version.extents, &source.range) {
-            Ok(sources) => return Ok(Content::Copied { source, sources }),
+            Ok(sources) => return Ok(Content::Copied { source: Box::new(source), sources }),
             Err(error) => {
                 // Extents may have been relocated since the version was read. If not, the error is real.
                 let now = current_version(shared, &source)?;

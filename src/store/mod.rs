@@ -70,9 +70,9 @@ use std::time::Instant;
 
 pub use crate::base::{DeleteCondition, WriteCondition};
 pub use crate::format::{
-    AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo, Checksum,
-    ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, PartRecord, UploadId, UploadRecord,
-    VersionId, VersionRecord, VersionSummary, Versioning,
+    AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,
+    Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, ObjectControls, PartRecord,
+    Retention, RetentionMode, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
 pub use crate::index::{
     BucketConfiguration, BucketConfigurations, ListItem, ListPage, ListQuery, ListedVersion, Upload,
@@ -89,6 +89,7 @@ pub use progress::{Progress, ProgressStep};
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
+use requests::VersionChange;
 pub use requests::{
     Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
     NewUpload, Selector,

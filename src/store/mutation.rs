@@ -13,6 +13,7 @@ use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
 use crate::store::{
     Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewBucket, NewUpload, StoreError,
+    VersionChange,
 };
 
 pub(super) use bounds::{EXTENT_BYTES_MAX, marker_index_bytes_max};
@@ -44,7 +45,7 @@ pub(super) enum Content {
     /// In synced extents.
     Stored(StoredContent),
     /// In the extents of a version, which `sources` names for good.
-    Copied { source: CopyRange, sources: Vec<PayloadSource> },
+    Copied { source: Box<CopyRange>, sources: Vec<PayloadSource> },
 }
 
 /// Synced extents. The last one carries a provisional record with these fields.
@@ -158,12 +159,12 @@ pub(super) enum Mutation {
         reply: Reply<CommittedVersion>,
     },
     Relocate(Box<Relocation>, Reply<()>),
-    /// The version that the caller found, and its new tags.
-    SetTags {
+    /// The version that the caller found, and the change of its metadata.
+    Amend {
         bucket: String,
         key: String,
         version: Box<VersionRecord>,
-        tags: Vec<(String, String)>,
+        change: VersionChange,
         reply: Reply<()>,
     },
 }
@@ -177,9 +178,9 @@ impl Mutation {
             | Self::Upload { change: UploadChange::Create(_), .. }
             | Self::PutPart(..)
             | Self::Complete { .. } => SpaceClaim::Growth,
-            Self::SetTags { tags, .. } if !tags.is_empty() => SpaceClaim::Growth,
+            Self::Amend { change, .. } if change.adds() => SpaceClaim::Growth,
             Self::Relocate(..) => SpaceClaim::Upkeep,
-            Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::SetTags { .. } => {
+            Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::Amend { .. } => {
                 SpaceClaim::Removal
             }
         }
@@ -204,7 +205,7 @@ impl Mutation {
             Self::Delete { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
-            Self::SetTags { reply, .. } | Self::Relocate(_, reply) => reply.send(Err(error)).is_ok(),
+            Self::Amend { reply, .. } | Self::Relocate(_, reply) => reply.send(Err(error)).is_ok(),
         };
     }
 }
@@ -213,7 +214,8 @@ impl Content {
     /// The parts of an object that is copied whole; the copy has the same. It names no upload: a client that repeats a
     /// completion must not mistake the copy for its result.
     pub(super) fn assembly(&self) -> Option<Assembly> {
-        let Self::Copied { source: CopyRange { version, range, .. }, .. } = self else { return None };
+        let Self::Copied { source, .. } = self else { return None };
+        let CopyRange { version, range, .. } = &**source;
         let made = version.upload.as_ref().filter(|_| *range == (0..version.size))?;
         Some(Assembly { upload: UploadId::NONE, parts: made.parts.clone() })
     }

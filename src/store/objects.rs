@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::format::{BucketRecord, VersionRecord, VersionSummary};
+use crate::format::{AclGrants, BucketRecord, VersionRecord, VersionSummary};
 use crate::index::Index;
 use crate::log::SegmentPins;
 use crate::store::mutation::{Mutation, Put};
 use crate::store::{
     BucketInfo, Commit, CommittedVersion, CopyRange, Deleted, Deletion, ObjectReader, ObjectWriter, Selector,
-    Store, StoreError, copy,
+    Store, StoreError, VersionChange, copy,
 };
 
 /// A version of an object, and its bucket. While this value lives, the bytes stay readable, even if the version is deleted or its
@@ -119,8 +119,32 @@ impl Store {
         version: VersionRecord,
         tags: Vec<(String, String)>,
     ) -> Result<(), StoreError> {
+        self.amend(bucket, key, version, VersionChange::Tags(tags))
+    }
+
+    /// Replaces the grants of the access control list of a version. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchVersion`] if `version` is gone.
+    pub fn set_acl(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: VersionRecord,
+        grants: AclGrants,
+    ) -> Result<(), StoreError> {
+        self.amend(bucket, key, version, VersionChange::Acl(grants))
+    }
+
+    fn amend(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: VersionRecord,
+        change: VersionChange,
+    ) -> Result<(), StoreError> {
         let (bucket, key, version) = (bucket.to_owned(), key.to_owned(), Box::new(version));
-        self.committer.submit(|reply| Mutation::SetTags { bucket, key, version, tags, reply })
+        self.committer.submit(|reply| Mutation::Amend { bucket, key, version, change, reply })
     }
 
     /// Deletes objects or versions in one commit, with one result each. Durable on return.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::base::{DeleteCondition, Timestamp, WriteCondition};
 use crate::format::{
-    Attributes, BucketConfigurationKind, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType, ETag,
-    PartRecord, UploadId, VersionId, VersionRecord, VersionSummary, Versioning,
+    AclGrants, Attributes, BucketConfigurationKind, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType,
+    ETag, ObjectControls, PartRecord, UploadId, VersionId, VersionRecord, VersionSummary, Versioning,
 };
 use crate::index::{BucketConfiguration, BucketConfigurations};
 use crate::store::VersionRef;
@@ -73,8 +73,45 @@ pub struct Commit {
     pub checksums: Vec<Checksum>,
     /// Tags: names and values.
     pub tags: Vec<(String, String)>,
+    /// The access control list, the retention and the legal hold.
+    pub controls: ObjectControls,
     /// The precondition.
     pub condition: WriteCondition,
+}
+
+/// A change of the metadata of a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum VersionChange {
+    /// Replaces its tags.
+    Tags(Vec<(String, String)>),
+    /// Replaces the grants of its access control list.
+    Acl(AclGrants),
+}
+
+impl VersionChange {
+    /// Whether the record may grow. Other changes are made on a full disk, too.
+    pub(super) fn adds(&self) -> bool {
+        match self {
+            Self::Tags(tags) => !tags.is_empty(),
+            Self::Acl(grants) => *grants != AclGrants::NONE,
+        }
+    }
+
+    /// The new tags.
+    pub(super) fn tags(&self) -> &[(String, String)] {
+        if let Self::Tags(tags) = self { tags } else { &[] }
+    }
+
+    /// The record after the change.
+    pub(super) fn apply_to(self, version: VersionRecord) -> VersionRecord {
+        match self {
+            Self::Tags(tags) => VersionRecord { tags, ..version },
+            Self::Acl(acl) => {
+                let controls = ObjectControls { acl, ..version.controls };
+                VersionRecord { controls, ..version }
+            }
+        }
+    }
 }
 
 /// A version that was committed.
@@ -121,6 +158,8 @@ pub struct NewUpload {
     pub attributes: Attributes,
     /// The tags of the object.
     pub tags: Vec<(String, String)>,
+    /// The controls that the object will have.
+    pub controls: ObjectControls,
 }
 
 /// The completion of a multipart upload.

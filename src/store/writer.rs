@@ -113,6 +113,7 @@ impl Commit {
             attributes: self.attributes,
             checksums: self.checksums,
             tags: self.tags,
+            controls: self.controls,
             upload: None,
         }
     }

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use siltstone::base::limits::KIB;
 use siltstone::base::{Entropy, SeededEntropy, Timestamp};
 use siltstone::format::{
-    BucketRecord, Entry, ExtentRef, Features, FileHeader, FileKind, StoreId, VersionId, VersionRecord,
-    Versioning,
+    BucketRecord, Entry, ExtentRef, Features, FileHeader, FileKind, ObjectControls, StoreId, VersionId,
+    VersionRecord, Versioning,
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Cursor, Index};
@@ -142,6 +142,7 @@ fn record(nth: u64, stamp: u64, draw: &SeededEntropy) -> VersionRecord {
         checksums: vec![],
         tags: vec![],
         upload: None,
+        controls: ObjectControls::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Objects to put, for benchmarks.
 
-use siltstone::store::{Attributes, Commit, ETag, Store, WriteCondition};
+use siltstone::store::{Attributes, Commit, ETag, ObjectControls, Store, WriteCondition};
 
 /// Puts an object in its place.
 pub(super) fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8]) {
@@ -12,6 +12,7 @@ pub(super) fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8]) {
         checksums: vec![],
         tags: vec![],
         condition: WriteCondition::None,
+        controls: ObjectControls::default(),
     };
     writer.commit(commit).expect("the disk works");
 }

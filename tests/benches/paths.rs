@@ -16,7 +16,7 @@ use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, QueryParams, Request, Response};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
-use siltstone::store::{Attributes, Selector, Store, StoreOptions};
+use siltstone::store::{Attributes, ObjectControls, Selector, Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::objects::put;
@@ -177,6 +177,7 @@ fn version(id: u64) -> Entry {
         checksums: vec![],
         tags: vec![],
         upload: None,
+        controls: ObjectControls::default(),
     };
     Entry::VersionPut { bucket: 1, key: key(id), record }
 }

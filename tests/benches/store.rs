@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
-use siltstone::format::{BucketRecord, ETag, Entry, VersionId, VersionRecord, Versioning};
+use siltstone::format::{BucketRecord, ETag, Entry, ObjectControls, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Index, ListQuery};
 use siltstone::store::{Attributes, DeleteCondition, Deletion, Selector, Store, StoreOptions};
@@ -252,6 +252,7 @@ fn index_of(keys: u64) -> Index {
             checksums: vec![],
             tags: vec![],
             upload: None,
+            controls: ObjectControls::default(),
         };
         let key = format!("one/{id:040}").into_bytes();
         index.apply(&Entry::VersionPut { bucket: 1, key, record }).expect("the bucket is there");

@@ -12,8 +12,8 @@ use siltstone::format::{
 };
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{
-    Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, Selector, Store, StoreOptions,
-    WriteCondition,
+    Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, ObjectControls, Selector, Store,
+    StoreOptions, WriteCondition,
 };
 
 const STORE: StoreId = StoreId([7; 16]);
@@ -39,7 +39,16 @@ fn small_store() -> SimFs {
         attributes.push("meta-a", "b");
         let etag = ETag::Md5([1; 16]);
         let condition = WriteCondition::None;
-        writer.commit(Commit { etag, attributes, checksums: vec![], tags: vec![], condition }).unwrap();
+        writer
+            .commit(Commit {
+                etag,
+                attributes,
+                checksums: vec![],
+                tags: vec![],
+                condition,
+                controls: ObjectControls::default(),
+            })
+            .unwrap();
     };
     put("small", 10);
     put("large", 200_000);

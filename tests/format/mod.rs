@@ -17,8 +17,9 @@ use siltstone::format::{
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
-    Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, DeleteCondition, Deletion,
-    ETag, ListQuery, ListedVersion, NewUpload, Selector, Store, StoreOptions, WriteCondition,
+    AclGrants, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, DeleteCondition,
+    Deletion, ETag, ListQuery, ListedVersion, NewBucket, NewUpload, ObjectControls, Retention, RetentionMode,
+    Selector, Store, StoreOptions, WriteCondition,
 };
 
 /// Names a fixture to be written. Existing fixtures stay as the version of their time wrote them.
@@ -85,6 +86,7 @@ fn record() -> VersionRecord {
         checksums: vec![],
         tags: vec![],
         upload: None,
+        controls: ObjectControls::default(),
     }
 }
 
@@ -104,6 +106,7 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
         checksum: None,
         attributes: Attributes::new(),
         tags: vec![],
+        controls: ObjectControls::default(),
     };
     let part = PartRecord {
         number: 1,
@@ -172,7 +175,14 @@ fn commit(bytes: &[u8]) -> Commit {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "text/plain");
     let etag = ETag::Md5(Md5::of(bytes));
-    Commit { etag, attributes, checksums: vec![], tags: vec![], condition: WriteCondition::None }
+    Commit {
+        etag,
+        attributes,
+        checksums: vec![],
+        tags: vec![],
+        condition: WriteCondition::None,
+        controls: ObjectControls::default(),
+    }
 }
 
 fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8], commit: Commit) {
@@ -275,8 +285,13 @@ fn write_copy_and_upload(store: &Store) {
     let source =
         CopyRange { bucket: found.bucket.id, key: "hello".into(), version: found.version, range: 7..14 };
     store.copy(source, "docs", "copy", commit(b"world!\n")).unwrap();
-    let new =
-        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let new = NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    };
     let upload = store.create_upload("docs", "parts", new).unwrap().id;
     let parts = [&b"one, "[..], b"two\n"];
     for (number, bytes) in (1..).zip(parts) {
@@ -388,8 +403,13 @@ fn make_mixed(dir: &Path) {
         range: 70_000..140_000,
     };
     store.copy(source, "plain", "slice", commit(b"")).unwrap();
-    let new =
-        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let new = NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    };
     let upload = store.create_upload("plain", "film", new).unwrap().id;
     let mut part = store.part_writer("plain", "film", upload, 3, None).unwrap();
     part.write(pattern(2, 100_000)).unwrap();
@@ -416,6 +436,7 @@ fn make_records(dir: &Path) {
         checksum: None,
         attributes: commit(b"").attributes,
         tags: vec![("colour".into(), "grün".into())],
+        controls: ObjectControls::default(),
     };
     let upload = store.create_upload("plain", "film", new.clone()).unwrap().id;
     let mut part = store.part_writer("plain", "film", upload, 1, Some(100_000)).unwrap();
@@ -475,6 +496,50 @@ fn check_records(store: &Store) {
     let whole = store.upload("plain", &key, upload.id).unwrap();
     assert_eq!((key.as_ref(), whole.record.tags[0].1.as_str()), ("trailer", "grün"));
     assert_eq!(whole.parts[0].number, 7);
+}
+
+/// A store with configurations of buckets and controls of objects, in a checkpoint and in the log.
+fn make_configured(dir: &Path) {
+    let store = open(dir);
+    let new = NewBucket {
+        name: "locked".into(),
+        owner: "camera".into(),
+        versioning: Versioning::Enabled,
+        configurations: vec![(BucketConfigurationKind::Policy, b"{}".to_vec())],
+    };
+    store.create_configured_bucket(new).unwrap();
+    let retention = Retention { mode: RetentionMode::Compliance, until: Timestamp::from_millis(1 << 41) };
+    let kept = ObjectControls { retention: Some(retention), legal_hold: true, ..ObjectControls::default() };
+    put(&store, "locked", "kept", b"kept", Commit { controls: kept, ..commit(b"kept") });
+    store.close();
+    drop(store);
+    let store = open(dir);
+    let cors = Some(b"<CORSConfiguration/>".to_vec());
+    store.set_bucket_configuration("locked", BucketConfigurationKind::Cors, cors).unwrap();
+    put(&store, "locked", "public", b"public", commit(b"public"));
+    let version = store.find("locked", "public", Selector::Current).unwrap().version;
+    store.set_acl("locked", "public", version, AclGrants::ALL_READ).unwrap();
+    drop(store);
+}
+
+#[test]
+fn a_store_with_configurations_and_controls_still_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_tree(&fixture("v1-configured", make_configured), dir.path());
+    let store = open(dir.path());
+    assert_eq!((store.health().damage, store.health().read_only), (vec![], None));
+    let bucket = store.configured_bucket("locked").unwrap();
+    let document = |kind| bucket.configuration(kind).map(|found| found.document().to_vec());
+    assert_eq!(document(BucketConfigurationKind::Policy), Some(b"{}".to_vec()));
+    assert_eq!(document(BucketConfigurationKind::Cors), Some(b"<CORSConfiguration/>".to_vec()));
+    assert_eq!(document(BucketConfigurationKind::Tags), None);
+    let controls = |key| store.find("locked", key, Selector::Current).unwrap().version.controls;
+    let Retention { mode, until } = controls("kept").retention.unwrap();
+    assert_eq!(
+        (mode, until.as_millis(), controls("kept").legal_hold),
+        (RetentionMode::Compliance, 1 << 41, true)
+    );
+    assert_eq!(controls("public"), ObjectControls { acl: AclGrants::ALL_READ, ..ObjectControls::default() });
 }
 
 #[test]

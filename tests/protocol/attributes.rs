@@ -2,7 +2,7 @@
 
 use siltstone::store::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, ETag, NewUpload,
-    WriteCondition,
+    ObjectControls, WriteCondition,
 };
 
 use super::*;
@@ -20,7 +20,13 @@ fn crc32(value: u32, kind: ChecksumType, parts: u32) -> Checksum {
 fn put_in_parts(server: &Server, checked: bool) {
     let store = &server.store;
     let (attributes, tags) = (Attributes::new(), Vec::new());
-    let new = NewUpload { initiator: "owner".into(), checksum: None, attributes, tags };
+    let new = NewUpload {
+        initiator: "owner".into(),
+        checksum: None,
+        attributes,
+        tags,
+        controls: ObjectControls::default(),
+    };
     let upload = store.create_upload("b", "k", new).unwrap().id;
     for number in [2, 4, 6] {
         let mut writer = store.part_writer("b", "k", upload, number, None).unwrap();
@@ -35,6 +41,7 @@ fn put_in_parts(server: &Server, checked: bool) {
         checksums: if checked { vec![crc32(9, ChecksumType::Composite, 3)] } else { Vec::new() },
         tags: Vec::new(),
         condition: WriteCondition::None,
+        controls: ObjectControls::default(),
     };
     store.complete_upload("b", "k", Completion { upload, parts, commit }).unwrap();
 }

@@ -6,7 +6,8 @@ use siltstone::base::digest::Md5;
 use siltstone::ops::PaddingTimes;
 use siltstone::s3::ResponseBody;
 use siltstone::store::{
-    Attributes, Commit, Completion, CopyRange, ETag, NewUpload, Selector, UploadId, WriteCondition,
+    Attributes, Commit, Completion, CopyRange, ETag, NewUpload, ObjectControls, Selector, UploadId,
+    WriteCondition,
 };
 
 use super::*;
@@ -340,7 +341,13 @@ fn a_copy_outlives_its_source() {
 fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
     let store = &server.store;
     let (attributes, tags) = (Attributes::new(), Vec::new());
-    let new = NewUpload { initiator: "owner".into(), checksum: None, attributes, tags };
+    let new = NewUpload {
+        initiator: "owner".into(),
+        checksum: None,
+        attributes,
+        tags,
+        controls: ObjectControls::default(),
+    };
     let upload = store.create_upload("b", to, new).unwrap().id;
     let found = store.find("b", from, Selector::Current).unwrap();
     let parts = (1..=times).map(|number| {
@@ -354,6 +361,7 @@ fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
         checksums: Vec::new(),
         tags: Vec::new(),
         condition: WriteCondition::None,
+        controls: ObjectControls::default(),
     };
     let completion = Completion { upload, parts: parts.collect(), commit };
     store.complete_upload("b", to, completion).unwrap();

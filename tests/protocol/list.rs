@@ -1,6 +1,7 @@
 //! Listings of objects, in both forms.
 
 use super::*;
+use siltstone::format::ObjectControls;
 
 const KEYS: [&str; 9] = ["a", "dir/1", "dir/2", "dir/sub/1", "dir/sub/2", "e", "zoo/1", "zoo/2", "é"];
 
@@ -282,6 +283,7 @@ fn a_page_holds_a_thousand_and_no_more() {
             tags: vec![],
             checksums: vec![],
             condition: siltstone::store::WriteCondition::None,
+            controls: ObjectControls::default(),
         };
         writer.commit(commit).unwrap();
     }

@@ -3,7 +3,7 @@
 use siltstone::base::digest::{Md5, to_hex};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{ErrorCode, S3Error};
-use siltstone::store::{Attributes, Commit, ETag, WriteCondition};
+use siltstone::store::{Attributes, Commit, ETag, ObjectControls, WriteCondition};
 
 use super::*;
 
@@ -186,6 +186,7 @@ fn objects_with_more_metadata_stay_readable_and_copyable() {
         checksums: vec![],
         tags: vec![],
         condition: WriteCondition::None,
+        controls: ObjectControls::default(),
     };
     writer.commit(commit).unwrap();
     let copied = server.request("PUT", "/b/copy").header("p-copy-source", "b/old").send();

@@ -21,8 +21,8 @@ use siltstone::base::{Entropy, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::format::{ETag, ExtentRef, FileKind};
 use siltstone::fs::OsFs;
 use siltstone::store::{
-    Attributes, Commit, DeleteCondition, Deletion, NewUpload, OpenError, Selector, Store, StoreOptions,
-    Versioning, WriteCondition,
+    Attributes, Commit, DeleteCondition, Deletion, NewUpload, ObjectControls, OpenError, Selector, Store,
+    StoreOptions, Versioning, WriteCondition,
 };
 use tempfile::TempDir;
 
@@ -166,14 +166,20 @@ fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
         checksums: vec![],
         tags: vec![],
         condition: WriteCondition::None,
+        controls: ObjectControls::default(),
     };
     writer.commit(commit).unwrap();
     store.find("photos", key, Selector::Current).unwrap().version.extents
 }
 
 fn begin_upload(store: &Store) {
-    let new =
-        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let new = NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    };
     let upload = store.create_upload("photos", "film", new).unwrap().id;
     let mut writer = store.part_writer("photos", "film", upload, 1, None).unwrap();
     writer.write(b"the first part").unwrap();

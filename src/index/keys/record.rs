@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::format::{
     Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, ETag, Encode, EncodedPairs,
-    ExtentRef, PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
+    ExtentRef, Features, ObjectControls, PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
 };
 use crate::index::expect_valid;
 use crate::index::keys::dictionary::AttributeDictionary;
@@ -73,6 +73,7 @@ pub(super) fn is_hidden(value: &[u8]) -> bool {
 /// A validated version record, to be encoded for a leaf.
 pub(in crate::index) struct EncodedVersion<'a> {
     pub(in crate::index) summary: VersionSummary,
+    pub(in crate::index) features: Features,
     form: RecordForm<'a>,
 }
 
@@ -89,12 +90,14 @@ impl<'a> EncodedVersion<'a> {
     #[inline]
     pub(in crate::index) fn read(on_disk: &'a [u8]) -> Decoded<Self> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
-            return Ok(Self { summary: plain.summary, form: RecordForm::Plain(plain) });
+            let (summary, features) = (plain.summary, Features::NONE);
+            return Ok(Self { summary, features, form: RecordForm::Plain(plain) });
         }
         let mut from = ByteDecoder::new(on_disk);
         let record = VersionRecord::decode(&mut from)?;
         from.finish()?;
-        Ok(Self { summary: record.summary(), form: RecordForm::AsOnDisk(on_disk, record.extents.into()) })
+        let (summary, features) = (record.summary(), record.features());
+        Ok(Self { summary, features, form: RecordForm::AsOnDisk(on_disk, record.extents.into()) })
     }
 
     /// A record with its disk encoding, which spares decoding thousands of extents.
@@ -103,7 +106,7 @@ impl<'a> EncodedVersion<'a> {
             Some(plain) => RecordForm::Plain(plain),
             None => RecordForm::AsOnDisk(on_disk, Cow::Borrowed(&record.extents)),
         };
-        Self { summary: record.summary(), form }
+        Self { summary: record.summary(), features: record.features(), form }
     }
 
     pub(in crate::index) fn extents(&self) -> impl Iterator<Item = &ExtentRef> {
@@ -356,6 +359,7 @@ fn decode_record<'a>(
         checksums: if head.flags & CHECKSUM != 0 { vec![decode_checksum(from)?] } else { Vec::new() },
         tags: Vec::new(),
         upload: None,
+        controls: ObjectControls::default(),
     })
 }
 

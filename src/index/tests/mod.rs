@@ -5,7 +5,7 @@ mod walks;
 
 use super::*;
 use crate::base::Timestamp;
-use crate::format::{Attributes, ETag, ExtentRef, Versioning};
+use crate::format::{Attributes, ETag, ExtentRef, ObjectControls, Versioning};
 
 fn bucket(id: u64, name: &str) -> Entry {
     Entry::BucketPut(BucketRecord {
@@ -39,6 +39,7 @@ fn record(id: u64, null: bool) -> VersionRecord {
         checksums: vec![],
         tags: vec![],
         upload: None,
+        controls: ObjectControls::default(),
     }
 }
 

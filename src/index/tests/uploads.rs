@@ -1,5 +1,5 @@
 use super::*;
-use crate::format::{PartRecord, UploadId, UploadRecord};
+use crate::format::{ObjectControls, PartRecord, UploadId, UploadRecord};
 
 pub(super) fn upload(key: &str, id: u64) -> Entry {
     let record = UploadRecord {
@@ -9,6 +9,7 @@ pub(super) fn upload(key: &str, id: u64) -> Entry {
         checksum: None,
         attributes: Attributes::new(),
         tags: vec![],
+        controls: ObjectControls::default(),
     };
     Entry::UploadPut { bucket: 1, key: key.into(), record }
 }

@@ -126,6 +126,7 @@ impl CompletionHeaders {
             attributes: upload.attributes.clone(),
             checksums: Vec::new(),
             tags: upload.tags.clone(),
+            controls: upload.controls,
             condition: self.condition,
         };
         Ok((commit, checksum))

@@ -79,8 +79,8 @@ impl Mutation {
                 };
                 relocation.referrers.iter().map(record).sum()
             }
-            Self::SetTags { key, version, tags, .. } => {
-                key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), tags)
+            Self::Amend { key, version, change, .. } => {
+                key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), change.tags())
             }
         }
     }
@@ -96,7 +96,7 @@ impl Mutation {
             Self::Bucket(..)
             | Self::Delete { .. }
             | Self::Upload { .. }
-            | Self::SetTags { .. }
+            | Self::Amend { .. }
             | Self::Relocate(..) => 0,
         }
     }
@@ -111,11 +111,11 @@ impl Mutation {
             Self::Upload { key, change: UploadChange::Create(new), .. } => {
                 UPLOAD_INDEX_BYTES_MAX + key.len() + texts_in_memory(&new.attributes, &new.tags)
             }
-            Self::SetTags { tags, .. } if !tags.is_empty() => {
-                VERSION_INDEX_BYTES_MAX + bytes_of(&Attributes::new(), tags)
+            Self::Amend { change, .. } if change.adds() => {
+                VERSION_INDEX_BYTES_MAX + bytes_of(&Attributes::new(), change.tags())
             }
             Self::Upload { .. }
-            | Self::SetTags { .. }
+            | Self::Amend { .. }
             | Self::Delete { .. }
             | Self::Complete { .. }
             | Self::Relocate(..) => 0,
@@ -228,7 +228,7 @@ mod tests {
         AssembledPart, Assembly, BucketRecord, ETag, ExtentRef, PartRecord, UploadId, UploadRecord,
         VersionId, Versioning,
     };
-    use crate::store::{CopyRange, StoreError};
+    use crate::store::{CopyRange, ObjectControls, StoreError};
 
     /// The largest object there may be, of 10,000 parts, each with a last extent of its own and one that brings its record.
     fn largest() -> VersionRecord {
@@ -258,6 +258,7 @@ mod tests {
             checksums: vec![],
             tags: vec![],
             upload: Some(Assembly { upload: UploadId(1), parts: (1..=parts as u32).map(part).collect() }),
+            controls: ObjectControls::default(),
         }
     }
 
@@ -273,10 +274,11 @@ mod tests {
             checksum: None,
             attributes: Attributes::new(),
             tags: vec![],
+            controls: ObjectControls::default(),
         };
         let range = OBJECT_SIZE_MAX_BYTES - PUT_SIZE_MAX_BYTES..OBJECT_SIZE_MAX_BYTES;
         let source = CopyRange { bucket: 1, key: "k".repeat(1024), version, range };
-        let content = Content::Copied { source, sources: vec![] };
+        let content = Content::Copied { source: Box::new(source), sources: vec![] };
         let (name, owner, created) = ("b".into(), "admin".into(), Timestamp::from_millis(1));
         let bucket = BucketRecord { id: 1, name, owner, created, versioning: Versioning::Unset };
         let put =

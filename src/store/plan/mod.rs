@@ -142,8 +142,8 @@ impl<'a> Planner<'a> {
                 let decided = self.check_room(SpaceClaim::Upkeep).map(|()| self.relocate(&relocation));
                 self.reply_when_durable(decided, reply);
             }
-            Mutation::SetTags { bucket, key, version, tags, reply } => {
-                let decided = self.set_tags(&bucket, key, &version, tags);
+            Mutation::Amend { bucket, key, version, change, reply } => {
+                let decided = self.amend(&bucket, key, &version, change);
                 self.reply_when_durable(decided, reply);
             }
             Mutation::Upload { bucket, key, change, reply } => {

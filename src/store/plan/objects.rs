@@ -8,7 +8,10 @@ use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
 use crate::store::mutation::{DeletionResults, Put, marker_index_bytes_max};
 use crate::store::plan::{Planner, check};
-use crate::store::{CommittedVersion, DeleteCondition, Deleted, Deletion, Selector, StoreError, VersionRef};
+use crate::store::{
+    CommittedVersion, DeleteCondition, Deleted, Deletion, ObjectControls, Selector, StoreError,
+    VersionChange, VersionRef,
+};
 
 impl Planner<'_> {
     pub(super) fn put(&mut self, put: Put) -> Result<CommittedVersion, StoreError> {
@@ -89,26 +92,27 @@ impl Planner<'_> {
             checksums: Vec::new(),
             tags: Vec::new(),
             upload: None,
+            controls: ObjectControls::default(),
         };
         self.put_version(bucket.id, key, record);
         let version = if null { VersionRef::Null } else { VersionRef::Id(id) };
         Ok(Deleted { delete_marker: true, version: Some(version) })
     }
 
-    pub(super) fn set_tags(
+    pub(super) fn amend(
         &mut self,
         bucket: &str,
         key: String,
         version: &VersionRecord,
-        tags: Vec<(String, String)>,
+        change: VersionChange,
     ) -> Result<(), StoreError> {
         let bucket = self.bucket(bucket)?.id;
         let key = key.into_bytes();
         let found = self.version(bucket, &key, version.id).ok_or(StoreError::NoSuchVersion)?;
-        if !tags.is_empty() {
+        if change.adds() {
             self.check_room(SpaceClaim::Growth)?;
         }
-        self.update_version(bucket, key, VersionRecord { tags, ..found });
+        self.update_version(bucket, key, change.apply_to(found));
         Ok(())
     }
 }

@@ -33,6 +33,7 @@ impl Planner<'_> {
                     checksum: new.checksum,
                     attributes: new.attributes,
                     tags: new.tags,
+                    controls: new.controls,
                 };
                 self.plan.entries.push(Entry::UploadPut { bucket, key, record: record.clone() });
                 Ok(Some(record))

@@ -68,8 +68,13 @@ fn filled(fs: &SimFs) -> Store {
     store.create_bucket("b", "admin").unwrap();
     store.set_versioning("b", Versioning::Enabled).unwrap();
     fill(&store, 0);
-    let new =
-        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let new = NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    };
     let upload = store.create_upload("b", "film", new).unwrap().id;
     let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
     part.write(bytes(9, 70_000)).unwrap();

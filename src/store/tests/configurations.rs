@@ -129,3 +129,61 @@ fn on_a_full_disk_a_configuration_is_refused_and_removing_one_is_not() {
     configure(&store, "b", None).unwrap();
     assert_eq!(document(&store, "b"), None);
 }
+
+const HELD: ObjectControls = ObjectControls { acl: AclGrants::ALL_READ, retention: None, legal_hold: true };
+
+fn controls(store: &Store, key: &str) -> ObjectControls {
+    store.find("b", key, Selector::Current).unwrap().version.controls
+}
+
+fn put_held(store: &Store, key: &str) {
+    let mut writer = store.writer("b", key, Some(3)).unwrap();
+    writer.write(b"abc").unwrap();
+    writer.commit(Commit { controls: HELD, ..commit_of(b"abc") }).unwrap();
+}
+
+#[test]
+fn controls_outlive_restarts_and_a_rebuild_and_files_state_them() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "plain", b"abc").unwrap();
+    assert_eq!(features(&fs, FileKind::Log), [Features::NONE]);
+    put_held(&store, "held");
+    assert_eq!(features(&fs, FileKind::Log), [Features::NONE, Features::OBJECT_CONTROLS]);
+    let found = |store: &Store| (controls(store, "plain"), controls(store, "held"));
+    assert_eq!(found(&store), (ObjectControls::default(), HELD));
+    drop(store);
+    let store = open(&fs);
+    assert_eq!(found(&store), (ObjectControls::default(), HELD), "from the log");
+    store.close();
+    drop(store);
+    assert_eq!(features(&fs, FileKind::Checkpoint), [Features::OBJECT_CONTROLS]);
+    let store = open(&fs);
+    assert_eq!(found(&store), (ObjectControls::default(), HELD), "from a checkpoint");
+    put(&store, "b", "more", b"abc").unwrap();
+    store.checkpoint().unwrap();
+    drop(store);
+    assert_eq!(features(&fs, FileKind::Checkpoint), [Features::OBJECT_CONTROLS; 2], "as the one before it");
+    let copy = random::segments_of(&fs);
+    random::rebuild_log(&copy);
+    assert_eq!(features(&copy, FileKind::Log), [Features::OBJECT_CONTROLS]);
+    assert_eq!(found(&open(&copy)), (ObjectControls::default(), HELD), "from the segments");
+}
+
+#[test]
+fn a_changed_access_control_list_leaves_the_other_controls() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    put_held(&store, "k");
+    let version = store.find("b", "k", Selector::Current).unwrap().version;
+    store.set_acl("b", "k", version.clone(), AclGrants::NONE).unwrap();
+    assert_eq!(controls(&store, "k"), ObjectControls { acl: AclGrants::NONE, ..HELD });
+    let live = store.health().live_bytes;
+    store.set_tags("b", "k", version.clone(), vec![("a".into(), "b".into())]).unwrap();
+    assert_eq!(controls(&store, "k"), ObjectControls { acl: AclGrants::NONE, ..HELD });
+    delete(&store, "b", "k", Selector::Current).unwrap();
+    assert!(store.health().live_bytes < live);
+    assert_eq!(store.set_acl("b", "k", version, HELD.acl), Err(StoreError::NoSuchVersion));
+}

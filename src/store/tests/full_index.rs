@@ -41,7 +41,13 @@ fn fill(store: &Store, bucket: &str) -> usize {
 }
 
 fn new_upload() -> NewUpload {
-    NewUpload { initiator: "admin".into(), checksum: None, attributes: costly().attributes, tags: vec![] }
+    NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: costly().attributes,
+        tags: vec![],
+        controls: ObjectControls::default(),
+    }
 }
 
 fn put_part(store: &Store, upload: UploadId, number: u32) -> Result<PartRecord, StoreError> {

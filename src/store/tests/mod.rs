@@ -87,6 +87,7 @@ pub(super) fn commit_of(bytes: &[u8]) -> Commit {
         checksums: vec![],
         tags: vec![],
         condition: WriteCondition::None,
+        controls: ObjectControls::default(),
     }
 }
 

@@ -4,7 +4,13 @@ use super::*;
 use crate::fs::sim::{CrashPolicy, OpKind};
 
 fn new_upload() -> NewUpload {
-    NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] }
+    NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    }
 }
 
 fn put_part(store: &Store, upload: UploadId, number: u32, bytes: &[u8]) -> Result<PartRecord, StoreError> {

@@ -37,6 +37,7 @@ impl Scrubbing {
             checksum: None,
             attributes: Attributes::new(),
             tags: vec![],
+            controls: ObjectControls::default(),
         };
         let upload = store.create_upload("b", "film", new).unwrap().id;
         let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();

@@ -94,7 +94,13 @@ impl Step {
                     return Ok(());
                 }
                 let (checksum, attributes) = (None, Attributes::new());
-                let new = NewUpload { initiator: "admin".into(), checksum, attributes, tags: vec![] };
+                let new = NewUpload {
+                    initiator: "admin".into(),
+                    checksum,
+                    attributes,
+                    tags: vec![],
+                    controls: ObjectControls::default(),
+                };
                 store.create_upload(bucket, key, new).map(|_| ())
             }
             Self::Part(bucket, key, number, seed, len) => {

@@ -13,8 +13,13 @@ fn open_at(clock: &Arc<ManualClock>, abort_uploads_after: Option<Duration>) -> S
 }
 
 fn begin(store: &Store, bucket: &str, key: &str) -> UploadId {
-    let new =
-        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let new = NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    };
     store.create_upload(bucket, key, new).unwrap().id
 }
 

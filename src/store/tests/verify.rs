@@ -81,8 +81,13 @@ fn parts_of_uploads_in_progress_are_checked() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("photos", "admin").unwrap();
-    let new =
-        NewUpload { initiator: "admin".into(), checksum: None, attributes: Attributes::new(), tags: vec![] };
+    let new = NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    };
     let upload = store.create_upload("photos", "film", new).unwrap().id;
     let mut writer = store.part_writer("photos", "film", upload, 7, None).unwrap();
     writer.write(bytes(1, 100_000)).unwrap();

@@ -1,6 +1,7 @@
 //! ListParts and ListMultipartUploads.
 
 use super::*;
+use siltstone::format::ObjectControls;
 
 fn texts(answer: &Answer, parent: &str, name: &str) -> Vec<String> {
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -241,6 +242,7 @@ fn a_page_of_uploads_or_parts_holds_a_thousand_and_no_more() {
         checksum: None,
         attributes: siltstone::store::Attributes::new(),
         tags: vec![],
+        controls: ObjectControls::default(),
     };
     let ids: Vec<_> =
         (0..1001).map(|_| server.store.create_upload("b", "k", new.clone()).unwrap().id).collect();

@@ -33,7 +33,30 @@ impl Run {
             value: vec![1, 2, 3, draw.below(4) as u8],
         };
         let checksums = if draw.one_in(4) { vec![checksum] } else { vec![] };
-        Commit { etag, checksums, tags: self.tags(), condition, ..commit_of(bytes) }
+        Commit {
+            etag,
+            checksums,
+            tags: self.tags(),
+            controls: self.controls(),
+            condition,
+            ..commit_of(bytes)
+        }
+    }
+
+    /// Mostly none.
+    pub(super) fn controls(&self) -> ObjectControls {
+        let draw = &self.draw;
+        let mode = *draw.of(&[RetentionMode::Governance, RetentionMode::Compliance]);
+        let until = Timestamp::from_millis(draw.below(1 << 42));
+        match draw.below(8) {
+            0 => ObjectControls { acl: AclGrants::ALL_READ, ..ObjectControls::default() },
+            1 => ObjectControls {
+                acl: AclGrants::NONE,
+                retention: Some(Retention { mode, until }),
+                legal_hold: draw.one_in(2),
+            },
+            _ => ObjectControls::default(),
+        }
     }
 
     pub(super) fn tags(&self) -> Vec<(String, String)> {
@@ -248,12 +271,28 @@ impl Run {
         println!("tag {bucket}/{key} {:?} {tags:?}", object.named());
         let version =
             self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
-        if self.written(self.store().set_tags(bucket, &key, version, tags.clone()), Ok(())).is_none() {
-            return;
+        if self.written(self.store().set_tags(bucket, &key, version, tags.clone()), Ok(())).is_some() {
+            self.record_mut(bucket, &key, &object).tags = tags;
         }
-        let versions = self.world.bucket_mut(bucket).keys.get_mut(&key).expect("it is there");
-        let tagged = versions.iter_mut().find(|version| version.record.id == object.record.id);
-        tagged.expect("it is there").record.tags = tags;
+    }
+
+    pub(super) fn set_acl(&mut self, bucket: &str) {
+        let Some((key, object)) = self.any_version(bucket) else {
+            return println!("there is no version");
+        };
+        let acl = AclGrants::from_bits(self.draw.below(4) as u8);
+        println!("acl of {bucket}/{key} {:?} {acl:?}", object.named());
+        let version =
+            self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
+        if self.written(self.store().set_acl(bucket, &key, version, acl), Ok(())).is_some() {
+            self.record_mut(bucket, &key, &object).controls.acl = acl;
+        }
+    }
+
+    fn record_mut(&mut self, bucket: &str, key: &str, object: &Object) -> &mut VersionRecord {
+        let versions = self.world.bucket_mut(bucket).keys.get_mut(key).expect("it is there");
+        let found = versions.iter_mut().find(|version| version.record.id == object.record.id);
+        &mut found.expect("it is there").record
     }
 
     /// The version, or what a caller knows of it who looked at it some time ago.

@@ -66,7 +66,8 @@ impl Run {
         assert_eq!(store.bucket(name), Ok(BucketInfo { versioning, ..bucket.info.clone() }));
         for (key, object) in objects() {
             let found = store.find(name, key, object.selector()).expect("it is there").version;
-            let expected = VersionRecord { tags: object.first_tags.clone(), ..object.record.clone() };
+            let (tags, controls) = (object.first_tags.clone(), object.first_controls);
+            let expected = VersionRecord { tags, controls, ..object.record.clone() };
             assert_eq!(VersionRecord { extents: vec![], ..found.clone() }, expected, "{name}/{key}");
             assert!(read_all(store, &found, 0..found.size).unwrap() == *object.bytes, "{name}/{key}");
         }

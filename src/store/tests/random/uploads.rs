@@ -13,6 +13,7 @@ impl Run {
             checksum: self.draw.one_in(2).then_some(checksum),
             attributes: commit_of(b"").attributes,
             tags: self.tags(),
+            controls: self.controls(),
         };
         let expected = self.world.bucket(bucket).map(|_| ());
         let Some(record) = self.written(self.store().create_upload(bucket, key, new.clone()), expected)
@@ -20,9 +21,12 @@ impl Run {
             return;
         };
         self.fresh(record.id.0);
-        let NewUpload { initiator, checksum, attributes, tags } = new;
+        let NewUpload { initiator, checksum, attributes, tags, controls } = new;
         let initiated = self.clock.now();
-        assert_eq!(record, UploadRecord { id: record.id, initiated, initiator, checksum, attributes, tags });
+        assert_eq!(
+            record,
+            UploadRecord { id: record.id, initiated, initiator, checksum, attributes, tags, controls }
+        );
         let pending = Pending { record: record.clone(), parts: Default::default() };
         self.world.bucket_mut(bucket).uploads.insert((key.into(), record.id), pending);
     }

@@ -15,6 +15,8 @@ pub(super) struct Object {
     pub(super) bytes: Arc<Vec<u8>>,
     /// The tags that it was put with.
     pub(super) first_tags: Vec<(String, String)>,
+    /// The controls that it was put with.
+    pub(super) first_controls: ObjectControls,
 }
 
 /// An upload and its parts.
@@ -60,8 +62,14 @@ impl Object {
             checksums: commit.checksums,
             tags: commit.tags,
             upload,
+            controls: commit.controls,
         };
-        Self { first_tags: record.tags.clone(), record, bytes: Arc::new(bytes) }
+        Self {
+            first_tags: record.tags.clone(),
+            first_controls: record.controls,
+            record,
+            bytes: Arc::new(bytes),
+        }
     }
 
     fn marker(id: VersionId, null: bool, modified: Timestamp) -> Self {
@@ -77,8 +85,9 @@ impl Object {
             checksums: vec![],
             tags: vec![],
             upload: None,
+            controls: ObjectControls::default(),
         };
-        Self { record, bytes: Arc::default(), first_tags: vec![] }
+        Self { record, bytes: Arc::default(), first_tags: vec![], first_controls: ObjectControls::default() }
     }
 
     /// Whether it was completed with an empty list, as no client can. A rebuild does not know how to tell it from one whose

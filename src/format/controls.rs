@@ -1,0 +1,175 @@
+//! Controls of objects (data-format.md, section 7): who besides the owner may use a version, and until when it stays.
+
+use std::ops::BitOr;
+
+use crate::base::Timestamp;
+use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, Features};
+
+const ACL: u8 = 1;
+const GOVERNANCE: u8 = 2;
+const COMPLIANCE: u8 = 4;
+const LEGAL_HOLD: u8 = 8;
+
+/// The controls of a version, or of an upload for the version that it will make. By default none is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ObjectControls {
+    /// The grants of its access control list.
+    pub acl: AclGrants,
+    /// Its retention.
+    pub retention: Option<Retention>,
+    /// Whether a legal hold keeps it.
+    pub legal_hold: bool,
+}
+
+/// The grants of an access control list beside the full control of the owner: a set of bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct AclGrants(u8);
+
+/// The period in which a version cannot be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Who may end it early.
+    pub mode: RetentionMode,
+    /// Its end.
+    pub until: Timestamp,
+}
+
+/// The modes of a retention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetentionMode {
+    /// Users with a special permission may shorten it.
+    Governance,
+    /// Nobody may shorten it.
+    Compliance,
+}
+
+impl AclGrants {
+    /// No grant: the canned ACL `private`.
+    pub const NONE: Self = Self(0);
+    /// Everybody may read.
+    pub const ALL_READ: Self = Self(1);
+    /// Everybody may write.
+    pub const ALL_WRITE: Self = Self(1 << 1);
+    /// Everybody may read the access control list.
+    pub const ALL_READ_ACP: Self = Self(1 << 2);
+    /// Everybody may write the access control list.
+    pub const ALL_WRITE_ACP: Self = Self(1 << 3);
+    /// Every authenticated user may read.
+    pub const AUTHENTICATED_READ: Self = Self(1 << 4);
+    /// Every authenticated user may write.
+    pub const AUTHENTICATED_WRITE: Self = Self(1 << 5);
+    /// Every authenticated user may read the access control list.
+    pub const AUTHENTICATED_READ_ACP: Self = Self(1 << 6);
+    /// Every authenticated user may write the access control list.
+    pub const AUTHENTICATED_WRITE_ACP: Self = Self(1 << 7);
+
+    /// The grants of a stored byte. Every byte is valid.
+    pub fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// The byte to store.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether all of `other` are granted.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for AclGrants {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl ObjectControls {
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The critical features that a file with these controls needs.
+    pub(super) fn features(&self) -> Features {
+        if self.is_empty() { Features::NONE } else { Features::OBJECT_CONTROLS }
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+        let retention = self.retention.map_or(0, |retention| match retention.mode {
+            RetentionMode::Governance => GOVERNANCE,
+            RetentionMode::Compliance => COMPLIANCE,
+        });
+        let acl = flag(self.acl != AclGrants::NONE, ACL);
+        out.put_u8(acl | retention | flag(self.legal_hold, LEGAL_HOLD));
+        if self.acl != AclGrants::NONE {
+            out.put_u8(self.acl.bits());
+        }
+        if let Some(retention) = self.retention {
+            out.put_varint(retention.until.as_millis());
+        }
+    }
+
+    pub(super) fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
+        let flags = from.u8()?;
+        if flags & !(ACL | GOVERNANCE | COMPLIANCE | LEGAL_HOLD) != 0 {
+            return Err(DecodeError::Unknown("a control of an object"));
+        }
+        let acl = AclGrants::from_bits(if flags & ACL != 0 { from.u8()? } else { 0 });
+        let mode = match flags & (GOVERNANCE | COMPLIANCE) {
+            0 => None,
+            GOVERNANCE => Some(RetentionMode::Governance),
+            COMPLIANCE => Some(RetentionMode::Compliance),
+            _ => return Err(DecodeError::Value("the retention of an object")),
+        };
+        let retention = match mode {
+            Some(mode) => Some(Retention { mode, until: Timestamp::from_millis(from.varint()?) }),
+            None => None,
+        };
+        Ok(Self { acl, retention, legal_hold: flags & LEGAL_HOLD != 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<ObjectControls> {
+        let retention = |mode| Some(Retention { mode, until: Timestamp::from_millis(1_800_000_000_000) });
+        let none = ObjectControls::default();
+        vec![
+            ObjectControls { acl: AclGrants::ALL_READ | AclGrants::AUTHENTICATED_WRITE_ACP, ..none },
+            ObjectControls { retention: retention(RetentionMode::Governance), ..none },
+            ObjectControls { retention: retention(RetentionMode::Compliance), legal_hold: true, ..none },
+            ObjectControls { legal_hold: true, acl: AclGrants::ALL_READ, ..none },
+        ]
+    }
+
+    #[test]
+    fn controls_come_back_and_no_prefix_passes() {
+        for controls in all() {
+            let mut bytes = Vec::new();
+            controls.encode(&mut bytes);
+            assert_eq!(ObjectControls::decode(&mut ByteDecoder::new(&bytes)), Ok(controls));
+            assert_eq!(controls.features(), Features::OBJECT_CONTROLS);
+            for len in 0..bytes.len() {
+                assert!(
+                    ObjectControls::decode(&mut ByteDecoder::new(&bytes[..len])).is_err(),
+                    "cut to {len}"
+                );
+            }
+        }
+        assert_eq!(ObjectControls::default().features(), Features::NONE);
+    }
+
+    #[test]
+    fn unknown_controls_are_newer_and_contradictory_ones_wrong() {
+        let decode = |bytes: &[u8]| ObjectControls::decode(&mut ByteDecoder::new(bytes));
+        assert!(decode(&[16]).is_err_and(DecodeError::is_newer));
+        assert!(decode(&[GOVERNANCE | COMPLIANCE, 1]).is_err_and(|error| !error.is_newer()));
+    }
+}
