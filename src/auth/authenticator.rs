@@ -1,4 +1,4 @@
-//! Authentication of requests and authorization of identities.
+//! Authentication of requests.
 
 use std::sync::{Arc, RwLock};
 
@@ -11,13 +11,13 @@ use crate::auth::signature::Signature;
 use crate::auth::signature_params::SignatureParams;
 use crate::auth::signing_key::SigningKey;
 use crate::auth::users::{Signer, User};
-use crate::auth::{Action, Authorized, Identity, Resource, Users, header, signature};
+use crate::auth::{Identity, Users, header, signature};
 use crate::base::Clock;
 use crate::s3::dialect::V2_ACCESS_KEY;
 use crate::s3::route::Addressing;
 use crate::s3::{Dialect, ErrorCode, QueryParams, Request, S3Error};
 
-/// Authenticates requests and authorizes their senders.
+/// Authenticates requests.
 pub struct Authenticator {
     users: RwLock<Arc<Users>>,
     regions: Vec<String>,
@@ -82,19 +82,6 @@ impl Authenticator {
         let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, signer)?;
         verifier.wrap(&mut request.body);
         Ok(Identity::new(Arc::clone(user)))
-    }
-
-    /// The proof that `identity` may do `action` on `resource`.
-    ///
-    /// # Errors
-    /// `AccessDenied`.
-    pub fn authorize(
-        &self,
-        identity: &Identity,
-        action: Action,
-        resource: Resource<'_>,
-    ) -> Result<Authorized, S3Error> {
-        identity.authorize(action, resource)
     }
 
     /// Verifies a signature. Returns the user who signed, the key, and the signature as bytes.

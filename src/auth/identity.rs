@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::auth::users::User;
-use crate::auth::{Action, Resource};
+use crate::auth::{AccessFacts, Action, Resource, access};
 use crate::s3::{ErrorCode, S3Error};
 
 /// The authenticated sender of a request. Its permissions are those of the users file that it was authenticated against,
@@ -30,9 +30,14 @@ impl Identity {
     ///
     /// # Errors
     /// `AccessDenied`.
-    pub(super) fn authorize(&self, action: Action, resource: Resource<'_>) -> Result<Authorized, S3Error> {
-        if self.0.may(action, resource) {
-            Ok(Authorized { identity: self.clone(), action })
+    pub fn authorize(
+        &self,
+        action: Action,
+        resource: Resource<'_>,
+        facts: &dyn AccessFacts,
+    ) -> Result<Authorized, S3Error> {
+        if access::decide(&self.0, action, resource, facts) {
+            Ok(Authorized { identity: self.clone(), action, by_object: facts.uses_object() })
         } else {
             Err(S3Error::new(ErrorCode::AccessDenied))
         }
@@ -44,6 +49,7 @@ impl Identity {
 pub struct Authorized {
     identity: Identity,
     action: Action,
+    by_object: bool,
 }
 
 impl Authorized {
@@ -62,52 +68,88 @@ impl Authorized {
         self.action
     }
 
-    /// Whether the same user may also do `action` on a bucket or on one of its objects: for permissions that an operation
-    /// checks itself, such as `ListBucket` before it reports a missing key.
-    pub fn may(&self, action: Action, bucket: &str, key: Option<&str>) -> bool {
-        let resource = match key {
-            Some(key) => Resource::Object { bucket, key },
-            None => Resource::Bucket(bucket),
-        };
-        self.identity.0.may(action, resource)
+    /// Whether the decision depended on the object, and so holds for that version of it alone.
+    pub fn depends_on_object(&self) -> bool {
+        self.by_object
+    }
+
+    /// Whether the same user may also do `action` on `resource`: for permissions that an operation checks itself, such as
+    /// `ListBucket` before it reports a missing key.
+    pub fn may(&self, action: Action, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
+        access::decide(&self.identity.0, action, resource, facts)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Users;
+    use crate::auth::{BucketPolicy, PolicyContext, Users};
+    use crate::s3::PublicAccessBlock;
+    use crate::s3::acl::GroupGrants;
 
     fn identity() -> Identity {
         let text = "[[user]]\nname = \"eve\"\naccess_key = \"AK\"\nsecret_key = \"s\"\n\
-                    allow = [{ actions = [\"GetObject\", \"ListBucket\"], resources = [\"b\", \"b/p*\"] }]";
+                    allow = [{ actions = [\"GetObject\", \"ListBucket\"], resources = [\"b\", \"b/p*\"] },
+                    { actions = [\"*\"], resources = [\"@owned\"] }]";
         Identity::new(Arc::clone(Users::parse(text).unwrap().find("AK").unwrap().user()))
+    }
+
+    /// A bucket `b` of `owner`, without a policy and ACLs.
+    struct Bare(&'static str);
+
+    impl AccessFacts for Bare {
+        fn owner(&self) -> Option<&str> {
+            Some(self.0)
+        }
+        fn policy(&self) -> Option<&BucketPolicy> {
+            None
+        }
+        fn context(&self) -> PolicyContext<'_> {
+            PolicyContext::default()
+        }
+        fn block(&self) -> PublicAccessBlock {
+            PublicAccessBlock::default()
+        }
+        fn has_acls(&self) -> bool {
+            false
+        }
+        fn bucket_acl(&self) -> GroupGrants {
+            GroupGrants::NONE
+        }
+        fn object_acl(&self) -> GroupGrants {
+            GroupGrants::NONE
+        }
+        fn uses_object(&self) -> bool {
+            true
+        }
+    }
+
+    fn object<'a>(bucket: &'a str, key: &'a str) -> Resource<'a> {
+        Resource::Object { bucket, key }
     }
 
     #[test]
     fn a_permitted_action_yields_a_proof_that_names_the_user() {
-        let resource = Resource::Object { bucket: "b", key: "p1" };
-        let proof = identity().authorize(Action::GetObject, resource).unwrap();
+        let proof = identity().authorize(Action::GetObject, object("b", "p1"), &Bare("ann")).unwrap();
         assert_eq!((proof.user(), proof.action()), ("eve", Action::GetObject));
-        assert!(!proof.identity().is_anonymous());
+        assert!(!proof.identity().is_anonymous() && proof.depends_on_object());
     }
 
     #[test]
     fn an_action_without_permission_is_access_denied() {
-        let resource = Resource::Object { bucket: "b", key: "q" };
-        assert_eq!(
-            identity().authorize(Action::GetObject, resource).unwrap_err().code,
-            ErrorCode::AccessDenied
-        );
+        let refused = identity().authorize(Action::GetObject, object("b", "q"), &Bare("ann"));
+        assert_eq!(refused.unwrap_err().code, ErrorCode::AccessDenied);
     }
 
     #[test]
     fn a_proof_answers_for_other_permissions_of_its_user() {
-        let proof = identity().authorize(Action::ListBucket, Resource::Bucket("b")).unwrap();
-        assert!(proof.may(Action::GetObject, "b", Some("p2")));
-        assert!(proof.may(Action::ListBucket, "b", None));
-        assert!(!proof.may(Action::GetObject, "b", Some("q")));
-        assert!(!proof.may(Action::GetObject, "c", Some("p2")));
-        assert!(!proof.may(Action::DeleteObject, "b", Some("p2")));
+        let bare = Bare("ann");
+        let proof = identity().authorize(Action::ListBucket, Resource::Bucket("b"), &bare).unwrap();
+        assert!(proof.may(Action::GetObject, object("b", "p2"), &bare));
+        assert!(proof.may(Action::ListBucket, Resource::Bucket("b"), &bare));
+        assert!(!proof.may(Action::GetObject, object("b", "q"), &bare));
+        assert!(!proof.may(Action::GetObject, object("c", "p2"), &bare));
+        assert!(!proof.may(Action::DeleteObject, object("b", "p2"), &bare));
+        assert!(proof.may(Action::DeleteObject, object("b", "p2"), &Bare("eve")), "its own bucket");
     }
 }

@@ -7,8 +7,10 @@
 //! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes and compares;
 //! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode `aws-chunked`.
 //!
-//! Permissions are in `users` (the users file), `policy` (grants) and `identity` (the sender and its proof).
+//! Permissions: `access` decides. It asks `users` (the users file, whose grants are in `policy` and `resource`), `bucket_policy`, and
+//! the ACLs and blocks of public access. `identity` has the sender and its proof.
 
+mod access;
 mod authenticator;
 mod bucket_policy;
 mod canonical;
@@ -20,6 +22,7 @@ mod payload;
 mod policy;
 mod presigned;
 mod presigned_v2;
+mod resource;
 mod signature;
 mod signature_params;
 mod signing_key;
@@ -27,9 +30,11 @@ mod string_to_sign_v2;
 mod trailers;
 mod users;
 
+pub use access::AccessFacts;
 pub use authenticator::Authenticator;
-pub use bucket_policy::{BucketPolicy, PolicyContext, PolicyDecision};
+pub use bucket_policy::{BucketPolicy, ExistingTags, PolicyContext, PolicyDecision};
 pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};
-pub use policy::{Action, Resource};
+pub use policy::Action;
+pub use resource::Resource;
 pub use users::{Users, UsersError};

@@ -1,11 +1,14 @@
-//! Permissions: actions, resources, and grants of actions on resources. There are no denials: an action without a
-//! grant is refused.
+//! Actions, and the grants of the users file: actions on resources. A grant denies nothing: an action without a grant is
+//! refused.
 
 use std::fmt;
 
+use crate::auth::resource::{Ownership, ResourcePattern};
+use crate::auth::{Resource, bucket_policy};
+
 /// The kind of resource that an action applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ActionLevel {
+pub(super) enum ActionLevel {
     /// The whole server.
     Service,
     /// A bucket itself.
@@ -50,7 +53,19 @@ macro_rules! actions {
                 self.level() == ActionLevel::Object
             }
 
-            fn level(self) -> ActionLevel {
+            /// Whether conditions may refer to the tags of the object that it is done to.
+            pub fn has_existing_tags(self) -> bool {
+                bucket_policy::has_existing_tags(self.as_str())
+            }
+
+            /// Whether the policy of a bucket may allow and deny it. Others concern the server: bucket policies neither show
+            /// buckets in lists nor create them.
+            pub(super) fn is_of_existing_bucket(self) -> bool {
+                self.level() != ActionLevel::Service && self != Self::CreateBucket
+            }
+
+            /// The kind of resource that it applies to.
+            pub(super) fn level(self) -> ActionLevel {
                 match self { $(Self::$action => ActionLevel::$level),+ }
             }
         }
@@ -86,8 +101,24 @@ actions! {
     GetBucketObjectLockConfiguration: Bucket;
     /// GetBucketOwnershipControls.
     GetBucketOwnershipControls: Bucket;
+    /// PutBucketOwnershipControls and DeleteBucketOwnershipControls.
+    PutBucketOwnershipControls: Bucket;
     /// GetBucketPolicy.
     GetBucketPolicy: Bucket;
+    /// GetBucketPolicyStatus.
+    GetBucketPolicyStatus: Bucket;
+    /// PutBucketPolicy.
+    PutBucketPolicy: Bucket;
+    /// DeleteBucketPolicy.
+    DeleteBucketPolicy: Bucket;
+    /// GetPublicAccessBlock.
+    GetBucketPublicAccessBlock: Bucket;
+    /// PutPublicAccessBlock and DeletePublicAccessBlock.
+    PutBucketPublicAccessBlock: Bucket;
+    /// GetBucketAcl.
+    GetBucketAcl: Bucket;
+    /// PutBucketAcl, and an ACL that comes with a new bucket.
+    PutBucketAcl: Bucket;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;
     /// GetBucketTagging.
@@ -116,6 +147,14 @@ actions! {
     DeleteObject: Object;
     /// DeleteObject and DeleteObjects with a version.
     DeleteObjectVersion: Object;
+    /// GetObjectAcl of the current version.
+    GetObjectAcl: Object;
+    /// GetObjectAcl of a named version.
+    GetObjectVersionAcl: Object;
+    /// PutObjectAcl of the current version, and an ACL that comes with a put.
+    PutObjectAcl: Object;
+    /// PutObjectAcl of a named version.
+    PutObjectVersionAcl: Object;
     /// GetObjectTagging of the current version.
     GetObjectTagging: Object;
     /// GetObjectTagging of a named version.
@@ -133,143 +172,6 @@ actions! {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// The resource that a request accesses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource<'a> {
-    /// The server as a whole.
-    Service,
-    /// A bucket. For an action on objects it stands for any object of it, for a listing action for all of its keys.
-    Bucket(&'a str),
-    /// The keys of a bucket with a prefix, for listing actions.
-    Prefix {
-        /// The name of the bucket.
-        bucket: &'a str,
-        /// The prefix; empty for all keys.
-        prefix: &'a str,
-    },
-    /// An object.
-    Object {
-        /// The name of its bucket.
-        bucket: &'a str,
-        /// Its key.
-        key: &'a str,
-    },
-}
-
-impl<'a> Resource<'a> {
-    fn bucket(self) -> Option<&'a str> {
-        match self {
-            Self::Service => None,
-            Self::Bucket(bucket) | Self::Prefix { bucket, .. } | Self::Object { bucket, .. } => Some(bucket),
-        }
-    }
-
-    /// The common prefix of its keys.
-    fn common_start(self) -> &'a str {
-        match self {
-            Self::Service | Self::Bucket(_) => "",
-            Self::Prefix { prefix, .. } => prefix,
-            Self::Object { key, .. } => key,
-        }
-    }
-}
-
-/// A full name or, with a `*` at its end, a prefix.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct NamePattern {
-    /// Without the `*`.
-    text: String,
-    /// Whether there was a `*`.
-    open: bool,
-}
-
-impl NamePattern {
-    /// `None` for a `*` elsewhere than at the end.
-    fn parse(text: &str) -> Option<Self> {
-        let stem = text.strip_suffix('*');
-        let name = Self { text: stem.unwrap_or(text).to_owned(), open: stem.is_some() };
-        (!name.text.contains('*')).then_some(name)
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        if self.open { name.starts_with(&self.text) } else { name == self.text }
-    }
-}
-
-/// A resource in a users file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum ResourcePattern {
-    /// `*`: every bucket and every object.
-    Everything,
-    /// `bucket`, `start*`: buckets, none of their objects.
-    Buckets(NamePattern),
-    /// `bucket/key`, `bucket/prefix*`, `start*/key`, `start*/prefix*`: objects, not the buckets.
-    Objects { bucket: NamePattern, key: NamePattern },
-}
-
-impl ResourcePattern {
-    /// Parses a resource. The error describes the problem.
-    fn parse(text: &str) -> Result<Self, String> {
-        if text == "*" {
-            return Ok(Self::Everything);
-        }
-        let (bucket, key) = match text.split_once('/') {
-            Some((bucket, key)) => (bucket, Some(key)),
-            None => (text, None),
-        };
-        if bucket.is_empty() || key == Some("") {
-            return Err(format!("`{text}` is not `*`, `bucket`, `bucket/key` or `bucket/prefix*`"));
-        }
-        let name = |part| {
-            NamePattern::parse(part).ok_or_else(|| {
-                format!("`{text}` has a `*` elsewhere than at the end of a bucket's name or of a key prefix")
-            })
-        };
-        Ok(match key {
-            None => Self::Buckets(name(bucket)?),
-            Some(key) => Self::Objects { bucket: name(bucket)?, key: name(key)? },
-        })
-    }
-
-    fn covers(&self, level: ActionLevel, resource: Resource<'_>) -> bool {
-        let is_in = |name: &NamePattern| resource.bucket().is_some_and(|bucket| name.matches(bucket));
-        match (self, level) {
-            (Self::Everything, _) => true,
-            (Self::Buckets(name), ActionLevel::Bucket | ActionLevel::Listing) => is_in(name),
-            (Self::Buckets(name), ActionLevel::Service) => resource == Resource::Service || is_in(name),
-            (Self::Objects { .. }, ActionLevel::Service) => resource == Resource::Service,
-            (Self::Objects { bucket, key }, ActionLevel::Listing) => {
-                is_in(bucket) && key.open && key.matches(resource.common_start())
-            }
-            (Self::Objects { bucket, key }, ActionLevel::Object) => {
-                let some = matches!(resource, Resource::Bucket(_));
-                is_in(bucket) && (some || key.matches(resource.common_start()))
-            }
-            (Self::Buckets(_), ActionLevel::Object) | (Self::Objects { .. }, ActionLevel::Bucket) => false,
-        }
-    }
-
-    /// The pattern of the bucket names.
-    fn bucket(&self) -> Option<&NamePattern> {
-        match self {
-            Self::Everything => None,
-            Self::Buckets(name) | Self::Objects { bucket: name, .. } => Some(name),
-        }
-    }
-
-    /// Whether an action of `level` can apply to a resource of this pattern.
-    fn fits(&self, level: ActionLevel) -> bool {
-        match (self, level) {
-            (Self::Everything, _) => true,
-            (Self::Buckets(_), level) => level != ActionLevel::Object,
-            (Self::Objects { .. }, ActionLevel::Object) => true,
-            // A single key cannot be listed: a listing also shows the keys that begin with it.
-            (Self::Objects { key, .. }, ActionLevel::Listing) => key.open,
-            (Self::Objects { .. }, ActionLevel::Service | ActionLevel::Bucket) => false,
-        }
     }
 }
 
@@ -295,8 +197,8 @@ impl ActionSet {
         action.map(|&action| Self(Self::bit(action))).ok_or_else(|| format!("there is no action `{name}`"))
     }
 
-    fn levels(self) -> impl Iterator<Item = ActionLevel> {
-        Action::ALL.iter().filter(move |&&action| self.contains(action)).map(|action| action.level())
+    fn iter(self) -> impl Iterator<Item = Action> {
+        Action::ALL.iter().copied().filter(move |&action| self.contains(action))
     }
 
     /// Adds an action.
@@ -341,9 +243,9 @@ impl Grant {
     /// The action cannot take effect; a text for the author of the file.
     pub(super) fn check_action(&self, name: &str) -> Result<(), String> {
         let actions = ActionSet::named(name)?;
-        let is_of_use = |level| self.resources.iter().any(|pattern| pattern.fits(level));
-        match actions.levels().next() {
-            Some(level) if !actions.levels().any(is_of_use) => Err(format!(
+        let is_of_use = |action: Action| self.resources.iter().any(|pattern| pattern.fits(action));
+        match actions.iter().next().map(Action::level) {
+            Some(level) if !actions.iter().any(is_of_use) => Err(format!(
                 "`{name}` does nothing here, since it takes {}, which no resource beside it is",
                 level.expected()
             )),
@@ -358,12 +260,16 @@ impl Grant {
     /// The resource cannot take effect; a text for the author of the file.
     pub(super) fn check_resource(&self, text: &str) -> Result<(), String> {
         let pattern = ResourcePattern::parse(text)?;
-        let is_of_use = |pattern: &ResourcePattern| self.actions.levels().any(|level| pattern.fits(level));
-        let beside = |other: &&ResourcePattern| other.bucket() == pattern.bucket();
+        let is_of_use = |pattern: &ResourcePattern| self.actions.iter().any(|action| pattern.fits(action));
+        let bucket = pattern.bucket();
+        let beside = |other: &&ResourcePattern| other.bucket() == bucket;
         if self.resources.iter().filter(beside).any(is_of_use) {
             return Ok(());
         }
         Err(match pattern {
+            ResourcePattern::Owned => {
+                format!("`{text}` names buckets that exist, which no action beside it is done to")
+            }
             ResourcePattern::Objects { .. } => {
                 format!("`{text}` names objects, which no action beside it is done to")
             }
@@ -373,10 +279,15 @@ impl Grant {
         })
     }
 
-    /// Whether this grant allows `action` on `resource`.
-    pub(super) fn allows(&self, action: Action, resource: Resource<'_>) -> bool {
+    /// Whether this grant allows `action` on `resource`. `owned` tells whether the user owns the bucket of the resource.
+    pub(super) fn allows(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
         self.actions.contains(action)
-            && self.resources.iter().any(|pattern| pattern.covers(action.level(), resource))
+            && self.resources.iter().any(|pattern| pattern.covers(action.level(), resource, owned))
+    }
+
+    /// Whether it grants every action on every resource.
+    pub(super) fn is_of_everything(&self) -> bool {
+        self.actions == ActionSet::EVERY && self.resources.contains(&ResourcePattern::Everything)
     }
 }
 
@@ -395,6 +306,13 @@ mod tests {
         grant
     }
 
+    impl Grant {
+        /// Whether it allows an action to a user who owns no bucket.
+        fn permits(&self, action: Action, resource: Resource<'_>) -> bool {
+            self.allows(action, resource, &|| false)
+        }
+    }
+
     fn object<'a>(bucket: &'a str, key: &'a str) -> Resource<'a> {
         Resource::Object { bucket, key }
     }
@@ -404,7 +322,7 @@ mod tests {
         for &held in Action::ALL {
             let grant = grant(&[held.as_str()], &["*"]);
             for &asked in Action::ALL {
-                assert_eq!(grant.allows(asked, object("b", "k")), asked == held, "{held} and {asked}");
+                assert_eq!(grant.permits(asked, object("b", "k")), asked == held, "{held} and {asked}");
             }
         }
     }
@@ -414,7 +332,7 @@ mod tests {
         let all = grant(&["*"], &["*"]);
         for &action in Action::ALL {
             for resource in [Resource::Service, Resource::Bucket("b"), object("b", "k")] {
-                assert!(all.allows(action, resource), "{action} on {resource:?}");
+                assert!(all.permits(action, resource), "{action} on {resource:?}");
             }
         }
     }
@@ -422,25 +340,25 @@ mod tests {
     #[test]
     fn a_bucket_does_not_cover_its_objects_nor_they_the_bucket() {
         let bucket = grant(&["*"], &["photos"]);
-        assert!(bucket.allows(Action::DeleteBucket, Resource::Bucket("photos")));
-        assert!(!bucket.allows(Action::DeleteBucket, Resource::Bucket("photos2")));
-        assert!(!bucket.allows(Action::GetObject, object("photos", "k")));
+        assert!(bucket.permits(Action::DeleteBucket, Resource::Bucket("photos")));
+        assert!(!bucket.permits(Action::DeleteBucket, Resource::Bucket("photos2")));
+        assert!(!bucket.permits(Action::GetObject, object("photos", "k")));
         let objects = grant(&["*"], &["photos/*"]);
-        assert!(!objects.allows(Action::DeleteBucket, Resource::Bucket("photos")));
-        assert!(objects.allows(Action::GetObject, object("photos", "k")));
-        assert!(!objects.allows(Action::GetObject, object("photos2", "k")));
+        assert!(!objects.permits(Action::DeleteBucket, Resource::Bucket("photos")));
+        assert!(objects.permits(Action::GetObject, object("photos", "k")));
+        assert!(!objects.permits(Action::GetObject, object("photos2", "k")));
     }
 
     #[test]
     fn a_prefix_covers_the_keys_that_start_so_and_a_key_only_itself() {
         let prefix = grant(&["PutObject"], &["b/in/*"]);
-        assert!(prefix.allows(Action::PutObject, object("b", "in/")));
-        assert!(prefix.allows(Action::PutObject, object("b", "in/a*b")));
-        assert!(!prefix.allows(Action::PutObject, object("b", "in")));
-        assert!(!prefix.allows(Action::PutObject, object("b", "out/in/")));
+        assert!(prefix.permits(Action::PutObject, object("b", "in/")));
+        assert!(prefix.permits(Action::PutObject, object("b", "in/a*b")));
+        assert!(!prefix.permits(Action::PutObject, object("b", "in")));
+        assert!(!prefix.permits(Action::PutObject, object("b", "out/in/")));
         let key = grant(&["PutObject"], &["b/in"]);
-        assert!(key.allows(Action::PutObject, object("b", "in")));
-        assert!(!key.allows(Action::PutObject, object("b", "in/x")));
+        assert!(key.permits(Action::PutObject, object("b", "in")));
+        assert!(!key.permits(Action::PutObject, object("b", "in/x")));
     }
 
     const LISTING: [Action; 3] =
@@ -449,7 +367,8 @@ mod tests {
     #[test]
     fn a_grant_of_a_bucket_or_of_all_its_keys_permits_listing_it() {
         for action in LISTING {
-            let may = |resource| grant(&[action.as_str()], &[resource]).allows(action, Resource::Bucket("b"));
+            let may =
+                |resource| grant(&[action.as_str()], &[resource]).permits(action, Resource::Bucket("b"));
             assert!(may("b") && may("b/*") && may("*") && may("b*") && may("*/*"));
             assert!(!may("b/p*") && !may("b/k") && !may("c") && !may("c/*") && !may("bb*"));
         }
@@ -459,33 +378,60 @@ mod tests {
     fn a_grant_of_a_prefix_permits_listing_it_and_longer_ones() {
         for action in LISTING {
             let grant = grant(&[action.as_str()], &["b/p/*", "c/key", "t-*/in/*"]);
-            let may = |bucket, prefix| grant.allows(action, Resource::Prefix { bucket, prefix });
+            let may = |bucket, prefix| grant.permits(action, Resource::Prefix { bucket, prefix });
             assert!(may("b", "p/") && may("b", "p/q") && may("t-1", "in/x"));
             for (bucket, prefix) in
                 [("b", ""), ("b", "p"), ("b", "q/"), ("b", "/p/"), ("c", "key"), ("c", "key/"), ("t", "in/")]
             {
                 assert!(!may(bucket, prefix), "{action} {bucket} {prefix}");
             }
-            assert!(grant.allows(action, object("b", "p/k")) && !grant.allows(action, object("b", "k")));
+            assert!(grant.permits(action, object("b", "p/k")) && !grant.permits(action, object("b", "k")));
         }
     }
 
     #[test]
     fn a_pattern_of_buckets_covers_those_whose_names_start_so_and_their_objects_apart() {
         let buckets = grant(&["*"], &["alt-*"]);
-        assert!(buckets.allows(Action::CreateBucket, Resource::Bucket("alt-1")));
-        assert!(buckets.allows(Action::ListAllMyBuckets, Resource::Bucket("alt-1")));
-        assert!(buckets.allows(Action::ListBucket, Resource::Bucket("alt-")));
+        assert!(buckets.permits(Action::CreateBucket, Resource::Bucket("alt-1")));
+        assert!(buckets.permits(Action::ListAllMyBuckets, Resource::Bucket("alt-1")));
+        assert!(buckets.permits(Action::ListBucket, Resource::Bucket("alt-")));
         for other in ["alt", "Alt-1", "x-alt-1"] {
-            assert!(!buckets.allows(Action::CreateBucket, Resource::Bucket(other)), "{other}");
+            assert!(!buckets.permits(Action::CreateBucket, Resource::Bucket(other)), "{other}");
         }
-        assert!(!buckets.allows(Action::GetObject, object("alt-1", "k")));
+        assert!(!buckets.permits(Action::GetObject, object("alt-1", "k")));
         let objects = grant(&["*"], &["alt-*/pub/*", "alt-*/one"]);
-        assert!(objects.allows(Action::GetObject, object("alt-1", "pub/k")));
-        assert!(objects.allows(Action::GetObject, object("alt-2", "one")));
-        assert!(!objects.allows(Action::GetObject, object("alt-1", "k")));
-        assert!(!objects.allows(Action::GetObject, object("other", "pub/k")));
-        assert!(!objects.allows(Action::DeleteBucket, Resource::Bucket("alt-1")));
+        assert!(objects.permits(Action::GetObject, object("alt-1", "pub/k")));
+        assert!(objects.permits(Action::GetObject, object("alt-2", "one")));
+        assert!(!objects.permits(Action::GetObject, object("alt-1", "k")));
+        assert!(!objects.permits(Action::GetObject, object("other", "pub/k")));
+        assert!(!objects.permits(Action::DeleteBucket, Resource::Bucket("alt-1")));
+    }
+
+    #[test]
+    fn owned_buckets_are_covered_with_their_objects_and_no_others() {
+        let all = grant(&["*"], &["@owned"]);
+        let objects = grant(&["GetObject", "ListBucket"], &["@owned/in/*"]);
+        for owned in [true, false] {
+            let may = |grant: &Grant, action, resource| grant.allows(action, resource, &|| owned);
+            for &action in Action::ALL {
+                for resource in
+                    [Resource::Bucket("b"), object("b", "k"), Resource::Prefix { bucket: "b", prefix: "" }]
+                {
+                    assert_eq!(may(&all, action, resource), owned, "{action} on {resource:?}");
+                }
+            }
+            assert!(may(&all, Action::ListAllMyBuckets, Resource::Service));
+            assert_eq!(may(&objects, Action::GetObject, object("b", "in/k")), owned);
+            assert!(!may(&objects, Action::GetObject, object("b", "k")));
+            assert_eq!(
+                may(&objects, Action::ListBucket, Resource::Prefix { bucket: "b", prefix: "in/" }),
+                owned
+            );
+            assert!(!may(&objects, Action::ListBucket, Resource::Bucket("b")));
+        }
+        let never = || unreachable!("only a pattern with `@owned` asks for the owner");
+        assert!(grant(&["*"], &["*", "@owned"]).allows(Action::GetObject, object("b", "k"), &never));
+        assert!(!objects.allows(Action::GetObject, object("b", "k"), &never));
     }
 
     #[test]
@@ -502,7 +448,8 @@ mod tests {
                 assert_eq!(action(name, &[resources, &[fit]].concat()), Ok(()), "{name} {fit}");
             }
         }
-        for resource in ["*", "b", "b*", "b/k", "b/*"] {
+        assert!(action("CreateBucket", &["@owned"]).unwrap_err().contains("CreateBucket"));
+        for resource in ["*", "b", "b*", "b/k", "b/*", "@owned", "@owned/*"] {
             assert_eq!(action("*", &[resource]), Ok(()));
         }
         let resource = |text: &str, names: &[&str]| grant(names, &[text]).check_resource(text);
@@ -511,30 +458,48 @@ mod tests {
         let beside = grant(&["GetObject"], &["b", "c", "b/*"]);
         assert!(beside.check_resource("b").is_ok() && beside.check_resource("c").is_err());
         assert_eq!(resource("b/k", &["ListBucket", "GetObject"]), Ok(()));
+        assert!(resource("@owned", &["CreateBucket"]).unwrap_err().contains("`@owned`"));
         assert_eq!(resource("*", &["GetObject"]), Ok(()));
     }
 
     #[test]
     fn an_object_action_asked_of_a_bucket_means_some_object_of_it() {
         let some = grant(&["DeleteObject"], &["b/p*", "c"]);
-        assert!(some.allows(Action::DeleteObject, Resource::Bucket("b")));
-        assert!(!some.allows(Action::DeleteObject, Resource::Bucket("c")));
-        assert!(!some.allows(Action::DeleteObject, Resource::Service));
+        assert!(some.permits(Action::DeleteObject, Resource::Bucket("b")));
+        assert!(!some.permits(Action::DeleteObject, Resource::Bucket("c")));
+        assert!(!some.permits(Action::DeleteObject, Resource::Service));
     }
 
     #[test]
     fn listing_buckets_shows_the_granted_ones() {
         let some = grant(&["ListAllMyBuckets"], &["a", "b/*"]);
-        assert!(some.allows(Action::ListAllMyBuckets, Resource::Service));
-        assert!(some.allows(Action::ListAllMyBuckets, Resource::Bucket("a")));
-        assert!(!some.allows(Action::ListAllMyBuckets, Resource::Bucket("b")));
-        assert!(!grant(&["ListBucket"], &["*"]).allows(Action::ListAllMyBuckets, Resource::Service));
+        assert!(some.permits(Action::ListAllMyBuckets, Resource::Service));
+        assert!(some.permits(Action::ListAllMyBuckets, Resource::Bucket("a")));
+        assert!(!some.permits(Action::ListAllMyBuckets, Resource::Bucket("b")));
+        assert!(!grant(&["ListBucket"], &["*"]).permits(Action::ListAllMyBuckets, Resource::Service));
     }
 
     #[test]
     fn resources_that_would_be_misread_are_refused() {
-        for text in ["", "/", "/k", "b/", "b*/", "*b", "a*b", "**", "b**", "a*b/k", "b/*x", "b/a*b", "b/a**"]
-        {
+        for text in [
+            "",
+            "/",
+            "/k",
+            "b/",
+            "b*/",
+            "*b",
+            "a*b",
+            "**",
+            "b**",
+            "a*b/k",
+            "b/*x",
+            "b/a*b",
+            "b/a**",
+            "@owned*",
+            "@owner",
+            "@owned/",
+            "@owned*/k",
+        ] {
             assert!(ResourcePattern::parse(text).is_err(), "{text}");
         }
     }

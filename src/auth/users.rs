@@ -25,8 +25,9 @@
 //!
 //! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
 //! `bucket/prefix*` the objects whose keys begin with the prefix; neither includes the other. A `*` at the end of a
-//! bucket name stands for all buckets with that prefix. Actions without a grant are refused. A grant without effect is
-//! an error.
+//! bucket name stands for all buckets with that prefix. `@owned` stands for the buckets that the user created and all their
+//! objects, `@owned/prefix*` for some of the objects. Actions without a grant are refused unless a bucket policy or an ACL
+//! allows them. A grant without effect is an error.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -38,6 +39,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::auth::policy::Grant;
+use crate::auth::resource::Ownership;
 use crate::auth::signing_key::{SigningKey, SigningKeys};
 use crate::auth::{Action, KeyPair, Resource, Secret};
 use crate::base::digest::HmacSha1;
@@ -156,10 +158,16 @@ impl User {
         self.name == Users::ANONYMOUS
     }
 
-    /// Whether a grant allows `action` on `resource`. Anonymous requests never create buckets.
-    pub(super) fn may(&self, action: Action, resource: Resource<'_>) -> bool {
+    /// Whether a grant of the users file allows `action` on `resource`. Anonymous requests never create buckets. `owned` tells
+    /// whether the user owns the bucket of the resource.
+    pub(super) fn may(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
         let barred = self.is_anonymous() && action == Action::CreateBucket;
-        !barred && self.grants.iter().any(|grant| grant.allows(action, resource))
+        !barred && self.grants.iter().any(|grant| grant.allows(action, resource, owned))
+    }
+
+    /// Whether it has keys and a grant of everything.
+    pub(super) fn is_administrator(&self) -> bool {
+        !self.is_anonymous() && self.grants.iter().any(Grant::is_of_everything)
     }
 }
 
@@ -373,13 +381,13 @@ mod tests {
         let backup = users.find("AKIAIOSFODNN7EXAMPLE").unwrap().user();
         assert!(Arc::ptr_eq(backup, users.find("AKIAI44QH8DHBEXAMPLE").unwrap().user()));
         assert_eq!((backup.name(), backup.is_anonymous()), ("backup", false));
-        assert!(backup.may(Action::ListBucket, Resource::Bucket("archive")));
+        assert!(backup.may(Action::ListBucket, Resource::Bucket("archive"), &|| false));
         let object = |key| Resource::Object { bucket: "archive", key };
-        assert!(backup.may(Action::PutObject, object("2026/x")));
-        assert!(!backup.may(Action::PutObject, object("2025/x")));
-        assert!(!backup.may(Action::DeleteObject, object("2026/x")));
+        assert!(backup.may(Action::PutObject, object("2026/x"), &|| false));
+        assert!(!backup.may(Action::PutObject, object("2025/x"), &|| false));
+        assert!(!backup.may(Action::DeleteObject, object("2026/x"), &|| false));
         let public = Resource::Object { bucket: "public", key: "x" };
-        assert!(users.anonymous().may(Action::GetObject, public));
+        assert!(users.anonymous().may(Action::GetObject, public, &|| false));
         assert!(users.find("AKIAIOSFODNN7EXAMPLF").is_none());
     }
 
@@ -391,8 +399,8 @@ mod tests {
             )
         };
         let users = Users::parse(&granted("*")).unwrap();
-        assert!(!users.anonymous().may(Action::CreateBucket, Resource::Bucket("b")));
-        assert!(users.anonymous().may(Action::DeleteBucket, Resource::Bucket("b")));
+        assert!(!users.anonymous().may(Action::CreateBucket, Resource::Bucket("b"), &|| false));
+        assert!(users.anonymous().may(Action::DeleteBucket, Resource::Bucket("b"), &|| false));
         assert_eq!(
             refusal(&granted("CreateBucket")),
             (4, "buckets are never created without a signature".to_owned())
@@ -404,7 +412,7 @@ mod tests {
         let users = Users::parse("").unwrap();
         assert!(users.anonymous().is_anonymous());
         for &action in Action::ALL {
-            assert!(!users.anonymous().may(action, Resource::Bucket("b")));
+            assert!(!users.anonymous().may(action, Resource::Bucket("b"), &|| false));
         }
     }
 
@@ -416,7 +424,7 @@ mod tests {
         let admin = users.find(&keys.access_key).unwrap().user();
         assert_eq!(admin.name(), "admin");
         for &action in Action::ALL {
-            assert!(admin.may(action, Resource::Object { bucket: "b", key: "k" }), "{action}");
+            assert!(admin.may(action, Resource::Object { bucket: "b", key: "k" }, &|| false), "{action}");
         }
     }
 
@@ -437,7 +445,7 @@ mod tests {
             assert!(users.find(access_key).unwrap().secret == Secret::new("s"));
             let admin = users.find(access_key).unwrap().user();
             assert_eq!(admin.name(), "admin");
-            assert!(admin.may(Action::CreateBucket, Resource::Bucket("b")));
+            assert!(admin.may(Action::CreateBucket, Resource::Bucket("b"), &|| false));
             assert_eq!(users.find("AK1").is_some(), access_key == "AK1");
             assert_eq!(users.find("AK2").unwrap().user().name(), "other");
         }

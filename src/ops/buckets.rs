@@ -1,5 +1,6 @@
 //! CreateBucket, DeleteBucket, HeadBucket, GetBucketLocation and ListBuckets.
 
+use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::listing::write_user;
 use super::{Context, body, memory, token};
@@ -91,7 +92,7 @@ pub(super) fn list(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     buckets.retain(|bucket| {
         bucket.name.starts_with(prefix)
             && after.as_ref().is_none_or(|after| bucket.name > *after)
-            && proof.may(Action::ListAllMyBuckets, &bucket.name, None)
+            && access::may(context, proof, call, Action::ListAllMyBuckets, Place::bucket(&bucket.name))
     });
     let more = buckets.len() > limit;
     buckets.truncate(limit);

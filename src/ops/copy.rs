@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::access::{self, Place};
 use super::client_error::{ForClient as _, RequestNames};
 use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
@@ -22,7 +23,7 @@ use crate::xml::Writer;
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     new_object::check_served(call)?;
     let directives = Directives::from_headers(call)?;
-    let condition = new_object::condition(proof, call)?;
+    let condition = new_object::condition(context, proof, call)?;
     context.store.bucket(call.bucket()).for_client(call)?;
     let source = lookup::source(context, proof, call)?;
     check_changes(&source, &directives, call)?;
@@ -30,7 +31,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     let commit = Commit {
         etag: source.found.version.etag,
         attributes: attributes(&source, &directives, call)?,
-        tags: tags(&source, &directives, proof, call)?,
+        tags: tags(&source, &directives, context, proof, call)?,
         checksums,
         controls: ObjectControls::default(),
         condition,
@@ -40,7 +41,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     let is_long = unknown.is_some() && !body::is_read_at_once(source.found.version.size);
     let task = CopyTask {
         store: Arc::clone(&context.store),
-        proof: proof.clone(),
+        hides_absence: new_object::hides_absence(&commit.condition, context, proof, call),
         target: RequestNames::of(call),
         document: context.document("CopyObjectResult"),
         source,
@@ -52,7 +53,8 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
 /// The copy, apart from its call, which may end before it.
 struct CopyTask {
     store: Arc<Store>,
-    proof: Authorized,
+    /// Whether the sender may not learn that the target is missing.
+    hides_absence: bool,
     target: RequestNames,
     source: SourceObject,
     /// The checksum to compute by reading the source.
@@ -71,7 +73,7 @@ impl CopyTask {
         let written = match self.store.copy(bytes, place.0, place.1, commit) {
             // The target of a condition. A source that is gone is reported as `NoSuchVersion`.
             Err(error @ StoreError::NoSuchKey) => {
-                return Err(lookup::conceal(self.target.to_client_error(&error), &self.proof, place));
+                return Err(lookup::conceal_if(self.hides_absence, self.target.to_client_error(&error)));
             }
             written => self.source.copied(written, &self.target)?,
         };
@@ -160,21 +162,23 @@ fn attributes(
 fn tags(
     source: &SourceObject,
     directives: &Directives,
+    context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<Vec<(String, String)>, S3Error> {
     if directives.replace_tags {
-        return tagging::of_new_object(proof, call);
+        return tagging::of_new_object(context, proof, call);
     }
     let (named, tags) = (&source.named, &source.found.version.tags);
     let reading = match named.version {
         Some(_) => Action::GetObjectVersionTagging,
         None => Action::GetObjectTagging,
     };
-    if !tags.is_empty() && !proof.may(reading, &named.bucket, Some(named.key.as_str())) {
-        return Err(S3Error::new(ErrorCode::AccessDenied));
+    if !tags.is_empty() {
+        let place = Place::object((&named.bucket, named.key.as_str())).version(named.version.as_deref());
+        access::check(context, proof, call, reading, place.found(&source.found.version))?;
     }
-    tagging::check_may_set(tags, proof, call)?;
+    tagging::check_may_set(tags, context, proof, call)?;
     Ok(tags.clone())
 }
 

@@ -1,5 +1,6 @@
 //! DeleteObject and DeleteObjects.
 
+use super::access::{self, Place};
 use super::client_error::{self, ForClient as _};
 use super::{Context, body, memory, new_object, version_id};
 use crate::auth::{Action, Authorized};
@@ -14,7 +15,7 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     let which = version_id::selector(context, call)?;
     let condition = conditions::delete_condition(call.headers(), call.vendor())?;
     if !condition.is_none() {
-        new_object::check_may_compare(proof, which, (call.bucket(), call.key()))?;
+        new_object::check_may_compare(context, proof, call, Place::target(call))?;
     }
     let deletion = Deletion { key: call.key().to_owned(), which, condition };
     let results = context.store.delete(call.bucket(), vec![deletion]).for_client(call)?;
@@ -100,7 +101,7 @@ fn delete(
     call: &Call<'_>,
     object: &[ObjectIdentifier],
 ) -> Result<Vec<Result<Deleted, S3Error>>, S3Error> {
-    let checked: Vec<_> = object.iter().map(|object| check(object, context, proof, call.bucket())).collect();
+    let checked: Vec<_> = object.iter().map(|object| check(object, context, proof, call)).collect();
     let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
     let mut result_of = |_: Deletion| {
@@ -114,7 +115,7 @@ fn check(
     object: &ObjectIdentifier,
     context: &Context,
     proof: &Authorized,
-    bucket: &str,
+    call: &Call<'_>,
 ) -> Result<Deletion, S3Error> {
     let key = ObjectKey::new(object.key.clone())?;
     let (which, action) = match object.version.as_deref() {
@@ -125,11 +126,10 @@ fn check(
             (which, Action::DeleteObjectVersion)
         }
     };
-    if !proof.may(action, bucket, Some(key.as_str())) {
-        return Err(S3Error::new(ErrorCode::AccessDenied));
-    }
+    let place = Place::object((call.bucket(), key.as_str())).version(object.version.as_deref());
+    access::check(context, proof, call, action, place)?;
     if !object.condition.is_none() {
-        new_object::check_may_compare(proof, which, (bucket, key.as_str()))?;
+        new_object::check_may_compare(context, proof, call, place)?;
     }
     Ok(Deletion { key: object.key.clone(), which, condition: object.condition.clone() })
 }

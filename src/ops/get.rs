@@ -67,7 +67,7 @@ fn head_of(
         .header("ETag", etag);
     response = version_id::add_version_id(context, response, found);
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
-    response = tagging::add_tag_count(response, version, proof, call);
+    response = tagging::add_tag_count(response, version, context, proof, call);
     response = match announced {
         Some(selected) => selected.describe(response, version, call),
         None => with_checksums(response, &version.checksums, call),

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, Range};
 
+use super::access::{self, Place};
 use super::client_error::{self, ForClient as _, RequestNames};
 use super::{Context, memory, owner, version_id};
 use crate::auth::{Action, Authorized};
@@ -67,22 +68,36 @@ fn target_by(
 ) -> Result<LoadedVersion, S3Error> {
     let which = version_id::selector(context, call)?;
     let found = find(which).for_client(call);
-    let found = found.map_err(|error| conceal(error, proof, (call.bucket(), call.key())))?;
+    let place = Place::target(call);
+    let found = found.map_err(|error| conceal(error, context, proof, call, place))?;
     if !found.version.delete_marker {
+        access::check_found(context, proof, call, place.found(&found.version))?;
         let held = memory::for_version(context, &found.version)?;
         return Ok(LoadedVersion { found, held });
     }
     Err(match which {
-        Selector::Current => conceal(deleted(context, &found, call), proof, (call.bucket(), call.key())),
+        Selector::Current => conceal(deleted(context, &found, call), context, proof, call, place),
         Selector::Null | Selector::Id(_) => marker(context, &found, call),
     })
 }
 
 /// Conceals a missing key from callers without the permission to list the bucket (S3 API reference, GetObject,
 /// "Permissions").
-pub(super) fn conceal(error: S3Error, proof: &Authorized, (bucket, key): (&str, &str)) -> S3Error {
-    let secret = error.code == ErrorCode::NoSuchKey && !proof.may(Action::ListBucket, bucket, Some(key));
-    if secret { S3Error::new(ErrorCode::AccessDenied) } else { error }
+pub(super) fn conceal(
+    error: S3Error,
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    place: Place<'_>,
+) -> S3Error {
+    let absent = error.code == ErrorCode::NoSuchKey;
+    conceal_if(absent && !access::may(context, proof, call, Action::ListBucket, place), error)
+}
+
+/// Conceals a missing key where `hidden`.
+pub(super) fn conceal_if(hidden: bool, error: S3Error) -> S3Error {
+    let hidden = hidden && error.code == ErrorCode::NoSuchKey;
+    if hidden { S3Error::new(ErrorCode::AccessDenied) } else { error }
 }
 
 /// The error for a current version that is a delete marker (S3 user guide, "Working with delete markers").
@@ -132,16 +147,17 @@ pub(super) fn source(
     let named = CopySourceHeader::from_headers(call.vendor())?;
     let which = version_id::named(context, named.version.as_deref())?;
     let action = if which == Selector::Current { Action::GetObject } else { Action::GetObjectVersion };
-    if !proof.may(action, &named.bucket, Some(named.key.as_str())) {
-        return Err(S3Error::new(ErrorCode::AccessDenied));
-    }
+    let place = Place::object((&named.bucket, named.key.as_str())).version(named.version.as_deref());
+    access::check(context, proof, call, action, place)?;
     owner::check_source(context, call, &named.bucket)?;
     let found = context.store.find(&named.bucket, named.key.as_str(), which);
-    let place = (named.bucket.as_str(), named.key.as_str());
-    let found = found.map_err(|error| conceal(source_error(&error, &named, &call.id), proof, place))?;
+    let found = found
+        .map_err(|error| conceal(source_error(&error, &named, &call.id), context, proof, call, place))?;
     if found.version.delete_marker {
-        return Err(conceal(marked_source(&named, which), proof, place));
+        return Err(conceal(marked_source(&named, which), context, proof, call, place));
     }
+    // Another version may have come since the first check.
+    access::check(context, proof, call, action, place.found(&found.version))?;
     check_conditions(&found.version, call)?;
     let held = memory::for_version(context, &found.version)?;
     Ok(SourceObject { found, named, _held: held })

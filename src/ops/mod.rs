@@ -1,11 +1,13 @@
 //! Floor 4: the operations of S3 on the store. An operation takes a call and the proof of its permission, and returns
 //! a response with vendor headers named `p-...`.
 
+mod access;
 mod attributes;
 mod body;
 mod buckets;
 mod checksums;
 mod client_error;
+mod configurations;
 mod copy;
 mod delete;
 mod get;

@@ -1,5 +1,6 @@
 //! The properties of a new object besides its bytes, and the checks before a put.
 
+use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::{Context, lookup};
 use crate::auth::{Action, Authorized};
@@ -55,10 +56,14 @@ pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
 ///
 /// # Errors
 /// Those of [`conditions::write_condition`] and of [`check_may_compare`].
-pub(super) fn condition(proof: &Authorized, call: &Call<'_>) -> Result<WriteCondition, S3Error> {
+pub(super) fn condition(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<WriteCondition, S3Error> {
     let condition = conditions::write_condition(call.headers())?;
     if condition.tells_content() {
-        check_may_compare(proof, Selector::Current, (call.bucket(), call.key()))?;
+        check_may_compare(context, proof, call, Place::object((call.bucket(), call.key())))?;
     }
     Ok(condition)
 }
@@ -69,15 +74,13 @@ pub(super) fn condition(proof: &Authorized, call: &Call<'_>) -> Result<WriteCond
 /// # Errors
 /// `AccessDenied`.
 pub(super) fn check_may_compare(
+    context: &Context,
     proof: &Authorized,
-    which: Selector,
-    (bucket, key): (&str, &str),
+    call: &Call<'_>,
+    place: Place<'_>,
 ) -> Result<(), S3Error> {
-    let action = match which {
-        Selector::Current => Action::GetObject,
-        Selector::Null | Selector::Id(_) => Action::GetObjectVersion,
-    };
-    if proof.may(action, bucket, Some(key)) { Ok(()) } else { Err(S3Error::new(ErrorCode::AccessDenied)) }
+    let action = if place.names_version() { Action::GetObjectVersion } else { Action::GetObject };
+    access::check(context, proof, call, action, place)
 }
 
 /// Checks the condition before the body is read. The commit checks it again and decides.
@@ -99,7 +102,19 @@ pub(super) fn check_early(
         Err(error) => return Err(error).for_client(call),
     };
     let current = current.map(|version| version.etag.to_string());
-    committed(condition.check(current.as_deref()).map_err(StoreError::from), proof, call)
+    committed(condition.check(current.as_deref()).map_err(StoreError::from), context, proof, call)
+}
+
+/// Whether the sender may not learn that the target of a conditional write is missing: for work that outlasts the call. Without
+/// a condition nothing tells it.
+pub(super) fn hides_absence(
+    condition: &WriteCondition,
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> bool {
+    *condition != WriteCondition::None
+        && !access::may(context, proof, call, Action::ListBucket, Place::target(call))
 }
 
 /// Converts the outcome of a conditional write.
@@ -108,8 +123,11 @@ pub(super) fn check_early(
 /// Those of the store; `AccessDenied` for a missing key that must be concealed.
 pub(super) fn committed<T>(
     outcome: Result<T, StoreError>,
+    context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<T, S3Error> {
-    outcome.for_client(call).map_err(|error| lookup::conceal(error, proof, (call.bucket(), call.key())))
+    outcome
+        .for_client(call)
+        .map_err(|error| lookup::conceal(error, context, proof, call, Place::target(call)))
 }

@@ -16,8 +16,8 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     new_object::check_served(call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let attributes = new_object::attributes(call)?;
-    let tags = tagging::of_new_object(proof, call)?;
-    let condition = new_object::condition(proof, call)?;
+    let tags = tagging::of_new_object(context, proof, call)?;
+    let condition = new_object::condition(context, proof, call)?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     new_object::check_early(context, proof, call, &condition)?;
 
@@ -39,7 +39,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
             writer.commit(commit(ETag::Crc(crc)))
         }
     };
-    Ok(answer(context, &new_object::committed(written, proof, call)?, &verified))
+    Ok(answer(context, &new_object::committed(written, context, proof, call)?, &verified))
 }
 
 fn answer(context: &Context, written: &CommittedVersion, verified: &Verified) -> Response {

@@ -1,10 +1,11 @@
 //! The tags of objects.
 
+use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::{Context, body, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, Response, S3Error, tags};
+use crate::s3::{Call, Operation, Response, S3Error, tags};
 use crate::store::{StoreError, VersionRecord};
 use crate::xml::{Element, XmlError};
 
@@ -27,8 +28,10 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     let found = lookup::target(context, proof, call)?;
-    let request = body::read_document(context, call)?;
-    let tags = parse(&request)?;
+    let tags = match call.body_tags.take() {
+        Some(tags) => tags,
+        None => read_tags(context, call)?,
+    };
     replace(context, call, found, tags, 200)
 }
 
@@ -57,6 +60,29 @@ fn replace(
     Ok(response)
 }
 
+/// The tags in the body of a call.
+///
+/// # Errors
+/// Those of the body; `MalformedXML`; those of [`tags::check`].
+fn read_tags(context: &Context, call: &mut Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
+    let request = body::read_document(context, call)?;
+    parse(&request)
+}
+
+impl Context {
+    /// Reads the tags of a PutObjectTagging before its permission is checked, if the policy of the bucket depends on them.
+    ///
+    /// # Errors
+    /// Those of PutObjectTagging for its body.
+    pub fn read_tags_for_policy(&self, call: &mut Call<'_>) -> Result<(), S3Error> {
+        if call.operation == Operation::PutObjectTagging && access::policy_reads_tags(self, call.bucket()) {
+            body::announced_length(&call.request.body)?;
+            call.body_tags = Some(read_tags(self, call)?);
+        }
+        Ok(())
+    }
+}
+
 fn parse(request: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
     let document = body::parse(request, "Tagging")?;
     let set = document.root().child("TagSet").map_err(body::malformed)?;
@@ -78,9 +104,13 @@ fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
 ///
 /// # Errors
 /// `AccessDenied`; those of [`tags::from_header`].
-pub(super) fn of_new_object(proof: &Authorized, call: &Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
+pub(super) fn of_new_object(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Vec<(String, String)>, S3Error> {
     let tags = tags::from_header(call.vendor())?;
-    check_may_set(&tags, proof, call)?;
+    check_may_set(&tags, context, proof, call)?;
     Ok(tags)
 }
 
@@ -90,13 +120,14 @@ pub(super) fn of_new_object(proof: &Authorized, call: &Call<'_>) -> Result<Vec<(
 /// `AccessDenied`.
 pub(super) fn check_may_set(
     tags: &[(String, String)],
+    context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<(), S3Error> {
-    if tags.is_empty() || proof.may(Action::PutObjectTagging, call.bucket(), Some(call.key())) {
+    if tags.is_empty() {
         return Ok(());
     }
-    Err(S3Error::new(ErrorCode::AccessDenied))
+    access::check(context, proof, call, Action::PutObjectTagging, Place::target(call))
 }
 
 /// Adds the number of tags to a response, if there are any and the caller may read them (S3 API reference, GetObject,
@@ -104,12 +135,14 @@ pub(super) fn check_may_set(
 pub(super) fn add_tag_count(
     response: Response,
     version: &VersionRecord,
+    context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Response {
     let named = call.query.has("versionId");
     let action = if named { Action::GetObjectVersionTagging } else { Action::GetObjectTagging };
-    if version.tags.is_empty() || !proof.may(action, call.bucket(), Some(call.key())) {
+    let place = Place::target(call).found(version);
+    if version.tags.is_empty() || !access::may(context, proof, call, action, place) {
         return response;
     }
     response.header("p-tagging-count", version.tags.len().to_string())

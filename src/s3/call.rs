@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::Entropy;
+use crate::base::{Entropy, Timestamp};
 use crate::s3::{Dialect, Headers, Operation, QueryParams, Request, TargetResource, VendorHeaders};
 
 /// Identifies one request, for the client and in the log.
@@ -39,6 +39,10 @@ pub struct Call<'c> {
     pub target: TargetResource,
     /// The query parameters.
     pub query: QueryParams,
+    /// The time at which the request arrived.
+    pub received: Timestamp,
+    /// The tags in the body of a PutObjectTagging, where they were read before its operation.
+    pub body_tags: Option<Vec<(String, String)>>,
     /// The request. Its body is wrapped in the readers that verify it.
     pub request: Request<'c>,
 }

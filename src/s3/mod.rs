@@ -1,5 +1,7 @@
 //! The protocol: messages, dialects, names, conditions, checksums, errors. Independent of sockets and of the store.
 
+pub mod access_block;
+pub mod acl;
 pub mod call;
 pub mod checksum;
 pub mod conditions;
@@ -21,6 +23,7 @@ pub mod tags;
 pub mod uri;
 pub mod website;
 
+pub use access_block::PublicAccessBlock;
 pub use call::{Call, RequestId};
 pub use copy_source::CopySourceHeader;
 pub use dialect::{Dialect, VendorHeaders};

@@ -108,7 +108,7 @@ pub(super) struct RequestLogEntry {
     agent: String,
     secure: bool,
     peer: Option<SocketAddr>,
-    begun: Timestamp,
+    pub(super) begun: Timestamp,
 }
 
 impl RequestLogEntry {

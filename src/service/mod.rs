@@ -16,8 +16,8 @@ use crate::s3::hoisted;
 use crate::s3::render::{ResponseFrame, render};
 use crate::s3::route::{self, Addressing};
 use crate::s3::{
-    Call, DeferredWork, Dialect, ErrorCode, Handler, Method, Operation, QueryParams, Request, RequestId,
-    Response, ResponseBody, S3Error, TargetResource, VendorHeaders,
+    Call, DeferredWork, Dialect, Handler, Method, Operation, QueryParams, Request, RequestId, Response,
+    ResponseBody, S3Error, TargetResource, VendorHeaders,
 };
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
@@ -123,9 +123,10 @@ impl Service {
             })?;
         entry.user = Some(identity.name().to_owned());
         hoisted::restore_headers(&mut request.headers, &query, dialect)?;
-        let proof = self.authorize(&identity, operation, &target, &query)?;
-        let id = entry.id.clone();
-        let mut call = Call { id, dialect, operation, target, query, request };
+        let (id, received) = (entry.id.clone(), entry.begun);
+        let mut call = Call { id, dialect, operation, target, query, received, body_tags: None, request };
+        self.context.read_tags_for_policy(&mut call)?;
+        let proof = self.authorize(&identity, &call)?;
         self.context.dispatch(&proof, &mut call)
     }
 
@@ -151,19 +152,10 @@ impl Service {
     }
 
     /// One permitted action of the operation suffices.
-    fn authorize(
-        &self,
-        identity: &Identity,
-        operation: Operation,
-        target: &TargetResource,
-        query: &QueryParams,
-    ) -> Result<Authorized, S3Error> {
-        let resource = permission::resource(operation, target, query);
-        let mut outcome = Err(S3Error::new(ErrorCode::AccessDenied));
-        for action in permission::actions(operation, query.has("versionId")) {
-            outcome = outcome.or_else(|_| self.authenticator.authorize(identity, *action, resource));
-        }
-        outcome
+    fn authorize(&self, identity: &Identity, call: &Call<'_>) -> Result<Authorized, S3Error> {
+        let resource = permission::resource(call.operation, &call.target, &call.query);
+        let actions = permission::actions(call.operation, call.query.has("versionId"));
+        self.context.authorize(identity, call, actions, resource)
     }
 
     /// A deferred response, which is recorded when its work is done.

@@ -9,15 +9,48 @@ mod version_2;
 
 use std::sync::{Arc, OnceLock};
 
-use siltstone::auth::{Authenticator, Identity, Users};
+use siltstone::auth::{AccessFacts, Authenticator, BucketPolicy, Identity, PolicyContext, Users};
 use siltstone::base::{ManualClock, Timestamp};
+use siltstone::s3::acl::GroupGrants;
 use siltstone::s3::route::Addressing;
-use siltstone::s3::{Body, BodyRead, Dialect, ErrorCode, Headers, Method, QueryParams, Request, S3Error};
+use siltstone::s3::{
+    Body, BodyRead, Dialect, ErrorCode, Headers, Method, PublicAccessBlock, QueryParams, Request, S3Error,
+};
 
 /// The access key of all examples of the S3 API reference.
 pub(crate) const ACCESS_KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 /// Its secret.
 pub(crate) const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+
+/// A bucket without an owner, a policy and ACLs.
+pub(crate) struct Bare;
+
+impl AccessFacts for Bare {
+    fn owner(&self) -> Option<&str> {
+        None
+    }
+    fn policy(&self) -> Option<&BucketPolicy> {
+        None
+    }
+    fn context(&self) -> PolicyContext<'_> {
+        PolicyContext::default()
+    }
+    fn block(&self) -> PublicAccessBlock {
+        PublicAccessBlock::default()
+    }
+    fn has_acls(&self) -> bool {
+        false
+    }
+    fn bucket_acl(&self) -> GroupGrants {
+        GroupGrants::NONE
+    }
+    fn object_acl(&self) -> GroupGrants {
+        GroupGrants::NONE
+    }
+    fn uses_object(&self) -> bool {
+        false
+    }
+}
 
 /// The moment of all examples.
 pub(crate) fn moment() -> Timestamp {

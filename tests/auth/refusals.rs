@@ -6,7 +6,7 @@ use siltstone::base::{Clock as _, Timestamp};
 use siltstone::s3::{Dialect, ErrorCode, S3Error};
 
 use super::vectors::{EMPTY, get_lifecycle, get_object, list_objects, presigned, put_object, recorded_as};
-use super::{ACCESS_KEY, SECRET_KEY, Sent, authenticate, authenticator, moment, users};
+use super::{ACCESS_KEY, Bare, SECRET_KEY, Sent, authenticate, authenticator, moment, users};
 
 fn element<'e>(error: &'e S3Error, name: &str) -> &'e str {
     let found = error.elements.iter().find(|(other, _)| *other == name);
@@ -275,13 +275,11 @@ fn the_hash_in_a_presigned_url_binds_the_body() {
 
 #[test]
 fn an_unsigned_request_has_the_permissions_of_the_anonymous_user() {
-    let (_, authenticator) = authenticator();
     let sent = Sent::new(Dialect::Svc, "GET", "/public/k", "response-expires=1", &[("Host", "h")]);
     let identity = sent.received().identity;
     assert!(identity.is_anonymous());
     assert_eq!(identity.name(), "anonymous");
-    let may =
-        |action, resource| authenticator.authorize(&identity, action, resource).map(drop).map_err(|e| e.code);
+    let may = |action, resource| identity.authorize(action, resource, &Bare).map(drop).map_err(|e| e.code);
     let object = |bucket| Resource::Object { bucket, key: "k" };
     assert_eq!(may(Action::GetObject, object("public")), Ok(()));
     assert_eq!(may(Action::GetObject, object("private")), Err(ErrorCode::AccessDenied));
@@ -313,7 +311,7 @@ fn other_users_count_from_the_next_request_on() {
     assert_eq!(replace(ACCESS_KEY, SECRET_KEY), Ok("a".to_owned()));
     // Requests under way keep their permissions.
     assert_eq!(before.name(), "alice");
-    assert!(authenticator.authorize(&before, Action::CreateBucket, Resource::Bucket("b")).is_ok());
+    assert!(before.authorize(Action::CreateBucket, Resource::Bucket("b"), &Bare).is_ok());
 }
 
 #[test]

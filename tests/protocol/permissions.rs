@@ -159,6 +159,38 @@ fn the_anonymous_user_has_its_grants_and_no_more() {
 }
 
 #[test]
+fn owners_reach_their_buckets_and_no_others() {
+    let server = Server::with_grants(&[
+        ("ann", &["*"], &["@owned"]),
+        ("bob", &["*"], &["@owned", "bobs-*"]),
+        ("guest", &["GetObject"], &["@owned/*"]),
+    ]);
+    let ask = |method: &str, target: &str, user: &str| {
+        let body: &[u8] = if target.ends_with("/k") { b"x" } else { b"" };
+        server.request(method, target).by(user).body(body).send()
+    };
+    assert_eq!(ask("PUT", "/bobs-photos", "bob").status, 200);
+    ask("PUT", "/anns-photos", "ann").is_error(403, "AccessDenied");
+    assert_eq!(ask("PUT", "/bobs-photos/k", "bob").status, 200);
+    assert_eq!(ask("GET", "/bobs-photos/k", "bob").text(), "x");
+    assert_eq!(ask("GET", "/bobs-photos?versioning", "bob").status, 200);
+    assert_eq!(ask("GET", "/", "bob").all("Name"), ["bobs-photos"]);
+    for user in ["ann", "guest"] {
+        ask("GET", "/bobs-photos/k", user).is_error(403, "AccessDenied");
+        ask("GET", "/bobs-photos?versioning", user).is_error(403, "AccessDenied");
+    }
+    assert_eq!(ask("GET", "/", "ann").all("Name"), Vec::<String>::new());
+    // A copy reads only what its sender owns.
+    let copy = |from: &str| {
+        server.request("PUT", "/bobs-photos/copy").header("p-copy-source", from).by("bob").send()
+    };
+    assert_eq!(copy("/bobs-photos/k").status, 200);
+    server.put("/b/k", b"x");
+    copy("/b/k").is_error(403, "AccessDenied");
+    assert_eq!(ask("DELETE", "/bobs-photos/k", "bob").status, 204);
+}
+
+#[test]
 fn a_wrong_signature_is_refused_before_anything_is_revealed() {
     let server = Server::new();
     let answer = server.request("GET", "/b").by("nobody").send();

@@ -192,8 +192,28 @@ impl Condition {
         Ok(Self { operator, key, values })
     }
 
+    /// The key that it refers to.
+    pub(super) fn key(&self) -> &ConditionKey {
+        &self.key
+    }
+
+    /// Whether it refers to the tags that a request gives an object.
+    pub(super) fn reads_request_tags(&self) -> bool {
+        self.key.is_of_request_tags()
+            || self
+                .values
+                .iter()
+                .any(|value| matches!(value, PolicyValue::Pattern(pattern) if pattern.reads_request_tags()))
+    }
+
     /// Whether the request satisfies it.
     pub(super) fn holds(&self, context: &PolicyContext<'_>) -> bool {
+        if let (Comparison::Network, Some(address)) = (self.operator.comparison, context.source_ip) {
+            // The only key with an address. Its text is not needed.
+            let address = address.to_canonical();
+            let is_in = |value: &PolicyValue| matches!(value, PolicyValue::Network(network) if network.contains(&address));
+            return self.values.iter().any(is_in) != self.operator.negated;
+        }
         let requested = self.key.values(context);
         if self.operator.comparison == Comparison::Null {
             return self.values.contains(&PolicyValue::Bool(requested.is_empty()));
@@ -320,7 +340,7 @@ mod tests {
             prefix: Some("home/ann/"),
             max_keys: Some("100"),
             request_tags: &tags,
-            existing_tag: &|key| (key == "state").then(|| "open".to_owned()),
+            existing_tags: &|key: &str| (key == "state").then(|| "open".to_owned()),
             ..PolicyContext::default()
         };
         for (expected, text) in [

@@ -1,6 +1,7 @@
 //! The keys of conditions and variables (IAM reference, "AWS global condition context keys"; S3 user guide, "Amazon S3 condition keys").
 
 use std::borrow::Cow;
+use std::fmt;
 
 use super::context::PolicyContext;
 
@@ -87,6 +88,26 @@ impl ConditionKey {
         }
     }
 
+    /// Whether requests for this action can have it (S3 service authorization reference). A condition on another action would
+    /// never hold, or always.
+    pub(super) fn is_of_action(&self, action: &str) -> bool {
+        match self {
+            Self::Prefix | Self::Delimiter | Self::MaxKeys => action.starts_with("ListBucket"),
+            Self::CannedAcl => action == "PutObject" || action == "CreateBucket" || is_put_of_acl(action),
+            Self::VersionId => action.contains("Version") && !action.contains("Bucket"),
+            Self::ExistingTag(_) => has_existing_tags(action),
+            Self::RequestTag(_) | Self::RequestTagKeys => {
+                matches!(action, "PutObject" | "PutObjectTagging" | "PutObjectVersionTagging")
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether it is about the tags that a request gives an object.
+    pub(super) fn is_of_request_tags(&self) -> bool {
+        matches!(self, Self::RequestTag(_) | Self::RequestTagKeys)
+    }
+
     /// Whether a request has at most one value for it.
     pub(super) fn has_single_value(&self) -> bool {
         *self != Self::RequestTagKeys
@@ -121,7 +142,7 @@ impl ConditionKey {
             Self::MaxKeys => context.max_keys.map(Cow::from),
             Self::CannedAcl => context.canned_acl.map(Cow::from),
             Self::VersionId => context.version_id.map(Cow::from),
-            Self::ExistingTag(key) => (context.existing_tag)(key).map(Cow::from),
+            Self::ExistingTag(key) => context.existing_tags.value(key).map(Cow::from),
             Self::RequestTag(key) => tag(key).map(|value| value.as_str().into()),
             Self::RequestTagKeys => None,
         }
@@ -136,4 +157,34 @@ impl ConditionKey {
             single => single.single_value(context).into_iter().collect(),
         }
     }
+}
+
+/// The name, as in a policy.
+impl fmt::Display for ConditionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ExistingTag(tag) => write!(f, "s3:ExistingObjectTag/{tag}"),
+            Self::RequestTag(tag) => write!(f, "s3:RequestObjectTag/{tag}"),
+            plain => {
+                f.write_str(Self::PLAIN.iter().find(|(_, key)| key == plain).map_or("", |(name, _)| name))
+            }
+        }
+    }
+}
+
+fn is_put_of_acl(action: &str) -> bool {
+    matches!(action, "PutObjectAcl" | "PutObjectVersionAcl" | "PutBucketAcl")
+}
+
+/// The actions on an object that is there. PutObject and DeleteObject are not among them (S3 user guide, "Tagging and access
+/// control policies").
+pub(in crate::auth) fn has_existing_tags(action: &str) -> bool {
+    let of_object = action.strip_prefix("Get").or_else(|| action.strip_prefix("Put"));
+    let of_object =
+        of_object.or_else(|| action.strip_prefix("Delete")).and_then(|rest| rest.strip_prefix("Object"));
+    let subject = of_object.map(|rest| rest.strip_prefix("Version").unwrap_or(rest));
+    matches!(
+        (subject, action.starts_with("Get")),
+        (Some("Tagging" | "Acl"), _) | (Some("" | "Attributes" | "Retention" | "LegalHold"), true)
+    )
 }

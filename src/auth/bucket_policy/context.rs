@@ -4,6 +4,18 @@ use std::net::IpAddr;
 
 use crate::base::Timestamp;
 
+/// The tags of the object that is there.
+pub trait ExistingTags {
+    /// The value of a tag; `None` without the object or the tag. It is asked for only where a condition needs it.
+    fn value(&self, key: &str) -> Option<String>;
+}
+
+impl<F: Fn(&str) -> Option<String>> ExistingTags for F {
+    fn value(&self, key: &str) -> Option<String> {
+        self(key)
+    }
+}
+
 /// The facts about a request. Absent facts are `None`.
 #[derive(Clone, Copy)]
 pub struct PolicyContext<'a> {
@@ -31,8 +43,8 @@ pub struct PolicyContext<'a> {
     pub version_id: Option<&'a str>,
     /// The tags that the request gives an object. (`s3:RequestObjectTag/KEY`, `s3:RequestObjectTagKeys`)
     pub request_tags: &'a [(String, String)],
-    /// The value of a tag of the object that is there. (`s3:ExistingObjectTag/KEY`) It is asked for only where a condition needs it.
-    pub existing_tag: &'a dyn Fn(&str) -> Option<String>,
+    /// The tags of the object that is there. (`s3:ExistingObjectTag/KEY`)
+    pub existing_tags: &'a dyn ExistingTags,
 }
 
 impl Default for PolicyContext<'_> {
@@ -50,7 +62,7 @@ impl Default for PolicyContext<'_> {
             canned_acl: None,
             version_id: None,
             request_tags: &[],
-            existing_tag: &|_| None,
+            existing_tags: &|_: &str| None,
         }
     }
 }

@@ -15,14 +15,16 @@ mod json;
 mod pattern;
 mod statement;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-pub use context::PolicyContext;
+pub(super) use condition_key::has_existing_tags;
+pub use context::{ExistingTags, PolicyContext};
 use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;
 use statement::{PolicyEffect, PolicyScope, PolicyStatement};
 
-use crate::auth::policy::{Action, Resource};
+use crate::auth::{Action, Resource};
 use crate::base::limits::BUCKET_POLICY_MAX_BYTES;
 
 /// The first version of the policy language, which holds where a policy names none.
@@ -33,6 +35,8 @@ const FIRST_VERSION: &str = "2008-10-17";
 pub struct BucketPolicy {
     bucket: String,
     statements: Vec<PolicyStatement>,
+    public: bool,
+    request_tags: bool,
 }
 
 /// What a policy says of a request.
@@ -72,27 +76,42 @@ impl BucketPolicy {
         {
             return Err(format!("two statements have the `Sid` `{sid}`"));
         }
-        Ok(Self { bucket: bucket.to_owned(), statements })
+        let public = statements.iter().any(PolicyStatement::is_public);
+        let request_tags = statements.iter().any(PolicyStatement::reads_request_tags);
+        Ok(Self { bucket: bucket.to_owned(), statements, public, request_tags })
+    }
+
+    /// The policy in place of one that was stored and cannot be read: it denies everything to everyone.
+    pub fn denying_all(bucket: &str) -> Self {
+        let resource = format!(r#""arn:aws:s3:::{bucket}", "arn:aws:s3:::{bucket}/*""#);
+        let statement =
+            format!(r#"{{"Effect": "Deny", "Principal": "*", "Action": "*", "Resource": [{resource}]}}"#);
+        let text = format!(r#"{{"Statement": {statement}}}"#);
+        Self::parse(text.as_bytes(), bucket).expect("the policy is well-formed")
     }
 
     /// Decides about a request. An action on objects with [`Resource::Bucket`] is decided for some object: denied where every
-    /// object is.
+    /// object is. An action on the bucket with an object is decided for the bucket.
     pub fn decide(
         &self,
         action: Action,
         resource: Resource<'_>,
         context: &PolicyContext<'_>,
     ) -> PolicyDecision {
-        let applies = |statement: &PolicyStatement| match resource {
-            Resource::Service => false,
-            Resource::Bucket(_) if action.applies_to_objects() => match statement.effect {
-                PolicyEffect::Allow => statement.applies_to_some_object(action, context),
-                PolicyEffect::Deny => statement.denies_all_objects(action, &self.bucket, context),
-            },
-            Resource::Bucket(_) | Resource::Prefix { .. } => statement.applies(action, &self.bucket, context),
-            Resource::Object { key, .. } => {
-                statement.applies(action, &format!("{}/{key}", self.bucket), context)
+        let path = match resource {
+            Resource::Service => return PolicyDecision::NoMatch,
+            Resource::Object { key, .. } if action.applies_to_objects() => {
+                Cow::Owned([&self.bucket, "/", key].concat())
             }
+            _ => Cow::Borrowed(self.bucket.as_str()),
+        };
+        let of_some_object = action.applies_to_objects() && matches!(resource, Resource::Bucket(_));
+        let applies = |statement: &PolicyStatement| match statement.effect {
+            PolicyEffect::Allow if of_some_object => statement.applies_to_some_object(action, context),
+            PolicyEffect::Deny if of_some_object => {
+                statement.denies_all_objects(action, &self.bucket, context)
+            }
+            _ => statement.applies(action, &path, context),
         };
         let mut decision = PolicyDecision::NoMatch;
         for statement in self.statements.iter().filter(|statement| applies(statement)) {
@@ -107,7 +126,12 @@ impl BucketPolicy {
     /// Whether it allows something to everyone without restricting clients to small networks or named users
     /// (GetBucketPolicyStatus, `BlockPublicPolicy`).
     pub fn is_public(&self) -> bool {
-        self.statements.iter().any(PolicyStatement::is_public)
+        self.public
+    }
+
+    /// Whether it depends on the tags that a request gives an object (`s3:RequestObjectTag/KEY`).
+    pub fn reads_request_tags(&self) -> bool {
+        self.request_tags
     }
 }
 
@@ -255,6 +279,17 @@ mod tests {
             (with("site/*", "other/*"), "`arn:aws:s3:::other/*` is not of this bucket"),
             (with("site/*", "sites/*"), "is not of this bucket"),
             (with("site/*", "site/${aws:nonsense}"), "`${aws:nonsense}` is unknown"),
+            (
+                statement(&format!(r#"{usual}, "Condition": {{"StringLike": {{"S3:prefix": "a/*"}}}}"#)),
+                "the condition key `s3:prefix` does not apply to the action `s3:GetObject`",
+            ),
+            (
+                statement(&format!(
+                    r#"{}, "Condition": {{"StringEquals": {{"s3:ExistingObjectTag/a": "b"}}}}"#,
+                    usual.replace("GetObject", "DeleteObject")
+                )),
+                "the condition key `s3:ExistingObjectTag/a` does not apply to the action `s3:DeleteObject`",
+            ),
             (statement(&format!(r#"{usual}, "Effect": "Deny""#)), "\"Effect\" appears twice"),
             (
                 format!(

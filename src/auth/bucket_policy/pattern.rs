@@ -21,9 +21,13 @@ enum GlobToken {
     Variable(ConditionKey),
 }
 
-/// A pattern, parsed.
+/// A pattern, parsed. Most differ late from the texts that they are compared with, since all resources of a policy begin with
+/// the name of the bucket. The literal start is therefore compared as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct GlobPattern(Vec<GlobToken>);
+pub(super) struct GlobPattern {
+    start: String,
+    rest: Vec<GlobToken>,
+}
 
 /// How a pattern is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +63,22 @@ impl GlobPattern {
                 }
             };
         }
-        Ok(Self(tokens))
+        Ok(Self::of(&tokens))
+    }
+
+    fn of(tokens: &[GlobToken]) -> Self {
+        let literal = |token: &GlobToken| match token {
+            GlobToken::Literal(character) => Some(*character),
+            _ => None,
+        };
+        let start: String = tokens.iter().map_while(literal).collect();
+        let rest = tokens[start.chars().count()..].to_vec();
+        Self { start, rest }
     }
 
     /// Whether the whole `text` matches. A variable without a single value in the request matches nothing.
     pub(super) fn matches(&self, text: &str, context: &PolicyContext<'_>) -> bool {
+        let Some(text) = text.strip_prefix(self.start.as_str()) else { return false };
         self.resolved(context).is_some_and(|tokens| glob(&tokens, text))
     }
 
@@ -73,31 +88,36 @@ impl GlobPattern {
             GlobToken::Literal(character) => GlobToken::Literal(character.to_ascii_lowercase()),
             other => other.clone(),
         };
+        let start = self.start.to_ascii_lowercase();
         let folded = self.resolved(context).map(|tokens| tokens.iter().map(fold).collect::<Vec<_>>());
-        folded.is_some_and(|tokens| glob(&tokens, &text.to_ascii_lowercase()))
+        let text = text.to_ascii_lowercase();
+        text.strip_prefix(&start).zip(folded).is_some_and(|(text, tokens)| glob(&tokens, text))
     }
 
     /// Whether an object's path can match a pattern of a bucket's resources: it goes on after the name of the bucket.
     pub(super) fn reaches_objects(&self) -> bool {
-        !self.0.iter().all(|token| matches!(token, GlobToken::Literal(character) if *character != '/'))
+        self.start.contains('/') || !self.rest.is_empty()
+    }
+
+    /// Whether a variable stands for a tag that a request gives an object.
+    pub(super) fn reads_request_tags(&self) -> bool {
+        let is_tag =
+            |token: &GlobToken| matches!(token, GlobToken::Variable(key) if key.is_of_request_tags());
+        self.rest.iter().any(is_tag)
     }
 
     /// Whether every path that begins with `start` matches: the pattern is `start` or less of it, then `*`.
     pub(super) fn covers_all_after(&self, start: &str) -> bool {
-        let Some((GlobToken::AnyRun, literals)) = self.0.split_last() else { return false };
-        let mut start = start.chars();
-        literals
-            .iter()
-            .all(|token| matches!((token, start.next()), (GlobToken::Literal(l), Some(c)) if *l == c))
+        self.rest == [GlobToken::AnyRun] && start.starts_with(&self.start)
     }
 
-    /// The pattern with the values of its variables; `None` where a value is missing.
+    /// What follows the start, with the values of its variables; `None` where a value is missing.
     fn resolved(&self, context: &PolicyContext<'_>) -> Option<Cow<'_, [GlobToken]>> {
-        if !self.0.iter().any(|token| matches!(token, GlobToken::Variable(_))) {
-            return Some(Cow::Borrowed(&self.0));
+        if !self.rest.iter().any(|token| matches!(token, GlobToken::Variable(_))) {
+            return Some(Cow::Borrowed(&self.rest));
         }
-        let mut tokens = Vec::with_capacity(self.0.len());
-        for token in &self.0 {
+        let mut tokens = Vec::with_capacity(self.rest.len());
+        for token in &self.rest {
             match token {
                 GlobToken::Variable(key) => {
                     tokens.extend(key.single_value(context)?.chars().map(GlobToken::Literal));

@@ -10,25 +10,16 @@ const ACTION_PREFIX: &str = "s3:";
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 
 /// Actions of S3 that a policy may name although no operation here asks for them: whether they apply to objects.
-const FOREIGN_ACTIONS: [(&str, bool); 20] = [
+const FOREIGN_ACTIONS: [(&str, bool); 11] = [
     ("BypassGovernanceRetention", true),
-    ("GetObjectAcl", true),
-    ("GetObjectVersionAcl", true),
     ("GetObjectLegalHold", true),
     ("GetObjectRetention", true),
     ("GetObjectTorrent", true),
-    ("PutObjectAcl", true),
-    ("PutObjectVersionAcl", true),
     ("PutObjectLegalHold", true),
     ("PutObjectRetention", true),
     ("RestoreObject", true),
-    ("GetBucketAcl", false),
-    ("GetBucketPolicyStatus", false),
-    ("GetBucketPublicAccessBlock", false),
     ("GetBucketNotification", false),
-    ("PutBucketAcl", false),
     ("PutBucketCORS", false),
-    ("PutBucketPolicy", false),
     ("PutBucketTagging", false),
     ("PutLifecycleConfiguration", false),
 ];
@@ -98,8 +89,8 @@ impl PolicyStatement {
         Ok(statement)
     }
 
-    /// Adds the actions of these names. Each must apply to a resource of the statement: S3 refuses others, and so finds many
-    /// mistakes.
+    /// Adds the actions of these names. Each must apply to a resource of the statement, and each condition to it: S3 refuses
+    /// others, and so finds many mistakes.
     fn add_actions(&mut self, names: &[String], bucket: &str) -> Result<(), String> {
         let context = PolicyContext::default();
         let names_bucket = self.resources.iter().any(|resource| resource.matches(bucket, &context));
@@ -115,6 +106,14 @@ impl PolicyStatement {
             if !of_objects.any(|of_objects| if of_objects { names_objects } else { names_bucket }) {
                 return Err(format!("the action `{name}` does not apply to any resource of its statement"));
             }
+            if let Some(key) = self
+                .conditions
+                .iter()
+                .map(Condition::key)
+                .find(|key| !known_actions().any(|(known, _)| matched(known) && key.is_of_action(known)))
+            {
+                return Err(format!("the condition key `{key}` does not apply to the action `{name}`"));
+            }
             Action::ALL
                 .iter()
                 .filter(|action| matched(action.as_str()))
@@ -125,8 +124,9 @@ impl PolicyStatement {
 
     /// Whether it is about this request. `path` is `bucket` or `bucket/key`.
     pub(super) fn applies(&self, action: Action, path: &str, context: &PolicyContext<'_>) -> bool {
-        self.concerns(action, context)
+        self.names(action, context)
             && self.resources.iter().any(|resource| resource.matches(path, context))
+            && self.conditions_hold(context)
     }
 
     /// Whether it is about this sender, action and request, for some object at least.
@@ -147,9 +147,21 @@ impl PolicyStatement {
     }
 
     fn concerns(&self, action: Action, context: &PolicyContext<'_>) -> bool {
-        self.principals.includes(context.user)
-            && self.actions.contains(action)
-            && self.conditions.iter().all(|condition| condition.holds(context))
+        self.names(action, context) && self.conditions_hold(context)
+    }
+
+    fn names(&self, action: Action, context: &PolicyContext<'_>) -> bool {
+        self.actions.contains(action) && self.principals.includes(context.user)
+    }
+
+    fn conditions_hold(&self, context: &PolicyContext<'_>) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(context))
+    }
+
+    /// Whether a condition or a variable refers to the tags that a request gives an object.
+    pub(super) fn reads_request_tags(&self) -> bool {
+        self.conditions.iter().any(Condition::reads_request_tags)
+            || self.resources.iter().any(GlobPattern::reads_request_tags)
     }
 
     /// Whether it allows something to clients that it does not restrict.

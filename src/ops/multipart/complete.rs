@@ -26,7 +26,7 @@ pub(in crate::ops) fn complete(
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
     check_body(call)?;
-    let headers = CompletionHeaders::from_headers(proof, call)?;
+    let headers = CompletionHeaders::from_headers(context, proof, call)?;
     let held = reserve(context, call)?;
     let status = UploadStatus::find(context, call)?;
     let list = PartList::read(context, call)?;
@@ -96,8 +96,8 @@ struct CompletionHeaders {
 }
 
 impl CompletionHeaders {
-    fn from_headers(proof: &Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
-        let condition = new_object::condition(proof, call)?;
+    fn from_headers(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
+        let condition = new_object::condition(context, proof, call)?;
         let size = call.vendor_header("mp-object-size").map(|text| {
             let name = format!("{}mp-object-size", call.dialect.header_prefix());
             let message = "The size of the object is a number of bytes.";
@@ -143,7 +143,7 @@ fn commit_parts(
 ) -> Result<Response, S3Error> {
     let commit = CompletionTask {
         store: Arc::clone(&context.store),
-        proof: proof.clone(),
+        hides_absence: new_object::hides_absence(&completion.commit.condition, context, proof, call),
         id: call.id.clone(),
         dialect: call.dialect,
         bucket: call.bucket().to_owned(),
@@ -162,7 +162,8 @@ fn commit_parts(
 /// The commit, apart from its call, which may end before it.
 struct CompletionTask {
     store: Arc<Store>,
-    proof: Authorized,
+    /// Whether the sender may not learn that the key is missing.
+    hides_absence: bool,
     id: RequestId,
     dialect: Dialect,
     bucket: String,
@@ -187,13 +188,8 @@ impl CompletionTask {
         let kept = completion.commit.checksums.clone();
         let written = self.store.complete_upload(&self.bucket, &self.key, completion);
         let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
-        let concealed = |error| {
-            lookup::conceal(
-                client_error::to_client_error(&error, &self.id),
-                &self.proof,
-                (&self.bucket, &self.key),
-            )
-        };
+        let concealed =
+            |error| lookup::conceal_if(self.hides_absence, client_error::to_client_error(&error, &self.id));
         let written = written.map_err(concealed)?;
         Ok(version_id::add_new_version_id(&self.store, response(self.document, etag, &kept), &written))
     }

@@ -20,7 +20,7 @@ pub(in crate::ops) fn create(
         initiator: proof.user().to_owned(),
         checksum: announced,
         attributes: new_object::attributes(call)?,
-        tags: tagging::of_new_object(proof, call)?,
+        tags: tagging::of_new_object(context, proof, call)?,
         controls: ObjectControls::default(),
     };
     let upload = context.store.create_upload(call.bucket(), call.key(), new).for_client(call)?;

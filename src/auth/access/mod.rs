@@ -1,0 +1,100 @@
+//! The evaluator: the one place that decides who may do what.
+//!
+//! 1. A denial of the bucket's policy wins over everything. It cannot keep the owner and the administrators from the policy itself.
+//! 2. A grant of the users file allows.
+//! 3. The policy of the bucket allows. A block of public access takes that from senders without keys.
+//! 4. An ACL allows, where ACLs are in effect.
+//! 5. Everything else is refused.
+
+#[cfg(test)]
+mod tests;
+
+use crate::auth::users::User;
+use crate::auth::{Action, BucketPolicy, PolicyContext, PolicyDecision, Resource};
+use crate::s3::PublicAccessBlock;
+use crate::s3::acl::{AclGroup, AclPermission, GroupGrants};
+
+/// The facts about a bucket, an object in it and a request that a decision may depend on. Each is asked for only where the
+/// decision depends on it.
+pub trait AccessFacts {
+    /// The owner of the bucket; `None` if there is no bucket.
+    fn owner(&self) -> Option<&str>;
+
+    /// The policy of the bucket.
+    fn policy(&self) -> Option<&BucketPolicy>;
+
+    /// The facts about the request, for conditions of the policy.
+    fn context(&self) -> PolicyContext<'_>;
+
+    /// The public access block of the bucket.
+    fn block(&self) -> PublicAccessBlock;
+
+    /// Whether ACLs are in effect: by the ownership controls of the bucket.
+    fn has_acls(&self) -> bool;
+
+    /// The ACL of the bucket.
+    fn bucket_acl(&self) -> GroupGrants;
+
+    /// The ACL of the object; nothing without the object.
+    fn object_acl(&self) -> GroupGrants;
+
+    /// Whether a fact about the object was asked for. A decision then holds for that version of the object alone.
+    fn uses_object(&self) -> bool;
+}
+
+/// Whether `user` may do `action` on `resource`.
+pub(super) fn decide(user: &User, action: Action, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
+    let policy = facts.policy().filter(|_| action.is_of_existing_bucket());
+    let by_policy =
+        policy.map_or(PolicyDecision::NoMatch, |policy| policy.decide(action, resource, &facts.context()));
+    if by_policy == PolicyDecision::Deny && !keeps_policy(user, action, facts) {
+        return false;
+    }
+    user.may(action, resource, &|| owns(user, facts))
+        || policy
+            .is_some_and(|policy| by_policy == PolicyDecision::Allow && !is_restricted(user, policy, facts))
+        || is_allowed_by_acl(user, action, facts)
+}
+
+fn owns(user: &User, facts: &dyn AccessFacts) -> bool {
+    facts.owner() == Some(user.name())
+}
+
+/// Whether no policy denies the action to this user: a mistake in a policy could not be corrected otherwise (S3 API reference,
+/// PutBucketPolicy).
+fn keeps_policy(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
+    matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy)
+        && (user.is_administrator() || owns(user, facts))
+}
+
+/// Whether the block of public access takes from this user whatever the policy allows.
+fn is_restricted(user: &User, policy: &BucketPolicy, facts: &dyn AccessFacts) -> bool {
+    user.is_anonymous() && policy.is_public() && facts.block().restricts_policy
+}
+
+fn is_allowed_by_acl(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
+    let Some((of_object, permission)) = permission(action) else { return false };
+    if !facts.has_acls() || facts.block().ignores_acls {
+        return false;
+    }
+    let acl = if of_object { facts.object_acl() } else { facts.bucket_acl() };
+    acl.includes(AclGroup::AllUsers, permission)
+        || !user.is_anonymous() && acl.includes(AclGroup::AuthenticatedUsers, permission)
+}
+
+/// Whether the ACL of the object or that of the bucket grants an action, and its permission there (S3 user guide, "Mapping of ACL
+/// permissions and access policy permissions").
+fn permission(action: Action) -> Option<(bool, AclPermission)> {
+    match action {
+        Action::ListBucket | Action::ListBucketVersions | Action::ListBucketMultipartUploads => {
+            Some((false, AclPermission::Read))
+        }
+        Action::PutObject => Some((false, AclPermission::Write)),
+        Action::GetBucketAcl => Some((false, AclPermission::ReadAcp)),
+        Action::PutBucketAcl => Some((false, AclPermission::WriteAcp)),
+        Action::GetObject | Action::GetObjectVersion => Some((true, AclPermission::Read)),
+        Action::GetObjectAcl | Action::GetObjectVersionAcl => Some((true, AclPermission::ReadAcp)),
+        Action::PutObjectAcl | Action::PutObjectVersionAcl => Some((true, AclPermission::WriteAcp)),
+        _ => None,
+    }
+}

@@ -1,0 +1,250 @@
+//! Permissions: the facts about buckets, objects and requests that the evaluator asks for. Operations ask here for every permission
+//! beside the one that they were called with.
+
+use std::cell::{Cell, OnceCell};
+
+use super::{Context, configurations, version_id};
+use crate::auth::{
+    AccessFacts, Action, Authorized, BucketPolicy, ExistingTags, Identity, PolicyContext, Resource,
+};
+use crate::s3::acl::GroupGrants;
+use crate::s3::{Call, ErrorCode, PublicAccessBlock, S3Error, tags};
+use crate::store::{ConfiguredBucket, Selector, VersionRecord};
+
+/// The object or bucket of a permission.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    resource: Resource<'a>,
+    /// The version that the request names.
+    version: Option<&'a str>,
+    /// The version itself, where it has been looked up.
+    found: Option<&'a VersionRecord>,
+}
+
+impl<'a> Place<'a> {
+    /// The object that `call` addresses.
+    pub(super) fn target(call: &'a Call<'_>) -> Self {
+        let place = Self::object((call.bucket(), call.key()));
+        Self { version: call.query.get("versionId"), ..place }
+    }
+
+    /// An object.
+    pub(super) fn object((bucket, key): (&'a str, &'a str)) -> Self {
+        Self { resource: Resource::Object { bucket, key }, version: None, found: None }
+    }
+
+    /// A bucket.
+    pub(super) fn bucket(bucket: &'a str) -> Self {
+        Self { resource: Resource::Bucket(bucket), version: None, found: None }
+    }
+
+    /// The same object, of which the request names this version.
+    pub(super) fn version(self, version: Option<&'a str>) -> Self {
+        Self { version, ..self }
+    }
+
+    /// Whether the request names a version.
+    pub(super) fn names_version(&self) -> bool {
+        self.version.is_some()
+    }
+
+    /// The same object, which was found to be this version.
+    pub(super) fn found(self, found: &'a VersionRecord) -> Self {
+        Self { found: Some(found), ..self }
+    }
+}
+
+impl Context {
+    /// The proof that the sender of `call` may do one of `actions` on `resource`.
+    ///
+    /// # Errors
+    /// `AccessDenied`.
+    pub fn authorize(
+        &self,
+        identity: &Identity,
+        call: &Call<'_>,
+        actions: &[Action],
+        resource: Resource<'_>,
+    ) -> Result<Authorized, S3Error> {
+        let place = Place { resource, version: call.query.get("versionId"), found: None };
+        let mut outcome = Err(S3Error::new(ErrorCode::AccessDenied));
+        for action in actions {
+            outcome = outcome.or_else(|_| {
+                let facts = StoredFacts::new(self, call, identity, *action, place);
+                identity.authorize(*action, resource, &facts)
+            });
+        }
+        outcome
+    }
+}
+
+/// Whether the sender of a call may also do `action` in another place.
+pub(super) fn may(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    action: Action,
+    place: Place<'_>,
+) -> bool {
+    proof.may(action, place.resource, &StoredFacts::new(context, call, proof.identity(), action, place))
+}
+
+/// Checks a further permission of the sender of a call.
+///
+/// # Errors
+/// `AccessDenied`.
+pub(super) fn check(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    action: Action,
+    place: Place<'_>,
+) -> Result<(), S3Error> {
+    match may(context, proof, call, action, place) {
+        true => Ok(()),
+        false => Err(S3Error::new(ErrorCode::AccessDenied)),
+    }
+}
+
+/// Checks the permission of `proof` again for the version that was found in `place`, where the decision depended on the object: another version
+/// may have taken its place since.
+///
+/// # Errors
+/// `AccessDenied`.
+pub(super) fn check_found(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    place: Place<'_>,
+) -> Result<(), S3Error> {
+    match proof.depends_on_object() {
+        true => check(context, proof, call, proof.action(), place),
+        false => Ok(()),
+    }
+}
+
+/// Whether the policy of a bucket depends on the tags that a request gives an object.
+pub(super) fn policy_reads_tags(context: &Context, bucket: &str) -> bool {
+    let bucket = context.store.configured_bucket(bucket);
+    bucket.is_ok_and(|bucket| configurations::policy(&bucket).is_some_and(BucketPolicy::reads_request_tags))
+}
+
+/// The facts about one place and one call, each looked up when it is first asked for.
+struct StoredFacts<'a> {
+    context: &'a Context,
+    call: &'a Call<'a>,
+    identity: &'a Identity,
+    action: Action,
+    place: Place<'a>,
+    bucket: OnceCell<Option<ConfiguredBucket>>,
+    object: OnceCell<Option<VersionRecord>>,
+    request_tags: OnceCell<Vec<(String, String)>>,
+    uses_object: Cell<bool>,
+}
+
+impl<'a> StoredFacts<'a> {
+    fn new(
+        context: &'a Context,
+        call: &'a Call<'a>,
+        identity: &'a Identity,
+        action: Action,
+        place: Place<'a>,
+    ) -> Self {
+        let (bucket, object, request_tags) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self {
+            context,
+            call,
+            identity,
+            action,
+            place,
+            bucket,
+            object,
+            request_tags,
+            uses_object: Cell::new(false),
+        }
+    }
+
+    fn bucket(&self) -> Option<&ConfiguredBucket> {
+        let name = self.place.resource.bucket()?;
+        self.bucket.get_or_init(|| self.context.store.configured_bucket(name).ok()).as_ref()
+    }
+
+    /// The version of the object that the request addresses.
+    fn object(&self) -> Option<&VersionRecord> {
+        self.uses_object.set(true);
+        let found = self.place.found.or_else(|| self.object.get_or_init(|| self.find()).as_ref());
+        found.filter(|version| !version.delete_marker)
+    }
+
+    fn find(&self) -> Option<VersionRecord> {
+        let Resource::Object { bucket, key } = self.place.resource else { return None };
+        let which = match self.place.version {
+            None => Selector::Current,
+            Some(text) => version_id::parse(self.context, text)?,
+        };
+        self.context.store.find_outline(bucket, key, which).ok().map(|found| found.version)
+    }
+
+    /// The tags that the request gives an object. Malformed ones are refused later.
+    fn request_tags(&self) -> &[(String, String)] {
+        let from_header = || tags::from_header(self.call.vendor()).unwrap_or_default();
+        self.call.body_tags.as_deref().unwrap_or_else(|| self.request_tags.get_or_init(from_header))
+    }
+}
+
+impl AccessFacts for StoredFacts<'_> {
+    fn owner(&self) -> Option<&str> {
+        self.bucket().map(|bucket| bucket.info.owner.as_str())
+    }
+
+    fn policy(&self) -> Option<&BucketPolicy> {
+        configurations::policy(self.bucket()?)
+    }
+
+    fn context(&self) -> PolicyContext<'_> {
+        let (call, query) = (self.call, &self.call.query);
+        let user = (!self.identity.is_anonymous()).then(|| self.identity.name());
+        PolicyContext {
+            user,
+            source_ip: call.request.peer.map(|peer| peer.ip()),
+            secure: call.request.secure,
+            now: call.received,
+            referer: call.headers().get_str("referer"),
+            user_agent: call.headers().get_str("user-agent"),
+            prefix: query.get("prefix"),
+            delimiter: query.get("delimiter"),
+            max_keys: query.get("max-keys"),
+            canned_acl: call.vendor_header("acl"),
+            version_id: self.place.version,
+            request_tags: self.request_tags(),
+            existing_tags: self,
+        }
+    }
+
+    fn block(&self) -> PublicAccessBlock {
+        PublicAccessBlock::default()
+    }
+
+    fn has_acls(&self) -> bool {
+        false
+    }
+
+    fn bucket_acl(&self) -> GroupGrants {
+        GroupGrants::NONE
+    }
+
+    fn object_acl(&self) -> GroupGrants {
+        GroupGrants::NONE
+    }
+
+    fn uses_object(&self) -> bool {
+        self.uses_object.get()
+    }
+}
+
+impl ExistingTags for StoredFacts<'_> {
+    fn value(&self, key: &str) -> Option<String> {
+        let tags = &self.object().filter(|_| self.action.has_existing_tags())?.tags;
+        tags.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
+    }
+}

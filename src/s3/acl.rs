@@ -1,0 +1,92 @@
+//! Access control lists (S3 user guide, "Access control list (ACL) overview"): the permissions of the two predefined groups. The
+//! owner always has all of them.
+
+/// A permission of an ACL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AclPermission {
+    /// To list a bucket, or to read an object.
+    Read,
+    /// To put objects into a bucket.
+    Write,
+    /// To read the ACL.
+    ReadAcp,
+    /// To replace the ACL.
+    WriteAcp,
+}
+
+impl AclPermission {
+    /// All permissions.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::ReadAcp, Self::WriteAcp];
+}
+
+/// A predefined group of an ACL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AclGroup {
+    /// All senders, anonymous ones included.
+    AllUsers,
+    /// All users with keys.
+    AuthenticatedUsers,
+}
+
+impl AclGroup {
+    /// Both groups.
+    pub const ALL: [Self; 2] = [Self::AllUsers, Self::AuthenticatedUsers];
+}
+
+/// The permissions that an ACL grants beside those of the owner, one bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupGrants(u8);
+
+impl GroupGrants {
+    /// Nothing granted: the canned ACL `private`.
+    pub const NONE: Self = Self(0);
+
+    /// The grants of these bits.
+    pub fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// The bits: those of the permissions in their order, first of all users, then of users with keys.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    fn bit(group: AclGroup, permission: AclPermission) -> u8 {
+        1 << (group as u8 * 4 + permission as u8)
+    }
+
+    /// The same grants with one more.
+    #[must_use]
+    pub fn with(self, group: AclGroup, permission: AclPermission) -> Self {
+        Self(self.0 | Self::bit(group, permission))
+    }
+
+    /// Whether a group has a permission.
+    pub fn includes(self, group: AclGroup, permission: AclPermission) -> bool {
+        self.0 & Self::bit(group, permission) != 0
+    }
+
+    /// Whether anybody but the owner has a permission. S3 calls such ACLs public, since everybody can get keys.
+    pub fn is_public(self) -> bool {
+        self != Self::NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_permission_of_each_group_has_a_bit_of_its_own() {
+        let mut all = GroupGrants::NONE;
+        for group in AclGroup::ALL {
+            for permission in AclPermission::ALL {
+                assert!(!all.includes(group, permission));
+                all = all.with(group, permission);
+                assert!(all.includes(group, permission) && all.is_public());
+            }
+        }
+        assert_eq!(all.bits(), u8::MAX);
+        assert_eq!(GroupGrants::from_bits(all.bits()), all);
+    }
+}
