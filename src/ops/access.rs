@@ -222,11 +222,11 @@ impl AccessFacts for StoredFacts<'_> {
     }
 
     fn block(&self) -> PublicAccessBlock {
-        PublicAccessBlock::default()
+        self.bucket().map(configurations::block).unwrap_or_default()
     }
 
     fn has_acls(&self) -> bool {
-        false
+        self.bucket().is_some_and(|bucket| configurations::ownership(self.context, bucket).has_acls())
     }
 
     fn bucket_acl(&self) -> GroupGrants {

@@ -9,7 +9,7 @@ use super::padded_response::CancelToken;
 use crate::base::limits::{
     KIB, MD5_PIECE_BYTES, PUT_SIZE_MAX_BYTES, SMALL_BODY_MAX_BYTES, XML_BODY_MAX_BYTES,
 };
-use crate::base::{Md5Owner, Md5Pool, Md5Purpose};
+use crate::base::{Md5Owner, Md5Pool, Md5Purpose, Reservation};
 use crate::s3::integrity::Integrity;
 use crate::s3::{Body, BodyRead, Call, ErrorCode, RequestId, S3Error};
 use crate::store::{ObjectReader, StoreError};
@@ -141,6 +141,15 @@ pub(super) fn read_document_up_to(
     DocumentReader { context, integrity, max }.run(&mut call.request.body)
 }
 
+/// Like [`read_document`], for a text that is no XML.
+///
+/// # Errors
+/// As [`read_document`].
+pub(super) fn read_text(context: &Context, call: &mut Call<'_>) -> Result<ReservedBytes, S3Error> {
+    let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
+    DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.read(&mut call.request.body)
+}
+
 /// Like [`read_document`], but the headers must have a digest: a corrupted document would do too much harm.
 ///
 /// # Errors
@@ -183,6 +192,14 @@ impl DocumentReader<'_> {
     const GROWTH_HALVES: u64 = 3;
 
     fn run(self, body: &mut Body<'_>) -> Result<ReservedBytes, S3Error> {
+        let context = self.context;
+        let ReservedBytes { bytes, _memory: [text, _] } = self.read(body)?;
+        let tree = tree_bytes_max(&bytes).map_err(malformed)?;
+        let tree = memory::reserve(context, tree)?;
+        Ok(ReservedBytes { bytes, _memory: [text, tree] })
+    }
+
+    fn read(self, body: &mut Body<'_>) -> Result<ReservedBytes, S3Error> {
         let announced = body.content_length.unwrap_or(self.max as u64);
         if announced > self.max as u64 {
             return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
@@ -193,9 +210,7 @@ impl DocumentReader<'_> {
         integrity.assign_md5(Md5Purpose::Document, Some(bytes.len() as u64));
         integrity.update(&bytes);
         integrity.verify(body.reader.trailers())?;
-        let tree = tree_bytes_max(&bytes).map_err(malformed)?;
-        let tree = memory::reserve(self.context, tree)?;
-        Ok(ReservedBytes { bytes, _memory: [text, tree] })
+        Ok(ReservedBytes { bytes, _memory: [text, Reservation::default()] })
     }
 }
 

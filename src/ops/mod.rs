@@ -4,6 +4,7 @@
 mod access;
 mod attributes;
 mod body;
+mod bucket_policy;
 mod buckets;
 mod checksums;
 mod client_error;
@@ -19,6 +20,7 @@ mod multipart;
 mod new_object;
 mod not_configured;
 mod owner;
+mod ownership;
 mod padded_response;
 mod put;
 mod tagging;
@@ -34,7 +36,7 @@ pub use padded_response::PaddingTimes;
 
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
-use crate::s3::{Call, Operation, Response, S3Error};
+use crate::s3::{Call, ObjectOwnership, Operation, Response, S3Error};
 pub use crate::store::Health;
 use crate::store::Store;
 use crate::xml::Writer;
@@ -64,6 +66,8 @@ pub struct Context {
     pub entity_tags: EntityTags,
     /// The pool that computes the MD5s of large bodies.
     pub md5: Md5Pool,
+    /// The ownership of objects in buckets without ownership controls.
+    pub object_ownership: ObjectOwnership,
     /// The memory budget of requests.
     pub memory: Arc<Budget>,
 }
@@ -106,11 +110,19 @@ impl Context {
             Operation::PutBucketWebsite => website::put(self, proof, call),
             Operation::GetBucketWebsite => website::get(self, proof, call),
             Operation::DeleteBucketWebsite => website::delete(self, proof, call),
+            Operation::PutBucketPolicy => bucket_policy::put(self, proof, call),
+            Operation::GetBucketPolicy => bucket_policy::get(self, proof, call),
+            Operation::GetBucketPolicyStatus => bucket_policy::status(self, proof, call),
+            Operation::DeleteBucketPolicy => bucket_policy::delete(self, proof, call),
+            Operation::PutPublicAccessBlock => ownership::put_block(self, proof, call),
+            Operation::GetPublicAccessBlock => ownership::get_block(self, proof, call),
+            Operation::DeletePublicAccessBlock => ownership::delete_block(self, proof, call),
+            Operation::PutBucketOwnershipControls => ownership::put(self, proof, call),
+            Operation::GetBucketOwnershipControls => ownership::get(self, proof, call),
+            Operation::DeleteBucketOwnershipControls => ownership::delete(self, proof, call),
             Operation::GetBucketCors
             | Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
-            | Operation::GetBucketOwnershipControls
-            | Operation::GetBucketPolicy
             | Operation::GetBucketReplication
             | Operation::GetBucketTagging
             | Operation::GetObjectLockConfiguration

@@ -19,8 +19,6 @@ fn code_of(operation: Operation) -> Option<ErrorCode> {
         Operation::GetBucketCors => Some(ErrorCode::NoSuchCORSConfiguration),
         Operation::GetBucketEncryption => Some(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
         Operation::GetBucketLifecycleConfiguration => Some(ErrorCode::NoSuchLifecycleConfiguration),
-        Operation::GetBucketOwnershipControls => Some(ErrorCode::OwnershipControlsNotFoundError),
-        Operation::GetBucketPolicy => Some(ErrorCode::NoSuchBucketPolicy),
         Operation::GetBucketReplication => Some(ErrorCode::ReplicationConfigurationNotFoundError),
         Operation::GetBucketTagging => Some(ErrorCode::NoSuchTagSet),
         Operation::GetObjectLockConfiguration => Some(ErrorCode::ObjectLockConfigurationNotFoundError),

@@ -91,6 +91,8 @@ error_codes! {
     InvalidURI = 400, "The specified URI could not be parsed.";
     /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".
     KeyTooLongError = 400, "Your key is too long.";
+    /// S3 API reference, PutBucketPolicy.
+    MalformedPolicy = 400, "The policy is not valid.";
     /// S3 API reference, "Error responses"; S3 user guide, "Checking object integrity".
     MalformedTrailerError = 400, "The request contained trailing data that was not well formed or did not conform to the published schema.";
     /// S3 API reference, "Error responses".
@@ -113,6 +115,8 @@ error_codes! {
     NoSuchKey = 404, "The specified key does not exist.";
     /// S3 API reference, GetBucketLifecycleConfiguration.
     NoSuchLifecycleConfiguration = 404, "The lifecycle configuration does not exist.";
+    /// S3 API reference, GetPublicAccessBlock.
+    NoSuchPublicAccessBlockConfiguration = 404, "The public access block configuration was not found.";
     /// S3 API reference, GetBucketTagging.
     NoSuchTagSet = 404, "The TagSet does not exist.";
     /// S3 API reference, UploadPart and "Error responses".
@@ -127,8 +131,6 @@ error_codes! {
     NotModified = 304, "Not Modified";
     /// S3 API reference, GetObjectLockConfiguration.
     ObjectLockConfigurationNotFoundError = 404, "The object lock configuration does not exist.";
-    /// S3 API reference, GetBucketOwnershipControls.
-    OwnershipControlsNotFoundError = 404, "The bucket ownership controls were not found.";
     /// S3 API reference, "Error responses"; RFC 9110, section 15.5.13.
     PreconditionFailed = 412, "At least one of the preconditions that you specified did not hold.";
     /// S3 API reference, GetBucketReplication.

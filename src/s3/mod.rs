@@ -15,6 +15,7 @@ pub mod message;
 pub mod metadata;
 pub mod names;
 pub mod operation;
+pub mod ownership;
 pub mod query;
 pub mod range;
 pub mod render;
@@ -34,5 +35,6 @@ pub use message::{
 };
 pub use names::{BucketName, ObjectKey};
 pub use operation::Operation;
+pub use ownership::ObjectOwnership;
 pub use query::QueryParams;
 pub use route::TargetResource;

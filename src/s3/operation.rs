@@ -105,10 +105,26 @@ operations! {
     GetBucketEncryption = Get Bucket "encryption" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketLifecycleConfiguration = Get Bucket "lifecycle" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the ownership of the objects of a bucket.
+    PutBucketOwnershipControls = Put Bucket "ownershipControls" RouteCondition::None;
+    /// Returns the ownership of the objects of a bucket.
     GetBucketOwnershipControls = Get Bucket "ownershipControls" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Removes the ownership controls of a bucket, so that the default holds.
+    DeleteBucketOwnershipControls = Delete Bucket "ownershipControls" RouteCondition::None;
+    /// Sets the policy of a bucket.
+    PutBucketPolicy = Put Bucket "policy" RouteCondition::None;
+    /// Returns the policy of a bucket.
     GetBucketPolicy = Get Bucket "policy" RouteCondition::None;
+    /// Removes the policy of a bucket.
+    DeleteBucketPolicy = Delete Bucket "policy" RouteCondition::None;
+    /// Tells whether the policy of a bucket is public.
+    GetBucketPolicyStatus = Get Bucket "policyStatus" RouteCondition::None;
+    /// Sets the public access block of a bucket.
+    PutPublicAccessBlock = Put Bucket "publicAccessBlock" RouteCondition::None;
+    /// Returns the public access block of a bucket.
+    GetPublicAccessBlock = Get Bucket "publicAccessBlock" RouteCondition::None;
+    /// Removes the public access block of a bucket.
+    DeletePublicAccessBlock = Delete Bucket "publicAccessBlock" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
     /// A configuration that is never set here.

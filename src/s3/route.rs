@@ -234,7 +234,7 @@ mod tests {
     fn known_subresources_that_are_not_served_say_so_for_every_method() {
         for (method, path, query) in [
             ("GET", "/b", "acl"),
-            ("PUT", "/b", "policy"),
+            ("POST", "/b", "policy"),
             ("DELETE", "/b", "cors"),
             ("GET", "/b/k", "torrent="),
             ("POST", "/b/k", "restore&versionId=1"),

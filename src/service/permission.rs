@@ -20,7 +20,17 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::GetBucketEncryption => &[Action::GetEncryptionConfiguration],
         Operation::GetBucketLifecycleConfiguration => &[Action::GetLifecycleConfiguration],
         Operation::GetBucketOwnershipControls => &[Action::GetBucketOwnershipControls],
+        Operation::PutBucketOwnershipControls | Operation::DeleteBucketOwnershipControls => {
+            &[Action::PutBucketOwnershipControls]
+        }
         Operation::GetBucketPolicy => &[Action::GetBucketPolicy],
+        Operation::GetBucketPolicyStatus => &[Action::GetBucketPolicyStatus],
+        Operation::PutBucketPolicy => &[Action::PutBucketPolicy],
+        Operation::DeleteBucketPolicy => &[Action::DeleteBucketPolicy],
+        Operation::GetPublicAccessBlock => &[Action::GetBucketPublicAccessBlock],
+        Operation::PutPublicAccessBlock | Operation::DeletePublicAccessBlock => {
+            &[Action::PutBucketPublicAccessBlock]
+        }
         Operation::GetBucketReplication => &[Action::GetReplicationConfiguration],
         Operation::GetBucketTagging => &[Action::GetBucketTagging],
         Operation::PutBucketWebsite => &[Action::PutBucketWebsite],

@@ -244,6 +244,7 @@ fn service(store: Arc<Store>) -> Service {
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
         padding: PaddingTimes::default(),
         entity_tags: EntityTags::Md5,
+        object_ownership: siltstone::s3::ObjectOwnership::default(),
         md5: Md5Pool::start().expect("a thread can be started"),
         memory: Budget::unlimited(),
     };

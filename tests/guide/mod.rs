@@ -114,6 +114,7 @@ fn the_limits_are_those_of_the_code() {
             ),
             ("website configuration", size(limits::WEBSITE_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
             ("routing rules of a website", number(limits::ROUTING_RULES_MAX as u64), "400 InvalidRequest"),
+            ("bucket policy", size(limits::BUCKET_POLICY_MAX_BYTES as u64), "400 MalformedPolicy"),
             ("XML request body", size(limits::XML_BODY_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
             (
                 "list of the parts of an upload",
@@ -208,12 +209,10 @@ fn the_limits_of_connections_are_those_of_the_code() {
 }
 
 /// Told in a sentence below the table: they answer that there is no such configuration.
-const NEVER_SET: [Operation; 8] = [
+const NEVER_SET: [Operation; 6] = [
     Operation::GetBucketCors,
     Operation::GetBucketEncryption,
     Operation::GetBucketLifecycleConfiguration,
-    Operation::GetBucketOwnershipControls,
-    Operation::GetBucketPolicy,
     Operation::GetBucketReplication,
     Operation::GetBucketTagging,
     Operation::GetObjectLockConfiguration,

@@ -10,8 +10,6 @@ fn configurations_that_are_never_set_have_their_own_errors() {
         ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
         ("lifecycle", "NoSuchLifecycleConfiguration"),
         ("object-lock", "ObjectLockConfigurationNotFoundError"),
-        ("ownershipControls", "OwnershipControlsNotFoundError"),
-        ("policy", "NoSuchBucketPolicy"),
         ("replication", "ReplicationConfigurationNotFoundError"),
         ("tagging", "NoSuchTagSet"),
     ] {
@@ -28,7 +26,7 @@ fn operations_that_are_not_served_say_so() {
         ("GET", "/b?acl"),
         ("PUT", "/b?acl"),
         ("GET", "/b?notification"),
-        ("GET", "/b?publicAccessBlock"),
+        ("POST", "/b?publicAccessBlock"),
         ("GET", "/b/k?torrent"),
         ("GET", "/b/k?acl"),
         ("POST", "/b/k?restore"),

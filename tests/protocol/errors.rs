@@ -83,12 +83,13 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
         provoke("InvalidTag", put("/b/k?tagging").body(keyless.as_bytes())),
         provoke("InvalidURI", get("/b/%zz")),
         provoke("KeyTooLongError", get(&long)),
+        provoke("MalformedPolicy", put("/b?policy")),
         provoke("MalformedXML", put("/b?versioning")),
         provoke("MaxMessageLengthExceeded", put("/b?versioning").announcing(2 << 20)),
         provoke("MetadataTooLarge", put("/b/new").header("p-meta-a", "v".repeat(2048))),
         provoke("MethodNotAllowed", server.request("POST", "/")),
         provoke("MissingContentLength", put("/b/new").unframed()),
-        provoke("NotImplemented", get("/b?acl")),
+        provoke("NotImplemented", get("/b?accelerate")),
     ]
 }
 
@@ -105,12 +106,12 @@ fn of_states(server: &Server) -> Vec<&'static str> {
         provoke("NoSuchCORSConfiguration", get("/b?cors")),
         provoke("NoSuchKey", get("/b/absent")),
         provoke("NoSuchLifecycleConfiguration", get("/b?lifecycle")),
+        provoke("NoSuchPublicAccessBlockConfiguration", get("/b?publicAccessBlock")),
         provoke("NoSuchTagSet", get("/b?tagging")),
         provoke("NoSuchVersion", get("/b/k?versionId=0000000000000001aaaaaaaaaaaaaaaa")),
         provoke("NoSuchWebsiteConfiguration", get("/b?website")),
         provoke("NotModified", get("/b/k").header("If-None-Match", "*")),
         provoke("ObjectLockConfigurationNotFoundError", get("/b?object-lock")),
-        provoke("OwnershipControlsNotFoundError", get("/b?ownershipControls")),
         provoke("PreconditionFailed", get("/b/k").header("If-Match", "x")),
         provoke("ReplicationConfigurationNotFoundError", get("/b?replication")),
         provoke("ServerSideEncryptionConfigurationNotFoundError", get("/b?encryption")),

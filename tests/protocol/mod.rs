@@ -2,6 +2,7 @@
 //! simulated disk answers. Each test is named by the rule that it holds.
 
 mod attributes;
+mod bucket_policy;
 mod buckets;
 mod conditions;
 mod configurations;
@@ -17,6 +18,7 @@ mod hostile;
 mod list;
 mod memory;
 mod multipart;
+mod ownership;
 mod pages;
 mod permissions;
 mod presigned;

@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 44] = [
+const REQUESTS: [(&str, &str, &str, &str); 52] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -23,7 +23,15 @@ const REQUESTS: [(&str, &str, &str, &str); 44] = [
     ("GET", "/b?encryption", "GetEncryptionConfiguration", "b"),
     ("GET", "/b?lifecycle", "GetLifecycleConfiguration", "b"),
     ("GET", "/b?ownershipControls", "GetBucketOwnershipControls", "b"),
+    ("PUT", "/b?ownershipControls", "PutBucketOwnershipControls", "b"),
+    ("DELETE", "/b?ownershipControls", "PutBucketOwnershipControls", "b"),
     ("GET", "/b?policy", "GetBucketPolicy", "b"),
+    ("GET", "/b?policyStatus", "GetBucketPolicyStatus", "b"),
+    ("PUT", "/b?policy", "PutBucketPolicy", "b"),
+    ("DELETE", "/b?policy", "DeleteBucketPolicy", "b"),
+    ("GET", "/b?publicAccessBlock", "GetBucketPublicAccessBlock", "b"),
+    ("PUT", "/b?publicAccessBlock", "PutBucketPublicAccessBlock", "b"),
+    ("DELETE", "/b?publicAccessBlock", "PutBucketPublicAccessBlock", "b"),
     ("GET", "/b?replication", "GetReplicationConfiguration", "b"),
     ("GET", "/b?tagging", "GetBucketTagging", "b"),
     ("GET", "/b?website", "GetBucketWebsite", "b"),
@@ -67,6 +75,13 @@ fn body_of(target: &str) -> &'static [u8] {
         "/b?website" => {
             b"<WebsiteConfiguration><IndexDocument><Suffix>i</Suffix></IndexDocument></WebsiteConfiguration>"
         }
+        "/b?ownershipControls" => {
+            b"<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>"
+        }
+        "/b?policy" => {
+            br#"{"Statement": {"Effect": "Allow", "Principal": {"AWS": "x"}, "Action": "*", "Resource": "arn:aws:s3:::b"}}"#
+        }
+        "/b?publicAccessBlock" => b"<PublicAccessBlockConfiguration/>",
         _ if target.contains("?tagging") => b"<Tagging><TagSet/></Tagging>",
         _ => b"",
     }

@@ -57,6 +57,7 @@ impl InProcess {
             namespace: NAMESPACE.to_owned(),
             padding: options.padding,
             entity_tags: options.entity_tags,
+            object_ownership: siltstone::s3::ObjectOwnership::default(),
             md5: Md5Pool::start().unwrap(),
             memory: memory.clone(),
         };

@@ -1,0 +1,102 @@
+//! The ownership of the objects in a bucket (S3 user guide, "Controlling ownership of objects and disabling ACLs").
+
+use super::S3Error;
+use crate::xml::{Element, Writer};
+
+/// The ownership of the objects in a bucket, and so whether ACLs are in effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ObjectOwnership {
+    /// ACLs are off.
+    #[default]
+    BucketOwnerEnforced,
+    /// ACLs are in effect. Objects with the canned ACL `bucket-owner-full-control` belong to the owner of the bucket.
+    BucketOwnerPreferred,
+    /// ACLs are in effect.
+    ObjectWriter,
+}
+
+impl ObjectOwnership {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::BucketOwnerEnforced, Self::BucketOwnerPreferred, Self::ObjectWriter];
+
+    /// The name of the root element.
+    pub const ROOT: &'static str = "OwnershipControls";
+
+    /// The name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BucketOwnerEnforced => "BucketOwnerEnforced",
+            Self::BucketOwnerPreferred => "BucketOwnerPreferred",
+            Self::ObjectWriter => "ObjectWriter",
+        }
+    }
+
+    /// The ownership of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ownership| ownership.as_str() == name)
+    }
+
+    /// Whether ACLs are in effect.
+    pub fn has_acls(self) -> bool {
+        self != Self::BucketOwnerEnforced
+    }
+
+    /// Reads the element `OwnershipControls`, which has one rule.
+    ///
+    /// # Errors
+    /// `MalformedXML`.
+    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        let malformed = |reason: &str| S3Error::malformed_xml(reason);
+        let rule = root.child("Rule").map_err(|error| malformed(&error.to_string()))?;
+        let rule = rule.ok_or_else(|| malformed("there is no <Rule>"))?;
+        if let Some(unknown) = root
+            .children()
+            .chain(rule.children())
+            .map(Element::name)
+            .find(|name| !matches!(*name, "Rule" | "ObjectOwnership"))
+        {
+            return Err(malformed(&format!("<{unknown}> is unknown")));
+        }
+        let text = rule.child_text("ObjectOwnership").map_err(|error| malformed(&error.to_string()))?;
+        let name = text.as_deref().map_or("", str::trim);
+        Self::named(name).ok_or_else(|| malformed(&format!("<ObjectOwnership> cannot be `{name}`")))
+    }
+
+    /// Writes the rule below the root element.
+    pub fn render(self, document: &mut Writer) {
+        document.element("Rule", |rule| rule.leaf("ObjectOwnership", self.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::s3::ErrorCode;
+    use crate::xml::Document;
+
+    #[test]
+    fn ownership_comes_back_as_it_was_written() {
+        for ownership in ObjectOwnership::ALL {
+            let mut writer = Writer::new(ObjectOwnership::ROOT, None);
+            ownership.render(&mut writer);
+            let text = writer.finish();
+            assert_eq!(ObjectOwnership::parse(Document::parse(&text).unwrap().root()), Ok(ownership));
+        }
+        assert!(!ObjectOwnership::default().has_acls());
+    }
+
+    #[test]
+    fn other_documents_are_refused() {
+        for inner in [
+            "",
+            "<Rule/>",
+            "<Rule><ObjectOwnership>Nobody</ObjectOwnership></Rule>",
+            "<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership><Also/></Rule>",
+            "<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule><Rule/>",
+        ] {
+            let text = format!("<OwnershipControls>{inner}</OwnershipControls>");
+            let parsed = ObjectOwnership::parse(Document::parse(text.as_bytes()).unwrap().root());
+            assert_eq!(parsed.unwrap_err().code, ErrorCode::MalformedXML, "{inner}");
+        }
+    }
+}
