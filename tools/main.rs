@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod client;
 mod compact;
 mod describe;
 mod dump;

@@ -1,7 +1,6 @@
 //! The load: a number of clients, each in a thread, and their results.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,9 +9,8 @@ use hdrhistogram::Histogram;
 use siltstone::base::{Entropy, SeededEntropy};
 
 use super::Operation;
-use super::connection::Connection;
 use super::report::Result as Measured;
-use super::requests::{Bucket, Request};
+use crate::client::{Bucket, Connection, Endpoint, Request};
 
 /// The longest latency that is recorded, in microseconds. Latencies have three significant digits.
 const LATENCY_MAX_MICROS: u64 = 10 * 60 * 1_000_000;
@@ -21,7 +19,7 @@ const LATENCY_MAX_MICROS: u64 = 10 * 60 * 1_000_000;
 /// including `end` exist.
 pub(crate) struct Load<'l> {
     bucket: &'l Bucket,
-    address: SocketAddr,
+    endpoint: &'l Endpoint,
     size: u64,
     clients: usize,
     stopped: &'l AtomicBool,
@@ -48,13 +46,13 @@ impl<'l> Load<'l> {
     /// A load without objects yet.
     pub(crate) fn new(
         bucket: &'l Bucket,
-        address: SocketAddr,
+        endpoint: &'l Endpoint,
         size: u64,
         clients: usize,
         stopped: &'l AtomicBool,
     ) -> Self {
         let (first, end) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { bucket, address, size, clients, stopped, first, end }
+        Self { bucket, endpoint, size, clients, stopped, first, end }
     }
 
     /// Whether the user has interrupted the command.
@@ -68,7 +66,7 @@ impl<'l> Load<'l> {
     /// A message, if an object cannot be put.
     pub(crate) fn fill_up(&self, count: u64) -> Result<(), String> {
         let body = self.body(0);
-        let mut connection = Connection::open(self.address).map_err(|error| error.to_string())?;
+        let mut connection = Connection::open(self.endpoint).map_err(|error| error.to_string())?;
         while self.end.load(Ordering::Relaxed) - self.first.load(Ordering::Relaxed) < count
             && !self.is_stopped()
         {
@@ -111,7 +109,7 @@ impl<'l> Load<'l> {
     fn client(&self, number: u64, operation: Operation, until: Instant) -> Seen {
         let mut seen = Seen::new();
         let (body, random) = (self.body(number), SeededEntropy::new(number));
-        let mut connection = match Connection::open(self.address) {
+        let mut connection = match Connection::open(self.endpoint) {
             Ok(connection) => connection,
             Err(error) => {
                 seen.fail(error.to_string());

@@ -1,15 +1,11 @@
 //! The command `bench`: measures a running S3 server under load. The loop is closed: each client has a connection of
 //! its own, and sends the next request after the answer to the last one.
 
-mod connection;
 mod load;
 mod plot;
 mod report;
-mod requests;
-mod signer;
 
 use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,12 +15,10 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use siltstone::base::{Entropy, OsEntropy};
 
+use crate::client::{self, Bucket, Connection, Endpoint, Signer};
 use crate::outcome::{Failure, Outcome};
-use connection::Connection;
 use load::Load;
 use report::Result as Measured;
-use requests::Bucket;
-use signer::Signer;
 
 pub(crate) const HELP: &str = "\
 Creates a bucket, measures each operation at each size and number of clients in turn, and removes the bucket with its objects,
@@ -72,9 +66,12 @@ impl Operation {
 /// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Endpoint of the server: http://HOST:PORT
+    /// Endpoint of the server: http://HOST:PORT or https://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
     endpoint: String,
+    /// Certificate authorities of an https endpoint, as PEM, instead of those of the system
+    #[arg(long, value_name = "FILE", env = "SSL_CERT_FILE")]
+    ca_file: Option<PathBuf>,
     /// Access key of a user who may create a bucket and fill it
     #[arg(long, value_name = "KEY", env = "SILTSTONE_ACCESS_KEY", hide_env_values = true)]
     access_key: String,
@@ -112,14 +109,14 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
     if let Some(size) = arguments.sizes.iter().find(|size| **size > SIZE_MAX) {
         return Err(Failure::of(size, format!("objects have at most {SIZE_MAX}")));
     }
-    let (host, address) = resolve(&arguments.endpoint)?;
+    let endpoint = Endpoint::resolve(&arguments.endpoint, arguments.ca_file.as_deref())?;
     let signer = Signer::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
-    let bucket = Bucket { name: format!("bench-{:016x}", OsEntropy.next_u64()), host, signer };
+    let bucket = Bucket::new(format!("bench-{:016x}", OsEntropy.next_u64()), &endpoint, signer);
     let stopped = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped))?;
-    let mut connection = Connection::open(address).map_err(|why| Failure::of(&arguments.endpoint, why))?;
+    let mut connection = Connection::open(&endpoint).map_err(|why| Failure::of(&arguments.endpoint, why))?;
     make(&bucket, &mut connection).map_err(|why| Failure::of(&arguments.endpoint, why))?;
-    let results = measure_all(arguments, &bucket, address, &stopped);
+    let results = measure_all(arguments, &bucket, &endpoint, &stopped);
     remove(&bucket, &mut connection)
         .map_err(|why| Failure::of(format!("the bucket {} is left with its objects", bucket.name), why))?;
     let results = results?;
@@ -129,22 +126,6 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
     }
     let failed = results.iter().any(|result| result.errors() > 0);
     Ok(if failed { Outcome::Findings } else { Outcome::Success })
-}
-
-/// The host header, and the address to connect to.
-fn resolve(endpoint: &str) -> Result<(String, SocketAddr), Failure> {
-    let host = endpoint.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-    let host = host
-        .filter(|host| !host.is_empty() && !host.contains('/'))
-        .ok_or_else(|| Failure::of(endpoint, "the endpoint must be of the form http://HOST:PORT"))?;
-    let with_port = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-        host.to_owned()
-    } else {
-        format!("{host}:80")
-    };
-    let mut addresses = with_port.to_socket_addrs().map_err(|why| Failure::of(endpoint, why))?;
-    let address = addresses.next().ok_or_else(|| Failure::of(endpoint, "the host has no address"))?;
-    Ok((host.to_owned(), address))
 }
 
 fn make(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
@@ -158,7 +139,7 @@ fn make(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
 fn measure_all(
     arguments: &Arguments,
     bucket: &Bucket,
-    address: SocketAddr,
+    endpoint: &Endpoint,
     stopped: &AtomicBool,
 ) -> Result<Vec<Measured>, Failure> {
     let mut operations = arguments.operations.clone();
@@ -167,7 +148,7 @@ fn measure_all(
     let mut results = Vec::new();
     for size in &arguments.sizes {
         for clients in &arguments.clients {
-            let load = Load::new(bucket, address, size.as_u64(), (*clients).into(), stopped);
+            let load = Load::new(bucket, endpoint, size.as_u64(), (*clients).into(), stopped);
             for operation in &operations {
                 if *operation != Operation::Put {
                     load.fill_up(arguments.objects).map_err(|why| Failure::of(&arguments.endpoint, why))?;
@@ -187,7 +168,7 @@ fn measure_all(
 fn remove(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
     loop {
         let page = connection.exchange(&bucket.list()).map_err(|error| error.to_string())?;
-        let keys = requests::keys(&page.text())?;
+        let keys = client::keys(&page.text())?;
         if keys.is_empty() {
             break;
         }

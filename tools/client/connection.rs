@@ -1,13 +1,11 @@
 //! A connection to the server: it sends prepared requests, and reads answers to their end.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
+use super::endpoint::Endpoint;
 use super::requests::{self, Request};
+use super::transport::Transport;
 
-/// The timeout for a silent server.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The longest head of an answer, in bytes.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
 /// The most header lines of an answer.
@@ -17,8 +15,8 @@ const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A connection that stays open between requests.
 pub(crate) struct Connection {
-    address: SocketAddr,
-    socket: TcpStream,
+    endpoint: Endpoint,
+    socket: Transport,
     received: Vec<u8>,
     /// Whether the next answer's body is kept.
     keep: bool,
@@ -29,6 +27,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The length of its body.
     pub(crate) len: u64,
+    head: Vec<u8>,
     body: Vec<u8>,
 }
 
@@ -48,6 +47,19 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// The body.
+    pub(crate) fn into_body(self) -> Vec<u8> {
+        self.body
+    }
+
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let mut lines = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut raw = httparse::Response::new(&mut lines);
+        raw.parse(&self.head).ok()?;
+        header(&raw, name)
+    }
+
     /// The status, and the message of the error document.
     pub(crate) fn refusal(&self) -> String {
         let message = requests::error_message(&self.text()).unwrap_or_default();
@@ -57,9 +69,9 @@ impl Answer {
 
 impl Connection {
     /// Connects.
-    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let socket = connect(address)?;
-        Ok(Self { address, socket, received: Vec::new(), keep: true })
+    pub(crate) fn open(endpoint: &Endpoint) -> io::Result<Self> {
+        let socket = connect(endpoint)?;
+        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), keep: true })
     }
 
     /// Sends a request, and reads the answer with its body.
@@ -80,7 +92,7 @@ impl Connection {
         let close = answer.as_ref().map_or(true, |(_, close)| *close);
         if close {
             self.received.clear();
-            self.socket = connect(self.address)?;
+            self.socket = connect(&self.endpoint)?;
         }
         answer.map(|(answer, _)| answer)
     }
@@ -91,12 +103,13 @@ impl Connection {
         if sent < head.len() {
             self.socket.write_all(&head[sent..])?;
         }
-        self.socket.write_all(&body[sent.saturating_sub(head.len()).min(body.len())..])
+        self.socket.write_all(&body[sent.saturating_sub(head.len()).min(body.len())..])?;
+        self.socket.flush()
     }
 
     fn receive(&mut self, head_only: bool) -> io::Result<(Answer, bool)> {
-        let head = self.head()?;
-        let mut answer = Answer { status: head.status, len: 0, body: Vec::new() };
+        let (head, bytes) = self.head()?;
+        let mut answer = Answer { status: head.status, len: 0, head: bytes, body: Vec::new() };
         if head_only || matches!(head.status, 204 | 304) {
             return Ok((answer, head.close));
         }
@@ -108,11 +121,15 @@ impl Connection {
         Ok((answer, head.close))
     }
 
-    fn head(&mut self) -> io::Result<Head> {
+    /// The head of the answer, parsed and as received. Informational ones before it are skipped.
+    fn head(&mut self) -> io::Result<(Head, Vec<u8>)> {
         loop {
             if let Some(head) = parse(&self.received)? {
-                self.received.drain(..head.taken);
-                return Ok(head);
+                let bytes: Vec<u8> = self.received.drain(..head.taken).collect();
+                if head.status >= 200 {
+                    return Ok((head, bytes));
+                }
+                continue;
             }
             if self.received.len() > HEAD_MAX_BYTES {
                 return Err(malformed("the head of an answer does not end"));
@@ -182,12 +199,8 @@ impl Connection {
     }
 }
 
-fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect_timeout(&address, SILENCE_MAX)?;
-    socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(SILENCE_MAX))?;
-    socket.set_write_timeout(Some(SILENCE_MAX))?;
-    Ok(socket)
+fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
+    Transport::connect(endpoint.address, endpoint.tls.as_ref())
 }
 
 /// The head at the start of `bytes`; `None` while its end is missing.
@@ -198,10 +211,7 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
         httparse::Status::Complete(taken) => taken,
         httparse::Status::Partial => return Ok(None),
     };
-    let value = |name: &str| {
-        let line = raw.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
-        line.map(|line| String::from_utf8_lossy(line.value).trim().to_ascii_lowercase())
-    };
+    let value = |name: &str| header(&raw, name).map(|value| value.to_ascii_lowercase());
     Ok(Some(Head {
         status: raw.code.unwrap_or_default(),
         len: value("content-length").and_then(|len| len.parse().ok()),
@@ -209,6 +219,11 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
         close: value("connection").is_some_and(|said| said == "close"),
         taken,
     }))
+}
+
+fn header(head: &httparse::Response<'_, '_>, name: &str) -> Option<String> {
+    let line = head.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
+    line.map(|line| String::from_utf8_lossy(line.value).trim().to_owned())
 }
 
 fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

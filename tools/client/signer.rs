@@ -1,5 +1,5 @@
 //! AWS Signature Version 4 in the Authorization header (S3 API reference, "Authenticating requests: using the Authorization
-//! header"), with bodies that are not signed.
+//! header").
 
 use std::time::SystemTime;
 
@@ -13,32 +13,45 @@ pub(crate) struct Signer {
     access_key: String,
     secret_key: String,
     region: String,
+    /// The token of temporary keys.
+    token: Option<String>,
+    /// Whether the hash of the body is signed. Otherwise the body is declared as unsigned.
+    hash_bodies: bool,
 }
 
 impl Signer {
-    /// A signer for that region.
+    /// A signer for that region, which leaves bodies unsigned.
     pub(crate) fn new(access_key: &str, secret_key: &str, region: &str) -> Self {
         let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
-        Self { access_key, secret_key, region: region.to_owned() }
+        Self { access_key, secret_key, region: region.to_owned(), token: None, hash_bodies: false }
+    }
+
+    /// The signer with the session token of temporary keys, if there is one, and with signed bodies.
+    pub(crate) fn signing_bodies(self, token: Option<String>) -> Self {
+        Self { token, hash_bodies: true, ..self }
     }
 
     /// The header lines that sign a request for `path` with `query`. The parameters of the query are sorted and
     /// encoded.
-    pub(crate) fn lines(&self, method: &str, path: &str, query: &str, host: &str) -> String {
-        const HASH: &str = "UNSIGNED-PAYLOAD";
-        const NAMES: &str = "host;x-amz-content-sha256;x-amz-date";
+    pub(crate) fn lines(&self, method: &str, path: &str, query: &str, host: &str, body: &[u8]) -> String {
+        let hash = if self.hash_bodies { hex(&Sha256::digest(body)) } else { "UNSIGNED-PAYLOAD".to_owned() };
         let date = Timestamp::from_system(SystemTime::now()).to_iso_basic();
-        let canonical = format!(
-            "{method}\n{path}\n{query}\nhost:{host}\nx-amz-content-sha256:{HASH}\nx-amz-date:{date}\n\n{NAMES}\n{HASH}"
-        );
+        let mut signed = vec![("host", host), ("x-amz-content-sha256", &hash), ("x-amz-date", &date)];
+        signed.extend(self.token.as_deref().map(|token| ("x-amz-security-token", token)));
+        let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
+        let lines: String = signed.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        let canonical = format!("{method}\n{path}\n{query}\n{lines}\n{names}\n{hash}");
         let scope = format!("{}/{}/s3/aws4_request", &date[..8], self.region);
         let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
         let signature = hex(&hmac(&self.key(&date[..8]), &text));
-        format!(
-            "x-amz-content-sha256: {HASH}\r\nx-amz-date: {date}\r\nAuthorization: AWS4-HMAC-SHA256 \
-             Credential={}/{scope}, SignedHeaders={NAMES}, Signature={signature}\r\n",
+        let mut sent: String =
+            signed[1..].iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        sent += &format!(
+            "Authorization: AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, \
+             Signature={signature}\r\n",
             self.access_key
-        )
+        );
+        sent
     }
 
     fn key(&self, day: &str) -> Vec<u8> {
