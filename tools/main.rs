@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod cas_check;
 mod client;
 mod compact;
 mod describe;
@@ -103,6 +104,9 @@ enum Command {
     /// Measure a running S3 server under load
     #[command(after_help = bench::HELP)]
     Bench(bench::Arguments),
+    /// Check whether an S3 store decides conditional writes atomically
+    #[command(after_help = cas_check::HELP)]
+    CasCheck(cas_check::Arguments),
     /// Print what is stored and its use of space, also while a server runs
     #[command(after_help = stats::HELP)]
     Stats(stats::Arguments),
@@ -130,6 +134,7 @@ fn main() -> ExitCode {
         Command::Restore { from } => backup::restore(&line.data_dir, &from, line.json, &mut out),
         Command::Undelete(arguments) => undelete::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, line.json, &mut out),
+        Command::CasCheck(arguments) => cas_check::run(&arguments, line.json, &mut out),
         Command::Stats(arguments) => stats::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),

@@ -87,6 +87,18 @@ fn a_server_is_measured_by_the_command_of_the_guide() {
 }
 
 #[test]
+fn a_server_is_checked_by_the_command_of_the_guide() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = on_a_free_port(dir.path());
+    server.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
+    let server = Running::start(server);
+    let script = example("cas-check").replace("127.0.0.1:9000", server.address());
+    let mut command = shell(dir.path(), &format!("{} --rounds 1 --connections 2", script.trim_end()));
+    command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    assert!(run(command).contains("verdict: pass"));
+}
+
+#[test]
 fn users_are_changed_by_the_commands_of_the_guide() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("siltstone-data");

@@ -2,10 +2,12 @@
 
 mod backup;
 mod bench;
+mod cas_check;
 mod compact;
 mod dump;
 mod rebuild;
 mod stats;
+mod tiny_store;
 mod undelete;
 mod verify;
 
@@ -202,7 +204,9 @@ fn wrong_arguments_exit_with_2() {
 
 #[test]
 fn the_help_of_each_command_has_examples_and_exit_statuses() {
-    for command in ["verify", "compact", "backup", "restore", "undelete", "rebuild", "stats", "dump"] {
+    for command in
+        ["verify", "compact", "backup", "restore", "undelete", "rebuild", "stats", "dump", "cas-check"]
+    {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);
         for part in ["Examples:\n  siltstone-tools ", "Exit status:\n  0  ", "--data-dir <DIR>", "--json"] {
