@@ -71,9 +71,9 @@ impl BucketPolicy {
             .map(|json| PolicyStatement::parse(json, scope))
             .collect::<Result<Vec<_>, _>>()?;
         let mut sids = HashSet::new();
-        if let Some(sid) =
-            statements.iter().filter_map(|one| one.sid.as_deref()).find(|sid| !sids.insert(*sid))
-        {
+        // Some clients write an empty `Sid` in each statement.
+        let mut named = statements.iter().filter_map(|one| one.sid.as_deref()).filter(|sid| !sid.is_empty());
+        if let Some(sid) = named.find(|sid| !sids.insert(*sid)) {
             return Err(format!("two statements have the `Sid` `{sid}`"));
         }
         let public = statements.iter().any(PolicyStatement::is_public);
