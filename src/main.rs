@@ -5,7 +5,7 @@ mod cli;
 use std::env;
 use std::process::ExitCode;
 
-use cli::{CliError, CommandLine, KEY_VARIABLES, SOCKET_VARIABLE};
+use cli::{CliError, CommandLine, Environment};
 
 fn main() -> ExitCode {
     match run() {
@@ -19,9 +19,10 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), CliError> {
     let arguments: Vec<_> = env::args_os().collect();
-    let line = CommandLine::read(&arguments)?;
+    let environment = Environment::new(env::vars_os());
+    let line = CommandLine::read(&arguments, &environment)?;
     if line.serves() {
         cli::restart_configured(arguments.into_iter(), |name| env::var_os(name).is_some());
     }
-    cli::run(line, KEY_VARIABLES.map(env::var_os), env::var_os(SOCKET_VARIABLE))
+    cli::run(line, &environment)
 }

@@ -45,8 +45,7 @@ use crate::auth::{Action, KeyPair, Resource, Secret};
 use crate::base::digest::HmacSha1;
 use crate::base::limits;
 
-/// The name of the user that the first start creates.
-const ADMINISTRATOR: &str = "admin";
+const ADMINISTRATOR: &str = Users::ADMINISTRATOR;
 
 /// An error in a users file. It never quotes a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +72,9 @@ impl Default for Users {
 }
 
 impl Users {
+    /// The name of the user that the first start creates, and of the one that the environment sets.
+    pub const ADMINISTRATOR: &'static str = "admin";
+
     /// The name of the user of requests without a signature.
     pub const ANONYMOUS: &'static str = "anonymous";
 

@@ -7,13 +7,15 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use clap::{Arg, Args, Command};
+use clap::{Arg, Command};
 use siltstone::service::MetricsAccess;
 use toml_edit::{Document, Item, Value};
 
 use super::CliError;
-use super::layers::OptionFlags;
+use super::buckets::BucketSpecs;
+use super::layers::{OptionFlags, checked_flag, parser};
 use super::option_values::RegionNames;
+#[cfg(test)]
 use super::options::ServerOptions;
 
 /// The options of the file at `path` as flags.
@@ -31,7 +33,7 @@ pub(crate) fn read(path: &Path) -> Result<OptionFlags, CliError> {
 /// The options of a file by name, each as a flag whose value is checked.
 fn flags(text: &str) -> Result<OptionFlags, String> {
     let file = Document::parse(text).map_err(|e| e.to_string())?;
-    let command = ServerOptions::augment_args(Command::new("siltstone").no_binary_name(true));
+    let command = parser();
     let mut flags = Vec::new();
     for (name, item) in file.as_table() {
         let start = item.span().unwrap_or_default().start;
@@ -46,19 +48,16 @@ fn flag_of(name: &str, item: &Item, command: &Command) -> Result<String, String>
     let option = command.get_arguments().find(|arg| arg.get_id() == name);
     let option = option.ok_or_else(|| format!("there is no option `{name}`"))?;
     let value = text_of(item, option).ok_or_else(|| format!("`{name}` takes a value of another type"))?;
-    let flag = format!("--{}={value}", name.replace('_', "-"));
-    match command.clone().try_get_matches_from([&flag]) {
-        Ok(_) => Ok(flag),
-        Err(error) => Err(first_paragraph(&error.render().to_string())),
-    }
+    checked_flag(name, &value)
 }
 
-/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers, regions are an array of
-/// strings, switches are booleans, all other values are strings. A boolean is passed on for the metrics, whose parser refuses
+/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers, regions and buckets are
+/// arrays of strings, switches are booleans, all other values are strings. A boolean is passed on for the metrics, whose parser refuses
 /// it with advice.
 fn text_of(item: &Item, option: &Arg) -> Option<String> {
     let is = |id: TypeId| option.get_value_parser().type_id() == id;
-    let (is_number, is_list) = (is(TypeId::of::<NonZeroUsize>()), is(TypeId::of::<RegionNames>()));
+    let is_number = is(TypeId::of::<NonZeroUsize>());
+    let is_list = is(TypeId::of::<RegionNames>()) || is(TypeId::of::<BucketSpecs>());
     let is_switch = is(TypeId::of::<bool>());
     match item.as_value()? {
         Value::String(text) if !is_number && !is_list && !is_switch => Some(text.value().clone()),
@@ -71,13 +70,6 @@ fn text_of(item: &Item, option: &Arg) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// The message of clap without its prefix and its hints.
-fn first_paragraph(message: &str) -> String {
-    let lines = message.lines().take_while(|line| !line.is_empty()).map(str::trim);
-    let paragraph = lines.collect::<Vec<_>>().join(" ");
-    paragraph.strip_prefix("error: ").unwrap_or(&paragraph).to_owned()
 }
 
 /// The options that `arguments` and a file with this text set.
@@ -105,6 +97,8 @@ pub(crate) fn options(arguments: &[&str], text: &str) -> ServerOptions {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use clap::Args as _;
 
     use super::*;
 
@@ -154,7 +148,7 @@ mod tests {
         sigv2_presigned = false\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\nmax_connections_per_address = 2\n\
         trusted_proxies = 'none'\nidle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '7d'\nsegment_size = '64MiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\naccess_log = '-'\n\
-        access_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'\nindex_max = '64MiB'";
+        access_log_format = 'common'\nlog_level = 'off'\nlog_format = 'json'\nmemory_max = '64MiB'\nindex_max = '64MiB'\nbucket = ['photos', 'logs:versioned']";
 
     #[test]
     fn every_option_can_stand_in_the_file_and_a_flag_overrides_it() {

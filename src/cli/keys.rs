@@ -1,23 +1,24 @@
 //! The administrator's keys from the environment, or from files that it names.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use siltstone::auth::{KeyPair, Secret, Users};
 
-/// The variables that name the keys, or the files that hold them.
-pub(crate) const KEY_VARIABLES: [&str; 4] = [
-    "SILTSTONE_ACCESS_KEY",
-    "SILTSTONE_ACCESS_KEY_FILE",
-    "SILTSTONE_SECRET_KEY",
-    "SILTSTONE_SECRET_KEY_FILE",
+use super::environment::Environment;
+use super::notes::Notes;
+
+/// The variables of the access key and of the secret key: ours, then those of other servers, in order of precedence. With `_FILE`
+/// appended they name files that hold the keys.
+const VARIABLES: [[&str; 2]; 4] = [
+    ["SILTSTONE_ACCESS_KEY", "SILTSTONE_SECRET_KEY"],
+    ["MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"],
+    ["MINIO_ACCESS_KEY", "MINIO_SECRET_KEY"],
+    ["RUSTFS_ACCESS_KEY", "RUSTFS_SECRET_KEY"],
 ];
-const ACCESS_KEY: &str = KEY_VARIABLES[0];
-const ACCESS_KEY_FILE: &str = KEY_VARIABLES[1];
-const SECRET_KEY: &str = KEY_VARIABLES[2];
-const SECRET_KEY_FILE: &str = KEY_VARIABLES[3];
+/// The folder in which other servers look for key files without a path.
+const SECRETS_DIR: &str = "/run/secrets";
 
 /// The longest key file. Reading is bounded, since a device may never end.
 const KEY_FILE_MAX_BYTES: u64 = 4096;
@@ -29,29 +30,49 @@ pub(crate) struct AdministratorKeys {
     secret_key: KeySource,
 }
 
-/// The source of one key.
+/// The source of one key: the name of the variable, and its value or the file that it names.
 #[derive(PartialEq)]
 enum KeySource {
-    Variable(&'static str, String),
-    File(&'static str, PathBuf),
+    Variable(String, String),
+    File(String, PathBuf),
 }
 
 impl AdministratorKeys {
-    /// Evaluates the values of [`KEY_VARIABLES`], in order; an empty one counts as not set. `None` if none is set.
+    /// The keys that the environment names; `None` if it names none. Notes names of other servers.
     ///
     /// # Errors
     /// Only one key is set, or a key is set in both ways or is not UTF-8.
-    pub(crate) fn from_environment(values: [Option<OsString>; 4]) -> Result<Option<Self>, String> {
-        let [access, access_file, secret, secret_file] = values.map(|value| value.filter(|v| !v.is_empty()));
-        let access = KeySource::named([ACCESS_KEY, ACCESS_KEY_FILE], access, access_file)?;
-        let secret = KeySource::named([SECRET_KEY, SECRET_KEY_FILE], secret, secret_file)?;
-        match (access, secret) {
-            (None, None) => Ok(None),
-            (Some(access_key), Some(secret_key)) => Ok(Some(Self { access_key, secret_key })),
-            _ => {
-                Err(format!("set both of {ACCESS_KEY} and {SECRET_KEY}, or neither (or the same with _FILE)"))
+    pub(crate) fn from_environment(
+        environment: &Environment,
+        notes: &mut Notes,
+    ) -> Result<Option<Self>, String> {
+        for [access, secret] in VARIABLES {
+            let found = [KeySource::named(environment, access)?, KeySource::named(environment, secret)?];
+            match found {
+                [None, None] => {}
+                [Some(access_key), Some(secret_key)] => {
+                    if access != VARIABLES[0][0] {
+                        let [our_access, our_secret] = VARIABLES[0];
+                        notes.info(format!(
+                            "{access} and {secret} are read in place of {our_access} and {our_secret}"
+                        ));
+                    }
+                    return Ok(Some(Self { access_key, secret_key }));
+                }
+                _ => {
+                    return Err(format!(
+                        "set both of {access} and {secret}, or neither (or the same with _FILE)"
+                    ));
+                }
             }
         }
+        Ok(None)
+    }
+
+    /// Whether a variable may name a key.
+    pub(crate) fn reads(variable: &str) -> bool {
+        let name = variable.strip_suffix("_FILE").unwrap_or(variable);
+        VARIABLES.iter().flatten().any(|known| *known == name)
     }
 
     /// The current keys. Files are read each time.
@@ -71,23 +92,23 @@ impl AdministratorKeys {
 }
 
 impl KeySource {
-    fn named(
-        [variable, file_variable]: [&'static str; 2],
-        text: Option<OsString>,
-        file: Option<OsString>,
-    ) -> Result<Option<Self>, String> {
-        match (text, file) {
+    /// The source that `variable`, or the same with `_FILE`, names.
+    fn named(environment: &Environment, variable: &str) -> Result<Option<Self>, String> {
+        let file_variable = format!("{variable}_FILE");
+        match (environment.text(variable)?, environment.get(&file_variable)) {
             (None, None) => Ok(None),
-            (Some(text), None) => {
-                let text = text.into_string().map_err(|_| format!("{variable} is not UTF-8"))?;
-                Ok(Some(Self::Variable(variable, text)))
+            (Some(text), None) => Ok(Some(Self::Variable(variable.to_owned(), text.to_owned()))),
+            (None, Some(path)) => {
+                let is_ours = VARIABLES[0].contains(&variable);
+                let path =
+                    if is_ours { path.into() } else { secret_file(Path::new(path), Path::new(SECRETS_DIR)) };
+                Ok(Some(Self::File(file_variable, path)))
             }
-            (None, Some(path)) => Ok(Some(Self::File(file_variable, path.into()))),
             (Some(_), Some(_)) => Err(format!("set {variable} or {file_variable}, not both")),
         }
     }
 
-    fn variable(&self) -> &'static str {
+    fn variable(&self) -> &str {
         match self {
             Self::Variable(variable, _) | Self::File(variable, _) => variable,
         }
@@ -110,6 +131,12 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
+/// The file in the folder of secrets if there is one of that name; else the file at the path.
+fn secret_file(path: &Path, secrets: &Path) -> PathBuf {
+    let secret = secrets.join(path);
+    if secret.is_file() { secret } else { path.to_owned() }
+}
+
 /// The key in a file, without the line end that editors and `echo` append.
 fn key_in(path: &Path) -> Result<String, String> {
     let mut text = String::new();
@@ -126,9 +153,24 @@ fn key_in(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn keys(values: [Option<&str>; 4]) -> Result<Option<KeyPair>, String> {
-        let keys = AdministratorKeys::from_environment(values.map(|value| value.map(OsString::from)))?;
+    fn environment<'a>(set: impl IntoIterator<Item = (&'a str, &'a str)>) -> Environment {
+        Environment::new(set.into_iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    /// The keys that these variables name.
+    fn named(set: &[(&str, &str)]) -> Result<Option<KeyPair>, String> {
+        let environment = environment(set.iter().copied());
+        let keys = AdministratorKeys::from_environment(&environment, &mut Notes::default())?;
         keys.map(|keys| keys.read()).transpose()
+    }
+
+    /// The values of our variables: the access key, its file, the secret key, its file.
+    fn keys(values: [Option<&str>; 4]) -> Result<Option<KeyPair>, String> {
+        let [access, secret] = VARIABLES[0];
+        let names =
+            [access.to_owned(), format!("{access}_FILE"), secret.to_owned(), format!("{secret}_FILE")];
+        let set = names.iter().zip(values).filter_map(|(name, value)| Some((name.as_str(), value?)));
+        named(&set.collect::<Vec<_>>())
     }
 
     fn pair(access_key: &str, secret_key: &str) -> Result<Option<KeyPair>, String> {
@@ -177,7 +219,40 @@ mod tests {
         let long = "hidden".repeat(50);
         let refused = keys([Some("a"), None, Some(&long), None]).unwrap_err();
         assert!(refused.contains("secret_key") && !refused.contains("hidden"), "{refused}");
-        let values = [Some("a"), None, Some("hidden"), None].map(|value| value.map(OsString::from));
-        assert!(!format!("{:?}", AdministratorKeys::from_environment(values)).contains("hidden"));
+        let set = environment([("SILTSTONE_ACCESS_KEY", "a"), ("SILTSTONE_SECRET_KEY", "hidden")]);
+        let keys = AdministratorKeys::from_environment(&set, &mut Notes::default());
+        assert!(!format!("{keys:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn names_of_other_servers_are_read_in_their_order_where_ours_are_not_set() {
+        let all = [
+            ("RUSTFS_ACCESS_KEY", "r"),
+            ("RUSTFS_SECRET_KEY", "rs"),
+            ("MINIO_ACCESS_KEY", "old"),
+            ("MINIO_SECRET_KEY", "olds"),
+            ("MINIO_ROOT_USER", "root"),
+            ("MINIO_ROOT_PASSWORD", "roots"),
+            ("SILTSTONE_ACCESS_KEY", "a"),
+            ("SILTSTONE_SECRET_KEY", "s"),
+        ];
+        for (count, access, secret) in
+            [(2, "r", "rs"), (4, "old", "olds"), (6, "root", "roots"), (8, "a", "s")]
+        {
+            assert_eq!(named(&all[..count]), pair(access, secret));
+        }
+        assert!(named(&all[..5]).unwrap_err().contains("MINIO_ROOT_USER and MINIO_ROOT_PASSWORD"));
+        assert!(
+            AdministratorKeys::reads("MINIO_ROOT_PASSWORD_FILE") && !AdministratorKeys::reads("MINIO_FILE")
+        );
+    }
+
+    #[test]
+    fn a_secret_file_without_a_path_is_looked_for_among_the_secrets() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("password"), "s").unwrap();
+        assert_eq!(secret_file(Path::new("password"), dir.path()), dir.path().join("password"));
+        assert_eq!(secret_file(Path::new("other"), dir.path()), Path::new("other"));
+        assert_eq!(secret_file(Path::new("/etc/password"), dir.path()), Path::new("/etc/password"));
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use clap::ArgMatches;
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Args as _, Command};
+
+use super::options::ServerOptions;
 
 /// Options by name, each as a flag with its value.
 pub(crate) type OptionFlags = Vec<(String, String)>;
@@ -30,4 +32,33 @@ pub(crate) fn with_layers(
 /// Whether a flag or the option's own variable sets the option.
 pub(crate) fn is_set(matches: &ArgMatches, name: &str) -> bool {
     matches!(matches.value_source(name), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+}
+
+/// A parser of the options alone.
+pub(crate) fn parser() -> Command {
+    ServerOptions::augment_args(Command::new("siltstone").no_binary_name(true))
+}
+
+/// Whether there is an option of that name.
+pub(crate) fn is_option(name: &str) -> bool {
+    parser().get_arguments().any(|arg| arg.get_id() == name)
+}
+
+/// The flag of an option with its value.
+///
+/// # Errors
+/// The value is not valid: the reason in one line.
+pub(crate) fn checked_flag(name: &str, value: &str) -> Result<String, String> {
+    let flag = format!("--{}={value}", name.replace('_', "-"));
+    match parser().try_get_matches_from([&flag]) {
+        Ok(_) => Ok(flag),
+        Err(error) => Err(first_paragraph(&error.render().to_string())),
+    }
+}
+
+/// The message of clap without its prefix and its hints.
+fn first_paragraph(message: &str) -> String {
+    let lines = message.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let paragraph = lines.collect::<Vec<_>>().join(" ");
+    paragraph.strip_prefix("error: ").unwrap_or(&paragraph).to_owned()
 }

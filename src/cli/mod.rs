@@ -3,8 +3,10 @@
 mod access_log;
 mod allocator;
 mod announce;
+mod buckets;
 mod config_file;
 mod data_dir;
+mod environment;
 mod error;
 mod health;
 mod keys;
@@ -13,6 +15,7 @@ mod logging;
 mod maintenance;
 mod memory;
 mod notes;
+mod old_names;
 mod open_files;
 mod option_values;
 mod options;
@@ -31,16 +34,15 @@ use std::path::PathBuf;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use allocator::restart_configured;
+pub(crate) use environment::Environment;
 pub(crate) use error::CliError;
 use health::HealthArguments;
 use keys::AdministratorKeys;
-pub(crate) use keys::KEY_VARIABLES;
-use layers::with_layers;
+use layers::{is_set, with_layers};
 use notes::Notes;
 use options::ServerOptions;
 use server::ServerArguments;
-pub(crate) use service_manager::SOCKET_VARIABLE;
-use service_manager::ServiceManager;
+use service_manager::{SOCKET_VARIABLE, ServiceManager};
 use user::UserCommand;
 use users_file::UsersFile;
 
@@ -88,6 +90,10 @@ pub(crate) struct CommandLine {
 
     #[command(flatten)]
     options: ServerOptions,
+
+    /// Remarks for the log.
+    #[arg(skip)]
+    notes: Notes,
 }
 
 #[derive(Debug, Default, Subcommand)]
@@ -111,19 +117,21 @@ impl CommandLine {
         matches!(self.command, None | Some(CliCommand::Serve | CliCommand::Server(_)))
     }
 
-    /// Parses the arguments of the process and the configuration file that they name. Ends the process if the arguments are
-    /// wrong or ask for help.
+    /// Parses the arguments of the process, variables of other servers, and the configuration file. Ends the process if the
+    /// arguments are wrong or ask for help.
     ///
     /// # Errors
-    /// Those of the configuration file, in words for the operator.
-    pub(crate) fn read(arguments: &[OsString]) -> Result<Self, CliError> {
+    /// Those of the variables and of the configuration file, in words for the operator.
+    pub(crate) fn read(arguments: &[OsString], environment: &Environment) -> Result<Self, CliError> {
         let arguments = without_program_name(arguments);
         let matches = command().get_matches_from(&arguments);
-        let mut line = Self::from_matches(&matches);
-        if let Some(path) = &line.config {
-            let merged = with_layers(&matches, &arguments, [config_file::read(path)?]);
-            line = Self::from_matches(&command().get_matches_from(merged));
-        }
+        let line = Self::from_matches(&matches);
+        let mut notes = Notes::default();
+        let old_names = old_names::options(environment, |name| is_set(&matches, name), &mut notes)
+            .map_err(CliError::usage)?;
+        let file = line.config.as_deref().map_or(Ok(Vec::new()), config_file::read)?;
+        let merged = with_layers(&matches, &arguments, [old_names, file]);
+        let mut line = Self { notes, ..Self::from_matches(&command().get_matches_from(merged)) };
         if let Some(CliCommand::Server(own)) = &mut line.command {
             own.reconcile(&matches)?;
         }
@@ -159,36 +167,30 @@ fn without_server_options(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Runs the command. `keys` are the values of [`KEY_VARIABLES`], `socket` is that of [`SOCKET_VARIABLE`].
+/// Runs the command.
 ///
 /// # Errors
 /// The server could not start or continue, or the command failed: a message for the operator and the exit status.
-pub(crate) fn run(
-    line: CommandLine,
-    keys: [Option<OsString>; 4],
-    socket: Option<OsString>,
-) -> Result<(), CliError> {
-    let (mut options, mut notes) = (line.options, Notes::default());
-    let command = line.command.unwrap_or_default();
+pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), CliError> {
+    let CommandLine { command, mut options, mut notes, .. } = line;
+    let command = command.unwrap_or_default();
     if let CliCommand::Server(arguments) = &command {
         arguments.apply(&mut options, &mut notes)?;
     }
     options.check()?;
     logging::start(options.log_level, options.log_format);
-    notes.log();
     match command {
-        CliCommand::Serve | CliCommand::Server(_) => serve(&options, keys, &ServiceManager::at(socket)),
+        CliCommand::Serve | CliCommand::Server(_) => serve(&options, environment, notes),
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::User(command) => user::run(&command, &UsersFile::new(options.users_path(), None)),
     }
 }
 
-fn serve(
-    options: &ServerOptions,
-    keys: [Option<OsString>; 4],
-    manager: &ServiceManager,
-) -> Result<(), CliError> {
-    let keys = AdministratorKeys::from_environment(keys).map_err(CliError::usage)?;
+fn serve(options: &ServerOptions, environment: &Environment, mut notes: Notes) -> Result<(), CliError> {
+    let keys = AdministratorKeys::from_environment(environment, &mut notes).map_err(CliError::usage)?;
     keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
-    serve::serve(options, UsersFile::new(options.users_path(), keys), manager)
+    old_names::note_unused(environment, &mut notes);
+    notes.log();
+    let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
+    serve::serve(options, UsersFile::new(options.users_path(), keys), &manager)
 }

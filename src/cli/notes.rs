@@ -12,6 +12,11 @@ impl Notes {
         self.0.push((Level::Info, text));
     }
 
+    /// Adds a remark on something that the operator may want to change.
+    pub(crate) fn warn(&mut self, text: String) {
+        self.0.push((Level::Warn, text));
+    }
+
     /// Writes all remarks to the log.
     pub(crate) fn log(self) {
         for (level, text) in self.0 {

@@ -18,6 +18,7 @@ use siltstone::store::ScrubPace;
 
 use super::CliError;
 use super::access_log::AccessLogFormat;
+use super::buckets::{self, BucketSpecs};
 use super::logging::{LogFormat, LogLevel};
 use super::option_values::{ByteCount, RegionNames, ScrubRate, TimeSpan, metrics_access};
 use super::tls_files::TlsFiles;
@@ -38,6 +39,11 @@ pub(crate) struct ServerOptions {
     /// File of users and permissions; created with one administrator if missing [default: DIR/users.toml]
     #[arg(long, value_name = "FILE", env = "SILTSTONE_USERS", global = true)]
     users: Option<PathBuf>,
+
+    /// Buckets to make at the start if they are missing: NAME, NAME:versioned, NAME:public (anyone may read objects, and not
+    /// list them), NAME:versioned+public; may be repeated
+    #[arg(long, value_name = "NAME[:MODIFIER],...", env = "SILTSTONE_BUCKETS", global = true)]
+    pub(crate) bucket: Vec<BucketSpecs>,
 
     /// The server's region, then further ones that signatures may name
     #[arg(long, value_name = "NAME,...", env = "SILTSTONE_REGION", global = true)]
@@ -235,6 +241,7 @@ impl ServerOptions {
                 self.listen.port()
             )));
         }
+        buckets::check(&self.bucket)?;
         self.tls_files().map(drop)
     }
 

@@ -23,6 +23,7 @@ use siltstone::store::{self, OpenError, Store};
 use super::CliError;
 use super::access_log::AccessLogFile;
 use super::announce;
+use super::buckets;
 use super::data_dir;
 use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
@@ -53,6 +54,7 @@ pub(crate) fn serve(
     log_memory(&plan, &store);
     let is_first_start = create_users_file(options, &users_file)?;
     let users = users_file.read().map_err(CliError::start)?;
+    buckets::make(&store, &options.bucket)?;
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let memory = plan.budget();
     let service = service(options, &store, &authenticator, &clock, &memory)?;

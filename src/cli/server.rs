@@ -16,6 +16,9 @@ use super::options::ServerOptions;
 /// `server --help`); clients of MinIO speak S3's dialect and sign for `us-east-1` unless they are told otherwise.
 const DEFAULTS: [(&str, &str); 3] = [("listen", "[::]:9000"), ("dialect", "aws"), ("region", "us-east-1,eu")];
 
+/// The variables that stand for arguments.
+pub(crate) const VARIABLES: [&str; 3] = ["MINIO_VOLUMES", "MINIO_ADDRESS", "MINIO_CONSOLE_ADDRESS"];
+
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:

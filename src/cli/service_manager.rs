@@ -20,8 +20,8 @@ pub(crate) struct ServiceManager {
 
 impl ServiceManager {
     /// The manager at the value of [`SOCKET_VARIABLE`].
-    pub(crate) fn at(socket: Option<OsString>) -> Self {
-        Self { socket: socket.filter(|name| !name.is_empty()) }
+    pub(crate) fn at(socket: Option<&OsStr>) -> Self {
+        Self { socket: socket.map(OsStr::to_owned) }
     }
 
     /// Reports that the server accepts connections.
@@ -71,21 +71,21 @@ mod tests {
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        ServiceManager::at(Some(path.into())).ready();
+        ServiceManager::at(Some(path.as_ref())).ready();
         assert_eq!(received(&socket), "READY=1");
 
         let name = format!("siltstone-test-{}", std::process::id());
         let socket =
             UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name.as_bytes()).unwrap()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        ServiceManager::at(Some(format!("@{name}").into())).stopping();
+        ServiceManager::at(Some(format!("@{name}").as_ref())).stopping();
         assert_eq!(received(&socket), "STOPPING=1");
     }
 
     #[test]
     fn an_address_that_is_none_is_survived() {
         for socket in ["/no/such/socket", "@", "relative", &"/x".repeat(200)] {
-            ServiceManager::at(Some(socket.into())).ready();
+            ServiceManager::at(Some(socket.as_ref())).ready();
         }
         ServiceManager::at(None).ready();
     }

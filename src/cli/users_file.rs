@@ -183,10 +183,13 @@ mod tests {
     use siltstone::base::SeededEntropy;
 
     use super::*;
+    use crate::cli::environment::Environment;
+    use crate::cli::notes::Notes;
 
     fn chosen() -> AdministratorKeys {
-        let values = [Some("chosen".into()), None, Some("s".into()), None];
-        AdministratorKeys::from_environment(values).unwrap().unwrap()
+        let set = [("SILTSTONE_ACCESS_KEY", "chosen"), ("SILTSTONE_SECRET_KEY", "s")];
+        let environment = Environment::new(set.map(|(name, value)| (name.into(), value.into())));
+        AdministratorKeys::from_environment(&environment, &mut Notes::default()).unwrap().unwrap()
     }
 
     #[test]

@@ -1,0 +1,101 @@
+//! Variables of other servers that are read in place of ours.
+
+use super::environment::Environment;
+use super::keys::AdministratorKeys;
+use super::layers::{OptionFlags, checked_flag, is_option};
+use super::notes::Notes;
+use super::server;
+
+/// A variable, the option that it sets, and the translation of its value.
+type OldName = (&'static str, &'static str, fn(&str, &mut Notes) -> Result<String, String>);
+
+/// The variables in order of precedence (MinIO, "Environment variables"; Bitnami, "MinIO" for the default buckets).
+const OPTIONS: [OldName; 6] = [
+    ("MINIO_SITE_REGION", "region", region),
+    ("MINIO_REGION", "region", region),
+    ("MINIO_REGION_NAME", "region", region),
+    ("MINIO_DOMAIN", "domain", domain),
+    ("MINIO_DEFAULT_BUCKETS", "bucket", default_buckets),
+    ("MINIO_API_CORS_ALLOW_ORIGIN", "cors_allow_origin", unchanged),
+];
+/// The region that clients sign for unless they are told another.
+const USUAL_REGION: &str = "us-east-1";
+/// The beginnings of the names of those servers' variables.
+const PREFIXES: [&str; 2] = ["MINIO_", "RUSTFS_"];
+
+/// The options that such variables set, as flags, with a remark on each. `is_set` knows the options that are set already.
+///
+/// # Errors
+/// A value is not valid, in words for the operator.
+pub(crate) fn options(
+    environment: &Environment,
+    is_set: impl Fn(&str) -> bool,
+    notes: &mut Notes,
+) -> Result<OptionFlags, String> {
+    let mut flags = OptionFlags::new();
+    let is_due = |option: &str| is_option(option) && !is_set(option);
+    for (old, option, translate) in OPTIONS.into_iter().filter(|(_, option, _)| is_due(option)) {
+        let Some(value) = environment.text(old)? else { continue };
+        if flags.iter().any(|(name, _)| name == option) {
+            continue;
+        }
+        let wrong = |problem: String| format!("{old}: {problem}");
+        let value = translate(value.trim(), notes).map_err(wrong)?;
+        flags.push((option.to_owned(), checked_flag(option, &value).map_err(wrong)?));
+        notes.info(format!("{old} is read in place of --{}", option.replace('_', "-")));
+    }
+    Ok(flags)
+}
+
+/// Remarks on variables of those servers that have no effect here.
+pub(crate) fn note_unused(environment: &Environment, notes: &mut Notes) {
+    let is_used = |name: &str| {
+        let by_option = OPTIONS.iter().any(|(old, option, _)| *old == name && is_option(option));
+        by_option || AdministratorKeys::reads(name) || server::VARIABLES.contains(&name)
+    };
+    let is_theirs = |name: &&str| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let unused: Vec<_> = environment.names().filter(is_theirs).filter(|name| !is_used(name)).collect();
+    if !unused.is_empty() {
+        notes.info(format!("variables that are not used: {}", unused.join(", ")));
+    }
+}
+
+fn unchanged(value: &str, _: &mut Notes) -> Result<String, String> {
+    Ok(value.to_owned())
+}
+
+/// The region, and after it the usual one.
+fn region(name: &str, _: &mut Notes) -> Result<String, String> {
+    Ok(if name == USUAL_REGION { name.to_owned() } else { format!("{name},{USUAL_REGION}") })
+}
+
+/// MinIO takes several domains.
+fn domain(names: &str, notes: &mut Notes) -> Result<String, String> {
+    let (first, others) = names.split_once(',').unwrap_or((names, ""));
+    if !others.is_empty() {
+        notes.warn(format!("MINIO_DOMAIN: only the first domain is used, not {others}"));
+    }
+    Ok(first.trim().to_owned())
+}
+
+/// `NAME[:ACCESS]`, separated by commas, semicolons or spaces. ACCESS means the same as in `mc anonymous set`.
+fn default_buckets(text: &str, notes: &mut Notes) -> Result<String, String> {
+    let is_gap = |c: char| matches!(c, ',' | ';') || c.is_whitespace();
+    let named = text.split(is_gap).filter(|bucket| !bucket.is_empty());
+    named.map(|bucket| default_bucket(bucket, notes)).collect::<Result<Vec<_>, _>>().map(|all| all.join(","))
+}
+
+fn default_bucket(bucket: &str, notes: &mut Notes) -> Result<String, String> {
+    let (name, access) = bucket.split_once(':').unwrap_or((bucket, "none"));
+    let everyone = match access {
+        "none" | "private" => return Ok(name.to_owned()),
+        "download" => "list and read",
+        "upload" => "write and delete",
+        "public" => "list, read, write and delete",
+        other => return Err(format!("`{other}` is none of download, upload, public and none")),
+    };
+    notes.warn(format!(
+        "MINIO_DEFAULT_BUCKETS: {bucket} lets everyone {everyone} objects; SILTSTONE_BUCKETS={name}:public lets them read objects by name"
+    ));
+    Ok(format!("{name}:mc-{access}"))
+}
