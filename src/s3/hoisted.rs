@@ -36,7 +36,7 @@ pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
 /// is repeated, unless it may be repeated and has the same value.
 pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
     for (name, value) in lines(query, dialect) {
-        if !is_token(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
+        if !Headers::is_name(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
             return Err(S3Error::invalid_argument(&name, value, "The parameter cannot be a header."));
         }
         match headers.get(&name) {
@@ -64,11 +64,6 @@ fn standard_headers(query: &QueryParams, dialect: Dialect) -> Option<&'static [&
         return Some(MOVED_BY_V4);
     }
     (dialect == Dialect::Aws && query.has(V2_ACCESS_KEY)).then_some(MOVED_BY_V2)
-}
-
-/// Whether `name` is a valid header name (RFC 9110, section 5.6.2).
-fn is_token(name: &str) -> bool {
-    name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 /// Checks a header of the query that is present already.

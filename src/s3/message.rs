@@ -111,6 +111,11 @@ impl Headers {
         self.iter().filter(move |(n, _)| *n == name).map(|(_, value)| value)
     }
 
+    /// Whether `text` can be the name of a line (RFC 9110, section 5.6.2).
+    pub fn is_name(text: &str) -> bool {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    }
+
     /// How many lines there are.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -307,8 +312,8 @@ pub trait Handler: Send + Sync {
     /// Handles one request. The engine drains or cuts off a body that was not read to its end.
     fn handle(&self, request: Request<'_>) -> Response;
 
-    /// The response when no worker is free (S3 API reference, SlowDown), independent of the request.
-    fn overloaded(&self) -> Response;
+    /// The response when no worker is free (S3 API reference, SlowDown), to `request` if its head has been read.
+    fn overloaded(&self, request: Option<&Request<'_>>) -> Response;
 
     /// The response to a malformed request head, rendered from `error` without a request.
     fn refused(&self, error: S3Error) -> Response;

@@ -66,7 +66,7 @@ impl Handler for Service {
         }
     }
 
-    fn overloaded(&self) -> Response {
+    fn overloaded(&self, _: Option<&Request<'_>>) -> Response {
         self.refused(S3Error::slow_down())
     }
 

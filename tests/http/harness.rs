@@ -17,8 +17,14 @@ impl<F: Fn(Request<'_>) -> Response + Send + Sync> Handler for Stub<F> {
         (self.0)(request)
     }
 
-    fn overloaded(&self) -> Response {
-        text(503, "SlowDown")
+    /// Says which origin asked, if that is known.
+    fn overloaded(&self, request: Option<&Request<'_>>) -> Response {
+        let origin = request.and_then(|request| request.headers.get("origin"));
+        let response = text(503, "SlowDown");
+        match origin {
+            Some(origin) => response.header("Seen-Origin", origin),
+            None => response,
+        }
     }
 
     fn refused(&self, error: S3Error) -> Response {

@@ -119,6 +119,14 @@ fn a_request_of_which_something_is_missing_or_too_much_is_refused_for_good() {
     let mut whole = server.client();
     let answer = whole.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").answer();
     assert_eq!((answer.status, answer.says_close()), (503, false));
+    for (request, origin) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\n\r\n", Some("https://a")),
+        ("PUT / HTTP/1.1\r\nOrigin: null\r\nHost: a\r\nContent-Length: 9000000\r\n\r\nabc", Some("null")),
+        ("GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\nHost: b\r\n\r\n", None),
+    ] {
+        let answer = server.client().send(request).answer();
+        assert_eq!((answer.status, answer.header("seen-origin")), (503, origin), "{request}");
+    }
     drop(release);
     assert_eq!(waiting.map(|mut client| client.answer().status), [200; 2]);
     assert_eq!(whole.ask("/").status, 200);
@@ -324,7 +332,7 @@ fn settings_out_of_bounds_are_refused() {
         fn handle(&self, _: Request<'_>) -> Response {
             Response::new(200)
         }
-        fn overloaded(&self) -> Response {
+        fn overloaded(&self, _: Option<&Request<'_>>) -> Response {
             Response::new(503)
         }
         fn refused(&self, error: S3Error) -> Response {

@@ -19,7 +19,7 @@ use crate::http::catch_panic::catch_panic;
 use crate::http::client_origin::ClientOrigin;
 use crate::http::request_head::RequestHead;
 use crate::http::response::{DateHeader, RequestTraits, render};
-use crate::s3::{ErrorCode, Method, Response, S3Error};
+use crate::s3::{Body, ErrorCode, Method, Response, S3Error};
 
 /// How long a small body may take to follow its head before it counts as large.
 const SMALL_BODY_WAIT: Duration = Duration::from_millis(limits::SMALL_BODY_WAIT_MILLIS);
@@ -262,12 +262,13 @@ impl EventHandler {
             // The request of this response has been read. The bytes after it belong to another request.
             connection.discard_received();
         }
-        let retryable = self.parse_retryable(&connection, &reason);
-        let (head_only, close) = match &retryable {
-            Some(head) => (head.method == Method::Head, false),
-            None => (connection.received.starts_with(b"HEAD "), true),
+        let head = self.parse_rejected(&connection, &reason);
+        let close = !head.as_ref().is_some_and(|head| self.is_retryable(&connection, head));
+        let head_only = match &head {
+            Some(head) => head.method == Method::Head,
+            None => connection.received.starts_with(b"HEAD "),
         };
-        let Some(response) = self.rejection(reason) else {
+        let Some(response) = self.rejection(reason, head) else {
             return;
         };
         let traits = RequestTraits { head_only, http10: false };
@@ -277,21 +278,29 @@ impl EventHandler {
         }
     }
 
-    /// The head of the request in `connection`, if the client may send it again on the same connection.
-    fn parse_retryable(&self, connection: &Connection, reason: &RejectReason) -> Option<RequestHead> {
+    /// The head of the request in `connection`, if it is complete and only time or memory is lacking.
+    fn parse_rejected(&self, connection: &Connection, reason: &RejectReason) -> Option<RequestHead> {
         match reason {
-            RejectReason::Overload if !self.engine.is_stopping() => {
-                head::parse_whole_request(&connection.received, self.engine.config.headers_max)
+            RejectReason::Overload => {
+                head::parse(&connection.received, self.engine.config.headers_max).ok().flatten()
             }
-            _ => None,
+            RejectReason::Error(_) => None,
         }
     }
 
+    /// Whether the client may send the request in `connection` again on the same connection.
+    fn is_retryable(&self, connection: &Connection, head: &RequestHead) -> bool {
+        !self.engine.is_stopping() && head::is_whole_request(head, connection.received.len())
+    }
+
     /// The answer of the handler; `None` if it panics.
-    fn rejection(&self, reason: RejectReason) -> Option<Response> {
+    fn rejection(&self, reason: RejectReason, head: Option<RequestHead>) -> Option<Response> {
         let handler = &self.engine.handler;
         catch_panic(|| match reason {
-            RejectReason::Overload => handler.overloaded(),
+            RejectReason::Overload => {
+                let request = head.map(|head| head.into_request(Body::none(), false, None, None));
+                handler.overloaded(request.as_ref())
+            }
             RejectReason::Error(error) => handler.refused(error),
         })
     }
@@ -335,7 +344,7 @@ mod tests {
             unreachable!("there is no worker")
         }
 
-        fn overloaded(&self) -> Response {
+        fn overloaded(&self, _: Option<&Request<'_>>) -> Response {
             Response::new(503)
         }
 

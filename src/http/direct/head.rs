@@ -77,17 +77,16 @@ pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<RequestHe
     }
 }
 
-/// Parses `bytes` as exactly one request after whose response the connection can stay open. `None` if bytes are missing or left
-/// over, if the end is ambiguous, or if the client waits for `100 Continue` or wants the connection closed.
-pub(super) fn parse_whole_request(bytes: &[u8], headers_max: usize) -> Option<RequestHead> {
-    let head = parse(bytes, headers_max).ok()??;
+/// Whether `head` and its body are the only received bytes, `received_len` in number, and the connection can stay open after
+/// the response. `false` if the end is ambiguous, or if the client waits for `100 Continue` or wants the connection closed.
+pub(super) fn is_whole_request(head: &RequestHead, received_len: usize) -> bool {
     let body_len = match head.body {
         BodyFraming::Absent => 0,
         BodyFraming::Length(len) => len,
-        BodyFraming::Chunked => return None,
+        BodyFraming::Chunked => return false,
     };
-    let is_whole = (bytes.len() - head.len) as u64 == body_len;
-    (is_whole && head.keep_alive && !head.http10 && !head.expects_continue).then_some(head)
+    let is_whole = (received_len - head.len) as u64 == body_len;
+    is_whole && head.keep_alive && !head.http10 && !head.expects_continue
 }
 
 /// The error of a head that exceeds a limit.
@@ -193,7 +192,10 @@ mod tests {
 
     #[test]
     fn a_whole_request_has_neither_missing_nor_surplus_bytes() {
-        let is_whole = |text: &str| parse_whole_request(text.as_bytes(), limits::HEADERS_MAX).is_some();
+        let is_whole = |text: &str| {
+            let head = parse(text.as_bytes(), limits::HEADERS_MAX).ok().flatten();
+            head.is_some_and(|head| is_whole_request(&head, text.len()))
+        };
         assert!(is_whole("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(is_whole("\r\nPUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab"));
         for not in [
