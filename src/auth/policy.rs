@@ -91,6 +91,8 @@ actions! {
     GetBucketVersioning: Bucket;
     /// PutBucketVersioning.
     PutBucketVersioning: Bucket;
+    /// PutBucketCors and DeleteBucketCors.
+    PutBucketCORS: Bucket;
     /// GetBucketCors.
     GetBucketCORS: Bucket;
     /// GetBucketEncryption.

@@ -48,6 +48,10 @@ pub const DELETE_OBJECTS_MAX: usize = 1000;
 pub const WEBSITE_MAX_BYTES: usize = 128 * KIB as usize;
 /// Routing rules of a website (S3 API reference, PutBucketWebsite).
 pub const ROUTING_RULES_MAX: usize = 50;
+/// The cross-origin rules of a bucket, as they are sent (S3 API reference, PutBucketCors).
+pub const CORS_MAX_BYTES: usize = 64 * KIB as usize;
+/// Cross-origin rules of a bucket (ibidem).
+pub const CORS_RULES_MAX: usize = 100;
 /// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
 /// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines

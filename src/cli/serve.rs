@@ -227,6 +227,7 @@ fn service(
         default_dialect: options.dialect,
         addressing: addressing(options),
         metrics: options.metrics,
+        ..ServiceSettings::default()
     };
     // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());

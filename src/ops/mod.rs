@@ -10,6 +10,7 @@ mod checksums;
 mod client_error;
 mod configurations;
 mod copy;
+mod cors;
 mod delete;
 mod get;
 mod list;
@@ -23,6 +24,7 @@ mod owner;
 mod ownership;
 mod padded_response;
 mod put;
+mod stored_configuration;
 mod tagging;
 mod token;
 mod version_id;
@@ -32,6 +34,7 @@ mod website;
 
 use std::sync::Arc;
 
+pub use cors::BucketCors;
 pub use padded_response::PaddingTimes;
 
 use crate::auth::Authorized;
@@ -120,8 +123,10 @@ impl Context {
             Operation::PutBucketOwnershipControls => ownership::put(self, proof, call),
             Operation::GetBucketOwnershipControls => ownership::get(self, proof, call),
             Operation::DeleteBucketOwnershipControls => ownership::delete(self, proof, call),
-            Operation::GetBucketCors
-            | Operation::GetBucketEncryption
+            Operation::PutBucketCors => cors::put(self, proof, call),
+            Operation::GetBucketCors => cors::get(self, proof, call),
+            Operation::DeleteBucketCors => cors::delete(self, proof, call),
+            Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
             | Operation::GetBucketReplication
             | Operation::GetBucketTagging

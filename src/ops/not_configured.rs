@@ -16,7 +16,6 @@ pub(super) fn respond(context: &Context, _: &Authorized, call: &Call<'_>) -> Res
 /// The code for a configuration that is not set (S3 API reference, each operation's "Errors").
 fn code_of(operation: Operation) -> Option<ErrorCode> {
     match operation {
-        Operation::GetBucketCors => Some(ErrorCode::NoSuchCORSConfiguration),
         Operation::GetBucketEncryption => Some(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
         Operation::GetBucketLifecycleConfiguration => Some(ErrorCode::NoSuchLifecycleConfiguration),
         Operation::GetBucketReplication => Some(ErrorCode::ReplicationConfigurationNotFoundError),

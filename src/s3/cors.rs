@@ -3,17 +3,45 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::s3::{ErrorCode, S3Error};
+use crate::base::limits::CORS_RULES_MAX;
+use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
 use crate::xml::{Element, Writer, XmlError};
 
-/// The most rules of a bucket.
-const RULES_MAX: usize = 100;
 /// The longest id of a rule, in characters.
 const ID_LEN_MAX_CHARS: usize = 255;
 /// The methods that rules may allow.
 const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
 /// The request headers that decide about the headers of the response.
 const VARY: &str = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method";
+/// The response headers that the rules of a server expose. The `*` covers the others, user metadata among them, where the
+/// page sends no credentials (Fetch, "CORS protocol and credentials").
+const EXPOSED: [&str; 9] = [
+    "ETag",
+    "Accept-Ranges",
+    "Content-Encoding",
+    "Content-Range",
+    "Date",
+    "Location",
+    "Retry-After",
+    "x-request-id",
+    "*",
+];
+/// Vendor headers that they expose, without the prefix.
+const EXPOSED_VENDOR: [&str; 13] = [
+    "bucket-region",
+    "checksum-crc32",
+    "checksum-crc32c",
+    "checksum-crc64nvme",
+    "checksum-sha1",
+    "checksum-sha256",
+    "checksum-type",
+    "copy-source-version-id",
+    "delete-marker",
+    "mp-parts-count",
+    "request-id",
+    "tagging-count",
+    "version-id",
+];
 
 /// The rules of a bucket, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,24 +69,30 @@ pub struct Preflight<'r> {
     pub origin: &'r str,
     /// The header `Access-Control-Request-Method`.
     pub method: &'r str,
-    /// The header `Access-Control-Request-Headers`: names, separated by commas.
-    pub headers: Option<&'r str>,
+    /// The header `Access-Control-Request-Headers`: names, separated by commas; empty without it.
+    pub headers: &'r str,
 }
 
 /// Headers of a response, by name.
 pub type CorsHeaders = Vec<(&'static str, String)>;
 
 impl CorsConfiguration {
-    /// Rules that allow every method and header to these origins.
-    pub fn allowing(origins: &[String]) -> Self {
+    /// Rules that allow every method and header to these origins, and expose all response headers of `dialect`.
+    pub fn allowing(origins: &[String], dialect: Dialect) -> Self {
+        let vendor = EXPOSED_VENDOR.map(|suffix| format!("{}{suffix}", dialect.header_prefix()));
         let rule = CorsRule {
             origins: origins.to_vec(),
             methods: METHODS.map(str::to_owned).to_vec(),
             headers: vec!["*".to_owned()],
-            expose_headers: ["ETag", "x-amz-request-id", "x-amz-version-id"].map(str::to_owned).to_vec(),
+            expose_headers: EXPOSED.map(str::to_owned).into_iter().chain(vendor).collect(),
             ..CorsRule::default()
         };
         Self { rules: vec![rule] }
+    }
+
+    /// Whether rules may allow `method`.
+    pub fn knows_method(method: &str) -> bool {
+        METHODS.contains(&method)
     }
 
     /// Reads the element `CORSConfiguration`.
@@ -73,9 +107,9 @@ impl CorsConfiguration {
         let rules = root.all("CORSRule").map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
         match rules.len() {
             0 => Err(S3Error::malformed_xml("there is no <CORSRule>")),
-            1..=RULES_MAX => Ok(Self { rules }),
+            1..=CORS_RULES_MAX => Ok(Self { rules }),
             _ => Err(invalid(format!(
-                "The number of CORS rules should not exceed allowed limit of {RULES_MAX} rules."
+                "The number of CORS rules should not exceed allowed limit of {CORS_RULES_MAX} rules."
             ))),
         }
     }
@@ -89,8 +123,8 @@ impl CorsConfiguration {
 
     /// The headers of the response to a preflight; `None` where no rule allows the request.
     pub fn preflight(&self, request: Preflight<'_>) -> Option<CorsHeaders> {
-        let wanted: Vec<_> = request.headers.unwrap_or_default().split(',').map(str::trim).collect();
-        let wanted: Vec<_> = wanted.into_iter().filter(|name| !name.is_empty()).collect();
+        let wanted: Vec<_> =
+            request.headers.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         let (rule, origin) =
             self.find(request.origin, request.method, |rule| rule.allows_headers(&wanted))?;
         let mut headers = rule.response_headers(origin, request.origin);
@@ -162,7 +196,10 @@ impl CorsRule {
         }
         check_wildcards("AllowedOrigin", &self.origins, 1)?;
         check_wildcards("AllowedHeader", &self.headers, 1)?;
-        check_wildcards("ExposeHeader", &self.expose_headers, 0)
+        check_wildcards("ExposeHeader", &self.expose_headers, 0)?;
+        check_characters("AllowedOrigin", &self.origins, |origin| !origin.chars().any(char::is_control))?;
+        check_characters("AllowedHeader", &self.headers, Headers::is_name)?;
+        check_characters("ExposeHeader", &self.expose_headers, Headers::is_name)
     }
 
     fn render(&self, document: &mut Writer) {
@@ -233,6 +270,14 @@ fn check_wildcards(name: &str, values: &[String], most: usize) -> Result<(), S3E
     Err(invalid(message))
 }
 
+/// Values become parts of header lines.
+fn check_characters(name: &str, values: &[String], is_valid: impl Fn(&str) -> bool) -> Result<(), S3Error> {
+    match values.iter().find(|value| !is_valid(value)) {
+        Some(value) => Err(invalid(format!("{name} \"{value}\" contains invalid character."))),
+        None => Ok(()),
+    }
+}
+
 fn max_age(text: &str) -> Result<u32, S3Error> {
     text.trim().parse().map_err(|_| S3Error::malformed_xml("<MaxAgeSeconds> is not a number of seconds"))
 }
@@ -264,7 +309,7 @@ mod tests {
     fn a_preflight_gets_the_first_rule_that_allows_origin_method_and_headers() {
         let cors = parse(SITE).unwrap();
         let preflight = |origin, method, headers| cors.preflight(Preflight { origin, method, headers });
-        let put = preflight("https://www.site.example", "PUT", Some("X-Amz-Date, content-type")).unwrap();
+        let put = preflight("https://www.site.example", "PUT", "X-Amz-Date, content-type").unwrap();
         assert_eq!(header(&put, "Access-Control-Allow-Origin"), Some("https://www.site.example"));
         assert_eq!(header(&put, "Access-Control-Allow-Credentials"), Some("true"));
         assert_eq!(header(&put, "Access-Control-Allow-Methods"), Some("GET, PUT"));
@@ -273,17 +318,13 @@ mod tests {
         assert_eq!(header(&put, "Access-Control-Max-Age"), Some("600"));
         assert_eq!(header(&put, "Vary"), Some(VARY));
 
-        assert_eq!(preflight("https://www.site.example", "PUT", Some("authorization")), None);
-        assert_eq!(preflight("https://other.example", "PUT", None), None);
-        assert_eq!(preflight("https://www.site.example", "DELETE", None), None);
-        let anyone = preflight("https://other.example", "GET", None).unwrap();
+        assert_eq!(preflight("https://www.site.example", "PUT", "authorization"), None);
+        assert_eq!(preflight("https://other.example", "PUT", ""), None);
+        assert_eq!(preflight("https://www.site.example", "DELETE", ""), None);
+        let anyone = preflight("https://other.example", "GET", "").unwrap();
         assert_eq!(header(&anyone, "Access-Control-Allow-Origin"), Some("*"));
         assert_eq!(header(&anyone, "Access-Control-Allow-Credentials"), None);
-        assert_eq!(
-            preflight("https://other.example", "GET", Some("x-amz-date")),
-            None,
-            "it allows no header"
-        );
+        assert_eq!(preflight("https://other.example", "GET", "x-amz-date"), None, "it allows no header");
     }
 
     #[test]
@@ -293,10 +334,20 @@ mod tests {
         assert_eq!(header(&named, "Access-Control-Allow-Origin"), Some("https://a.site.example"));
         assert!(cors.response("https://other.example", "GET").is_some());
         assert_eq!(cors.response("https://other.example", "PUT"), None);
-        let open = CorsConfiguration::allowing(&["*".to_owned()]);
-        let any =
-            open.preflight(Preflight { origin: "null", method: "DELETE", headers: Some("a, b") }).unwrap();
-        assert_eq!(header(&any, "Access-Control-Allow-Headers"), Some("a, b"));
+    }
+
+    #[test]
+    fn the_rules_of_a_server_allow_all_methods_and_expose_the_headers_of_the_dialect() {
+        for dialect in Dialect::ALL {
+            let open = CorsConfiguration::allowing(&["*".to_owned()], dialect);
+            for method in METHODS {
+                let asked = Preflight { origin: "null", method, headers: "a, b" };
+                let allowed = open.preflight(asked).unwrap();
+                assert_eq!(header(&allowed, "Access-Control-Allow-Headers"), Some("a, b"));
+                let exposed = header(&allowed, "Access-Control-Expose-Headers").unwrap();
+                assert!(exposed.contains(&format!("{}version-id", dialect.header_prefix())), "{exposed}");
+            }
+        }
     }
 
     #[test]
@@ -337,6 +388,10 @@ mod tests {
             (rule("<AllowedOrigin>https://*.*</AllowedOrigin>"), invalid),
             (rule("<AllowedHeader>*-*</AllowedHeader>"), invalid),
             (rule("<ExposeHeader>*</ExposeHeader>"), invalid),
+            (rule("<ExposeHeader>x-amz-meta-*</ExposeHeader>"), invalid),
+            (rule("<ExposeHeader>a&#10;b</ExposeHeader>"), invalid),
+            (rule("<AllowedHeader>a, b</AllowedHeader>"), invalid),
+            (rule("<AllowedOrigin>https://a&#13;&#10;X: y</AllowedOrigin>"), invalid),
             (rule(&format!("<ID>{}</ID>", "i".repeat(256))), invalid),
             (rule("").repeat(101), invalid),
         ] {

@@ -37,6 +37,8 @@ macro_rules! error_codes {
 error_codes! {
     /// S3 API reference, "Error responses".
     AccessDenied = 403, "Access Denied";
+    /// S3 user guide, "Troubleshooting CORS"; the message is spelled as there.
+    AccessForbidden = 403, "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, request method / Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.";
     /// S3 API reference, "Error responses".
     AuthorizationHeaderMalformed = 400, "The authorization header that you provided is not valid.";
     /// S3 API reference, "Authenticating requests: using query parameters".

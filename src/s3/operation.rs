@@ -99,8 +99,12 @@ operations! {
     PutBucketVersioning = Put Bucket "versioning" RouteCondition::None;
     /// Returns the versioning state.
     GetBucketVersioning = Get Bucket "versioning" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the cross-origin rules of a bucket.
+    PutBucketCors = Put Bucket "cors" RouteCondition::None;
+    /// Returns the cross-origin rules of a bucket.
     GetBucketCors = Get Bucket "cors" RouteCondition::None;
+    /// Deletes the cross-origin rules of a bucket.
+    DeleteBucketCors = Delete Bucket "cors" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketEncryption = Get Bucket "encryption" RouteCondition::None;
     /// A configuration that is never set here.
@@ -189,7 +193,6 @@ pub(super) const UNSERVED_OF_BUCKETS: &[&str] = &[
     "accelerate",
     "acl",
     "analytics",
-    "cors",
     "encryption",
     "intelligent-tiering",
     "inventory",

@@ -235,7 +235,7 @@ mod tests {
         for (method, path, query) in [
             ("GET", "/b", "acl"),
             ("POST", "/b", "policy"),
-            ("DELETE", "/b", "cors"),
+            ("DELETE", "/b", "inventory"),
             ("GET", "/b/k", "torrent="),
             ("POST", "/b/k", "restore&versionId=1"),
             ("POST", "/b/k", "select&select-type=2"),

@@ -1,6 +1,7 @@
 //! Floor 5: the handling of a request, from its head to its response.
 
 mod access_log;
+mod cors;
 mod failed_signatures;
 mod metrics;
 mod pages;
@@ -12,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy};
 use crate::ops::Context;
+use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
 use crate::s3::render::{ResponseFrame, render};
 use crate::s3::route::{self, Addressing};
@@ -21,6 +23,7 @@ use crate::s3::{
 };
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
+use cors::ServerCors;
 use failed_signatures::FailedSignatures;
 use metrics::Metrics;
 pub use pages::MetricsAccess;
@@ -34,6 +37,21 @@ pub struct ServiceSettings {
     pub addressing: Addressing,
     /// The clients that may read `/-/metrics`.
     pub metrics: MetricsAccess,
+    /// The origins whose pages may use buckets without cross-origin rules of their own: each with at most one `*`; none by
+    /// default.
+    pub cors_allow_origins: Vec<String>,
+}
+
+impl Default for ServiceSettings {
+    /// The settings of a server without options.
+    fn default() -> Self {
+        Self {
+            default_dialect: Dialect::Svc,
+            addressing: Addressing::default(),
+            metrics: MetricsAccess::Local,
+            cors_allow_origins: Vec::new(),
+        }
+    }
 }
 
 /// The handler of S3 requests.
@@ -42,6 +60,7 @@ pub struct Service {
     authenticator: Arc<Authenticator>,
     entropy: Arc<dyn Entropy>,
     settings: ServiceSettings,
+    server_cors: ServerCors,
     failed_signatures: FailedSignatures,
     recorder: RequestRecorder,
 }
@@ -60,21 +79,28 @@ impl Handler for Service {
         let mut entry =
             RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
         entry.dialect = self.settings.default_dialect;
+        let cors = self.cors_headers(&request);
         match self.run(request, &mut entry, &received) {
-            Ok(Response { body: ResponseBody::Deferred(work), .. }) => self.defer(work, entry, received),
-            outcome => self.recorder.conclude(outcome, &mut entry, &received),
+            Ok(Response { body: ResponseBody::Deferred(work), .. }) => {
+                self.defer(work, cors, entry, received)
+            }
+            outcome => self.recorder.conclude(outcome, cors, &mut entry, &received),
         }
     }
 
-    fn overloaded(&self, _: Option<&Request<'_>>) -> Response {
-        self.refused(S3Error::slow_down())
+    fn overloaded(&self, request: Option<&Request<'_>>) -> Response {
+        let mut response = self.refused(S3Error::slow_down());
+        if let Some(request) = request {
+            cors::add_headers(&mut response, self.cors_headers(request));
+        }
+        response
     }
 
     fn refused(&self, error: S3Error) -> Response {
         let now = self.recorder.clock.now();
         let mut entry = RequestLogEntry::without_request(RequestId::new(&*self.entropy), now);
         entry.dialect = self.settings.default_dialect;
-        self.recorder.conclude(Err(error), &mut entry, &AtomicU64::new(0))
+        self.recorder.conclude(Err(error), CorsHeaders::new(), &mut entry, &AtomicU64::new(0))
     }
 }
 
@@ -89,7 +115,8 @@ impl Service {
     ) -> Self {
         let recorder = RequestRecorder { clock, metrics: Arc::default(), access_log: Arc::new(ProcessLog) };
         let failed_signatures = FailedSignatures::default();
-        Self { context, authenticator, entropy, settings, failed_signatures, recorder }
+        let server_cors = ServerCors::new(&settings.cors_allow_origins);
+        Self { context, authenticator, entropy, settings, server_cors, failed_signatures, recorder }
     }
 
     /// The same service with `log` as its access log. By default requests are in the log of the process.
@@ -112,6 +139,10 @@ impl Service {
         let query = QueryParams::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;
         entry.dialect = dialect;
+        if request.method == Method::Options {
+            entry.operation = "Preflight";
+            return self.preflight(&request, dialect);
+        }
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
@@ -159,25 +190,33 @@ impl Service {
     }
 
     /// A deferred response, which is recorded when its work is done.
-    fn defer(&self, work: DeferredWork, mut entry: RequestLogEntry, received: AtomicU64) -> Response {
+    fn defer(
+        &self,
+        work: DeferredWork,
+        cors: CorsHeaders,
+        mut entry: RequestLogEntry,
+        received: AtomicU64,
+    ) -> Response {
         let recorder = self.recorder.clone();
-        let conclude = move || Ok(recorder.conclude(work(), &mut entry, &received));
+        let conclude = move || Ok(recorder.conclude(work(), cors, &mut entry, &received));
         Response::new(200).with_body(ResponseBody::Deferred(Box::new(conclude)))
     }
 }
 
 impl RequestRecorder {
-    /// Renders, counts and logs an outcome.
+    /// Renders, counts and logs an outcome. The response gets the headers of `cors`.
     fn conclude(
         &self,
         outcome: Result<Response, S3Error>,
+        cors: CorsHeaders,
         entry: &mut RequestLogEntry,
         received: &AtomicU64,
     ) -> Response {
         entry.error = outcome.as_ref().err().map(|error| error.code.as_str());
         let head = entry.method == Method::Head.as_str();
         let frame = ResponseFrame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
-        let response = render(outcome, frame);
+        let mut response = render(outcome, frame);
+        cors::add_headers(&mut response, cors);
         entry.conclude(&response, received, &self.metrics, &*self.access_log, self.clock.now());
         response
     }

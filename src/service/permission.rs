@@ -16,6 +16,7 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::GetBucketLocation => &[Action::GetBucketLocation],
         Operation::PutBucketVersioning => &[Action::PutBucketVersioning],
         Operation::GetBucketVersioning => &[Action::GetBucketVersioning],
+        Operation::PutBucketCors | Operation::DeleteBucketCors => &[Action::PutBucketCORS],
         Operation::GetBucketCors => &[Action::GetBucketCORS],
         Operation::GetBucketEncryption => &[Action::GetEncryptionConfiguration],
         Operation::GetBucketLifecycleConfiguration => &[Action::GetLifecycleConfiguration],

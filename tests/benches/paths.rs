@@ -252,6 +252,7 @@ fn service(store: Arc<Store>) -> Service {
         default_dialect: Dialect::Aws,
         addressing: Addressing { domain: Some("s3.amazonaws.com".into()) },
         metrics: MetricsAccess::Off,
+        ..ServiceSettings::default()
     };
     Service::new(context, Arc::new(authenticator()), clock(), Arc::new(SeededEntropy::new(2)), settings)
 }

@@ -115,6 +115,12 @@ fn the_limits_are_those_of_the_code() {
             ("website configuration", size(limits::WEBSITE_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
             ("routing rules of a website", number(limits::ROUTING_RULES_MAX as u64), "400 InvalidRequest"),
             ("bucket policy", size(limits::BUCKET_POLICY_MAX_BYTES as u64), "400 MalformedPolicy"),
+            (
+                "CORS configuration of a bucket",
+                size(limits::CORS_MAX_BYTES as u64),
+                "400 MaxMessageLengthExceeded",
+            ),
+            ("rules of a CORS configuration", limits::CORS_RULES_MAX.to_string(), "400 InvalidRequest"),
             ("XML request body", size(limits::XML_BODY_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
             (
                 "list of the parts of an upload",
@@ -209,8 +215,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
 }
 
 /// Told in a sentence below the table: they answer that there is no such configuration.
-const NEVER_SET: [Operation; 6] = [
-    Operation::GetBucketCors,
+const NEVER_SET: [Operation; 5] = [
     Operation::GetBucketEncryption,
     Operation::GetBucketLifecycleConfiguration,
     Operation::GetBucketReplication,

@@ -9,7 +9,6 @@ use std::time::Duration;
 use siltstone::base::SystemClock;
 use siltstone::http;
 use siltstone::ops::{EntityTags, PaddingTimes};
-use siltstone::s3::Dialect;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{MetricsAccess, ServiceSettings};
 use siltstone::store::Store;
@@ -76,9 +75,10 @@ pub(super) struct Footprint {
 impl Victim {
     pub(super) fn new() -> Self {
         let settings = ServiceSettings {
-            default_dialect: Dialect::Svc,
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: MetricsAccess::Open,
+            cors_allow_origins: vec!["https://*.example".into()],
+            ..ServiceSettings::default()
         };
         let started = InProcess::start(ServiceOptions {
             users: USERS,

@@ -6,7 +6,6 @@ use super::*;
 fn configurations_that_are_never_set_have_their_own_errors() {
     let server = Server::new();
     for (name, code) in [
-        ("cors", "NoSuchCORSConfiguration"),
         ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
         ("lifecycle", "NoSuchLifecycleConfiguration"),
         ("object-lock", "ObjectLockConfigurationNotFoundError"),

@@ -1,8 +1,7 @@
 //! Two spellings of one protocol.
 
 use siltstone::s3::Dialect;
-use siltstone::s3::route::Addressing;
-use siltstone::service::{MetricsAccess, ServiceSettings};
+use siltstone::service::ServiceSettings;
 
 use super::*;
 
@@ -67,11 +66,7 @@ fn a_mixture_of_dialects_is_refused() {
 #[test]
 fn a_request_without_vendor_names_gets_the_default_dialect() {
     for dialect in Dialect::ALL {
-        let settings = ServiceSettings {
-            default_dialect: dialect,
-            addressing: Addressing::default(),
-            metrics: MetricsAccess::Off,
-        };
+        let settings = ServiceSettings { default_dialect: dialect, ..ServiceSettings::default() };
         let server = Server::with_settings(settings);
         let answer = server.request("GET", "/b").anonymous().send();
         answer.is_error(403, "AccessDenied");

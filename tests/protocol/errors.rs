@@ -69,7 +69,9 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
     let located = "<CreateBucketConfiguration><LocationConstraint>mars</LocationConstraint></CreateBucketConfiguration>";
     let long = format!("/b/{}", "k".repeat(1025));
     let keyless = "<Tagging><TagSet><Tag><Key/><Value/></Tag></TagSet></Tagging>";
+    let preflight = server.request("OPTIONS", "/b").anonymous().header("Origin", "https://a.example");
     vec![
+        provoke("AccessForbidden", preflight),
         provoke("BadDigest", put("/b/new").header("Content-MD5", ZERO_MD5)),
         provoke("BadRequest", put("/b/new").header("p-tagging", "a&b&c&d&e&f&g&h&i&j&k")),
         provoke("EntityTooLarge", put("/b/new").announcing((5 << 30) + 1)),
@@ -147,7 +149,7 @@ fn of_uploads(server: &Server) -> Vec<&'static str> {
 
 /// These spoil the server, one after the other.
 fn of_trouble(server: &Server) -> Vec<&'static str> {
-    Answer::read(server.service.overloaded(), 0).is_error(503, "SlowDown");
+    Answer::read(server.service.overloaded(None), 0).is_error(503, "SlowDown");
     failures::damage(server, b"to be damaged");
     let damaged = provoke("InternalError", server.request("GET", "/b/k"));
     server.fs.set_capacity(server.fs.files().iter().map(|(_, len)| len).sum());

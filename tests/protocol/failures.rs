@@ -135,7 +135,7 @@ fn a_server_on_a_full_disk_is_not_ready_until_a_put_would_succeed() {
 
 #[test]
 fn an_overloaded_server_says_when_to_come_back() {
-    let answer = Answer::read(Server::new().service.overloaded(), 0);
+    let answer = Answer::read(Server::new().service.overloaded(None), 0);
     answer.is_error(503, "SlowDown");
     assert_eq!(answer.header("Retry-After"), Some("1"));
 }

@@ -79,15 +79,14 @@ impl Server {
             default_dialect: usual_dialect(),
             addressing: Addressing { domain: Some("s3.example".to_owned()) },
             metrics: MetricsAccess::Open,
+            ..ServiceSettings::default()
         };
         Self::with(&users, settings, PaddingTimes::default(), EntityTags::Md5)
     }
 
     /// Puts get the entity tags that are chosen.
     pub(super) fn with_entity_tags(entity_tags: EntityTags) -> Self {
-        let addressing = Addressing::default();
-        let settings =
-            ServiceSettings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
+        let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
         Self::with(&user("owner", &["*"], &["*"]), settings, PaddingTimes::default(), entity_tags)
     }
 
@@ -96,17 +95,17 @@ impl Server {
     }
 
     pub(super) fn with_padding(padding: PaddingTimes) -> Self {
-        let addressing = Addressing::default();
-        let settings =
-            ServiceSettings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Off };
+        let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
         Self::with(&user("owner", &["*"], &["*"]), settings, padding, EntityTags::Md5)
     }
 
     /// The index may take up so many bytes.
     pub(super) fn with_index_max(index_max_bytes: u64) -> Self {
-        let addressing = Addressing::default();
-        let settings =
-            ServiceSettings { default_dialect: usual_dialect(), addressing, metrics: MetricsAccess::Open };
+        let settings = ServiceSettings {
+            default_dialect: usual_dialect(),
+            metrics: MetricsAccess::Open,
+            ..ServiceSettings::default()
+        };
         let choices = (PaddingTimes::default(), EntityTags::Md5);
         Self::with_options(
             &user("owner", &["*"], &["*"]),

@@ -7,6 +7,7 @@ mod buckets;
 mod conditions;
 mod configurations;
 mod copy;
+mod cors;
 mod delete;
 mod dialects;
 mod errors;

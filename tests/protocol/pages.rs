@@ -1,7 +1,5 @@
 //! The pages below `/-/`.
 
-use siltstone::s3::Dialect;
-use siltstone::s3::route::Addressing;
 use siltstone::service::{MetricsAccess, ServiceSettings};
 
 use super::*;
@@ -87,8 +85,7 @@ fn metrics_count_requests_bytes_and_stored_objects() {
 }
 
 fn server_with(metrics: MetricsAccess) -> Server {
-    let (default_dialect, addressing) = (Dialect::Svc, Addressing::default());
-    Server::with_settings(ServiceSettings { default_dialect, addressing, metrics })
+    Server::with_settings(ServiceSettings { metrics, ..ServiceSettings::default() })
 }
 
 #[test]

@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 52] = [
+const REQUESTS: [(&str, &str, &str, &str); 54] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -19,7 +19,9 @@ const REQUESTS: [(&str, &str, &str, &str); 52] = [
     ("GET", "/b?location", "GetBucketLocation", "b"),
     ("GET", "/b?versioning", "GetBucketVersioning", "b"),
     ("PUT", "/b?versioning", "PutBucketVersioning", "b"),
+    ("PUT", "/b?cors", "PutBucketCORS", "b"),
     ("GET", "/b?cors", "GetBucketCORS", "b"),
+    ("DELETE", "/b?cors", "PutBucketCORS", "b"),
     ("GET", "/b?encryption", "GetEncryptionConfiguration", "b"),
     ("GET", "/b?lifecycle", "GetLifecycleConfiguration", "b"),
     ("GET", "/b?ownershipControls", "GetBucketOwnershipControls", "b"),
@@ -82,6 +84,10 @@ fn body_of(target: &str) -> &'static [u8] {
             br#"{"Statement": {"Effect": "Allow", "Principal": {"AWS": "x"}, "Action": "*", "Resource": "arn:aws:s3:::b"}}"#
         }
         "/b?publicAccessBlock" => b"<PublicAccessBlockConfiguration/>",
+        "/b?cors" => {
+            b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>\
+              </CORSRule></CORSConfiguration>"
+        }
         _ if target.contains("?tagging") => b"<Tagging><TagSet/></Tagging>",
         _ => b"",
     }

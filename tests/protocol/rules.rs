@@ -234,6 +234,18 @@ const RULES: &[(&str, &str)] = &[
         "parts_of_an_upload_that_ended_meanwhile_are_freed",
     ),
     ("NoSuchUpload: what is no id", "a_text_that_is_no_upload_id_names_no_upload"),
+    // Cross-origin requests.
+    ("PutBucketCors, GetBucketCors, DeleteBucketCors", "rules_are_set_read_and_taken_away"),
+    ("PutBucketCors: MalformedXML, InvalidRequest", "rules_that_s3_refuses_are_refused_and_change_nothing"),
+    ("PutBucketCors: 64 KiB", "rules_above_the_limit_are_refused"),
+    ("CORS: preflights", "a_preflight_is_answered_by_the_first_rule_that_allows_it"),
+    ("CORS: refused preflights", "a_preflight_that_no_rule_allows_is_refused_with_the_messages_of_s3"),
+    ("CORS: preflights need no signature", "a_preflight_needs_no_signature_and_reveals_no_bucket"),
+    ("CORS: actual requests", "a_response_to_an_allowed_origin_has_the_headers_of_its_rule"),
+    ("CORS: errors", "errors_have_the_headers_too"),
+    ("CORS: overload", "an_overloaded_server_tells_pages_so"),
+    ("CORS: the rules of the server", "the_origins_of_the_server_hold_for_buckets_without_rules"),
+    ("CORS: pages of the server", "the_pages_of_the_server_are_never_shared"),
     // Authentication and permissions.
     ("AccessDenied: 403 with a body", "a_denied_request_is_an_error_with_a_body_and_a_denied_head_without"),
     (

@@ -7,7 +7,7 @@ use siltstone::base::{ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
-use siltstone::s3::{BodyRead, Dialect, Response, ResponseBody, S3Error};
+use siltstone::s3::{BodyRead, Response, ResponseBody, S3Error};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{StoreOptions, Store};
 
@@ -67,9 +67,10 @@ pub fn service() -> Service {
         memory: siltstone::base::Budget::unlimited(),
     };
     let settings = ServiceSettings {
-        default_dialect: Dialect::Svc,
         addressing: addressing(),
         metrics: MetricsAccess::Open,
+        cors_allow_origins: vec!["https://*.example".into()],
+        ..ServiceSettings::default()
     };
     Service::new(context, Arc::new(authenticator), clock(), Arc::new(SeededEntropy::new(2)), settings)
 }
