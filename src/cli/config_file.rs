@@ -14,7 +14,7 @@ use toml_edit::{Document, Item, Value};
 use super::CliError;
 use super::buckets::BucketSpecs;
 use super::layers::{OptionFlags, checked_flag, parser};
-use super::option_values::RegionNames;
+use super::option_values::{RegionNames, WebOrigins};
 #[cfg(test)]
 use super::options::ServerOptions;
 
@@ -51,13 +51,15 @@ fn flag_of(name: &str, item: &Item, command: &Command) -> Result<String, String>
     checked_flag(name, &value)
 }
 
-/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers, regions and buckets are
+/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers, regions, origins and buckets are
 /// arrays of strings, switches are booleans, all other values are strings. A boolean is passed on for the metrics, whose parser refuses
 /// it with advice.
 fn text_of(item: &Item, option: &Arg) -> Option<String> {
     let is = |id: TypeId| option.get_value_parser().type_id() == id;
     let is_number = is(TypeId::of::<NonZeroUsize>());
-    let is_list = is(TypeId::of::<RegionNames>()) || is(TypeId::of::<BucketSpecs>());
+    let is_list = [TypeId::of::<RegionNames>(), TypeId::of::<BucketSpecs>(), TypeId::of::<WebOrigins>()]
+        .into_iter()
+        .any(is);
     let is_switch = is(TypeId::of::<bool>());
     match item.as_value()? {
         Value::String(text) if !is_number && !is_list && !is_switch => Some(text.value().clone()),
@@ -112,6 +114,8 @@ mod tests {
             "trusted_proxies = 'here'",
             "region = []",
             "region = 'eu'",
+            "cors_allow_origin = '*'",
+            "cors_allow_origin = ['a.example']",
             "listen = 'here'",
             "log_level = 'loud'",
             "idle_timeout = '0s'",
@@ -144,6 +148,7 @@ mod tests {
     }
 
     const EVERY_OPTION: &str = "data_dir = 'a'\nlisten = '[::1]:1'\nusers = 'u'\nregion = ['r']\ndomain = 'D'\n\
+        cors_allow_origin = ['https://a', 'null']\n\
         dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\n\
         sigv2_presigned = false\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\nmax_connections_per_address = 2\n\
         trusted_proxies = 'none'\nidle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\

@@ -12,6 +12,10 @@ use siltstone::service::MetricsAccess;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RegionNames(pub(crate) Vec<String>);
 
+/// Origins of pages, separated by commas, each with at most one `*`; or `none`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WebOrigins(pub(crate) Vec<String>);
+
 /// A duration such as `10s` or `2m 30s`; not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeSpan(pub(crate) Duration);
@@ -31,6 +35,39 @@ impl FromStr for RegionNames {
         let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
         if names.iter().any(String::is_empty) { Err("a region has no name") } else { Ok(Self(names)) }
     }
+}
+
+impl FromStr for WebOrigins {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let origins: Vec<_> = text.split(',').map(|origin| origin.trim().to_owned()).collect();
+        match origins.iter().find_map(|origin| Some((origin, origin_problem(origin)?))) {
+            Some((origin, problem)) => Err(format!("{origin:?}: {problem}")),
+            None => Ok(Self(origins)),
+        }
+    }
+}
+
+/// The reason why no page has this origin (RFC 6454, section 6.1).
+fn origin_problem(origin: &str) -> Option<&'static str> {
+    if origin == "null" || origin == "*" {
+        return None;
+    }
+    if origin.matches('*').count() > 1 {
+        return Some("an origin may have one *");
+    }
+    let Some((_, host)) = origin.split_once("://") else {
+        return Some("an origin has a scheme (write https://app.example, or * for all)");
+    };
+    let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@']);
+    let is_plain =
+        origin.bytes().all(|b| b.is_ascii_graphic()) && !origin.bytes().any(|b| b.is_ascii_uppercase());
+    (!is_host || !is_plain)
+        .then_some("an origin is a scheme, a host and a port, in lower case, without a path")
 }
 
 impl TimeSpan {
@@ -111,6 +148,27 @@ mod tests {
         }
         for text in ["10s", "1m", "1m 5s"] {
             assert_eq!(text.parse::<TimeSpan>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn origins_are_those_of_pages() {
+        let parse = |text: &str| text.parse::<WebOrigins>().map(|origins| origins.0);
+        assert_eq!((parse("none"), parse("*")), (Ok(Vec::new()), Ok(vec!["*".to_owned()])));
+        let several = parse("https://*.example, http://localhost:3000,null").unwrap();
+        assert_eq!(several, ["https://*.example", "http://localhost:3000", "null"]);
+        for (wrong, part) in [
+            ("", "scheme"),
+            ("app.example", "scheme"),
+            ("https://a,", "scheme"),
+            ("https://a/", "path"),
+            ("https://A.example", "lower case"),
+            ("https://", "host"),
+            ("https://a b", "host"),
+            ("https://*.*", "one *"),
+        ] {
+            let problem = parse(wrong).unwrap_err();
+            assert!(problem.contains(part), "{problem}");
         }
     }
 

@@ -20,7 +20,7 @@ use super::CliError;
 use super::access_log::AccessLogFormat;
 use super::buckets::{self, BucketSpecs};
 use super::logging::{LogFormat, LogLevel};
-use super::option_values::{ByteCount, RegionNames, ScrubRate, TimeSpan, metrics_access};
+use super::option_values::{ByteCount, RegionNames, ScrubRate, TimeSpan, WebOrigins, metrics_access};
 use super::tls_files::TlsFiles;
 
 /// Every option with its value.
@@ -53,6 +53,12 @@ pub(crate) struct ServerOptions {
     /// Domain whose subdomains are buckets, in addition to path style
     #[arg(long, value_name = "DOMAIN", env = "SILTSTONE_DOMAIN", global = true)]
     domain: Option<String>,
+
+    /// Origins whose pages may use buckets without a CORS configuration, such as https://app.example; * stands for all, none for
+    /// no origin
+    #[arg(long, value_name = "ORIGIN,...", env = "SILTSTONE_CORS_ALLOW_ORIGIN", global = true)]
+    #[arg(default_value = "none")]
+    pub(crate) cors_allow_origin: WebOrigins,
 
     /// Dialect of requests without a vendor prefix
     #[arg(long, value_name = "NAME", env = "SILTSTONE_DIALECT", global = true, default_value = "svc")]

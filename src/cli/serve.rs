@@ -227,7 +227,7 @@ fn service(
         default_dialect: options.dialect,
         addressing: addressing(options),
         metrics: options.metrics,
-        ..ServiceSettings::default()
+        cors_allow_origins: options.cors_allow_origin.0.clone(),
     };
     // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
