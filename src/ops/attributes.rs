@@ -64,7 +64,7 @@ impl RequestedAttributes {
             document.leaf("ETag", entity_tag::bare(&version.etag.to_string()));
         }
         if self.checksum && !version.checksums.is_empty() {
-            document.element("Checksum", |element| checksums::write(element, &version.checksums));
+            document.element("Checksum", |element| checksums::write_bare(element, &version.checksums));
         }
         if let Some(assembly) = version.upload.as_ref().filter(|_| self.parts) {
             let listed = !version.checksums.is_empty();

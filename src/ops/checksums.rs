@@ -60,8 +60,18 @@ pub(super) fn type_name(kind: ChecksumType) -> &'static str {
 
 /// Writes checksums and their type as elements.
 pub(super) fn write(document: &mut Writer, checksums: &[Checksum]) {
+    write_with(document, checksums, text);
+}
+
+/// As [`write`], but without the number of parts in a composite checksum: the form of GetObjectAttributes, which tells that
+/// number elsewhere.
+pub(super) fn write_bare(document: &mut Writer, checksums: &[Checksum]) {
+    write_with(document, checksums, |checksum| checksum::encode(&checksum.value));
+}
+
+fn write_with(document: &mut Writer, checksums: &[Checksum], text: fn(&Checksum) -> String) {
     for checksum in checksums {
-        write_value(document, checksum);
+        document.leaf(&element(checksum.algorithm), &text(checksum));
     }
     if let Some(checksum) = checksums.first() {
         document.leaf("ChecksumType", type_name(checksum.kind));

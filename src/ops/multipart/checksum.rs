@@ -16,7 +16,12 @@ use crate::store::{Checksum, ChecksumType, ObjectReader, PartRecord, StoreError}
 pub(super) fn announced(call: &Call<'_>) -> Result<Option<(ChecksumAlgorithm, ChecksumType)>, S3Error> {
     let Some(algorithm) = checksums::wanted(call)? else {
         return match kind(call)? {
-            Some(_) => Err(invalid("A checksum type needs the checksum algorithm beside it.")),
+            Some(_) => {
+                let prefix = call.dialect.header_prefix();
+                Err(invalid(format!(
+                    "The {prefix}checksum-type header can only be used with the {prefix}checksum-algorithm header."
+                )))
+            }
             None => Ok(None),
         };
     };
@@ -65,7 +70,10 @@ impl ClaimedChecksum {
         for algorithm in ChecksumAlgorithm::ALL {
             for text in call.vendor().get_all(algorithm.suffix()) {
                 if value.replace(ClaimedValue::parse(algorithm, text)?).is_some() {
-                    return Err(invalid("Expecting a single checksum header."));
+                    let prefix = call.dialect.header_prefix();
+                    return Err(invalid(format!(
+                        "Expecting a single {prefix}checksum- header. Multiple checksum Types are not allowed."
+                    )));
                 }
             }
         }
@@ -107,7 +115,11 @@ impl ClaimedChecksum {
                 return Err(mismatch(algorithm, value.algorithm));
             }
             (Some((_, kind)), _) if self.kind.is_some_and(|claimed| claimed != kind) => {
-                return Err(invalid("The checksum type is not that of the multipart upload."));
+                return Err(invalid(format!(
+                    "The upload was created using the {} checksum mode. The complete request must use the same \
+                     checksum mode.",
+                    checksums::type_name(kind)
+                )));
             }
             (Some(announced), _) => announced,
             (None, Some(ClaimedValue { algorithm, parts: None, .. })) if algorithm.combines() => {
@@ -182,7 +194,7 @@ impl ClaimedValue {
             None => (text, None),
         };
         let count = |digits| std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-        let malformed = || invalid(format!("ClaimedValue for the {} header is invalid.", algorithm.suffix()));
+        let malformed = || invalid(format!("Value for the {} header is invalid.", algorithm.suffix()));
         let parts = parts.map(|digits| count(digits).ok_or_else(malformed)).transpose()?;
         Ok(Self { algorithm, bytes: checksum::parse_value(algorithm, value)?, parts })
     }
@@ -241,7 +253,10 @@ fn kind(call: &Call<'_>) -> Result<Option<ChecksumType>, S3Error> {
         None => Ok(None),
         Some("COMPOSITE") => Ok(Some(ChecksumType::Composite)),
         Some("FULL_OBJECT") => Ok(Some(ChecksumType::FullObject)),
-        Some(_) => Err(invalid("The checksum type must be COMPOSITE or FULL_OBJECT.")),
+        Some(_) => {
+            let prefix = call.dialect.header_prefix();
+            Err(invalid(format!("Value for {prefix}checksum-type header is invalid.")))
+        }
     }
 }
 
@@ -265,12 +280,12 @@ fn check_fits(algorithm: ChecksumAlgorithm, kind: ChecksumType) -> Result<(), S3
     if fits {
         return Ok(());
     }
-    let (kind, algorithm) = (checksums::type_name(kind), algorithm.as_str());
+    let (kind, algorithm) = (checksums::type_name(kind), algorithm.as_str().to_ascii_lowercase());
     Err(invalid(format!("The {kind} checksum type cannot be used with the {algorithm} checksum algorithm.")))
 }
 
 fn mismatch(expected: ChecksumAlgorithm, actual: ChecksumAlgorithm) -> S3Error {
-    let (expected, actual) = (expected.as_str(), actual.as_str());
+    let [expected, actual] = [expected, actual].map(|algorithm| algorithm.as_str().to_ascii_lowercase());
     invalid(format!(
         "Checksum Type mismatch occurred, expected checksum Type: {expected}, actual checksum Type: {actual}"
     ))
@@ -279,10 +294,8 @@ fn mismatch(expected: ChecksumAlgorithm, actual: ChecksumAlgorithm) -> S3Error {
 fn part_without(algorithm: ChecksumAlgorithm, parts: &[PartRecord]) -> S3Error {
     let lacks = |part: &&PartRecord| !part.checksum.as_ref().is_some_and(|own| is_of(own, algorithm));
     let number = parts.iter().find(lacks).map_or(0, |part| part.number);
-    let name = algorithm.as_str();
-    invalid(format!(
-        "The upload was created using the {name} checksum. Part {number} was uploaded without it."
-    ))
+    let name = algorithm.as_str().to_ascii_lowercase();
+    invalid(format!("The upload was created using a {name} checksum. Part {number} was uploaded without it."))
 }
 
 fn invalid(message: impl Into<String>) -> S3Error {

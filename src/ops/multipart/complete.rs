@@ -98,12 +98,7 @@ struct CompletionHeaders {
 impl CompletionHeaders {
     fn from_headers(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
         let condition = new_object::condition(context, proof, call)?;
-        let size = call.vendor_header("mp-object-size").map(|text| {
-            let name = format!("{}mp-object-size", call.dialect.header_prefix());
-            let message = "The size of the object is a number of bytes.";
-            text.parse().map_err(|_| S3Error::invalid_argument(&name, text, message))
-        });
-        Ok(Self { condition, size: size.transpose()?, claimed: ClaimedChecksum::from_headers(call)? })
+        Ok(Self { condition, size: expected_size(call)?, claimed: ClaimedChecksum::from_headers(call)? })
     }
 
     fn into_commit(
@@ -115,8 +110,10 @@ impl CompletionHeaders {
     ) -> Result<(Commit, ObjectChecksum), S3Error> {
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if self.size.is_some_and(|wanted| wanted != size) {
-            return Err(S3Error::new(ErrorCode::InvalidRequest)
-                .message(format!("The size of the object is {size} bytes, not what was specified.")));
+            let (name, wanted) = (size_header(call), self.size.unwrap_or_default());
+            return Err(S3Error::new(ErrorCode::InvalidRequest).message(format!(
+                "The provided '{name}' header value {wanted} does not match what was computed: {size}"
+            )));
         }
         let checksum = self.claimed.resolve(upload.checksum, parts)?;
         new_object::check_early(context, proof, call, &self.condition)?;
@@ -131,6 +128,24 @@ impl CompletionHeaders {
         };
         Ok((commit, checksum))
     }
+}
+
+/// The size of the object that the client expects (S3 API reference, CompleteMultipartUpload, "x-amz-mp-object-size").
+///
+/// # Errors
+/// `InvalidRequest`.
+fn expected_size(call: &Call<'_>) -> Result<Option<u64>, S3Error> {
+    let Some(text) = call.vendor_header("mp-object-size") else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let is_negative = text.parse::<i64>().is_ok();
+        let why = if is_negative { "less than zero" } else { "invalid" };
+        let message = format!("Value for {} header is {why}: '{text}'", size_header(call));
+        S3Error::new(ErrorCode::InvalidRequest).message(message)
+    })
+}
+
+fn size_header(call: &Call<'_>) -> String {
+    format!("{}mp-object-size", call.dialect.header_prefix())
 }
 
 /// Commits the object on a thread of its own; the response may be padded.

@@ -198,3 +198,147 @@ fn without_an_announcement_a_claim_is_verified_against_the_bytes() {
     assert_eq!(made.one("ChecksumCRC32"), Some(crc32(&body)), "{made:?}");
     assert_eq!(made.one("ChecksumType").as_deref(), Some("FULL_OBJECT"));
 }
+
+/// The checksum types of an algorithm, the default first (S3 user guide, "Composite and full object checksum types").
+fn types_of(algorithm: ChecksumAlgorithm) -> &'static [&'static str] {
+    match algorithm {
+        ChecksumAlgorithm::Crc64Nvme => &["FULL_OBJECT"],
+        ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => &["COMPOSITE", "FULL_OBJECT"],
+        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => &["COMPOSITE"],
+    }
+}
+
+/// The checksum of an object, computed from its parts by the definition of the type.
+fn expected(algorithm: ChecksumAlgorithm, kind: &str, bodies: &[&[u8]]) -> String {
+    if kind == "FULL_OBJECT" {
+        return of(algorithm, &bodies.concat());
+    }
+    let each = |body: &&[u8]| {
+        let mut running = ChecksumHasher::new(algorithm);
+        running.update(body);
+        running.finish()
+    };
+    let all: Vec<u8> = bodies.iter().flat_map(each).collect();
+    format!("{}-{}", of(algorithm, &all), bodies.len())
+}
+
+/// Uploads the bodies as parts with their checksums.
+fn put_checked(
+    server: &Server,
+    id: &str,
+    algorithm: ChecksumAlgorithm,
+    bodies: &[&[u8]],
+) -> Vec<(u32, String)> {
+    let put = |(number, body): (u32, &&[u8])| {
+        let put = server.part(id, number, body).header(algorithm.header(), of(algorithm, body)).send();
+        assert_eq!(put.header(algorithm.header()), Some(of(algorithm, body).as_str()), "{put:?}");
+        (number, put.header("ETag").unwrap().to_owned())
+    };
+    (1..).zip(bodies).map(put).collect()
+}
+
+#[test]
+fn every_algorithm_has_the_types_of_the_table_and_no_other() {
+    let server = Server::new();
+    for algorithm in ChecksumAlgorithm::ALL {
+        let types = types_of(algorithm);
+        for kind in ["COMPOSITE", "FULL_OBJECT"] {
+            let begun =
+                server.request("POST", "/b/k?uploads").header("p-checksum-algorithm", algorithm.as_str());
+            let begun = begun.header("p-checksum-type", kind).send();
+            if types.contains(&kind) {
+                assert_eq!(begun.header("p-checksum-type"), Some(kind), "{algorithm:?}");
+                continue;
+            }
+            begun.is_error(400, "InvalidRequest");
+            let name = algorithm.as_str().to_ascii_lowercase();
+            let told = format!("The {kind} checksum type cannot be used with the {name} checksum algorithm.");
+            assert_eq!(begun.one("Message"), Some(told));
+        }
+        let id = server.begin(&[("p-checksum-algorithm", algorithm.as_str())]);
+        let listed = server.get(&format!("/b/k?uploadId={id}"));
+        assert_eq!(listed.one("ChecksumAlgorithm").as_deref(), Some(algorithm.as_str()));
+        assert_eq!(listed.one("ChecksumType").as_deref(), Some(types[0]));
+        assert_eq!(server.delete(&format!("/b/k?uploadId={id}")).status, 204);
+    }
+}
+
+#[test]
+fn every_algorithm_and_type_is_verified_and_told_alike_by_all_operations() {
+    let server = Server::new();
+    let (first, last) = (pattern(MIN), b"the end".to_vec());
+    let bodies = [first.as_slice(), &last];
+    for algorithm in ChecksumAlgorithm::ALL {
+        for kind in types_of(algorithm) {
+            let name = algorithm.as_str();
+            let id = server.begin(&[("p-checksum-algorithm", name), ("p-checksum-type", kind)]);
+            let parts = put_checked(&server, &id, algorithm, &bodies);
+            let value = expected(algorithm, kind, &bodies);
+            let send = |value: &str| {
+                server.completion(&id, &borrowed(&parts)).header(algorithm.header(), value).send()
+            };
+            let other = expected(algorithm, kind, &[b"another", b"object"]);
+            send(&other).is_error(400, "BadDigest");
+            let made = send(&value);
+            let element = format!("Checksum{name}");
+            assert_eq!(made.one(&element), Some(value.clone()), "{made:?}");
+            assert_eq!(made.one("ChecksumType").as_deref(), Some(*kind));
+            for method in ["GET", "HEAD"] {
+                let read = server.request(method, "/b/k").header("p-checksum-mode", "ENABLED").send();
+                assert_eq!(read.header(algorithm.header()), Some(value.as_str()), "{method} {name}");
+                assert_eq!(read.header("p-checksum-type"), Some(*kind), "{method} {name}");
+                let silent = server.request(method, "/b/k").send();
+                assert_eq!(
+                    (silent.header(algorithm.header()), silent.header("p-checksum-type")),
+                    (None, None)
+                );
+            }
+            let asked = server.request("GET", "/b/k?attributes");
+            let told = asked.header("p-object-attributes", "Checksum,ObjectParts").send();
+            let mut values = vec![value.split("-2").next().unwrap().to_owned()];
+            values.extend(bodies.iter().map(|body| of(algorithm, body)));
+            assert_eq!((told.all(&element), told.all("ChecksumType")), (values, vec![(*kind).to_owned()]));
+            assert_eq!(told.one("PartsCount").as_deref(), Some("2"));
+        }
+    }
+}
+
+#[test]
+fn a_completion_names_the_reason_of_its_refusal() {
+    let server = Server::new();
+    let prefix = usual_dialect().header_prefix();
+    let begin = |lines: &[(&str, &str)]| with_headers(server.request("POST", "/b/k?uploads"), lines).send();
+    let id = server.begin(FULL);
+    let parts = put_parts(&server, &id, &[b"x"]);
+    let complete =
+        |lines: &[(&str, &str)]| with_headers(server.completion(&id, &borrowed(&parts)), lines).send();
+    let crc = crc32(b"x");
+    for (answer, told) in [
+        (
+            begin(&[("p-checksum-type", "COMPOSITE")]),
+            format!("The {prefix}checksum-type header can only be used with the {prefix}checksum-algorithm header."),
+        ),
+        (
+            begin(&[("p-checksum-algorithm", "CRC32"), ("p-checksum-type", "WHOLE")]),
+            format!("Value for {prefix}checksum-type header is invalid."),
+        ),
+        (
+            complete(&[("p-checksum-type", "COMPOSITE")]),
+            "The upload was created using the FULL_OBJECT checksum mode. The complete request must use the same \
+             checksum mode."
+                .to_owned(),
+        ),
+        (
+            complete(&[("p-checksum-crc32c", "AAAAAA==")]),
+            "Checksum Type mismatch occurred, expected checksum Type: crc32, actual checksum Type: crc32c".to_owned(),
+        ),
+        (
+            complete(&[("p-checksum-crc32", &crc), ("p-checksum-crc32c", "AAAAAA==")]),
+            format!("Expecting a single {prefix}checksum- header. Multiple checksum Types are not allowed."),
+        ),
+    ] {
+        answer.is_error(400, "InvalidRequest");
+        assert_eq!(answer.one("Message"), Some(told));
+    }
+    assert_eq!(complete(&[("p-checksum-crc32", &crc), ("p-checksum-type", "FULL_OBJECT")]).status, 200);
+}

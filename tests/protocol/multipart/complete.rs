@@ -172,11 +172,17 @@ fn a_declared_object_size_is_verified() {
     let id = server.begin(&[]);
     let tag = server.put_part(&id, 1, b"1234");
     let sized = |size: &str| server.completion(&id, &[(1, &tag)]).header("p-mp-object-size", size).send();
-    sized("5").is_error(400, "InvalidRequest");
-    let four = sized("four");
-    four.is_error(400, "InvalidArgument");
     let name = format!("{}mp-object-size", usual_dialect().header_prefix());
-    assert_eq!((four.one("ArgumentName"), four.one("ArgumentValue").as_deref()), (Some(name), Some("four")));
+    for (size, told) in [
+        ("5", format!("The provided '{name}' header value 5 does not match what was computed: 4")),
+        ("four", format!("Value for {name} header is invalid: 'four'")),
+        ("", format!("Value for {name} header is invalid: ''")),
+        ("-4", format!("Value for {name} header is less than zero: '-4'")),
+    ] {
+        let answer = sized(size);
+        answer.is_error(400, "InvalidRequest");
+        assert_eq!(answer.one("Message"), Some(told));
+    }
     assert_eq!(sized("4").status, 200);
 }
 
