@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, OnceCell};
 
-use super::{Context, configurations, version_id};
+use super::{Context, acl, configurations, version_id};
 use crate::auth::{
     AccessFacts, Action, Authorized, BucketPolicy, ExistingTags, Identity, PolicyContext, Resource,
 };
@@ -19,6 +19,8 @@ pub(super) struct Place<'a> {
     version: Option<&'a str>,
     /// The version itself, where it has been looked up.
     found: Option<&'a VersionRecord>,
+    /// The future owner of a bucket that is to be created.
+    creator: Option<&'a str>,
 }
 
 impl<'a> Place<'a> {
@@ -30,12 +32,21 @@ impl<'a> Place<'a> {
 
     /// An object.
     pub(super) fn object((bucket, key): (&'a str, &'a str)) -> Self {
-        Self { resource: Resource::Object { bucket, key }, version: None, found: None }
+        Self::of(Resource::Object { bucket, key })
     }
 
     /// A bucket.
     pub(super) fn bucket(bucket: &'a str) -> Self {
-        Self { resource: Resource::Bucket(bucket), version: None, found: None }
+        Self::of(Resource::Bucket(bucket))
+    }
+
+    /// A bucket that `creator` is about to create, and so to own.
+    pub(super) fn new_bucket(bucket: &'a str, creator: &'a str) -> Self {
+        Self { creator: Some(creator), ..Self::bucket(bucket) }
+    }
+
+    fn of(resource: Resource<'a>) -> Self {
+        Self { resource, version: None, found: None, creator: None }
     }
 
     /// The same object, of which the request names this version.
@@ -66,7 +77,7 @@ impl Context {
         actions: &[Action],
         resource: Resource<'_>,
     ) -> Result<Authorized, S3Error> {
-        let place = Place { resource, version: call.query.get("versionId"), found: None };
+        let place = Place::of(resource).version(call.query.get("versionId"));
         let mut outcome = Err(S3Error::new(ErrorCode::AccessDenied));
         for action in actions {
             outcome = outcome.or_else(|_| {
@@ -194,7 +205,7 @@ impl<'a> StoredFacts<'a> {
 
 impl AccessFacts for StoredFacts<'_> {
     fn owner(&self) -> Option<&str> {
-        self.bucket().map(|bucket| bucket.info.owner.as_str())
+        self.place.creator.or_else(|| self.bucket().map(|bucket| bucket.info.owner.as_str()))
     }
 
     fn policy(&self) -> Option<&BucketPolicy> {
@@ -230,11 +241,11 @@ impl AccessFacts for StoredFacts<'_> {
     }
 
     fn bucket_acl(&self) -> GroupGrants {
-        GroupGrants::NONE
+        self.bucket().map(configurations::bucket_acl).unwrap_or_default()
     }
 
     fn object_acl(&self) -> GroupGrants {
-        GroupGrants::NONE
+        self.object().map(|version| acl::from_store(version.controls.acl)).unwrap_or_default()
     }
 
     fn uses_object(&self) -> bool {

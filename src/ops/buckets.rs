@@ -3,12 +3,12 @@
 use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::listing::write_user;
-use super::{Context, body, memory, token};
+use super::{Context, acl, body, memory, token};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
 use crate::s3::render::xml;
 use crate::s3::{BucketName, Call, Dialect, ErrorCode, Response, S3Error};
-use crate::store::{BucketInfo, StoreError};
+use crate::store::{BucketInfo, NewBucket, StoreError, Versioning};
 
 /// Buckets on one page of their listing (S3 API reference, ListBuckets, "max-buckets").
 const BUCKETS_PAGE_MAX: usize = 10_000;
@@ -25,14 +25,17 @@ pub(super) fn create(
     check_headers(call)?;
     let configuration = body::read_document(context, call)?;
     check_location(&configuration, &context.region)?;
-    match context.store.create_bucket(name.as_str(), proof.user()) {
+    let configurations = acl::of_new_bucket(context, proof, call)?;
+    let (name, owner) = (name.as_str().to_owned(), proof.user().to_owned());
+    let new = NewBucket { name, owner, versioning: Versioning::Unset, configurations };
+    match context.store.create_configured_bucket(new) {
         // Clients that retry treat this as success (S3 API reference, CreateBucket).
         Err(StoreError::BucketExists { owner }) if owner == proof.user() && call.dialect == Dialect::Aws => {
-            Err(S3Error::new(ErrorCode::BucketAlreadyOwnedByYou).element("BucketName", name.as_str()))
+            Err(S3Error::new(ErrorCode::BucketAlreadyOwnedByYou).element("BucketName", call.bucket()))
         }
         made => made
             .for_client(call)
-            .map(|_| Response::new(200).header("Location", format!("/{}", name.as_str()))),
+            .map(|_| Response::new(200).header("Location", format!("/{}", call.bucket()))),
     }
 }
 
@@ -41,9 +44,7 @@ fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
     let locked = call
         .vendor_header("bucket-object-lock-enabled")
         .is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let shared = call.vendor_header("acl").is_some_and(|acl| acl != "private");
-    let granted = call.vendor().iter().any(|(name, _)| name.starts_with("grant-"));
-    if locked || shared || granted { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
+    if locked { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
 }
 
 /// Checks the requested region of a new bucket.

@@ -3,6 +3,7 @@
 
 use super::Context;
 use crate::auth::BucketPolicy;
+use crate::s3::acl::{GroupGrants, RequestedAcl};
 use crate::s3::{ObjectOwnership, PublicAccessBlock};
 use crate::store::{BucketConfigurationKind, ConfiguredBucket};
 use crate::xml::{Document, Element};
@@ -40,6 +41,13 @@ pub(super) fn ownership(context: &Context, bucket: &ConfiguredBucket) -> ObjectO
         ObjectOwnership::BucketOwnerEnforced,
     );
     set.unwrap_or(context.object_ownership)
+}
+
+/// The ACL of a bucket, in effect or not.
+pub(super) fn bucket_acl(bucket: &ConfiguredBucket) -> GroupGrants {
+    let owner = bucket.info.owner.as_str();
+    let read = |root: Element<'_>| RequestedAcl::parse(root, owner).ok().map(|acl| acl.grants);
+    stored(bucket, BucketConfigurationKind::Acl, read, GroupGrants::NONE).unwrap_or_default()
 }
 
 /// The parsed form of a stored document; `closed` for one that cannot be read.

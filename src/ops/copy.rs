@@ -6,15 +6,13 @@ use super::access::{self, Place};
 use super::client_error::{ForClient as _, RequestNames};
 use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
-use super::{Context, body, checksums, new_object, tagging, version_id};
+use super::{Context, acl, body, checksums, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::ChecksumHasher;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
-use crate::store::{
-    Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, ObjectControls, Store, StoreError,
-};
+use crate::store::{Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError};
 use crate::xml::Writer;
 
 /// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the parts of its source. The
@@ -33,7 +31,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
         attributes: attributes(&source, &directives, call)?,
         tags: tags(&source, &directives, context, proof, call)?,
         checksums,
-        controls: ObjectControls::default(),
+        controls: acl::of_new_object(context, proof, call)?,
         condition,
     };
     new_object::check_early(context, proof, call, &commit.condition)?;

@@ -2,6 +2,7 @@
 //! a response with vendor headers named `p-...`.
 
 mod access;
+mod acl;
 mod attributes;
 mod body;
 mod bucket_policy;
@@ -113,6 +114,10 @@ impl Context {
             Operation::PutBucketWebsite => website::put(self, proof, call),
             Operation::GetBucketWebsite => website::get(self, proof, call),
             Operation::DeleteBucketWebsite => website::delete(self, proof, call),
+            Operation::PutBucketAcl => acl::put_of_bucket(self, proof, call),
+            Operation::GetBucketAcl => acl::get_of_bucket(self, proof, call),
+            Operation::PutObjectAcl => acl::put_of_object(self, proof, call),
+            Operation::GetObjectAcl => acl::get_of_object(self, proof, call),
             Operation::PutBucketPolicy => bucket_policy::put(self, proof, call),
             Operation::GetBucketPolicy => bucket_policy::get(self, proof, call),
             Operation::GetBucketPolicyStatus => bucket_policy::status(self, proof, call),

@@ -30,11 +30,7 @@ pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
         return Err(S3Error::invalid_argument("partNumber", number, message));
     }
     let vendor = call.vendor();
-    let asks = |name: &str| UNSERVED.contains(&name) || name.starts_with("grant-");
-    let shared =
-        call.vendor_header("acl").is_some_and(|acl| !matches!(acl, "private" | "bucket-owner-full-control"));
-    let asked = vendor.iter().map(|(name, _)| name).find(|name| asks(name)).or(shared.then_some("acl"));
-    match asked {
+    match vendor.iter().map(|(name, _)| name).find(|name| UNSERVED.contains(name)) {
         Some(name) => Err(S3Error::new(ErrorCode::NotImplemented).element("Header", format!("p-{name}"))),
         None => Ok(()),
     }

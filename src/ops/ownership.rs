@@ -37,9 +37,12 @@ pub(super) fn delete_block(context: &Context, _: &Authorized, call: &Call<'_>) -
 /// PutBucketOwnershipControls. Durable on return.
 pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
-    context.store.configured_bucket(call.bucket()).for_client(call)?;
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let request = body::read_document(context, call)?;
     let ownership = ObjectOwnership::parse(body::parse(&request, ObjectOwnership::ROOT)?.root())?;
+    if !ownership.has_acls() && configurations::bucket_acl(&bucket).is_public() {
+        return Err(S3Error::new(ErrorCode::InvalidBucketAclWithObjectOwnership));
+    }
     let mut document = context.document(ObjectOwnership::ROOT);
     ownership.render(&mut document);
     set(context, call, BucketConfigurationKind::OwnershipControls, Some(document.finish()), 200)

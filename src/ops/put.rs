@@ -1,13 +1,13 @@
 //! PutObject.
 
 use super::client_error::ForClient as _;
-use super::{Context, EntityTags, body, checksums, new_object, tagging, version_id};
+use super::{Context, EntityTags, acl, body, checksums, new_object, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::Md5Purpose;
 use crate::s3::checksum;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{Commit, CommittedVersion, ETag, ObjectControls};
+use crate::store::{Commit, CommittedVersion, ETag};
 
 /// PutObject. Durable on return. All checks that do not need the body precede its first byte.
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
@@ -16,6 +16,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     new_object::check_served(call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let attributes = new_object::attributes(call)?;
+    let controls = acl::of_new_object(context, proof, call)?;
     let tags = tagging::of_new_object(context, proof, call)?;
     let condition = new_object::condition(context, proof, call)?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
@@ -29,8 +30,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let checksums = verified.checksum.clone().map(checksums::of_whole).into_iter().collect();
-    let commit =
-        |etag| Commit { etag, attributes, checksums, tags, controls: ObjectControls::default(), condition };
+    let commit = |etag| Commit { etag, attributes, checksums, tags, controls, condition };
     let written = match (context.entity_tags, verified.md5) {
         (EntityTags::Md5, Some(md5)) => writer.commit(commit(ETag::Md5(md5))),
         (EntityTags::Md5, None) => writer.commit_with_md5(commit(ETag::None)),

@@ -35,6 +35,8 @@ macro_rules! error_codes {
 }
 
 error_codes! {
+    /// S3 user guide, "Controlling ownership of objects", "Troubleshooting".
+    AccessControlListNotSupported = 400, "The bucket does not allow ACLs.";
     /// S3 API reference, "Error responses".
     AccessDenied = 403, "Access Denied";
     /// S3 user guide, "Troubleshooting CORS"; the message is spelled as there.
@@ -69,6 +71,8 @@ error_codes! {
     InvalidAccessKeyId = 403, "The access key ID that you provided does not exist in our records.";
     /// S3 API reference, "Error responses".
     InvalidArgument = 400, "Invalid argument.";
+    /// S3 user guide, "Controlling ownership of objects", "Troubleshooting".
+    InvalidBucketAclWithObjectOwnership = 400, "A bucket cannot have an ACL with the object ownership BucketOwnerEnforced.";
     /// S3 API reference, "Error responses"; S3 user guide, "Bucket naming rules".
     InvalidBucketName = 400, "The specified bucket is not valid.";
     /// S3 API reference, "Signature calculations: transferring payload in multiple chunks".

@@ -109,6 +109,10 @@ operations! {
     GetBucketEncryption = Get Bucket "encryption" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketLifecycleConfiguration = Get Bucket "lifecycle" RouteCondition::None;
+    /// Sets the access control list of a bucket.
+    PutBucketAcl = Put Bucket "acl" RouteCondition::None;
+    /// Returns the access control list of a bucket.
+    GetBucketAcl = Get Bucket "acl" RouteCondition::None;
     /// Sets the ownership of the objects of a bucket.
     PutBucketOwnershipControls = Put Bucket "ownershipControls" RouteCondition::None;
     /// Returns the ownership of the objects of a bucket.
@@ -171,6 +175,11 @@ operations! {
     PutObjectTagging = Put Object "tagging" RouteCondition::None;
     /// Deletes the tags of an object.
     DeleteObjectTagging = Delete Object "tagging" RouteCondition::None;
+
+    /// Returns the access control list of an object.
+    GetObjectAcl = Get Object "acl" RouteCondition::None;
+    /// Sets the access control list of an object.
+    PutObjectAcl = Put Object "acl" RouteCondition::None;
 
     /// Initiates a multipart upload.
     CreateMultipartUpload = Post Object "uploads" RouteCondition::None;

@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn known_subresources_that_are_not_served_say_so_for_every_method() {
         for (method, path, query) in [
-            ("GET", "/b", "acl"),
+            ("POST", "/b", "acl"),
             ("POST", "/b", "policy"),
             ("DELETE", "/b", "inventory"),
             ("GET", "/b/k", "torrent="),

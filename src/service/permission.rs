@@ -24,6 +24,10 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::PutBucketOwnershipControls | Operation::DeleteBucketOwnershipControls => {
             &[Action::PutBucketOwnershipControls]
         }
+        Operation::GetBucketAcl => &[Action::GetBucketAcl],
+        Operation::PutBucketAcl => &[Action::PutBucketAcl],
+        Operation::GetObjectAcl => either(&[Action::GetObjectAcl], &[Action::GetObjectVersionAcl]),
+        Operation::PutObjectAcl => either(&[Action::PutObjectAcl], &[Action::PutObjectVersionAcl]),
         Operation::GetBucketPolicy => &[Action::GetBucketPolicy],
         Operation::GetBucketPolicyStatus => &[Action::GetBucketPolicyStatus],
         Operation::PutBucketPolicy => &[Action::PutBucketPolicy],

@@ -52,6 +52,24 @@ impl Writer {
         }
     }
 
+    /// Writes an element with attributes, whose values need no escaping.
+    pub fn element_with_attributes(
+        &mut self,
+        name: &str,
+        attributes: &[(&str, &str)],
+        fill: impl FnOnce(&mut Self),
+    ) {
+        for part in ["<", name] {
+            self.text.push_str(part);
+        }
+        for (attribute, value) in attributes {
+            write!(self.text, " {attribute}=\"{value}\"").expect("a String takes whatever is written");
+        }
+        self.text.push('>');
+        fill(self);
+        self.tag("</", name);
+    }
+
     /// Writes an element with text.
     pub fn leaf(&mut self, name: &str, text: &str) {
         self.element(name, |element| element.text(text));

@@ -68,7 +68,6 @@ def test_configurations_that_were_never_set_say_so(s3, bucket):
 
 def test_operations_that_are_not_served_say_so(s3, bucket):
     once = {"Bucket": bucket}
-    assert refusal(s3.get_bucket_acl, **once) == ("NotImplemented", 501)
     assert refusal(s3.get_bucket_accelerate_configuration, **once) == ("NotImplemented", 501)
 
 

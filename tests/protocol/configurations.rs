@@ -22,12 +22,10 @@ fn configurations_that_are_never_set_have_their_own_errors() {
 fn operations_that_are_not_served_say_so() {
     let server = Server::new();
     for (method, target) in [
-        ("GET", "/b?acl"),
-        ("PUT", "/b?acl"),
+        ("POST", "/b?acl"),
         ("GET", "/b?notification"),
         ("POST", "/b?publicAccessBlock"),
         ("GET", "/b/k?torrent"),
-        ("GET", "/b/k?acl"),
         ("POST", "/b/k?restore"),
         ("POST", "/b/k?select&select-type=2"),
         ("PUT", "/b/k?legal-hold"),

@@ -72,10 +72,15 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
     let preflight = server.request("OPTIONS", "/b").anonymous().header("Origin", "https://a.example");
     vec![
         provoke("AccessForbidden", preflight),
+        provoke("AccessControlListNotSupported", put("/b/new").header("p-acl", "public-read")),
         provoke("BadDigest", put("/b/new").header("Content-MD5", ZERO_MD5)),
         provoke("BadRequest", put("/b/new").header("p-tagging", "a&b&c&d&e&f&g&h&i&j&k")),
         provoke("EntityTooLarge", put("/b/new").announcing((5 << 30) + 1)),
         provoke("InvalidArgument", get("/b?max-keys=-1")),
+        provoke(
+            "InvalidBucketAclWithObjectOwnership",
+            server.request("PUT", "/new").header("p-acl", "public-read"),
+        ),
         provoke("InvalidBucketName", put("/B_")),
         provoke("InvalidDigest", put("/b/new").header("Content-MD5", "x")),
         provoke("InvalidLocationConstraint", put("/new").body(located.as_bytes())),

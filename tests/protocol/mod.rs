@@ -1,6 +1,7 @@
 //! The protocol without a socket: requests go to the service as an engine would hand them over, and a real store on the
 //! simulated disk answers. Each test is named by the rule that it holds.
 
+mod acl;
 mod attributes;
 mod bucket_policy;
 mod buckets;

@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 54] = [
+const REQUESTS: [(&str, &str, &str, &str); 60] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -24,6 +24,12 @@ const REQUESTS: [(&str, &str, &str, &str); 54] = [
     ("DELETE", "/b?cors", "PutBucketCORS", "b"),
     ("GET", "/b?encryption", "GetEncryptionConfiguration", "b"),
     ("GET", "/b?lifecycle", "GetLifecycleConfiguration", "b"),
+    ("GET", "/b?acl", "GetBucketAcl", "b"),
+    ("PUT", "/b?acl", "PutBucketAcl", "b"),
+    ("GET", "/b/k?acl", "GetObjectAcl", "b/k"),
+    ("GET", "/b/k?acl&versionId=null", "GetObjectVersionAcl", "b/k"),
+    ("PUT", "/b/k?acl", "PutObjectAcl", "b/k"),
+    ("PUT", "/b/k?acl&versionId=null", "PutObjectVersionAcl", "b/k"),
     ("GET", "/b?ownershipControls", "GetBucketOwnershipControls", "b"),
     ("PUT", "/b?ownershipControls", "PutBucketOwnershipControls", "b"),
     ("DELETE", "/b?ownershipControls", "PutBucketOwnershipControls", "b"),
@@ -64,7 +70,7 @@ const REQUESTS: [(&str, &str, &str, &str); 54] = [
     ("DELETE", "/b/k?versionId=null", "DeleteObjectVersion", "b/k"),
     ("DELETE", "/b/k", "DeleteObject", "b/k"),
     ("DELETE", "/empty", "DeleteBucket", "empty"),
-    ("GET", "/b?acl", "ListBucket", "b"),
+    ("GET", "/b?accelerate", "ListBucket", "b"),
 ];
 
 /// Operations that touch more than one thing and have tests of their own.
@@ -87,6 +93,9 @@ fn body_of(target: &str) -> &'static [u8] {
         "/b?cors" => {
             b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>\
               </CORSRule></CORSConfiguration>"
+        }
+        _ if target.contains("?acl") => {
+            b"<AccessControlPolicy><AccessControlList/></AccessControlPolicy>"
         }
         _ if target.contains("?tagging") => b"<Tagging><TagSet/></Tagging>",
         _ => b"",
@@ -112,7 +121,7 @@ fn one_action_on_one_resource_suffices_and_all_others_together_do_not() {
     for (method, target, action, resource) in REQUESTS {
         let others: Vec<_> = Action::ALL.iter().map(|a| a.as_str()).filter(|name| *name != action).collect();
         // A sub-resource that is not served tells nothing but that, and may be asked for by more than one action.
-        let others = if target == "/b?acl" { vec!["PutObject"] } else { others };
+        let others = if target == "/b?accelerate" { vec!["PutObject"] } else { others };
         let server = Server::with_grants(&[
             ("holder", &[action], &[resource]),
             ("lacking", &others, &["*"]),

@@ -46,7 +46,7 @@ fn a_checksum_or_digest_in_the_query_is_verified() {
 fn headers_refused_as_such_are_refused_in_the_query() {
     let server = Server::new();
     let put = |borne: &[(&str, &str)]| server.request("PUT", "/b/k").presigned(borne).body(b"x").send();
-    put(&[("p-acl", "public-read")]).is_error(501, "NotImplemented");
+    put(&[("p-acl", "public-read")]).is_error(400, "AccessControlListNotSupported");
     put(&[("p-server-side-encryption", "AES256")]).is_error(501, "NotImplemented");
     put(&[("p-meta-a", "1\r\nEvil: 1")]).is_error(400, "InvalidArgument");
     put(&[("p-meta-a b", "1")]).is_error(400, "InvalidArgument");

@@ -1,5 +1,14 @@
 //! Access control lists (S3 user guide, "Access control list (ACL) overview"): the permissions of the two predefined groups. The
 //! owner always has all of them.
+//!
+//! - `request`: the ACL that the headers of a request ask for.
+//! - `document`: ACLs in XML.
+
+mod document;
+mod request;
+
+pub use document::{GRANTS_ROOT, POLICY_ROOT};
+pub use request::RequestedAcl;
 
 /// A permission of an ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +26,23 @@ pub enum AclPermission {
 impl AclPermission {
     /// All permissions.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::ReadAcp, Self::WriteAcp];
+
+    /// The name in a document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "READ",
+            Self::Write => "WRITE",
+            Self::ReadAcp => "READ_ACP",
+            Self::WriteAcp => "WRITE_ACP",
+        }
+    }
+
+    /// The permissions of a name in a document; `FULL_CONTROL` stands for all.
+    fn named(name: &str) -> Option<&'static [Self]> {
+        const FULL_CONTROL: &str = "FULL_CONTROL";
+        let at = Self::ALL.iter().position(|permission| permission.as_str() == name);
+        at.map(|at| &Self::ALL[at..=at]).or((name == FULL_CONTROL).then_some(&Self::ALL))
+    }
 }
 
 /// A predefined group of an ACL.
@@ -31,6 +57,14 @@ pub enum AclGroup {
 impl AclGroup {
     /// Both groups.
     pub const ALL: [Self; 2] = [Self::AllUsers, Self::AuthenticatedUsers];
+
+    /// The URI that names it.
+    pub fn uri(self) -> &'static str {
+        match self {
+            Self::AllUsers => "http://acs.amazonaws.com/groups/global/AllUsers",
+            Self::AuthenticatedUsers => "http://acs.amazonaws.com/groups/global/AuthenticatedUsers",
+        }
+    }
 }
 
 /// The permissions that an ACL grants beside those of the owner, one bit each.

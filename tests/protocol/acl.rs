@@ -1,0 +1,340 @@
+//! Access control lists, under each ownership of objects.
+
+use super::*;
+
+const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
+const SIGNED_USERS: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
+
+fn set_ownership(server: &Server, bucket: &str, ownership: &str) -> Answer {
+    let body = format!(
+        "<OwnershipControls><Rule><ObjectOwnership>{ownership}</ObjectOwnership></Rule></OwnershipControls>"
+    );
+    server.request("PUT", &format!("/{bucket}?ownershipControls")).body(body.as_bytes()).send()
+}
+
+/// A server with ACLs in effect, where `guest` has no permission.
+fn server_with_acls(ownership: &str) -> Server {
+    let server = Server::with_grants(&[("guest", &[], &["*"]), ("writer", &["PutObject"], &["*"])]);
+    assert_eq!(set_ownership(&server, "b", ownership).status, 200);
+    server
+}
+
+fn put_as(server: &Server, target: &str, acl: &str) -> Answer {
+    server.request("PUT", target).header("p-acl", acl).body(b"x").send()
+}
+
+/// The grants of an ACL: the grantee and the permission of each.
+fn grants(server: &Server, target: &str) -> Vec<(String, String)> {
+    let answer = server.get(target);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let document = roxmltree::Document::parse(answer.text()).unwrap();
+    let text = |node: roxmltree::Node<'_, '_>, names: &[&str]| {
+        let found = node.descendants().find(|child| names.contains(&child.tag_name().name()));
+        found.and_then(|found| found.text()).unwrap_or_default().to_owned()
+    };
+    let listed = document.descendants().filter(|node| node.tag_name().name() == "Grant");
+    listed.map(|grant| (text(grant, &["ID", "URI"]), text(grant, &["Permission"]))).collect()
+}
+
+fn granted(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    let all = [("owner", "FULL_CONTROL")].into_iter().chain(of.iter().copied());
+    all.map(|(grantee, permission)| (grantee.to_owned(), permission.to_owned())).collect()
+}
+
+fn anonymous(server: &Server, method: &str, target: &str) -> u16 {
+    server.request(method, target).anonymous().send().status
+}
+
+fn by_guest(server: &Server, method: &str, target: &str) -> u16 {
+    server.request(method, target).by("guest").send().status
+}
+
+#[test]
+fn where_acls_are_off_the_owner_has_everything_and_nothing_is_set() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    for target in ["/b?acl", "/b/k?acl"] {
+        assert_eq!(grants(&server, target), granted(&[]));
+        for acl in ["private", "bucket-owner-full-control"] {
+            assert_eq!(server.request("PUT", target).header("p-acl", acl).send().status, 200);
+        }
+        for acl in ["public-read", "authenticated-read", "bucket-owner-read", "aws-exec-read"] {
+            let put = server.request("PUT", target).header("p-acl", acl).send();
+            put.is_error(400, "AccessControlListNotSupported");
+        }
+        let own = server.get(target).body;
+        assert_eq!(
+            server.request("PUT", target).body(&own).send().status,
+            200,
+            "an ACL that changes nothing"
+        );
+        let more = String::from_utf8(own).unwrap().replace("FULL_CONTROL", "READ");
+        let more = server.request("PUT", target).body(more.as_bytes()).send();
+        more.is_error(400, "AccessControlListNotSupported");
+    }
+    for target in ["/b/new", "/b/new?uploads"] {
+        let method = if target.ends_with("uploads") { "POST" } else { "PUT" };
+        let create = |name: &str, value: &str| server.request(method, target).header(name, value).send();
+        create("p-acl", "public-read").is_error(400, "AccessControlListNotSupported");
+        create("p-grant-read", "id=other").is_error(400, "AccessControlListNotSupported");
+        create("p-acl", "public").is_error(400, "InvalidArgument");
+        for acl in ["private", "bucket-owner-full-control"] {
+            assert_eq!(create("p-acl", acl).status, 200);
+        }
+        assert_eq!(create("p-grant-full-control", "id=owner").status, 200);
+    }
+    let copy =
+        server.request("PUT", "/b/copy").header("p-copy-source", "/b/k").header("p-acl", "public-read");
+    copy.send().is_error(400, "AccessControlListNotSupported");
+}
+
+#[test]
+fn an_object_is_read_by_the_groups_that_its_acl_names() {
+    for ownership in ["ObjectWriter", "BucketOwnerPreferred"] {
+        let server = server_with_acls(ownership);
+        for (acl, expected) in [
+            ("private", [403, 403]),
+            ("bucket-owner-full-control", [403, 403]),
+            ("bucket-owner-read", [403, 403]),
+            ("public-read", [200, 200]),
+            ("authenticated-read", [403, 200]),
+        ] {
+            assert_eq!(put_as(&server, "/b/k", acl).status, 200);
+            let read = [anonymous(&server, "GET", "/b/k"), by_guest(&server, "GET", "/b/k")];
+            assert_eq!(read, expected, "{acl}");
+            let head = [anonymous(&server, "HEAD", "/b/k"), by_guest(&server, "HEAD", "/b/k")];
+            assert_eq!(head, expected, "{acl}");
+        }
+        // Nothing else follows from it.
+        assert_eq!(put_as(&server, "/b/k", "public-read").status, 200);
+        for (method, target) in [
+            ("GET", "/b"),
+            ("GET", "/b/absent"),
+            ("GET", "/b/k?acl"),
+            ("GET", "/b/k?tagging"),
+            ("DELETE", "/b/k"),
+            ("PUT", "/b/k"),
+        ] {
+            assert_eq!(anonymous(&server, method, target), 403, "{method} {target}");
+        }
+        assert_eq!(grants(&server, "/b/k?acl"), granted(&[(ALL_USERS, "READ")]));
+        // A put without an ACL is private again.
+        server.put("/b/k", b"y");
+        assert_eq!(anonymous(&server, "GET", "/b/k"), 403);
+        assert_eq!(grants(&server, "/b/k?acl"), granted(&[]));
+    }
+}
+
+#[test]
+fn an_acl_comes_with_copies_and_uploads() {
+    let server = server_with_acls("ObjectWriter");
+    assert_eq!(put_as(&server, "/b/k", "public-read").status, 200);
+    let copy = |target: &str| server.request("PUT", target).header("p-copy-source", "/b/k");
+    assert_eq!(copy("/b/copy").send().status, 200);
+    assert_eq!(anonymous(&server, "GET", "/b/copy"), 403, "an ACL is not copied");
+    assert_eq!(copy("/b/copy").header("p-acl", "public-read").send().status, 200);
+    assert_eq!(anonymous(&server, "GET", "/b/copy"), 200);
+    let created = server.request("POST", "/b/up?uploads").header("p-acl", "public-read").send();
+    let id = created.one("UploadId").unwrap();
+    let part = server.put(&format!("/b/up?partNumber=1&uploadId={id}"), b"x");
+    let body = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part></CompleteMultipartUpload>",
+        part.header("ETag").unwrap()
+    );
+    let completed = server.request("POST", &format!("/b/up?uploadId={id}")).body(body.as_bytes()).send();
+    assert_eq!(completed.status, 200);
+    assert_eq!(anonymous(&server, "GET", "/b/up"), 200);
+}
+
+#[test]
+fn headers_and_documents_grant_alike() {
+    let server = server_with_acls("ObjectWriter");
+    server.put("/b/k", b"x");
+    let header = format!("uri=\"{ALL_USERS}\", id=\"owner\"");
+    for target in ["/b?acl", "/b/k?acl"] {
+        let put = server.request("PUT", target).header("p-grant-read", &header);
+        assert_eq!(put.header("p-grant-full-control", format!("uri={SIGNED_USERS}")).send().status, 200);
+        let expected = granted(&[
+            (ALL_USERS, "READ"),
+            (SIGNED_USERS, "READ"),
+            (SIGNED_USERS, "WRITE"),
+            (SIGNED_USERS, "READ_ACP"),
+            (SIGNED_USERS, "WRITE_ACP"),
+        ]);
+        assert_eq!(grants(&server, target), expected);
+        let document = server.get(target).body;
+        assert_eq!(server.request("PUT", target).header("p-acl", "private").send().status, 200);
+        assert_eq!(grants(&server, target), granted(&[]));
+        assert_eq!(server.request("PUT", target).body(&document).send().status, 200);
+        assert_eq!(grants(&server, target), expected);
+    }
+    let typed = server.get("/b/k?acl");
+    assert!(
+        typed.text().contains("xsi:type=\"CanonicalUser\"") && typed.text().contains("xsi:type=\"Group\"")
+    );
+}
+
+#[test]
+fn acls_that_are_not_served_or_not_understood_change_nothing() {
+    let server = server_with_acls("ObjectWriter");
+    assert_eq!(put_as(&server, "/b/k", "public-read").status, 200);
+    let own = String::from_utf8(server.get("/b/k?acl").body).unwrap();
+    for target in ["/b?acl", "/b/k?acl"] {
+        let put = |name: &str, value: &str| server.request("PUT", target).header(name, value).send();
+        let named = put("p-grant-read", "id=bob");
+        named.is_error(501, "NotImplemented");
+        assert_eq!(named.one("Grantee").as_deref(), Some("bob"));
+        put("p-grant-read", "emailAddress=a@b.example").is_error(501, "NotImplemented");
+        put("p-acl", "log-delivery-write").is_error(501, "NotImplemented");
+        put("p-acl", "public").is_error(400, "InvalidArgument");
+        put("p-grant-write", "everybody").is_error(400, "InvalidArgument");
+        let both =
+            server.request("PUT", target).header("p-acl", "private").header("p-grant-read", "id=owner");
+        both.send().is_error(400, "InvalidRequest");
+        let twice = server.request("PUT", target).header("p-acl", "private").body(own.as_bytes());
+        twice.send().is_error(400, "InvalidRequest");
+        let body = |text: &str| server.request("PUT", target).body(text.as_bytes()).send();
+        body("").is_error(400, "MalformedXML");
+        body("<AccessControlPolicy/>").is_error(400, "MalformedXML");
+        body(&own.replace("READ<", "LOOK<")).is_error(400, "MalformedXML");
+        body(&own.replacen("owner", "bob", 1)).is_error(403, "AccessDenied");
+    }
+    server.request("PUT", "/b/absent?acl").header("p-acl", "private").send().is_error(404, "NoSuchKey");
+    server.request("PUT", "/absent?acl").header("p-acl", "private").send().is_error(404, "NoSuchBucket");
+    server.get("/absent?acl").is_error(404, "NoSuchBucket");
+    server.get("/b/absent?acl").is_error(404, "NoSuchKey");
+    put_as(&server, "/absent/k", "public-read").is_error(404, "NoSuchBucket");
+    assert_eq!(grants(&server, "/b/k?acl"), granted(&[(ALL_USERS, "READ")]));
+    assert_eq!(grants(&server, "/b?acl"), granted(&[]));
+}
+
+#[test]
+fn a_bucket_is_listed_and_written_by_the_groups_that_its_acl_names() {
+    let server = server_with_acls("ObjectWriter");
+    server.put("/b/k", b"x");
+    let set = |acl: &str| assert_eq!(server.request("PUT", "/b?acl").header("p-acl", acl).send().status, 200);
+    set("public-read");
+    assert_eq!([anonymous(&server, "GET", "/b"), anonymous(&server, "GET", "/b?versions")], [200, 200]);
+    assert_eq!([anonymous(&server, "GET", "/b/k"), anonymous(&server, "GET", "/b/absent")], [403, 403]);
+    assert_eq!([anonymous(&server, "PUT", "/b/new"), anonymous(&server, "GET", "/b?acl")], [403, 403]);
+    set("public-read-write");
+    assert_eq!([anonymous(&server, "PUT", "/b/new"), anonymous(&server, "DELETE", "/b/new")], [200, 403]);
+    assert_eq!(server.get("/b").all("Key"), ["k", "new"]);
+    set("authenticated-read");
+    assert_eq!([anonymous(&server, "GET", "/b"), by_guest(&server, "GET", "/b")], [403, 200]);
+    let put = server.request("PUT", "/b?acl").header("p-grant-write-acp", format!("uri={ALL_USERS}"));
+    assert_eq!(put.send().status, 200);
+    let open = server.request("PUT", "/b?acl").anonymous().header("p-acl", "public-read").send();
+    assert_eq!((open.status, anonymous(&server, "GET", "/b")), (200, 200));
+}
+
+#[test]
+fn an_acl_takes_a_permission_of_its_own() {
+    let server = server_with_acls("ObjectWriter");
+    let put =
+        |acl: &str| server.request("PUT", "/b/k").by("writer").header("p-acl", acl).body(b"x").send().status;
+    assert_eq!([put("private"), put("public-read")], [200, 403]);
+    let create = |name: &str, value: &str| {
+        let server = Server::with_grants(&[
+            ("maker", &["CreateBucket"], &["*"]),
+            ("own", &["CreateBucket"], &["*"]),
+            ("own", &["*"], &["@owned"]),
+        ]);
+        ["maker", "own"].map(|user| server.request("PUT", "/made").by(user).header(name, value).send().status)
+    };
+    assert_eq!(create("p-object-ownership", "ObjectWriter"), [403, 200]);
+    assert_eq!(create("p-acl", "private"), [200, 409]);
+}
+
+#[test]
+fn a_bucket_is_created_with_its_ownership_and_its_acl() {
+    let server = Server::new();
+    let create = |ownership: &str, acl: &str| {
+        let asked = server.request("PUT", "/made").header("p-object-ownership", ownership);
+        asked.header("p-acl", acl).send()
+    };
+    create("BucketOwnerEnforced", "public-read").is_error(400, "InvalidBucketAclWithObjectOwnership");
+    server.get("/made").is_error(404, "NoSuchBucket");
+    assert_eq!(create("ObjectWriter", "public-read").status, 200);
+    assert_eq!(server.get("/made?ownershipControls").one("ObjectOwnership").as_deref(), Some("ObjectWriter"));
+    assert_eq!(grants(&server, "/made?acl"), granted(&[(ALL_USERS, "READ")]));
+    assert_eq!(anonymous(&server, "GET", "/made"), 200);
+    set_ownership(&server, "made", "BucketOwnerEnforced")
+        .is_error(400, "InvalidBucketAclWithObjectOwnership");
+    assert_eq!(server.request("PUT", "/made?acl").header("p-acl", "private").send().status, 200);
+    assert_eq!(set_ownership(&server, "made", "BucketOwnerEnforced").status, 200);
+}
+
+#[test]
+fn without_acls_in_effect_those_that_were_set_are_idle() {
+    let server = server_with_acls("ObjectWriter");
+    assert_eq!(put_as(&server, "/b/k", "public-read").status, 200);
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 200);
+    assert_eq!(set_ownership(&server, "b", "BucketOwnerEnforced").status, 200);
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 403);
+    assert_eq!(grants(&server, "/b/k?acl"), granted(&[]));
+    assert_eq!(set_ownership(&server, "b", "BucketOwnerPreferred").status, 200);
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 200);
+}
+
+#[test]
+fn a_block_refuses_public_acls_and_ignores_those_that_are_there() {
+    let server = server_with_acls("ObjectWriter");
+    assert_eq!(put_as(&server, "/b/k", "public-read").status, 200);
+    let block = |setting: &str| {
+        let body = format!(
+            "<PublicAccessBlockConfiguration><{setting}>true</{setting}></PublicAccessBlockConfiguration>"
+        );
+        assert_eq!(server.request("PUT", "/b?publicAccessBlock").body(body.as_bytes()).send().status, 200);
+    };
+    block("IgnorePublicAcls");
+    assert_eq!([anonymous(&server, "GET", "/b/k"), by_guest(&server, "GET", "/b/k")], [403, 403]);
+    assert_eq!(put_as(&server, "/b/other", "public-read").status, 200);
+    block("BlockPublicAcls");
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 200);
+    put_as(&server, "/b/k", "public-read").is_error(403, "AccessDenied");
+    put_as(&server, "/b/k", "authenticated-read").is_error(403, "AccessDenied");
+    for target in ["/b?acl", "/b/k?acl"] {
+        let put = |acl: &str| server.request("PUT", target).header("p-acl", acl).send();
+        put("public-read").is_error(403, "AccessDenied");
+        assert_eq!(put("private").status, 200);
+    }
+}
+
+#[test]
+fn an_acl_is_of_a_version_and_may_be_changed_later() {
+    let server = server_with_acls("ObjectWriter");
+    server.set_versioning("Enabled");
+    assert_eq!(put_as(&server, "/b/k", "private").status, 200);
+    assert_eq!(put_as(&server, "/b/k", "private").status, 200);
+    let old = server.get("/b?versions").all("VersionId").pop().unwrap();
+    let version = format!("/b/k?acl&versionId={old}");
+    assert_eq!(server.request("PUT", &version).header("p-acl", "public-read").send().status, 200);
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 403);
+    assert_eq!(anonymous(&server, "GET", &format!("/b/k?versionId={old}")), 200);
+    assert_eq!(grants(&server, &version), granted(&[(ALL_USERS, "READ")]));
+    assert_eq!(server.delete("/b/k").status, 204);
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 403);
+    server.get("/b/k?acl").is_error(404, "NoSuchKey");
+}
+
+#[test]
+fn a_policy_denies_what_an_acl_grants_and_may_demand_a_canned_acl() {
+    let server = server_with_acls("ObjectWriter");
+    assert_eq!(put_as(&server, "/b/k", "public-read").status, 200);
+    let set = |statement: &str| {
+        let text =
+            format!(r#"{{"Statement": {{{statement}, "Principal": "*", "Resource": "arn:aws:s3:::b/*"}}}}"#);
+        assert_eq!(server.request("PUT", "/b?policy").body(text.as_bytes()).send().status, 204);
+    };
+    set(r#""Effect": "Deny", "Action": "s3:GetObject""#);
+    assert_eq!(anonymous(&server, "GET", "/b/k"), 403);
+    set(
+        r#""Effect": "Deny", "Action": "s3:PutObject", "Condition": {"StringNotEquals": {"s3:x-amz-acl": "bucket-owner-full-control"}}"#,
+    );
+    assert_eq!(put_as(&server, "/b/k", "bucket-owner-full-control").status, 200);
+    assert_eq!(
+        [put_as(&server, "/b/k", "private").status, server.request("PUT", "/b/k").send().status],
+        [403, 403]
+    );
+}
