@@ -31,7 +31,9 @@ pub const PART_SIZE_MIN_BYTES: u64 = 5 * MIB;
 pub const PART_NUMBER_MAX: u32 = 10_000;
 /// User metadata: names and values together (S3 user guide, "User-defined object metadata").
 pub const USER_METADATA_MAX_BYTES: usize = 2048;
-/// The six stored standard headers: names and values together (S3 user guide, "System-defined object metadata"). All
+/// The redirect location of an object (S3 API reference, PutObject, "x-amz-website-redirect-location").
+pub const REDIRECT_LOCATION_MAX_BYTES: usize = 2048;
+/// The six stored standard headers and the redirect location: names and values together (S3 user guide, "System-defined object metadata"). All
 /// of it is in memory with the key.
 pub const SYSTEM_METADATA_MAX_BYTES: usize = 2048;
 /// Tags of one object (S3 user guide, "Categorizing your objects using tags").

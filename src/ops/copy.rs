@@ -11,7 +11,7 @@ use crate::auth::{Action, Authorized};
 use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::ChecksumHasher;
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, Response, S3Error};
+use crate::s3::{Call, ErrorCode, Response, S3Error, metadata};
 use crate::store::{Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError};
 use crate::xml::Writer;
 
@@ -130,6 +130,7 @@ fn check_changes(source: &SourceObject, directives: &Directives, call: &Call<'_>
     let changes = directives.replace_metadata
         || directives.replace_tags
         || new_checksum
+        || metadata::gives_redirect_location(call.vendor())
         || call.vendor().get("storage-class").is_some();
     if !onto_itself || named.version.is_some() || changes {
         return Ok(());
@@ -148,7 +149,8 @@ fn attributes(
     if directives.replace_metadata {
         new_object::attributes(call)
     } else {
-        Ok(source.found.version.attributes.clone())
+        let kept = metadata::of_copy(source.found.version.attributes.iter(), call.vendor())?;
+        Ok(new_object::attributes_of(kept))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::s3::{Call, ErrorCode, S3Error, conditions, metadata};
 use crate::store::{Attributes, Selector, StoreError, WriteCondition};
 
 /// Headers of unsupported features. Ignoring one would break a promise.
-const UNSERVED: [&str; 9] = [
+const UNSERVED: [&str; 8] = [
     "copy-source-server-side-encryption-customer-algorithm",
     "object-lock-legal-hold",
     "object-lock-mode",
@@ -16,7 +16,6 @@ const UNSERVED: [&str; 9] = [
     "server-side-encryption",
     "server-side-encryption-aws-kms-key-id",
     "server-side-encryption-customer-algorithm",
-    "website-redirect-location",
     "write-offset-bytes",
 ];
 
@@ -41,11 +40,14 @@ pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
 /// # Errors
 /// Those of [`metadata::collect`].
 pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
+    metadata::collect(call.headers(), call.vendor()).map(attributes_of)
+}
+
+/// Names and values as attributes.
+pub(super) fn attributes_of(collected: Vec<(String, String)>) -> Attributes {
     let mut attributes = Attributes::new();
-    for (name, value) in metadata::collect(call.headers(), call.vendor())? {
-        attributes.push(name, value);
-    }
-    Ok(attributes)
+    collected.into_iter().for_each(|(name, value)| attributes.push(name, value));
+    attributes
 }
 
 /// The condition of the write from the headers.

@@ -90,6 +90,8 @@ error_codes! {
     /// S3 API reference, GetObject and "Error responses"; RFC 9110, section 15.5.17.
     InvalidRange = 416, "The requested range is not satisfiable.";
     /// S3 API reference, "Error responses".
+    InvalidRedirectLocation = 400, "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.";
+    /// S3 API reference, "Error responses".
     InvalidRequest = 400, "The request is not valid.";
     /// S3 API reference, PutObjectTagging.
     InvalidTag = 400, "The tag provided was not a valid tag.";

@@ -1,6 +1,7 @@
-//! Metadata of objects: six standard headers and user metadata (S3 user guide, "Working with object metadata").
+//! Metadata of objects: six standard headers, the redirect location and user metadata (S3 user guide, "Working with object
+//! metadata").
 
-use crate::base::limits::{SYSTEM_METADATA_MAX_BYTES, USER_METADATA_MAX_BYTES};
+use crate::base::limits::{REDIRECT_LOCATION_MAX_BYTES, SYSTEM_METADATA_MAX_BYTES, USER_METADATA_MAX_BYTES};
 use crate::s3::{ErrorCode, Headers, QueryParams, Response, S3Error, VendorHeaders};
 
 /// The standard headers that are stored: the stored name, the name in responses, and the query parameter that
@@ -17,21 +18,77 @@ const STANDARD: [(&str, &str, &str); 6] = [
 /// The content type of an object that was put without one (S3 API reference, PutObject, "Content-Type").
 const DEFAULT_TYPE: &str = "binary/octet-stream";
 
+/// The location that websites redirect requests for the object to: the stored name, and that of the header after its
+/// prefix (S3 API reference, PutObject, "x-amz-website-redirect-location").
+const REDIRECT_LOCATION: &str = "website-redirect-location";
+
 /// The prefix of the names of user metadata, as stored and as sent.
 const META: &str = "meta-";
 
-/// Collects the metadata of a new object as names and values: standard headers by their lower-case names, user
-/// metadata as `meta-...`. Encoded words (RFC 2047) are not decoded.
+/// Collects the metadata of a new object as names and values: standard headers by their lower-case names, the redirect
+/// location, user metadata as `meta-...`. Encoded words (RFC 2047) are not decoded.
 ///
 /// # Errors
-/// `MetadataTooLarge` if either kind exceeds its limit; `InvalidArgument` for a value that is not UTF-8.
+/// `MetadataTooLarge` if either kind exceeds its limit; `InvalidArgument` for a value that is not UTF-8;
+/// `InvalidRedirectLocation`.
 pub fn collect(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
-    let mut kept = system_metadata(headers)?;
+    let mut kept = system_metadata(headers, vendor)?;
     kept.extend(user_metadata(vendor)?);
     Ok(kept)
 }
 
-fn system_metadata(headers: &Headers) -> Result<Vec<(String, String)>, S3Error> {
+/// The metadata of a copy with the metadata of its source, which the redirect location is not part of: the request
+/// gives that of the copy (S3 API reference, CopyObject, "x-amz-website-redirect-location").
+///
+/// # Errors
+/// `InvalidRedirectLocation`; `MetadataTooLarge`.
+pub fn of_copy<'a>(
+    source: impl Iterator<Item = (&'a str, &'a str)>,
+    vendor: VendorHeaders<'_>,
+) -> Result<Vec<(String, String)>, S3Error> {
+    let (user, mut system): (Vec<_>, Vec<_>) = source
+        .filter(|(name, _)| *name != REDIRECT_LOCATION)
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .partition(|(name, _)| name.starts_with(META));
+    // Metadata of earlier versions may exceed the limit, and stays copyable.
+    if let Some(location) = redirect_location(vendor)? {
+        system.push(location);
+        check_system_size(&system)?;
+    }
+    system.extend(user);
+    Ok(system)
+}
+
+/// The redirect location among stored metadata.
+pub fn stored_redirect_location<'a>(mut kept: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
+    kept.find(|(name, _)| *name == REDIRECT_LOCATION).map(|(_, location)| location)
+}
+
+/// Whether the request gives a new object a redirect location.
+pub fn gives_redirect_location(vendor: VendorHeaders<'_>) -> bool {
+    vendor.get(REDIRECT_LOCATION).is_some_and(|value| !value.is_empty())
+}
+
+/// The redirect location from the header; an empty one is none.
+fn redirect_location(vendor: VendorHeaders<'_>) -> Result<Option<(String, String)>, S3Error> {
+    let Some(value) = vendor.get(REDIRECT_LOCATION).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let location = text(REDIRECT_LOCATION, value)?;
+    let invalid = S3Error::new(ErrorCode::InvalidRedirectLocation);
+    if location.len() > REDIRECT_LOCATION_MAX_BYTES {
+        return Err(invalid.message(format!(
+            "The length of website redirect location cannot exceed {REDIRECT_LOCATION_MAX_BYTES} bytes."
+        )));
+    }
+    let has_prefix = ["/", "http://", "https://"].iter().any(|prefix| location.starts_with(prefix));
+    if !has_prefix || location.chars().any(char::is_control) {
+        return Err(invalid);
+    }
+    Ok(Some((REDIRECT_LOCATION.to_owned(), location.to_owned())))
+}
+
+fn system_metadata(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let mut kept = Vec::new();
     for (name, _, _) in STANDARD {
         if let Some(value) = headers.get(name) {
@@ -44,9 +101,14 @@ fn system_metadata(headers: &Headers) -> Result<Vec<(String, String)>, S3Error> 
             }
         }
     }
-    let size = kept.iter().map(|(name, value)| name.len() + value.len()).sum();
-    check_size(size, SYSTEM_METADATA_MAX_BYTES)?;
+    kept.extend(redirect_location(vendor)?);
+    check_system_size(&kept)?;
     Ok(kept)
+}
+
+fn check_system_size(kept: &[(String, String)]) -> Result<(), S3Error> {
+    let size = kept.iter().map(|(name, value)| name.len() + value.len()).sum();
+    check_size(size, SYSTEM_METADATA_MAX_BYTES)
 }
 
 /// Adds stored metadata to a response. The `response-*` parameters of the query override standard headers.
@@ -66,7 +128,8 @@ pub fn send<'a>(
             response = response.header(sent_name, value);
         }
     }
-    for (name, value) in kept.iter().filter(|(name, _)| name.starts_with(META)) {
+    let has_vendor_name = |name: &str| name.starts_with(META) || name == REDIRECT_LOCATION;
+    for (name, value) in kept.iter().filter(|(name, _)| has_vendor_name(name)) {
         response = response.header(format!("p-{name}"), *value);
     }
     Ok(response)
@@ -204,6 +267,51 @@ mod tests {
     }
 
     #[test]
+    fn a_redirect_location_names_a_path_or_a_web_address() {
+        let location = |value: &[u8]| kept(&[("x-svc-website-redirect-location", value)]);
+        for good in ["/", "/a?b#ü", "http://a.example", "https://a.example/b"] {
+            assert_eq!(
+                location(good.as_bytes()),
+                Ok(pairs(&[("website-redirect-location", good)])),
+                "{good}"
+            );
+        }
+        assert_eq!(location(b""), Ok(Vec::new()));
+        let long = format!("/{}", "a".repeat(REDIRECT_LOCATION_MAX_BYTES));
+        for bad in ["a", "ftp://a", "HTTP://a", "//a\r\nSet-Cookie: b", "/\u{85}", &long] {
+            assert_eq!(location(bad.as_bytes()), Err(ErrorCode::InvalidRedirectLocation), "{bad}");
+        }
+        assert_eq!(location(b"/\xff"), Err(ErrorCode::InvalidArgument));
+        assert_eq!(location(&long.as_bytes()[1..]), Err(ErrorCode::InvalidRedirectLocation), "no prefix");
+    }
+
+    #[test]
+    fn a_redirect_location_counts_with_the_standard_headers() {
+        let room = SYSTEM_METADATA_MAX_BYTES - "website-redirect-location".len() - "expires".len();
+        let location = format!("/{}", "a".repeat(room - 1));
+        let lines = |expires: &'static [u8]| {
+            kept(&[("x-svc-website-redirect-location", location.as_bytes()), ("expires", expires)])
+        };
+        assert!(lines(b"").is_ok());
+        assert_eq!(lines(b"12345678").map(drop), Err(ErrorCode::MetadataTooLarge));
+    }
+
+    #[test]
+    fn a_copy_keeps_the_metadata_of_its_source_and_no_redirect_location() {
+        let source = [("expires", "never"), ("website-redirect-location", "/old"), ("meta-a", "1")];
+        let copied = |lines: &[(&str, &str)]| {
+            let mut headers = Headers::default();
+            lines.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
+            of_copy(source.iter().copied(), VendorHeaders::new(&headers, Dialect::Svc)).map_err(|e| e.code)
+        };
+        assert_eq!(copied(&[]), Ok(pairs(&[("expires", "never"), ("meta-a", "1")])));
+        let moved = [("expires", "never"), ("website-redirect-location", "/new"), ("meta-a", "1")];
+        assert_eq!(copied(&[("x-svc-website-redirect-location", "/new")]), Ok(pairs(&moved)));
+        let bad = [("x-svc-website-redirect-location", "new")];
+        assert_eq!(copied(&bad), Err(ErrorCode::InvalidRedirectLocation));
+    }
+
+    #[test]
     fn values_that_are_no_text_are_refused() {
         assert_eq!(kept(&[("x-svc-meta-a", b"\xff")]), Err(ErrorCode::InvalidArgument));
         assert_eq!(kept(&[("cache-control", b"\xff")]), Err(ErrorCode::InvalidArgument));
@@ -211,11 +319,11 @@ mod tests {
 
     #[test]
     fn stored_metadata_is_sent_under_its_own_name() {
-        let kept = [("cache-control", "no-store"), ("meta-name", "grün")];
-        assert_eq!(
-            sent(&kept, "").unwrap(),
-            ["Cache-Control: no-store", "Content-Type: binary/octet-stream", "p-meta-name: grün"]
-        );
+        let kept =
+            [("cache-control", "no-store"), ("website-redirect-location", "/a"), ("meta-name", "grün")];
+        let lines =
+            ["Content-Type: binary/octet-stream", "p-website-redirect-location: /a", "p-meta-name: grün"];
+        assert_eq!(sent(&kept, "").unwrap(), [&["Cache-Control: no-store"][..], &lines].concat());
     }
 
     #[test]

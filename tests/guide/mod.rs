@@ -95,9 +95,14 @@ fn the_limits_are_those_of_the_code() {
                 "400 MetadataTooLarge",
             ),
             (
-                "system metadata of an object: the names and values of its six standard headers",
+                "system metadata of an object: the names and values of its six standard headers and its redirect location",
                 size(limits::SYSTEM_METADATA_MAX_BYTES as u64),
                 "400 MetadataTooLarge",
+            ),
+            (
+                "redirect location of an object",
+                size(limits::REDIRECT_LOCATION_MAX_BYTES as u64),
+                "400 InvalidRedirectLocation",
             ),
             ("tags of an object", tags, "400 BadRequest"),
             ("key of a tag", format!("{} characters", limits::TAG_KEY_LEN_MAX_CHARS), "400 InvalidTag"),

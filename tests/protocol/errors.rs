@@ -86,6 +86,7 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
         provoke("InvalidLocationConstraint", put("/new").body(located.as_bytes())),
         provoke("InvalidPartNumber", get("/b/k?partNumber=2")),
         provoke("InvalidRange", get("/b/k").header("Range", "bytes=99-")),
+        provoke("InvalidRedirectLocation", put("/b/new").header("p-website-redirect-location", "x")),
         provoke("InvalidRequest", put("/b/new").header("p-checksum-crc32", "x")),
         provoke("InvalidTag", put("/b/k?tagging").body(keyless.as_bytes())),
         provoke("InvalidURI", get("/b/%zz")),
