@@ -25,7 +25,7 @@
 //! | [`base`] | limits, clock, entropy, timestamps, digests, memory budget | nothing |
 //! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base |
 //! | [`fs`] | the only access to the disk; a simulated disk for tests | base |
-//! | [`xml`] | a reader and a writer of XML | base |
+//! | [`xml`] | a reader and a writer of XML, a writer of HTML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, xml |

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::base::Timestamp;
+use crate::s3::status::reason;
 use crate::s3::{Response, ResponseBody};
 
 /// The properties of a request that decide the framing of its response.
@@ -131,30 +132,6 @@ fn write_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 fn write_number(out: &mut Vec<u8>, prefix: &str, number: u64, suffix: &str) {
     write!(out, "{prefix}{number}{suffix}").expect("a vector takes every byte");
-}
-
-/// The reason phrase of a status (RFC 9110, section 15), for people who read the protocol.
-fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        204 => "No Content",
-        206 => "Partial Content",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        409 => "Conflict",
-        411 => "Length Required",
-        412 => "Precondition Failed",
-        416 => "Range Not Satisfiable",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        503 => "Service Unavailable",
-        507 => "Insufficient Storage",
-        _ => "",
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod query;
 pub mod range;
 pub mod render;
 pub mod route;
+pub mod status;
 pub mod tags;
 pub mod uri;
 pub mod website;

@@ -1,9 +1,11 @@
 //! Websites of buckets: the configuration (S3 API reference, PutBucketWebsite), and what it makes of a request (S3 user
 //! guide, "Hosting a static website using Amazon S3").
 
+mod error_page;
 mod redirect;
 mod rule;
 
+pub use error_page::{error_page, is_for_error_document, may_be_folder, name_error};
 pub use redirect::{UrlScheme, WebsiteAddress, folder_location};
 pub use rule::RoutingRule;
 
