@@ -84,6 +84,12 @@ impl Authenticator {
         Ok(Identity::new(Arc::clone(user)))
     }
 
+    /// The sender of requests that are not signed.
+    pub fn anonymous(&self) -> Identity {
+        let users = self.users.read().expect("no code panics while it holds the users");
+        Identity::new(Arc::clone(users.anonymous()))
+    }
+
     /// Verifies a signature. Returns the user who signed, the key, and the signature as bytes.
     fn verify<'u>(
         &self,

@@ -60,6 +60,10 @@ pub(crate) struct ServerOptions {
     #[arg(default_value = "none")]
     pub(crate) cors_allow_origin: WebOrigins,
 
+    /// Domain whose subdomains are websites of buckets
+    #[arg(long, value_name = "DOMAIN", env = "SILTSTONE_WEBSITE_DOMAIN", global = true)]
+    website_domain: Option<String>,
+
     /// Dialect of requests without a vendor prefix
     #[arg(long, value_name = "NAME", env = "SILTSTONE_DIALECT", global = true, default_value = "svc")]
     #[arg(value_parser = one_of(&[("svc", Dialect::Svc), ("aws", Dialect::Aws)]))]
@@ -222,6 +226,11 @@ impl ServerOptions {
         self.domain.as_ref().map(|domain| domain.to_ascii_lowercase())
     }
 
+    /// The domain of websites, in lower case.
+    pub(crate) fn website_domain(&self) -> Option<String> {
+        self.website_domain.as_ref().map(|domain| domain.to_ascii_lowercase())
+    }
+
     /// The pace of the scrub; `None` for no scrub.
     pub(crate) fn scrub_pace(&self) -> Option<ScrubPace> {
         match self.scrub_rate {
@@ -248,7 +257,24 @@ impl ServerOptions {
             )));
         }
         buckets::check(&self.bucket)?;
+        self.check_website_domain()?;
         self.tls_files().map(drop)
+    }
+
+    fn check_website_domain(&self) -> Result<(), CliError> {
+        let Some(domain) = self.website_domain() else { return Ok(()) };
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        if domain.is_empty() || domain.starts_with('.') || !domain.chars().all(is_of_name) {
+            return Err(CliError::usage(format!(
+                "--website-domain {domain}: write a name such as web.example, without a dot before it and a port"
+            )));
+        }
+        if self.host_domain().as_ref() == Some(&domain) {
+            return Err(CliError::usage(format!(
+                "--website-domain {domain}: it is that of --domain, so a host could not tell a website from a bucket"
+            )));
+        }
+        Ok(())
     }
 
     /// The file of the access log; `None` to write its lines to the log. If the log is JSON, the access log is written to

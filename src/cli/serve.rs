@@ -240,7 +240,7 @@ fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) 
 }
 
 fn addressing(options: &ServerOptions) -> Addressing {
-    Addressing { domain: options.host_domain() }
+    Addressing { domain: options.host_domain(), website_domain: options.website_domain() }
 }
 
 fn log_memory(plan: &MemoryPlan, store: &Store) {

@@ -20,17 +20,30 @@ const WHOLE_MAX_BYTES: u64 = 256 * KIB;
 /// GetObject.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let found = lookup::target(context, proof, call)?;
-    let (response, bytes) = head_of(context, &found, proof, call)?;
+    with_body(context, proof, call, &found)
+}
+
+/// The response to a GET of a version.
+///
+/// # Errors
+/// Those of its conditions and of its range; `SlowDown`; those of reading.
+pub(super) fn with_body(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    found: &FoundVersion,
+) -> Result<Response, S3Error> {
+    let (response, bytes) = head_of(context, found, proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
         return Ok(response);
     }
     if length <= WHOLE_MAX_BYTES {
-        let reader = context.store.read(&found, bytes).for_client(call)?;
+        let reader = context.store.read(found, bytes).for_client(call)?;
         return Ok(response.with_body(whole(reader, length, call)?));
     }
     let held = memory::for_stream(context, &found.version)?;
-    let reader = context.store.read(&found, bytes).for_client(call)?;
+    let reader = context.store.read(found, bytes).for_client(call)?;
     Ok(response.with_body(stream(reader, length, call)?).holding(held))
 }
 
@@ -40,7 +53,20 @@ pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
         true => lookup::target(context, proof, call)?,
         false => lookup::outline(context, proof, call)?,
     };
-    let (response, bytes) = head_of(context, &found, proof, call)?;
+    without_body(context, proof, call, &found)
+}
+
+/// The response to a HEAD of a version.
+///
+/// # Errors
+/// Those of its conditions and of its range.
+pub(super) fn without_body(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    found: &FoundVersion,
+) -> Result<Response, S3Error> {
+    let (response, bytes) = head_of(context, found, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }
 

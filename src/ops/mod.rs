@@ -37,10 +37,11 @@ use std::sync::Arc;
 
 pub use cors::BucketCors;
 pub use padded_response::PaddingTimes;
+pub use website::{BucketWebsite, WebsiteObject};
 
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
-use crate::s3::{Call, ObjectOwnership, Operation, Response, S3Error};
+use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
 pub use crate::store::Health;
 use crate::store::Store;
 use crate::xml::Writer;
@@ -138,6 +139,22 @@ impl Context {
             | Operation::GetObjectLockConfiguration
             | Operation::NotServed => not_configured::respond(self, proof, call),
         }
+    }
+
+    /// The website of a bucket.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`.
+    pub fn website(&self, bucket: &str, id: &RequestId) -> Result<BucketWebsite, S3Error> {
+        website::of_bucket(self, bucket, id)
+    }
+
+    /// The object that a `GetObject` or `HeadObject` on a website host names.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub fn website_object(&self, proof: &Authorized, call: &Call<'_>) -> Result<WebsiteObject, S3Error> {
+        website::object(self, proof, call)
     }
 
     /// The health of the store, for monitoring.

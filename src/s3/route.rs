@@ -55,6 +55,9 @@ pub struct Addressing {
     /// The domain whose subdomains are buckets (S3 user guide, "Virtual hosting of buckets"), in lower case; `None` if
     /// only paths name buckets.
     pub domain: Option<String>,
+    /// The domain whose subdomains are websites of buckets (S3 user guide, "Website endpoints"), in lower case; `None`
+    /// for no websites.
+    pub website_domain: Option<String>,
 }
 
 impl Addressing {
@@ -81,11 +84,30 @@ impl Addressing {
 
     /// The bucket that `host` names, if it names one.
     pub fn bucket_of_host(&self, host: &str) -> Option<String> {
-        let domain = self.domain.as_deref()?;
-        let host = host.split(':').next()?.to_ascii_lowercase();
-        let bucket = host.strip_suffix(domain)?.strip_suffix('.')?;
-        (!bucket.is_empty()).then(|| bucket.to_owned())
+        label_below(self.domain.as_deref()?, host)
     }
+
+    /// The bucket whose website `host` is. Of two domains that `host` is in, the longer one counts.
+    pub fn website_bucket(&self, host: &str) -> Option<String> {
+        let website_domain = self.website_domain.as_deref()?;
+        let bucket = label_below(website_domain, host)?;
+        let is_of_s3 = |domain: &String| {
+            domain.len() > website_domain.len() && (is_host(domain, host) || self.is_of_bucket(host))
+        };
+        (!self.domain.as_ref().is_some_and(is_of_s3)).then_some(bucket)
+    }
+}
+
+/// The part of a host before `domain`, if there is one.
+fn label_below(domain: &str, host: &str) -> Option<String> {
+    let host = host.split(':').next()?.to_ascii_lowercase();
+    let label = host.strip_suffix(domain)?.strip_suffix('.')?;
+    (!label.is_empty()).then(|| label.to_owned())
+}
+
+/// Whether `host` is `domain`.
+fn is_host(domain: &str, host: &str) -> bool {
+    host.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case(domain))
 }
 
 fn target(bucket: String, key: &str) -> Result<TargetResource, S3Error> {
@@ -202,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_host_below_the_domain_names_the_bucket() {
-        let addressing = Addressing { domain: Some("s3.example".to_owned()) };
+        let addressing = Addressing { domain: Some("s3.example".to_owned()), ..Addressing::default() };
         let at = |host, path| addressing.target(path, host).unwrap();
         assert_eq!(at("photos.s3.example:9000", "/a/b"), object("photos", "a/b"));
         assert_eq!(at("My.Photos.S3.Example", "/"), TargetResource::Bucket("my.photos".to_owned()));
@@ -210,6 +232,31 @@ mod tests {
         assert_eq!(at("xs3.example", "/a/b"), object("a", "b"));
         assert_eq!(at(".s3.example", "/a/b"), object("a", "b"));
         assert_eq!(target("/a/b"), Ok(object("a", "b")));
+    }
+
+    #[test]
+    fn a_host_below_the_domain_of_websites_is_one_unless_the_domain_of_s3_is_longer() {
+        let bucket = |domain: Option<&str>, website_domain: &str, host| {
+            let addressing = Addressing {
+                domain: domain.map(str::to_owned),
+                website_domain: Some(website_domain.to_owned()),
+            };
+            addressing.website_bucket(host)
+        };
+        let photos = Some("photos".to_owned());
+        assert_eq!(bucket(None, "web.example", "photos.web.example"), photos);
+        assert_eq!(bucket(None, "web.example", "Photos.Web.Example:9000"), photos);
+        assert_eq!(bucket(None, "web.example", "a.b.web.example"), Some("a.b".to_owned()));
+        for host in
+            ["", "web.example", ".web.example", "photosweb.example", "photos.web.example.org", "127.0.0.1:1"]
+        {
+            assert_eq!(bucket(None, "web.example", host), None, "{host}");
+        }
+        assert_eq!(bucket(Some("example"), "web.example", "photos.web.example"), photos);
+        assert_eq!(bucket(Some("s3.example"), "example", "photos.example"), photos);
+        assert_eq!(bucket(Some("s3.example"), "example", "photos.s3.example"), None);
+        assert_eq!(bucket(Some("s3.example"), "example", "S3.example:9000"), None);
+        assert_eq!(Addressing::default().website_bucket("photos.web.example"), None);
     }
 
     #[test]
@@ -265,7 +312,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_path_and_no_host_makes_it_panic(path in "[/%a-f0-9+é?.]{0,40}", host in "[a-z.:]{0,20}") {
-            let addressing = Addressing { domain: Some("s3.example".to_owned()) };
+            let addressing = Addressing { domain: Some("s3.example".to_owned()), ..Addressing::default() };
             if let Ok(target) = addressing.target(&path, &host) {
                 prop_assert!(target.key().len() <= 1024);
             }

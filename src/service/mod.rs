@@ -6,6 +6,7 @@ mod failed_signatures;
 mod metrics;
 mod pages;
 pub mod permission;
+mod website;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -133,6 +134,9 @@ impl Service {
         entry: &mut RequestLogEntry,
         received: &'c AtomicU64,
     ) -> Result<Response, S3Error> {
+        if let Some(bucket) = self.website_bucket(&request) {
+            return self.website(&bucket, &request, entry);
+        }
         if let Some(page) = self.page_name(&request) {
             return self.page(page, &request);
         }
@@ -212,7 +216,9 @@ impl RequestRecorder {
         entry: &mut RequestLogEntry,
         received: &AtomicU64,
     ) -> Response {
-        entry.error = outcome.as_ref().err().map(|error| error.code.as_str());
+        if let Err(error) = &outcome {
+            entry.error = Some(error.code.as_str());
+        }
         let head = entry.method == Method::Head.as_str();
         let frame = ResponseFrame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
         let mut response = render(outcome, frame);

@@ -71,7 +71,7 @@ pub(crate) fn users() -> Users {
 pub(crate) fn authenticator() -> (Arc<ManualClock>, Authenticator) {
     let clock = Arc::new(ManualClock::new(moment()));
     let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
-    let addressing = Addressing { domain: Some("s3.amazonaws.com".to_owned()) };
+    let addressing = Addressing { domain: Some("s3.amazonaws.com".to_owned()), ..Addressing::default() };
     (Arc::clone(&clock), Authenticator::new(users(), regions, clock).with_version_2(addressing))
 }
 

@@ -46,7 +46,7 @@ fn put() -> Sent {
 /// An authenticator at the time `secs`.
 fn at(secs: u64, users: Users) -> Authenticator {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(secs * 1000)));
-    let addressing = Addressing { domain: Some("s3.amazonaws.com".to_owned()) };
+    let addressing = Addressing { domain: Some("s3.amazonaws.com".to_owned()), ..Addressing::default() };
     Authenticator::new(users, vec!["eu".to_owned()], clock).with_version_2(addressing)
 }
 

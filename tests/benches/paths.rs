@@ -250,7 +250,7 @@ fn service(store: Arc<Store>) -> Service {
     };
     let settings = ServiceSettings {
         default_dialect: Dialect::Aws,
-        addressing: Addressing { domain: Some("s3.amazonaws.com".into()) },
+        addressing: Addressing { domain: Some("s3.amazonaws.com".into()), ..Addressing::default() },
         metrics: MetricsAccess::Off,
         ..ServiceSettings::default()
     };

@@ -244,6 +244,9 @@ fn wrong_arguments_end_with_2_and_touch_nothing() {
         &["--workers", "0"],
         &["--shutdown-timeout", "soon"],
         &["--config", "absent.toml"],
+        &["--website-domain", ".web.example"],
+        &["--website-domain", "web.example:9000"],
+        &["--website-domain", "Web.example", "--domain", "web.Example"],
     ] {
         let output = finish(siltstone(dir.path()).args(arguments));
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -75,7 +75,7 @@ pub(super) struct Footprint {
 impl Victim {
     pub(super) fn new() -> Self {
         let settings = ServiceSettings {
-            addressing: Addressing { domain: Some("s3.example".to_owned()) },
+            addressing: Addressing { domain: Some("s3.example".to_owned()), ..Addressing::default() },
             metrics: MetricsAccess::Open,
             cors_allow_origins: vec!["https://*.example".into()],
             ..ServiceSettings::default()

@@ -77,7 +77,10 @@ impl Server {
         }
         let settings = ServiceSettings {
             default_dialect: usual_dialect(),
-            addressing: Addressing { domain: Some("s3.example".to_owned()) },
+            addressing: Addressing {
+                domain: Some("s3.example".to_owned()),
+                website_domain: Some("web.example".to_owned()),
+            },
             metrics: MetricsAccess::Open,
             ..ServiceSettings::default()
         };

@@ -9,7 +9,7 @@ use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{BodyRead, Response, ResponseBody, S3Error};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
-use siltstone::store::{StoreOptions, Store};
+use siltstone::store::{BucketConfigurationKind, Store, StoreOptions};
 
 /// The time of all requests.
 pub const NOW_MILLIS: u64 = 1_769_860_800_000;
@@ -33,6 +33,11 @@ actions = ["*"]
 resources = ["*"]
 "#;
 
+/// The website of the bucket.
+const WEBSITE: &[u8] = b"<WebsiteConfiguration><IndexDocument><Suffix>k</Suffix></IndexDocument><ErrorDocument><Key>e</Key>\
+    </ErrorDocument><RoutingRules><RoutingRule><Condition><KeyPrefixEquals>r</KeyPrefixEquals></Condition><Redirect>\
+    <ReplaceKeyPrefixWith>s</ReplaceKeyPrefixWith></Redirect></RoutingRule></RoutingRules></WebsiteConfiguration>";
+
 /// A clock fixed at [`NOW_MILLIS`].
 pub fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MILLIS)))
@@ -45,7 +50,7 @@ pub fn open(fs: &SimFs) -> Option<Store> {
 }
 
 fn addressing() -> Addressing {
-    Addressing { domain: Some("s3.example".into()) }
+    Addressing { domain: Some("s3.example".into()), website_domain: Some("web.example".into()) }
 }
 
 /// A server with a bucket `b` that holds the object `k`.
@@ -53,6 +58,9 @@ pub fn service() -> Service {
     let fs = SimFs::new();
     let store = Arc::new(open(&fs).expect("an empty disk takes a store"));
     store.create_bucket("b", "owner").expect("a new store has no buckets");
+    store
+        .set_bucket_configuration("b", BucketConfigurationKind::Website, Some(WEBSITE.to_vec()))
+        .expect("a bucket takes a website");
     let authenticator =
         Authenticator::new(Users::parse(USERS).expect("it is well-formed"), vec!["eu".into()], clock())
             .with_version_2(addressing());
