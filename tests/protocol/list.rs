@@ -155,8 +155,36 @@ fn a_continuation_goes_before_start_after_and_is_echoed() {
     assert_eq!(listed(&next).0, ["dir/1"]);
     assert_eq!(next.one("ContinuationToken"), Some(token));
     assert_eq!(next.one("IsTruncated").as_deref(), Some("true"));
-    server.get("/b?list-type=2&continuation-token=%21").is_error(400, "InvalidArgument");
-    server.get("/b?list-type=2&continuation-token=").is_error(400, "InvalidArgument");
+}
+
+#[test]
+fn a_token_that_is_none_is_refused_even_if_it_is_empty() {
+    let server = with_keys(&KEYS);
+    for dialect in Dialect::ALL {
+        for token in ["", "%21", "dir%2F1", "%20"] {
+            let target = format!("/b?list-type=2&max-keys=1&start-after=a&continuation-token={token}");
+            let answer = server.request("GET", &target).dialect(dialect).send();
+            answer.is_error(400, "InvalidArgument");
+            assert_eq!(answer.one("ArgumentName").as_deref(), Some("continuation-token"));
+            assert_eq!(
+                answer.one("Message").as_deref(),
+                Some("The continuation token provided is incorrect")
+            );
+        }
+    }
+}
+
+#[test]
+fn empty_markers_and_keys_begin_at_the_first_key() {
+    let server = with_keys(&KEYS);
+    let first = server.get("/b?marker=");
+    assert_eq!(
+        (listed(&first).0, first.all("Marker")),
+        (KEYS.map(str::to_owned).to_vec(), vec![String::new()])
+    );
+    let second = server.get("/b?list-type=2&start-after=");
+    assert_eq!((listed(&second).0, second.all("StartAfter").len()), (KEYS.map(str::to_owned).to_vec(), 0));
+    assert_eq!(server.get("/b?versions&key-marker=").all("Version").len(), KEYS.len());
 }
 
 #[test]

@@ -91,6 +91,32 @@ fn a_range_must_lie_in_the_source() {
 }
 
 #[test]
+fn a_range_beyond_the_source_names_the_size_of_the_source() {
+    let server = Server::new();
+    let id = server.begin(&[]);
+    for (key, body, beyond) in [
+        ("source", "12345", ["bytes=0-5", "bytes=5-5", "bytes=4-18446744073709551614"]),
+        ("empty", "", ["bytes=0-0", "bytes=0-1", "bytes=7-9"]),
+    ] {
+        server.put(&format!("/b/{key}"), body.as_bytes());
+        for range in beyond {
+            let answer =
+                copy(&server, &id, 1, &format!("b/{key}")).header("p-copy-source-range", range).send();
+            answer.is_error(400, "InvalidArgument");
+            let told = format!("Range specified is not valid for source object of size: {}", body.len());
+            assert_eq!(
+                (answer.one("Message"), answer.one("ArgumentValue").as_deref()),
+                (Some(told), Some(range))
+            );
+        }
+        assert_eq!(copy(&server, &id, 2, &format!("b/{key}")).send().status, 200, "whole");
+    }
+    let reversed = copy(&server, &id, 1, "b/source").header("p-copy-source-range", "bytes=2-1").send();
+    assert!(reversed.one("Message").unwrap().contains("must be of the form bytes=first-last"));
+    assert_eq!(server.get(&format!("/b/k?uploadId={id}")).all("PartNumber"), ["2"]);
+}
+
+#[test]
 fn a_version_may_be_the_source() {
     let server = Server::new();
     server.set_versioning("Enabled");
