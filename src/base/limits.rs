@@ -38,9 +38,9 @@ pub const REDIRECT_LOCATION_MAX_BYTES: usize = 2048;
 pub const SYSTEM_METADATA_MAX_BYTES: usize = 2048;
 /// Tags of one object (S3 user guide, "Categorizing your objects using tags").
 pub const TAGS_MAX: usize = 10;
-/// The key of a tag, in characters (ibidem).
+/// The key of a tag, in code units of UTF-16 (ibidem).
 pub const TAG_KEY_LEN_MAX_CHARS: usize = 128;
-/// The value of a tag, in characters (ibidem).
+/// The value of a tag, in code units of UTF-16 (ibidem).
 pub const TAG_VALUE_LEN_MAX_CHARS: usize = 256;
 /// Keys, versions, uploads or parts on one page of a listing (S3 API reference, `max-keys`).
 pub const PAGE_LEN_MAX: usize = 1000;

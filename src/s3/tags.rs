@@ -65,7 +65,8 @@ fn check_text(
     element: &'static str,
 ) -> Result<(), S3Error> {
     let allowed = |c: char| c.is_alphanumeric() || MARKS.contains(c) || c.is_whitespace() && !c.is_control();
-    if length.contains(&text.chars().count()) && text.chars().all(allowed) {
+    // S3 counts code units of UTF-16, of which some letters take two.
+    if length.contains(&text.encode_utf16().count()) && text.chars().all(allowed) {
         return Ok(());
     }
     let message = format!("The {element} you have provided is invalid");
@@ -125,6 +126,11 @@ mod tests {
         {
             assert_eq!(code(&[(key, value)]), Some(ErrorCode::InvalidTag), "{key}={value}");
         }
+        // A letter of two code units, as UTF-16 has it.
+        let wide = |count| "\u{20000}".repeat(count);
+        assert_eq!(code(&[(&wide(64), &wide(128))]), None);
+        assert_eq!(code(&[(&wide(65), "v")]), Some(ErrorCode::InvalidTag));
+        assert_eq!(code(&[("k", &wide(129))]), Some(ErrorCode::InvalidTag));
     }
 
     #[test]

@@ -112,6 +112,71 @@ fn tags_are_kept_or_replaced_as_directed() {
 }
 
 #[test]
+fn to_replace_the_tags_by_none_takes_them_away() {
+    let server = with_source();
+    for header in [None, Some("")] {
+        let asked = copy(&server, "b/k", "/b/copy").header("p-tagging-directive", "REPLACE");
+        let asked = header.into_iter().fold(asked, |asked, tags| asked.header("p-tagging", tags));
+        assert_eq!(asked.send().status, 200);
+        assert_eq!(tags(&server, "/b/copy"), []);
+        assert_eq!(server.head("/b/copy").header("p-tagging-count"), None);
+    }
+    for wrong in ["a=%zz", "a=1&a=2"] {
+        let asked = copy(&server, "b/k", "/b/copy").header("p-tagging-directive", "REPLACE");
+        asked.header("p-tagging", wrong).send().is_error(400, "InvalidArgument");
+    }
+}
+
+#[test]
+fn a_copy_has_the_tags_of_the_version_that_it_copies_and_keeps_them() {
+    let server = Server::new();
+    server.set_versioning("Enabled");
+    let put = |value: &str| {
+        let asked = server.request("PUT", "/b/k").header("p-tagging", format!("of={value}"));
+        asked.body(value.as_bytes()).send().header("p-version-id").unwrap().to_owned()
+    };
+    let (old, new) = (put("old"), put("new"));
+    let of = |value: &str| vec![("of".to_owned(), value.to_owned())];
+    for (source, value) in [
+        (format!("b/k?versionId={old}"), "old"),
+        (format!("b/k?versionId={new}"), "new"),
+        ("b/k".into(), "new"),
+    ] {
+        let copied = copy(&server, &source, "/b/copy").send();
+        let id = copied.header("p-version-id").unwrap().to_owned();
+        assert_eq!(tags(&server, "/b/copy"), of(value), "{source}");
+        for target in ["/b/copy".to_owned(), format!("/b/copy?versionId={id}")] {
+            assert_eq!(server.get(&target).header("p-tagging-count"), Some("1"));
+            assert_eq!(server.head(&target).header("p-tagging-count"), Some("1"));
+        }
+    }
+    // A version that is made current again has its own tags, and no change of the source reaches a copy.
+    assert_eq!(copy(&server, &format!("b/k?versionId={old}"), "/b/k").send().status, 200);
+    assert_eq!(tags(&server, "/b/k"), of("old"));
+    assert_eq!(server.delete("/b/k?tagging").status, 204);
+    assert_eq!((tags(&server, "/b/k"), tags(&server, "/b/copy")), (vec![], of("new")));
+    let kept = server.get(&format!("/b/k?tagging&versionId={old}"));
+    assert_eq!(kept.one("Value").as_deref(), Some("old"));
+}
+
+#[test]
+fn the_tags_of_a_named_version_take_a_permission_of_their_own() {
+    const COMMON: [&str; 4] = ["PutObject", "GetObject", "GetObjectVersion", "PutObjectTagging"];
+    let with = |more: &'static str| [&COMMON[..], &[more]].concat();
+    let (current, named) = (with("GetObjectTagging"), with("GetObjectVersionTagging"));
+    let server = Server::with_grants(&[("current", &current, &["b/*"]), ("named", &named, &["b/*"])]);
+    server.request("PUT", "/b/k").header("p-tagging", "a=1").body(b"x").send();
+    for (user, source, status) in [
+        ("current", "b/k", 200),
+        ("current", "b/k?versionId=null", 403),
+        ("named", "b/k", 403),
+        ("named", "b/k?versionId=null", 200),
+    ] {
+        assert_eq!(copy(&server, source, "/b/copy").by(user).send().status, status, "{user} {source}");
+    }
+}
+
+#[test]
 fn directives_that_are_none_are_refused() {
     let server = with_source();
     for name in ["metadata-directive", "tagging-directive"] {
