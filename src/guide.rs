@@ -26,3 +26,6 @@ pub mod performance {}
 
 #[doc = include_str!("guide/tools.md")]
 pub mod tools {}
+
+#[doc = include_str!("guide/packages.md")]
+pub mod packages {}

@@ -63,7 +63,7 @@ Exit status:
 
 /// Tools for the data directory of a siltstone server
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_STATUS)]
+#[command(name = "siltstone-tools", version, after_help = EXIT_STATUS)]
 struct CommandLine {
     /// Directory of all stored data
     #[arg(
