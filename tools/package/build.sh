@@ -11,6 +11,7 @@ usage: tools/package/build.sh [--target TRIPLE] [PART ...]
 
 Parts, all by default:
   tar       siltstone-VERSION-ARCH-linux.tar.gz: static programs
+  deb       siltstone_VERSION_ARCH.deb: the same as a service of systemd
   programs  only the programs, static, in target/TRIPLE/release; not by default
 
 Options:
@@ -22,8 +23,8 @@ Examples:
   tools/package/build.sh tar
       Unpack it with: tar -xzf FILE -C /usr/local --strip-components=1
 
-Needs cargo and a C compiler.
-The same commit gives the same tar on the same host: times in it are
+Needs cargo and a C compiler, dpkg-deb for the deb.
+The same commit gives the same tar and deb on the same host: times in them are
 that of the commit, or SOURCE_DATE_EPOCH.
 TEXT
 }
@@ -38,12 +39,12 @@ read_arguments() {
         case $1 in
             --help | -h) usage; exit 0 ;;
             --target) target=${2:?--target needs a triple}; shift ;;
-            tar | programs) parts+=("$1") ;;
+            tar | deb | programs) parts+=("$1") ;;
             *) echo "build.sh: unknown argument: $1; see --help" >&2; exit 2 ;;
         esac
         shift
     done
-    [ ${#parts[@]} -gt 0 ] || parts=(tar)
+    [ ${#parts[@]} -gt 0 ] || parts=(tar deb)
 }
 
 # Machine-independent paths in messages of panics, and no symbols: those are in a build of the same commit. A static program cannot
@@ -86,6 +87,7 @@ build_tar() {
     echo "$out/$name.tar.gz"
 }
 
+. tools/package/deb.sh
 
 read_arguments "$@"
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || date +%s)}"
