@@ -1,7 +1,9 @@
-"""What tests are handed: servers that the packages are held against."""
+"""What tests are handed: servers that the packages are held against, and the image."""
 
 import pytest
 
+from image import Image
+from packages import needs, needs_root, package
 from siltstone import Server
 
 
@@ -24,3 +26,10 @@ def own_server(tmp_path):
     yield make
     for server in made:
         server.kill()
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory):
+    needs("buildah")
+    needs_root()
+    return Image(package("*-image.tar"), tmp_path_factory.mktemp("image"))

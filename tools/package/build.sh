@@ -12,6 +12,7 @@ usage: tools/package/build.sh [--target TRIPLE] [PART ...]
 Parts, all by default:
   tar       siltstone-VERSION-ARCH-linux.tar.gz: static programs
   deb       siltstone_VERSION_ARCH.deb: the same as a service of systemd
+  image     siltstone-VERSION-ARCH-image.tar: a container image for docker load or podman load
   programs  only the programs, static, in target/TRIPLE/release; not by default
 
 Options:
@@ -22,8 +23,10 @@ Examples:
   tools/package/build.sh
   tools/package/build.sh tar
       Unpack it with: tar -xzf FILE -C /usr/local --strip-components=1
+  tools/package/build.sh image
+      Use it with: docker load -i FILE, docker run -p 9000:9000 -v siltstone:/data siltstone:VERSION
 
-Needs cargo and a C compiler, dpkg-deb for the deb.
+Needs cargo and a C compiler, dpkg-deb for the deb, and buildah for the image.
 The same commit gives the same tar and deb on the same host: times in them are
 that of the commit, or SOURCE_DATE_EPOCH.
 TEXT
@@ -39,12 +42,12 @@ read_arguments() {
         case $1 in
             --help | -h) usage; exit 0 ;;
             --target) target=${2:?--target needs a triple}; shift ;;
-            tar | deb | programs) parts+=("$1") ;;
+            tar | deb | image | programs) parts+=("$1") ;;
             *) echo "build.sh: unknown argument: $1; see --help" >&2; exit 2 ;;
         esac
         shift
     done
-    [ ${#parts[@]} -gt 0 ] || parts=(tar deb)
+    [ ${#parts[@]} -gt 0 ] || parts=(tar deb image)
 }
 
 # Machine-independent paths in messages of panics, and no symbols: those are in a build of the same commit. A static program cannot
@@ -88,6 +91,7 @@ build_tar() {
 }
 
 . tools/package/deb.sh
+. tools/package/image.sh
 
 read_arguments "$@"
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || date +%s)}"

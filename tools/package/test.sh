@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 parts=(tar)
 ! command -v dpkg-deb >/dev/null || parts+=(deb)
+! command -v buildah >/dev/null || parts+=(image)
 tools/package/build.sh "${parts[@]}"
 host=$(rustc -vV | sed -n 's/^host: //p')
 SILTSTONE_BIN=$PWD/target/$host/release/siltstone tests/clients/run.sh ../package "$@"
