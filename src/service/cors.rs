@@ -111,11 +111,14 @@ impl Service {
     }
 
     fn is_of_minio(&self, request: &Request<'_>) -> bool {
-        let host = request.headers.get_str("host").unwrap_or_default();
-        request.path.starts_with(MINIO_PATHS) && !self.settings.addressing.is_of_bucket(host)
+        request.path.starts_with(MINIO_PATHS) && !self.is_host_of_bucket(request)
     }
 
+    /// The requested resource; for a website, its bucket.
     fn target(&self, request: &Request<'_>) -> Result<TargetResource, S3Error> {
+        if let Some(bucket) = self.website_bucket(request) {
+            return Ok(TargetResource::Bucket(bucket));
+        }
         let host = request.headers.get_str("host").unwrap_or_default();
         self.settings.addressing.target(&request.path, host)
     }

@@ -165,11 +165,17 @@ impl Service {
         self.context.dispatch(&proof, &mut call)
     }
 
-    /// The name of the requested page below `/-/`, perhaps by a path of MinIO. At the host of a bucket these paths are keys.
+    /// The name of the requested page below `/-/`, perhaps by a path of MinIO. At the host of a bucket or a
+    /// website these paths are keys.
     fn page_name<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
         let name = request.path.strip_prefix("/-/").or_else(|| pages::by_minio_path(request))?;
+        (!self.is_host_of_bucket(request)).then_some(name)
+    }
+
+    /// Whether the request was sent to the host of a bucket or of its website.
+    fn is_host_of_bucket(&self, request: &Request<'_>) -> bool {
         let host = request.headers.get_str("host").unwrap_or_default();
-        (!self.settings.addressing.is_of_bucket(host)).then_some(name)
+        self.settings.addressing.is_of_bucket(host) || self.website_bucket(request).is_some()
     }
 
     fn route(

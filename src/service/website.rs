@@ -55,7 +55,10 @@ impl Service {
     ) -> Result<Response, S3Error> {
         entry.operation = OPERATION;
         let id = entry.id.clone();
-        let outcome = self.visit(bucket, request, &id, entry).and_then(|visit| self.answer(&visit, entry));
+        let outcome = match request.method {
+            Method::Options => self.preflight(request, entry.dialect),
+            _ => self.visit(bucket, request, &id, entry).and_then(|visit| self.answer(&visit, entry)),
+        };
         match outcome {
             Err(error) if error.code != ErrorCode::NotModified => {
                 entry.error = Some(error.code.as_str());

@@ -1,5 +1,6 @@
 //! Websites of buckets: their configurations, and the requests that they answer.
 
+mod access;
 mod configuration;
 mod errors;
 mod hostile;
