@@ -123,6 +123,8 @@ actions! {
     PutBucketAcl: Bucket;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;
+    /// PutBucketTagging and DeleteBucketTagging.
+    PutBucketTagging: Bucket;
     /// GetBucketTagging.
     GetBucketTagging: Bucket;
     /// PutBucketWebsite.

@@ -38,6 +38,8 @@ pub const REDIRECT_LOCATION_MAX_BYTES: usize = 2048;
 pub const SYSTEM_METADATA_MAX_BYTES: usize = 2048;
 /// Tags of one object (S3 user guide, "Categorizing your objects using tags").
 pub const TAGS_MAX: usize = 10;
+/// Tags of one bucket (S3 user guide, "Using cost allocation S3 bucket tags").
+pub const BUCKET_TAGS_MAX: usize = 50;
 /// The key of a tag, in code units of UTF-16 (ibidem).
 pub const TAG_KEY_LEN_MAX_CHARS: usize = 128;
 /// The value of a tag, in code units of UTF-16 (ibidem).

@@ -53,7 +53,10 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
 pub(super) fn get(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let stored = stored_configuration::get(context, call, KIND, ErrorCode::NoSuchCORSConfiguration)?;
     let stored = BucketCors(stored);
-    let rules = stored.rules().ok_or_else(|| S3Error::new(ErrorCode::InternalError))?;
+    let Some(rules) = stored.rules() else {
+        log::error!("request {}: the CORS rules of the bucket {} cannot be read", call.id, call.bucket());
+        return Err(S3Error::new(ErrorCode::InternalError));
+    };
     let mut document = context.document(ROOT);
     rules.render(&mut document);
     Ok(xml(200, document))

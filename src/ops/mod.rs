@@ -6,6 +6,7 @@ mod acl;
 mod attributes;
 mod body;
 mod bucket_policy;
+mod bucket_tagging;
 mod buckets;
 mod checksums;
 mod client_error;
@@ -129,13 +130,15 @@ impl Context {
             Operation::PutBucketOwnershipControls => ownership::put(self, proof, call),
             Operation::GetBucketOwnershipControls => ownership::get(self, proof, call),
             Operation::DeleteBucketOwnershipControls => ownership::delete(self, proof, call),
+            Operation::PutBucketTagging => bucket_tagging::put(self, proof, call),
+            Operation::GetBucketTagging => bucket_tagging::get(self, proof, call),
+            Operation::DeleteBucketTagging => bucket_tagging::delete(self, proof, call),
             Operation::PutBucketCors => cors::put(self, proof, call),
             Operation::GetBucketCors => cors::get(self, proof, call),
             Operation::DeleteBucketCors => cors::delete(self, proof, call),
             Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
             | Operation::GetBucketReplication
-            | Operation::GetBucketTagging
             | Operation::GetObjectLockConfiguration
             | Operation::NotServed => not_configured::respond(self, proof, call),
         }

@@ -5,22 +5,15 @@ use super::client_error::ForClient as _;
 use super::{Context, body, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
+use crate::s3::tags::TagHolder;
 use crate::s3::{Call, Operation, Response, S3Error, tags};
 use crate::store::{StoreError, VersionRecord};
-use crate::xml::{Element, XmlError};
 
 /// GetObjectTagging.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let found = lookup::target(context, proof, call)?;
-    let mut document = context.document("Tagging");
-    document.element("TagSet", |set| {
-        for (key, value) in &found.version.tags {
-            set.element("Tag", |tag| {
-                tag.leaf("Key", key);
-                tag.leaf("Value", value);
-            });
-        }
-    });
+    let mut document = context.document(tags::ROOT);
+    tags::render(&found.version.tags, &mut document);
     Ok(version_id::add_version_id(context, xml(200, document), &found))
 }
 
@@ -66,7 +59,7 @@ fn replace(
 /// Those of the body; `MalformedXML`; those of [`tags::check`].
 fn read_tags(context: &Context, call: &mut Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let request = body::read_document(context, call)?;
-    parse(&request)
+    tags::parse(body::parse(&request, tags::ROOT)?.root(), TagHolder::Object)
 }
 
 impl Context {
@@ -81,22 +74,6 @@ impl Context {
         }
         Ok(())
     }
-}
-
-fn parse(request: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
-    let document = body::parse(request, "Tagging")?;
-    let set = document.root().child("TagSet").map_err(body::malformed)?;
-    let set = set.ok_or_else(|| body::malformed_because("there is no TagSet"))?;
-    let read = set.all("Tag").map(parse_tag).collect::<Result<Option<Vec<_>>, _>>();
-    let read = read.map_err(body::malformed)?;
-    let read = read.ok_or_else(|| body::malformed_because("a Tag has a Key and a Value"))?;
-    tags::check(&read)?;
-    Ok(read)
-}
-
-fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
-    let (key, value) = (tag.child_text("Key")?, tag.child_text("Value")?);
-    Ok(key.zip(value).map(|(key, value)| (key.into_owned(), value.into_owned())))
 }
 
 /// The tags of a new object from the header `p-tagging`. Setting any takes a permission of its own (S3 API reference,

@@ -135,8 +135,12 @@ operations! {
     DeletePublicAccessBlock = Delete Bucket "publicAccessBlock" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the tags of a bucket.
+    PutBucketTagging = Put Bucket "tagging" RouteCondition::None;
+    /// Returns the tags of a bucket.
     GetBucketTagging = Get Bucket "tagging" RouteCondition::None;
+    /// Deletes the tags of a bucket.
+    DeleteBucketTagging = Delete Bucket "tagging" RouteCondition::None;
     /// Sets the website of a bucket.
     PutBucketWebsite = Put Bucket "website" RouteCondition::None;
     /// Returns the website of a bucket.
@@ -221,7 +225,6 @@ pub(super) const UNSERVED_OF_BUCKETS: &[&str] = &[
     "replication",
     "requestPayment",
     "session",
-    "tagging",
 ];
 
 /// Sub-resources of objects in S3 that are not supported.

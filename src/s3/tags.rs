@@ -1,8 +1,21 @@
-//! Tags of objects (S3 user guide, "Categorizing your objects using tags"): names and values in the order in which
-//! they were sent.
+//! Tags of objects (S3 user guide, "Categorizing your objects using tags") and of buckets (ibidem, "Using cost allocation S3
+//! bucket tags"): names and values in the order in which they were sent.
 
-use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
+use crate::base::limits::{BUCKET_TAGS_MAX, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders};
+use crate::xml::{Element, Writer, XmlError};
+
+/// The root element of the document with the tags.
+pub const ROOT: &str = "Tagging";
+
+/// The kind of resource that has tags, which decides how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagHolder {
+    /// An object, with ten.
+    Object,
+    /// A bucket, with fifty.
+    Bucket,
+}
 
 /// Characters allowed in tags, besides letters, digits and whitespace.
 const MARKS: &str = "+-=._:/@";
@@ -30,19 +43,54 @@ pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S
     if has_duplicates(&tags) {
         return Err(malformed());
     }
-    check(&tags)?;
+    check(&tags, TagHolder::Object)?;
     Ok(tags)
+}
+
+/// Reads the element `Tagging`.
+///
+/// # Errors
+/// `MalformedXML` without a `TagSet` and for a tag without a key or a value; those of [`check`].
+pub fn parse(root: Element<'_>, holder: TagHolder) -> Result<Vec<(String, String)>, S3Error> {
+    let malformed = |error: XmlError| S3Error::malformed_xml(&error.to_string());
+    let set = root.child("TagSet").map_err(malformed)?;
+    let set = set.ok_or_else(|| S3Error::malformed_xml("there is no TagSet"))?;
+    let read = set.all("Tag").map(parse_tag).collect::<Result<Option<Vec<_>>, _>>().map_err(malformed)?;
+    let tags = read.ok_or_else(|| S3Error::malformed_xml("a Tag has a Key and a Value"))?;
+    check(&tags, holder)?;
+    Ok(tags)
+}
+
+fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
+    let (key, value) = (tag.child_text("Key")?, tag.child_text("Value")?);
+    Ok(key.zip(value).map(|(key, value)| (key.into_owned(), value.into_owned())))
+}
+
+/// Writes the tags below the root element.
+pub fn render(tags: &[(String, String)], document: &mut Writer) {
+    document.element("TagSet", |set| {
+        for (key, value) in tags {
+            set.element("Tag", |tag| {
+                tag.leaf("Key", key);
+                tag.leaf("Value", value);
+            });
+        }
+    });
 }
 
 /// Validates tags.
 ///
 /// # Errors
-/// `BadRequest` for more than ten; `InvalidTag` for a key or value with a wrong length or character, and for a
+/// `BadRequest` for more than `holder` may have; `InvalidTag` for a key or value with a wrong length or character, and for a
 /// repeated or reserved key.
-pub fn check(tags: &[(String, String)]) -> Result<(), S3Error> {
-    if tags.len() > TAGS_MAX {
-        return Err(S3Error::new(ErrorCode::BadRequest)
-            .message(format!("Object tags cannot be greater than {TAGS_MAX}")));
+pub fn check(tags: &[(String, String)], holder: TagHolder) -> Result<(), S3Error> {
+    let (most, name) = match holder {
+        TagHolder::Object => (TAGS_MAX, "Object tags"),
+        TagHolder::Bucket => (BUCKET_TAGS_MAX, "Bucket tag count"),
+    };
+    if tags.len() > most {
+        let message = format!("{name} cannot be greater than {most}");
+        return Err(S3Error::new(ErrorCode::BadRequest).message(message));
     }
     for (key, value) in tags {
         check_text(key, 1..=TAG_KEY_LEN_MAX_CHARS, "TagKey")?;
@@ -95,7 +143,7 @@ mod tests {
 
     fn code(tags: &[(&str, &str)]) -> Option<ErrorCode> {
         let owned: Vec<_> = tags.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-        check(&owned).err().map(|error| error.code)
+        check(&owned, TagHolder::Object).err().map(|error| error.code)
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
             &[Action::PutBucketPublicAccessBlock]
         }
         Operation::GetBucketReplication => &[Action::GetReplicationConfiguration],
+        Operation::PutBucketTagging | Operation::DeleteBucketTagging => &[Action::PutBucketTagging],
         Operation::GetBucketTagging => &[Action::GetBucketTagging],
         Operation::PutBucketWebsite => &[Action::PutBucketWebsite],
         Operation::GetBucketWebsite => &[Action::GetBucketWebsite],

@@ -98,3 +98,14 @@ def test_a_bucket_may_be_named_by_the_host(own_server, monkeypatch):
     assert seen == [f"http://by-host.s3.test:{server.port}/a%20key/with%2Bodd"]
     assert plain.get_object(Bucket="by-host", Key="a key/with+odd")["Body"].read() == b"x"
     assert [item["Key"] for item in virtual.list_objects_v2(Bucket="by-host")["Contents"]] == ["a key/with+odd"]
+
+
+def test_tags_of_a_bucket_come_back_as_they_were_set(s3, bucket):
+    assert refusal(s3.get_bucket_tagging, Bucket=bucket) == ("NoSuchTagSet", 404)
+    tags = [{"Key": "team", "Value": "größer"}, {"Key": "empty", "Value": ""}]
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": tags})
+    assert s3.get_bucket_tagging(Bucket=bucket)["TagSet"] == tags
+    many = [{"Key": str(n), "Value": ""} for n in range(51)]
+    assert refusal(s3.put_bucket_tagging, Bucket=bucket, Tagging={"TagSet": many}) == ("BadRequest", 400)
+    s3.delete_bucket_tagging(Bucket=bucket)
+    assert refusal(s3.get_bucket_tagging, Bucket=bucket) == ("NoSuchTagSet", 404)

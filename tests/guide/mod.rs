@@ -105,6 +105,7 @@ fn the_limits_are_those_of_the_code() {
                 "400 InvalidRedirectLocation",
             ),
             ("tags of an object", tags, "400 BadRequest"),
+            ("tags of a bucket", limits::BUCKET_TAGS_MAX.to_string(), "400 BadRequest"),
             ("key of a tag", format!("{} characters", limits::TAG_KEY_LEN_MAX_CHARS), "400 InvalidTag"),
             ("value of a tag", format!("{} characters", limits::TAG_VALUE_LEN_MAX_CHARS), "400 InvalidTag"),
             (
@@ -220,11 +221,10 @@ fn the_limits_of_connections_are_those_of_the_code() {
 }
 
 /// Told in a sentence below the table: they answer that there is no such configuration.
-const NEVER_SET: [Operation; 5] = [
+const NEVER_SET: [Operation; 4] = [
     Operation::GetBucketEncryption,
     Operation::GetBucketLifecycleConfiguration,
     Operation::GetBucketReplication,
-    Operation::GetBucketTagging,
     Operation::GetObjectLockConfiguration,
 ];
 

@@ -10,7 +10,6 @@ fn configurations_that_are_never_set_have_their_own_errors() {
         ("lifecycle", "NoSuchLifecycleConfiguration"),
         ("object-lock", "ObjectLockConfigurationNotFoundError"),
         ("replication", "ReplicationConfigurationNotFoundError"),
-        ("tagging", "NoSuchTagSet"),
     ] {
         server.get(&format!("/b?{name}")).is_error(404, code);
         server.get(&format!("/absent?{name}")).is_error(404, "NoSuchBucket");

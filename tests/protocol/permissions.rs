@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 60] = [
+const REQUESTS: [(&str, &str, &str, &str); 62] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -41,7 +41,9 @@ const REQUESTS: [(&str, &str, &str, &str); 60] = [
     ("PUT", "/b?publicAccessBlock", "PutBucketPublicAccessBlock", "b"),
     ("DELETE", "/b?publicAccessBlock", "PutBucketPublicAccessBlock", "b"),
     ("GET", "/b?replication", "GetReplicationConfiguration", "b"),
+    ("PUT", "/b?tagging", "PutBucketTagging", "b"),
     ("GET", "/b?tagging", "GetBucketTagging", "b"),
+    ("DELETE", "/b?tagging", "PutBucketTagging", "b"),
     ("GET", "/b?website", "GetBucketWebsite", "b"),
     ("PUT", "/b?website", "PutBucketWebsite", "b"),
     ("DELETE", "/b?website", "DeleteBucketWebsite", "b"),

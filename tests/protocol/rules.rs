@@ -234,6 +234,11 @@ const RULES: &[(&str, &str)] = &[
         "parts_of_an_upload_that_ended_meanwhile_are_freed",
     ),
     ("NoSuchUpload: what is no id", "a_text_that_is_no_upload_id_names_no_upload"),
+    (
+        "PutBucketTagging, GetBucketTagging, DeleteBucketTagging",
+        "tags_of_a_bucket_are_set_read_and_taken_away",
+    ),
+    ("PutBucketTagging: InvalidTag, BadRequest", "a_bucket_has_fifty_tags_by_the_rules_of_those_of_objects"),
     // Cross-origin requests.
     ("PutBucketCors, GetBucketCors, DeleteBucketCors", "rules_are_set_read_and_taken_away"),
     ("PutBucketCors: MalformedXML, InvalidRequest", "rules_that_s3_refuses_are_refused_and_change_nothing"),

@@ -1,4 +1,4 @@
-//! The tags of objects.
+//! The tags of objects and of buckets.
 
 use super::*;
 
@@ -178,4 +178,62 @@ fn to_put_with_tags_takes_a_permission_of_its_own() {
     put("putter", "a=1").is_error(403, "AccessDenied");
     assert_eq!(put("putter", "").status, 200);
     assert_eq!(put("tagger", "a=1").status, 200);
+}
+
+#[test]
+fn tags_of_a_bucket_are_set_read_and_taken_away() {
+    for dialect in Dialect::ALL {
+        let server = Server::new();
+        let ask = |method: &str| server.request(method, "/b?tagging").dialect(dialect);
+        ask("GET").send().is_error(404, "NoSuchTagSet");
+        let tags = [("team", "größer"), ("empty", "")];
+        let put = ask("PUT").body(document(&tags).as_bytes()).send();
+        assert_eq!((put.status, put.body.len()), (204, 0), "{put:?}");
+        assert_eq!(read(&server, "/b?tagging"), owned(&tags));
+        assert_eq!(set(&server, "/b?tagging", &[("only", "1")]).status, 204);
+        assert_eq!(read(&server, "/b?tagging"), owned(&[("only", "1")]));
+        let deleted = ask("DELETE").send();
+        assert_eq!((deleted.status, deleted.body.len()), (204, 0));
+        ask("GET").send().is_error(404, "NoSuchTagSet");
+        assert_eq!(ask("DELETE").send().status, 204);
+        set(&server, "/b?tagging", &tags);
+        assert_eq!(set(&server, "/b?tagging", &[]).status, 204);
+        ask("GET").send().is_error(404, "NoSuchTagSet");
+        for method in ["GET", "PUT", "DELETE"] {
+            let asked = server.request(method, "/absent?tagging").dialect(dialect);
+            asked.body(document(&tags).as_bytes()).send().is_error(404, "NoSuchBucket");
+        }
+    }
+}
+
+#[test]
+fn a_bucket_has_fifty_tags_by_the_rules_of_those_of_objects() {
+    let server = Server::new();
+    set(&server, "/b?tagging", &[("a", "1")]);
+    let long = "ü".repeat(257);
+    for tags in [
+        &[("", "v")][..],
+        &[(&long[..258], "v")],
+        &[("k", &long)],
+        &[("k!", "v")],
+        &[("aws:k", "v")],
+        &[("a", "1"), ("a", "2")],
+    ] {
+        set(&server, "/b?tagging", tags).is_error(400, "InvalidTag");
+    }
+    let keys: Vec<_> = (0..51).map(|n| format!("k{n}")).collect();
+    let tags: Vec<_> = keys.iter().map(|key| (key.as_str(), "v")).collect();
+    let refused = set(&server, "/b?tagging", &tags);
+    refused.is_error(400, "BadRequest");
+    assert_eq!(refused.one("Message").as_deref(), Some("Bucket tag count cannot be greater than 50"));
+    for body in
+        ["", "junk", "<Tagging/>", "<Other><TagSet/></Other>", "<Tagging><TagSet><Tag/></TagSet></Tagging>"]
+    {
+        let asked = server.request("PUT", "/b?tagging").body(body.as_bytes());
+        asked.send().is_error(400, "MalformedXML");
+    }
+    server.request("PUT", "/b?tagging").unframed().send().is_error(411, "MissingContentLength");
+    assert_eq!(read(&server, "/b?tagging"), owned(&[("a", "1")]));
+    assert_eq!(set(&server, "/b?tagging", &tags[..50]).status, 204);
+    assert_eq!(read(&server, "/b?tagging"), owned(&tags[..50]));
 }
