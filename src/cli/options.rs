@@ -12,7 +12,7 @@ use clap::{ArgAction, Args};
 use siltstone::base::limits;
 use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
-use siltstone::s3::Dialect;
+use siltstone::s3::{Dialect, ObjectOwnership};
 use siltstone::service::MetricsAccess;
 use siltstone::store::ScrubPace;
 
@@ -68,6 +68,12 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "NAME", env = "SILTSTONE_DIALECT", global = true, default_value = "svc")]
     #[arg(value_parser = one_of(&[("svc", Dialect::Svc), ("aws", Dialect::Aws)]))]
     pub(crate) dialect: Dialect,
+
+    /// Ownership of objects in buckets without ownership controls; BucketOwnerEnforced means that there are no ACLs
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_OBJECT_OWNERSHIP", global = true)]
+    #[arg(default_value = ObjectOwnership::BucketOwnerEnforced.as_str())]
+    #[arg(value_parser = one_of(&ObjectOwnership::TABLE))]
+    pub(crate) object_ownership: ObjectOwnership,
 
     /// Accept URLs presigned by signature version 2, as AWS's clients still make them for us-east-1
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_SIGV2_PRESIGNED", global = true)]

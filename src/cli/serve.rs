@@ -219,7 +219,7 @@ fn service(
         namespace: options.xml_namespace.clone(),
         padding: PaddingTimes { after: options.keep_alive_after.0, ..PaddingTimes::default() },
         entity_tags: options.etag,
-        object_ownership: siltstone::s3::ObjectOwnership::default(),
+        object_ownership: options.object_ownership,
         md5,
         memory: Arc::clone(memory),
     };

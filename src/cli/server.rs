@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
+use siltstone::s3::ObjectOwnership;
+
 use super::CliError;
 use super::layers::is_set;
 use super::notes::Notes;
@@ -14,7 +16,12 @@ use super::options::ServerOptions;
 
 /// The options whose defaults differ from those of `serve`, each with its default here. All addresses and port 9000 (MinIO,
 /// `server --help`); clients of MinIO speak S3's dialect and sign for `us-east-1` unless they are told otherwise.
-const DEFAULTS: [(&str, &str); 3] = [("listen", "[::]:9000"), ("dialect", "aws"), ("region", "us-east-1,eu")];
+const DEFAULTS: [(&str, &str); 4] = [
+    ("listen", "[::]:9000"),
+    ("dialect", "aws"),
+    ("region", "us-east-1,eu"),
+    ("object_ownership", ObjectOwnership::ObjectWriter.as_str()),
+];
 
 /// The variables that stand for arguments.
 pub(crate) const VARIABLES: [&str; 3] = ["MINIO_VOLUMES", "MINIO_ADDRESS", "MINIO_CONSOLE_ADDRESS"];
@@ -26,7 +33,7 @@ Examples:
   siltstone server /data --address 127.0.0.1:9000 --log-level warn
 
 The command takes all options of `siltstone serve`. It differs from it in these defaults: all addresses, port 9000, the aws
-dialect, and us-east-1 before eu. A leading `minio` is ignored.";
+dialect, us-east-1 before eu, and ACLs in effect. A leading `minio` is ignored.";
 
 /// The arguments of `server` in MinIO's form. They set options of [`ServerOptions`].
 #[derive(Debug, Args)]

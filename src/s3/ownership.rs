@@ -16,14 +16,18 @@ pub enum ObjectOwnership {
 }
 
 impl ObjectOwnership {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::BucketOwnerEnforced, Self::BucketOwnerPreferred, Self::ObjectWriter];
+    /// All values by their names.
+    pub const TABLE: [(&'static str, Self); 3] = [
+        (Self::BucketOwnerEnforced.as_str(), Self::BucketOwnerEnforced),
+        (Self::BucketOwnerPreferred.as_str(), Self::BucketOwnerPreferred),
+        (Self::ObjectWriter.as_str(), Self::ObjectWriter),
+    ];
 
     /// The name of the root element.
     pub const ROOT: &'static str = "OwnershipControls";
 
     /// The name.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::BucketOwnerEnforced => "BucketOwnerEnforced",
             Self::BucketOwnerPreferred => "BucketOwnerPreferred",
@@ -33,7 +37,7 @@ impl ObjectOwnership {
 
     /// The ownership of that name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ownership| ownership.as_str() == name)
+        Self::TABLE.iter().find(|(known, _)| *known == name).map(|(_, ownership)| *ownership)
     }
 
     /// Whether ACLs are in effect.
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     fn ownership_comes_back_as_it_was_written() {
-        for ownership in ObjectOwnership::ALL {
+        for (_, ownership) in ObjectOwnership::TABLE {
             let mut writer = Writer::new(ObjectOwnership::ROOT, None);
             ownership.render(&mut writer);
             let text = writer.finish();

@@ -53,7 +53,9 @@ fn the_defaults_of_minio_hold_for_its_form_alone() {
     drop(served);
     let told = finish(siltstone(dir.path()).args(["server", "--help"]));
     let told = String::from_utf8(told.stdout).unwrap();
-    for default in ["[default: [::]:9000]", "[default: aws]", "[default: us-east-1,eu]"] {
+    for default in
+        ["[default: [::]:9000]", "[default: aws]", "[default: us-east-1,eu]", "[default: ObjectWriter]"]
+    {
         assert!(told.contains(default), "{default} is missing in {told}");
     }
 }
