@@ -128,6 +128,23 @@ def test_conditions_on_writes(s3, bucket):
     assert s3.get_object(**name)["Body"].read() == b"3"
 
 
+def test_conditional_deletions(s3, bucket):
+    name = {"Bucket": bucket, "Key": "k"}
+    s3.put_object(**name, Body=b"1234")
+    head = s3.head_object(**name)
+    earlier = head["LastModified"] - datetime.timedelta(seconds=1)
+    for wrong in ({"IfMatch": '"other"'}, {"IfMatchSize": 5}, {"IfMatchLastModifiedTime": earlier}):
+        assert refusal(s3.delete_object, **name, **wrong) == ("PreconditionFailed", 412), wrong
+    several = {"Objects": [{"Key": "k", "Size": 5}, {"Key": "absent", "ETag": '"other"'}]}
+    answer = s3.delete_objects(Bucket=bucket, Delete=several)
+    assert [error["Code"] for error in answer["Errors"]] == ["PreconditionFailed"]
+    assert [deleted["Key"] for deleted in answer["Deleted"]] == ["absent"]
+    right = {"IfMatch": head["ETag"], "IfMatchSize": 4, "IfMatchLastModifiedTime": head["LastModified"]}
+    s3.delete_object(**name, **right)
+    assert refusal(s3.head_object, **name) == ("404", 404)
+    s3.delete_object(**name, **right)
+
+
 @pytest.mark.parametrize("algorithm, digest", [("SHA1", hashlib.sha1), ("SHA256", hashlib.sha256)])
 def test_the_checksum_that_was_sent_is_verified_and_returned(s3, bucket, algorithm, digest):
     body = b"checked" * 1000

@@ -16,6 +16,9 @@ fn headers(value: &[u8]) {
     for name in ["x-svc-copy-source", "x-svc-tagging", "x-svc-meta-a", "x-svc-checksum-crc32", "expires"] {
         headers.push(name, value);
     }
+    for name in ["x-svc-if-match-size", "x-svc-if-match-last-modified-time"] {
+        headers.push(name, value);
+    }
     for name in ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "content-md5"] {
         headers.push(name, value);
     }
