@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
+use siltstone::store::{ListQuery, Versioning};
 
 use super::tiny_store::{Fault, TinyStore};
 use super::{status, stderr, stdout};
@@ -71,28 +73,44 @@ fn the_server_passes_with_versions_and_without_and_nothing_is_left() {
 }
 
 #[test]
-fn a_bucket_that_exists_keeps_its_objects_and_its_versions_setting() {
+fn a_bucket_that_is_named_is_made_if_it_does_not_exist() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path());
-    let url = format!("http://{}", server.address());
-    let made = check(&url, &["--bucket", "named-here", "--rounds", "1"]);
-    assert_eq!((status(&made), &report(&made)["bucket"]), (0, &Value::from("named-here")));
+    let made = check(&format!("http://{}", server.address()), &["--bucket", "named-here", "--rounds", "1"]);
+    let report = report(&made);
+    assert_eq!((status(&made), &report["bucket"]), (0, &Value::from("named-here")), "{report}");
+    assert_eq!(results(&report).len(), 16);
     assert!(server.answer("/-/metrics").contains("\nsiltstone_store_buckets 0\n"), "made, so removed");
-    server.end(rustix::process::Signal::TERM);
-    let data = dir.path().join("siltstone-data");
-    let store = super::open(&data);
-    store.create_bucket("photos", "admin").unwrap();
-    super::put(&store, "kept", b"as it was");
-    drop(store);
-    let server = start(dir.path());
-    let output = check(&format!("http://{}", server.address()), &["--bucket", "photos"]);
-    let results = results(&report(&output));
-    assert_eq!((status(&output), results.len()), (0, 8), "{results:?}");
-    assert!(results.iter().all(|(_, versions, result)| !versions && result == "holds"), "{results:?}");
-    server.end(rustix::process::Signal::TERM);
-    let store = super::open(&data);
-    let kept = store.list_objects("photos", &siltstone::store::ListQuery { limit: 9, ..Default::default() });
-    assert_eq!(kept.unwrap().len(), 1, "nothing else is there");
+}
+
+#[test]
+fn a_bucket_that_exists_keeps_its_objects_and_its_versions_setting() {
+    for setting in [Versioning::Unset, Versioning::Enabled, Versioning::Suspended] {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("siltstone-data");
+        std::fs::create_dir(&data).unwrap();
+        let store = super::open(&data);
+        store.create_bucket("photos", "admin").unwrap();
+        if setting != Versioning::Unset {
+            store.set_versioning("photos", setting).unwrap();
+        }
+        super::put(&store, "kept", b"as it was");
+        drop(store);
+        let server = start(dir.path());
+        let output = check(&format!("http://{}", server.address()), &["--bucket", "photos", "--rounds", "2"]);
+        let results = results(&report(&output));
+        assert_eq!((status(&output), results.len()), (0, 8), "{setting:?}: {results:?}");
+        let expected = setting != Versioning::Unset;
+        let good =
+            |(_, versions, result): &(String, bool, String)| *versions == expected && result == "holds";
+        assert!(results.iter().all(good), "{setting:?}: {results:?}");
+        server.end(Signal::TERM);
+        let store = super::open(&data);
+        assert_eq!(store.bucket("photos").unwrap().versioning, setting);
+        let query = ListQuery { limit: 9, ..ListQuery::default() };
+        let left = store.list_versions("photos", &query, None).unwrap();
+        assert_eq!(left.len(), 1, "{setting:?}: nothing else is there");
+    }
 }
 
 #[test]

@@ -88,7 +88,8 @@ impl Place {
         let status = Document::parse(text.as_bytes()).ok();
         let status =
             status.and_then(|document| Some(document.root().child_text("Status").ok()??.into_owned()));
-        Ok(status.as_deref() == Some("Enabled"))
+        // A bucket whose versions are suspended has a status, too, and its keys are removed with their versions.
+        Ok(status.is_some())
     }
 
     fn create(&self, region: &str) -> Request<'static> {

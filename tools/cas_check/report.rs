@@ -126,8 +126,8 @@ impl Report {
                 writeln!(out, "{heading}")?;
             }
             for result in results {
-                let (title, outcome) = (result.title, result.outcome.name());
-                writeln!(out, "  {outcome:<12}{title}: {}", result.detail)?;
+                let CheckResult { name, title, detail, .. } = result;
+                writeln!(out, "  {:<12}{name:<16}{title}: {detail}", result.outcome.name())?;
             }
         }
         let (requests, seconds) = (self.requests, self.elapsed.as_secs_f64());
