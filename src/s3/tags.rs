@@ -2,7 +2,7 @@
 //! bucket tags"): names and values in the order in which they were sent.
 
 use crate::base::limits::{BUCKET_TAGS_MAX, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
-use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders};
+use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders, uri};
 use crate::xml::{Element, Writer, XmlError};
 
 /// The root element of the document with the tags.
@@ -64,6 +64,13 @@ pub fn parse(root: Element<'_>, holder: TagHolder) -> Result<Vec<(String, String
 fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
     let (key, value) = (tag.child_text("Key")?, tag.child_text("Value")?);
     Ok(key.zip(value).map(|(key, value)| (key.into_owned(), value.into_owned())))
+}
+
+/// The value of the header `p-tagging` for tags.
+pub fn to_header(tags: &[(String, String)]) -> String {
+    let pairs =
+        tags.iter().map(|(key, value)| format!("{}={}", uri::encode_listed(key), uri::encode_listed(value)));
+    pairs.collect::<Vec<_>>().join("&")
 }
 
 /// Writes the tags below the root element.
@@ -153,6 +160,13 @@ mod tests {
         assert_eq!(tags, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert_eq!(read(b"").unwrap(), []);
         assert_eq!(from_header(VendorHeaders::new(&Headers::default(), Dialect::Aws)).unwrap(), []);
+    }
+
+    #[test]
+    fn tags_are_read_back_from_the_header_made_of_them() {
+        let tags = [("a b:", "1+/="), ("ü", "")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(read(to_header(&tags).as_bytes()).unwrap(), tags);
+        assert_eq!(read(to_header(&[]).as_bytes()).unwrap(), []);
     }
 
     #[test]
