@@ -61,6 +61,13 @@ pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
 /// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines
 /// indented, take 2.4 million bytes.
 pub const PART_LIST_MAX_BYTES: usize = 3 * MIB as usize;
+/// The fields of a form before its file, with their headers and delimiters, and those after it (S3 API reference, "POST
+/// Object"). All of them are in memory.
+pub const FORM_FIELDS_MAX_BYTES: usize = 20 * KIB as usize;
+/// The boundary of a form (RFC 2046, section 5.1.1).
+pub const FORM_BOUNDARY_MAX_BYTES: usize = 70;
+/// The buffer of a form: it takes all of its fields.
+pub const FORM_BUFFER_BYTES: usize = 32 * KIB as usize;
 /// Difference between a request's date and the server's (S3 API reference, RequestTimeTooSkewed).
 pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;
 /// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests: query").
@@ -287,6 +294,9 @@ const _: () = {
         3 * KEY_LEN_MAX_BYTES + USER_METADATA_MAX_BYTES + SYSTEM_METADATA_MAX_BYTES <= HEAD_MAX_BYTES / 2
     );
     assert!(HEAD_MAX_BYTES <= HEAD_MAX_BYTES_CEILING);
+    // Fields are searched in one piece. A form has no small body, in whose place are its fields, twice, and its buffer.
+    assert!(FORM_FIELDS_MAX_BYTES + FORM_BOUNDARY_MAX_BYTES < FORM_BUFFER_BYTES);
+    assert!((FORM_BUFFER_BYTES + 2 * FORM_FIELDS_MAX_BYTES) as u64 <= SMALL_BODY_MAX_BYTES);
     // The buffer of the head takes every chunk line.
     assert!(CHUNK_LINE_MAX_BYTES < HEAD_MAX_BYTES && CHUNK_LINE_MAX_BYTES <= CHUNK_EXTRA_MAX_BYTES);
     assert!(WORKERS_DEFAULT <= QUEUE_LEN_DEFAULT && QUEUE_LEN_DEFAULT <= CONNECTIONS_MAX_DEFAULT);

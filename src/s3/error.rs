@@ -87,6 +87,8 @@ error_codes! {
     InvalidPartNumber = 416, "The requested partnumber is not satisfiable.";
     /// S3 API reference, CompleteMultipartUpload.
     InvalidPartOrder = 400, "The list of parts was not in ascending order. The parts list must be specified in order by part number.";
+    /// S3 API reference, "Error responses" and "POST Policy".
+    InvalidPolicyDocument = 400, "The content of the form does not meet the conditions specified in the policy document.";
     /// S3 API reference, GetObject and "Error responses"; RFC 9110, section 15.5.17.
     InvalidRange = 416, "The requested range is not satisfiable.";
     /// S3 API reference, "Error responses".
@@ -99,6 +101,8 @@ error_codes! {
     InvalidURI = 400, "The specified URI could not be parsed.";
     /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".
     KeyTooLongError = 400, "Your key is too long.";
+    /// S3 API reference, "Error responses".
+    MalformedPOSTRequest = 400, "The body of your POST request is not well-formed multipart/form-data.";
     /// S3 API reference, PutBucketPolicy.
     MalformedPolicy = 400, "The policy is not valid.";
     /// S3 API reference, "Error responses"; S3 user guide, "Checking object integrity".
@@ -107,6 +111,8 @@ error_codes! {
     MalformedXML = 400, "The XML that you provided was not well formed or did not validate against our published schema.";
     /// S3 API reference, "Error responses".
     MaxMessageLengthExceeded = 400, "Your request was too big.";
+    /// S3 API reference, "Error responses", where it ends in `Error`; S3 answers without.
+    MaxPostPreDataLengthExceeded = 400, "Your POST request fields preceding the upload file were too large.";
     /// S3 API reference, "Error responses"; S3 user guide, "User-defined object metadata".
     MetadataTooLarge = 400, "Your metadata headers exceed the maximum allowed metadata size.";
     /// S3 API reference, "Error responses"; RFC 9110, section 15.5.6.

@@ -36,9 +36,7 @@ pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
 /// is repeated, unless it may be repeated and has the same value.
 pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
     for (name, value) in lines(query, dialect) {
-        if !Headers::is_name(&name) || value.chars().any(|c| c.is_control() && c != '\t') {
-            return Err(S3Error::invalid_argument(&name, value, "The parameter cannot be a header."));
-        }
+        check_header(&name, value)?;
         match headers.get(&name) {
             None => headers.push(&name, value.as_bytes()),
             Some(sent) => check_again(&name, sent == value.trim_ascii().as_bytes(), headers, dialect)?,
@@ -64,6 +62,17 @@ fn standard_headers(query: &QueryParams, dialect: Dialect) -> Option<&'static [&
         return Some(MOVED_BY_V4);
     }
     (dialect == Dialect::Aws && query.has(V2_ACCESS_KEY)).then_some(MOVED_BY_V2)
+}
+
+/// Checks that a parameter of a query or a field of a form can be a header.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn check_header(name: &str, value: &str) -> Result<(), S3Error> {
+    if Headers::is_name(name) && !value.chars().any(|c| c.is_control() && c != '\t') {
+        return Ok(());
+    }
+    Err(S3Error::invalid_argument(name, value, "The parameter cannot be a header."))
 }
 
 /// Checks a header of the query that is present already.

@@ -9,6 +9,7 @@ pub mod copy_source;
 pub mod cors;
 pub mod dialect;
 pub mod error;
+pub mod form;
 pub mod hoisted;
 pub mod integrity;
 pub mod message;

@@ -141,6 +141,16 @@ fn the_limits_are_those_of_the_code() {
                 format!("{} bytes", limits::CREDENTIAL_LEN_MAX_BYTES),
                 "the users file is refused",
             ),
+            (
+                "fields of a form before its file, and those after it",
+                size(limits::FORM_FIELDS_MAX_BYTES as u64),
+                "400 MaxPostPreDataLengthExceeded",
+            ),
+            (
+                "boundary of a form",
+                format!("{} bytes", limits::FORM_BOUNDARY_MAX_BYTES),
+                "400 MalformedPOSTRequest",
+            ),
             ("difference between the clocks of client and server", skew, "403 RequestTimeTooSkewed"),
             ("validity of a presigned URL", validity, "400 AuthorizationQueryParametersError"),
         ],
