@@ -42,7 +42,8 @@
 //!    without blocking and pushes the connection to `http/direct/work_queues/mod.rs`, as small or as large work.
 //! 2. A worker (`http/direct/worker.rs`) takes it; `http/direct/exchange/mod.rs` parses the head and calls [`s3::Handler::handle`].
 //! 3. `service/mod.rs` parses the query, detects the dialect, routes to an [`s3::Operation`], authenticates (`auth/authenticator.rs`)
-//!    and authorizes (`ops/access.rs` has the facts, `auth/access/mod.rs` decides). Without the resulting [`auth::Authorized`] no operation can be called.
+//!    and authorizes (`ops/access.rs` has the facts, `auth/access/mod.rs` decides). A form, which is signed in its fields, is read up to
+//!    its file first (`service/form.rs`). Without the resulting [`auth::Authorized`] no operation can be called.
 //! 4. `ops/put.rs` checks everything that needs no body, then streams the body (`ops/body.rs`) into a [`store::ObjectWriter`].
 //! 5. `store/writer.rs` keeps a small body in memory. A large one goes to a segment at once (`log/extent_writer.rs`).
 //! 6. `store/committer/mod.rs` commits. The first thread to come leads; the others' mutations queue up and form the next group.

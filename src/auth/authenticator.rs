@@ -5,17 +5,19 @@ use std::sync::{Arc, RwLock};
 use crate::auth::canonical::{CanonicalRequest, SortedHeaders};
 use crate::auth::chunked::ChunkSigner;
 use crate::auth::payload::{PayloadKind, PayloadVerifier, UNSIGNED};
+use crate::auth::post_form::{FormContext, FormGrant};
 use crate::auth::presigned::{self, PresignedParams};
 use crate::auth::presigned_v2::PresignedV2;
 use crate::auth::signature::Signature;
 use crate::auth::signature_params::SignatureParams;
 use crate::auth::signing_key::SigningKey;
-use crate::auth::users::{Signer, User};
+use crate::auth::users::User;
 use crate::auth::{Identity, Users, header, signature};
 use crate::base::Clock;
 use crate::s3::dialect::V2_ACCESS_KEY;
+use crate::s3::form::PostForm;
 use crate::s3::route::Addressing;
-use crate::s3::{Dialect, ErrorCode, QueryParams, Request, S3Error};
+use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, Request, S3Error};
 
 /// Authenticates requests.
 pub struct Authenticator {
@@ -64,7 +66,7 @@ impl Authenticator {
         query: &QueryParams,
         dialect: Dialect,
     ) -> Result<Identity, S3Error> {
-        let users = Arc::clone(&self.users.read().expect("no code panics while it holds the users"));
+        let users = self.users();
         let signature = RequestSignature::find(request, query, dialect)?;
         let (user, signer) = match &signature.params {
             FoundParams::None => (users.anonymous(), None),
@@ -86,8 +88,44 @@ impl Authenticator {
 
     /// The sender of requests that are not signed.
     pub fn anonymous(&self) -> Identity {
-        let users = self.users.read().expect("no code panics while it holds the users");
-        Identity::new(Arc::clone(users.anonymous()))
+        Identity::new(Arc::clone(self.users().anonymous()))
+    }
+
+    /// Checks that a form, which is signed in its fields, is signed nowhere else.
+    ///
+    /// # Errors
+    /// `InvalidRequest`; those of malformed parameters.
+    pub fn check_unsigned(&self, headers: &Headers, query: &QueryParams) -> Result<(), S3Error> {
+        let mut presigned = query.has(V2_ACCESS_KEY);
+        for dialect in Dialect::ALL {
+            presigned |= PresignedParams::find(query, dialect)?.is_some();
+        }
+        if presigned || header::authorization(headers)?.is_some() {
+            return Err(S3Error::new(ErrorCode::InvalidRequest)
+                .message("A form is signed in its fields, not in its Authorization header or its query."));
+        }
+        Ok(())
+    }
+
+    /// Authenticates the sender of `form`, which was sent to `bucket`, by its fields, and checks its policy.
+    ///
+    /// # Errors
+    /// - `InvalidArgument` for a missing or malformed field; `InvalidRequest` for version 2 if it is refused;
+    /// - `InvalidAccessKeyId`; `SignatureDoesNotMatch`;
+    /// - `InvalidPolicyDocument`; `AccessDenied` for a form that the policy does not permit.
+    pub fn authenticate_form(
+        &self,
+        form: &PostForm,
+        bucket: &str,
+        dialect: Dialect,
+    ) -> Result<FormGrant, S3Error> {
+        let (users, version_2) = (&self.users(), self.version_2.is_some());
+        let now = self.clock.now();
+        FormContext { users, regions: &self.regions, version_2, now, dialect, bucket }.authenticate(form)
+    }
+
+    fn users(&self) -> Arc<Users> {
+        Arc::clone(&self.users.read().expect("no code panics while it holds the users"))
     }
 
     /// Verifies a signature. Returns the user who signed, the key, and the signature as bytes.
@@ -101,7 +139,7 @@ impl Authenticator {
     ) -> Result<(&'u Arc<User>, SigningKey, Signature), S3Error> {
         params.check_region(&self.regions)?;
         params.check_time(self.clock.now())?;
-        let signer = find_signer(users, params.access_key)?;
+        let signer = users.signer(params.access_key)?;
         let key = signer.signing_key(params.date, params.region);
         let headers = SortedHeaders::of(&request.headers);
         params.check_headers(&headers, signature.dialect)?;
@@ -129,21 +167,11 @@ impl Authenticator {
         let params = PresignedV2::find(query)?;
         PresignedV2::check_request(&request.method, query)?;
         params.check_time(self.clock.now())?;
-        let signer = find_signer(users, params.access_key)?;
+        let signer = users.signer(params.access_key)?;
         let bucket = addressing.bucket_of_host(request.headers.get_str("host").unwrap_or_default());
         params.verify(signer, request, query, bucket.as_deref())?;
         Ok(signer.user())
     }
-}
-
-/// The user of an access key in a request.
-///
-/// # Errors
-/// `InvalidAccessKeyId`.
-fn find_signer<'u>(users: &'u Users, access_key: &str) -> Result<&'u Signer, S3Error> {
-    users
-        .find(access_key)
-        .ok_or_else(|| S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key))
 }
 
 /// The parameters of a signature, by its version.

@@ -7,6 +7,8 @@
 //! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes and compares;
 //! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode `aws-chunked`.
 //!
+//! Forms are authenticated by their fields: `post_form` verifies the signature, `post_policy` the conditions that it covers.
+//!
 //! Permissions: `access` decides. It asks `users` (the users file, whose grants are in `policy` and `resource`), `bucket_policy`, and
 //! the ACLs and blocks of public access. `identity` has the sender and its proof.
 
@@ -20,6 +22,8 @@ mod identity;
 mod keys;
 mod payload;
 mod policy;
+mod post_form;
+mod post_policy;
 mod presigned;
 mod presigned_v2;
 mod resource;
@@ -36,5 +40,6 @@ pub use bucket_policy::{BucketPolicy, ExistingTags, PolicyContext, PolicyDecisio
 pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};
 pub use policy::Action;
+pub use post_form::FormGrant;
 pub use resource::Resource;
 pub use users::{Users, UsersError};

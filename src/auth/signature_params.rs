@@ -34,6 +34,30 @@ impl SignatureLocation {
     }
 }
 
+/// A credential, as in `KEY/20130524/eu/s3/aws4_request`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Credential<'a> {
+    pub(super) access_key: &'a str,
+    /// `date/region/service/terminator`.
+    pub(super) scope: &'a str,
+    /// The first part of the scope.
+    pub(super) date: &'a str,
+    /// The second part of the scope.
+    pub(super) region: &'a str,
+}
+
+impl<'a> Credential<'a> {
+    /// Parses a credential; `None` for another service or form.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let (access_key, scope) = text.split_once('/')?;
+        let mut parts = scope.split('/');
+        let mut next = || parts.next();
+        let (date, region, service, terminator) = (next()?, next()?, next()?, next()?);
+        let whole = parts.next().is_none() && service == SERVICE && terminator == TERMINATOR;
+        whole.then_some(Self { access_key, scope, date, region })
+    }
+}
+
 /// The parameters of a signature that is not yet verified.
 #[derive(Debug)]
 pub(super) struct SignatureParams<'a> {
@@ -75,16 +99,11 @@ impl<'a> SignatureParams<'a> {
         timestamp: Cow<'a, str>,
     ) -> Result<Self, S3Error> {
         let SignatureFields { credential, signed_headers, signature } = fields;
-        let wrong = || {
-            location.malformed("The credential is not of the location KEY/YYYYMMDD/REGION/s3/aws4_request.")
-        };
-        let (access_key, scope) = credential.split_once('/').ok_or_else(wrong)?;
-        let mut scope_parts = scope.split('/');
-        let mut next = || scope_parts.next().ok_or_else(wrong);
-        let (date, region, service, terminator) = (next()?, next()?, next()?, next()?);
-        if scope_parts.next().is_some() || service != SERVICE || terminator != TERMINATOR {
-            return Err(wrong());
-        }
+        let Credential { access_key, scope, date, region } =
+            Credential::parse(credential).ok_or_else(|| {
+                location
+                    .malformed("The credential is not of the location KEY/YYYYMMDD/REGION/s3/aws4_request.")
+            })?;
         if timestamp.get(..8) != Some(date) {
             return Err(location.malformed("The date of the credential is not the date of the request."));
         }

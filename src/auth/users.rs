@@ -44,6 +44,7 @@ use crate::auth::signing_key::{SigningKey, SigningKeys};
 use crate::auth::{Action, KeyPair, Resource, Secret};
 use crate::base::digest::HmacSha1;
 use crate::base::limits;
+use crate::s3::{ErrorCode, S3Error};
 
 const ADMINISTRATOR: &str = Users::ADMINISTRATOR;
 
@@ -127,6 +128,15 @@ impl Users {
     pub fn with_short_secrets(&self) -> BTreeSet<&str> {
         let short = |signer: &&Signer| signer.secret.reveal().len() < limits::SECRET_ADVISED_BYTES;
         self.by_access_key.values().filter(short).map(|signer| signer.user.name()).collect()
+    }
+
+    /// The user of an access key in a request.
+    ///
+    /// # Errors
+    /// `InvalidAccessKeyId`.
+    pub(super) fn signer(&self, access_key: &str) -> Result<&Signer, S3Error> {
+        self.find(access_key)
+            .ok_or_else(|| S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key))
     }
 
     /// The user of an access key, with its secret.

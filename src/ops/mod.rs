@@ -25,6 +25,7 @@ mod not_configured;
 mod owner;
 mod ownership;
 mod padded_response;
+mod post;
 mod put;
 mod stored_configuration;
 mod tagging;
@@ -101,6 +102,7 @@ impl Context {
             Operation::HeadObject => get::head(self, proof, call),
             Operation::GetObjectAttributes => attributes::get(self, proof, call),
             Operation::PutObject => put::put(self, proof, call),
+            Operation::PostObject => post::post(self, proof, call),
             Operation::CopyObject => copy::copy(self, proof, call),
             Operation::DeleteObject => delete::one(self, proof, call),
             Operation::ListMultipartUploads => multipart::list_uploads(self, proof, call),

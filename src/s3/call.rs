@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::base::{Entropy, Timestamp};
+use crate::s3::form::PostForm;
 use crate::s3::{Dialect, Headers, Operation, QueryParams, Request, TargetResource, VendorHeaders};
 
 /// Identifies one request, for the client and in the log.
@@ -43,6 +44,8 @@ pub struct Call<'c> {
     pub received: Timestamp,
     /// The tags in the body of a PutObjectTagging, where they were read before its operation.
     pub body_tags: Option<Vec<(String, String)>>,
+    /// The form that the request is; `None` for other requests.
+    pub form: Option<PostForm>,
     /// The request. Its body is wrapped in the readers that verify it.
     pub request: Request<'c>,
 }

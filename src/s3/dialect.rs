@@ -2,7 +2,7 @@
 
 use crate::s3::{ErrorCode, Headers, S3Error};
 
-/// The query parameter that tells a URL presigned by signature version 2, which only clients of AWS make.
+/// The query parameter, or the field of a form, that tells signature version 2, which only clients of AWS make.
 pub const V2_ACCESS_KEY: &str = "AWSAccessKeyId";
 
 /// The prefix of vendor headers and query parameters.
@@ -50,7 +50,7 @@ impl Dialect {
                 let prefix = dialect.header_prefix();
                 *seen |= name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
             }
-            seen[1] |= name == V2_ACCESS_KEY;
+            seen[1] |= name.eq_ignore_ascii_case(V2_ACCESS_KEY);
         }
         match seen {
             [true, true] => Err(S3Error::new(ErrorCode::InvalidRequest)

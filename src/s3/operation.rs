@@ -160,6 +160,8 @@ operations! {
     ListMultipartUploads = Get Bucket "uploads" RouteCondition::None;
     /// Deletes up to 1000 objects.
     DeleteObjects = Post Bucket "delete" RouteCondition::None;
+    /// Puts an object by a form of a browser.
+    PostObject = Post Bucket "" RouteCondition::None;
 
     /// Returns the bytes of an object.
     GetObject = Get Object "" RouteCondition::None;

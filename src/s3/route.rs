@@ -295,7 +295,7 @@ mod tests {
     fn other_methods_are_refused_with_those_that_are_allowed() {
         for (method, path, query, allow) in [
             ("POST", "/", "", "GET"),
-            ("PATCH", "/b", "", "DELETE, GET, HEAD, PUT"),
+            ("PATCH", "/b", "", "DELETE, GET, HEAD, POST, PUT"),
             ("POST", "/b/k", "", "DELETE, GET, HEAD, PUT"),
             ("OPTIONS", "/b/k", "", "DELETE, GET, HEAD, PUT"),
             ("DELETE", "/b", "versioning", "GET, PUT"),

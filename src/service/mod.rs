@@ -3,6 +3,7 @@
 mod access_log;
 mod cors;
 mod failed_signatures;
+mod form;
 mod metrics;
 mod pages;
 pub mod permission;
@@ -151,18 +152,30 @@ impl Service {
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
         CountingBody::wrap(&mut request.body, received);
-        let identity =
-            self.authenticator.authenticate(&mut request, &query, dialect).inspect_err(|error| {
-                let peer = request.peer.map(|peer| peer.ip());
-                self.failed_signatures.log(error, entry.id.as_str(), peer, self.recorder.clock.now());
-            })?;
-        entry.user = Some(identity.name().to_owned());
-        hoisted::restore_headers(&mut request.headers, &query, dialect)?;
-        let (id, received) = (entry.id.clone(), entry.begun);
-        let mut call = Call { id, dialect, operation, target, query, received, body_tags: None, request };
+        let (identity, mut call) = match (operation, target) {
+            (Operation::PostObject, TargetResource::Bucket(bucket)) => {
+                self.admit_form(request, query, bucket, entry)?
+            }
+            (operation, target) => {
+                let identity = self
+                    .authenticator
+                    .authenticate(&mut request, &query, dialect)
+                    .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
+                entry.user = Some(identity.name().to_owned());
+                hoisted::restore_headers(&mut request.headers, &query, dialect)?;
+                let (id, received) = (entry.id.clone(), entry.begun);
+                let (body_tags, form) = (None, None);
+                (identity, Call { id, dialect, operation, target, query, received, body_tags, form, request })
+            }
+        };
         self.context.read_tags_for_policy(&mut call)?;
         let proof = self.authorize(&identity, &call)?;
         self.context.dispatch(&proof, &mut call)
+    }
+
+    fn log_failed_signature(&self, error: &S3Error, request: &Request<'_>, entry: &RequestLogEntry) {
+        let peer = request.peer.map(|peer| peer.ip());
+        self.failed_signatures.log(error, entry.id.as_str(), peer, self.recorder.clock.now());
     }
 
     /// The name of the requested page below `/-/`, perhaps by a path of MinIO. At the host of a bucket or a

@@ -64,6 +64,7 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
             either(&[Action::DeleteObjectTagging], &[Action::DeleteObjectVersionTagging])
         }
         Operation::PutObject
+        | Operation::PostObject
         | Operation::CopyObject
         | Operation::CreateMultipartUpload
         | Operation::UploadPart

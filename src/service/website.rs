@@ -171,6 +171,7 @@ impl Service {
             query: QueryParams::default(),
             received: visit.received,
             body_tags: None,
+            form: None,
             request: visit.request_with(operation, keeps),
         };
         let proof = self.authorize(&visit.identity, &call)?;

@@ -4,6 +4,7 @@
 mod aws_chunked;
 mod bodies;
 mod documents;
+mod forms;
 mod framing;
 mod headers;
 mod queries;
@@ -27,6 +28,7 @@ fn groups() -> Vec<(&'static str, Vec<Case>)> {
         ("headers of the interface", headers::of_the_interface()),
         ("queries", queries::cases()),
         ("documents", documents::cases()),
+        ("forms", forms::cases()),
     ]
 }
 
@@ -90,6 +92,22 @@ fn every_query_parameter_takes_garbage() {
 #[test]
 fn documents_are_sound_or_refused() {
     run("documents");
+}
+
+#[test]
+fn forms_are_whole_or_refused() {
+    run("forms");
+}
+
+#[test]
+fn a_form_reset_at_any_byte_is_whole_or_not_there() {
+    let victim = Victim::new();
+    let (form, content) = forms::whole();
+    for len in (0..=form.len()).rev().step_by(3) {
+        victim.reset_after(&form[..len]);
+        victim.forget("reset", content, len == form.len());
+    }
+    victim.is_well();
 }
 
 #[test]

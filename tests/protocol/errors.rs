@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use siltstone::s3::{ErrorCode, Handler as _};
 
 use super::*;
+use crate::support::form::{Form, FormVersion};
 
 /// Errors that only an engine raises, before there is a request or while its body is received.
 const OF_THE_ENGINES: [&str; 2] = ["RequestHeaderSectionTooLarge", "RequestTimeout"];
@@ -153,6 +154,22 @@ fn of_uploads(server: &Server) -> Vec<&'static str> {
     ]
 }
 
+fn of_forms(server: &Server) -> Vec<&'static str> {
+    let post = |body: &[u8]| {
+        let request = server.request("POST", "/b").anonymous();
+        request.header("Content-Type", Form::media_type()).body(body)
+    };
+    let long = Form::new(&[("key", &"k".repeat(20_480))], b"x");
+    let prefix = usual_dialect().header_prefix();
+    let unread =
+        Form::new(&[("key", "k")], b"x").policy("{").signed(&signer("owner"), FormVersion::V4 { prefix });
+    vec![
+        provoke("MalformedPOSTRequest", post(b"no form")),
+        provoke("MaxPostPreDataLengthExceeded", post(&long.body())),
+        provoke("InvalidPolicyDocument", post(&unread.body())),
+    ]
+}
+
 /// These spoil the server, one after the other.
 fn of_trouble(server: &Server) -> Vec<&'static str> {
     Answer::read(server.service.overloaded(None), 0).is_error(503, "SlowDown");
@@ -172,7 +189,7 @@ fn every_error_is_raised_but_those_of_the_engines() {
     server.put("/bucket", b"");
     server.put("/b/k", b"to be damaged");
     let mut raised = BTreeSet::new();
-    for part in [of_authentication, of_requests, of_states, of_uploads, of_trouble] {
+    for part in [of_authentication, of_requests, of_states, of_uploads, of_forms, of_trouble] {
         raised.extend(part(&server));
     }
     let all: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();

@@ -15,6 +15,7 @@ use siltstone::s3::{
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
+use crate::support::form::{Form, FormVersion};
 use crate::support::service::{InProcess, ServiceOptions, store_options};
 use crate::support::signer::{HeaderLines, Signer};
 use crate::support::users::{access_key, allow, secret_key, user};
@@ -172,6 +173,12 @@ impl Server {
         answer
     }
 
+    /// Posts a form to `b` that `owner` has signed by version 4 in the usual dialect.
+    pub(super) fn post(&self, form: Form) -> Answer {
+        let version = FormVersion::V4 { prefix: usual_dialect().header_prefix() };
+        self.request("POST", "/b").form(&form.signed(&signer("owner"), version)).send()
+    }
+
     pub(super) fn set_versioning(&self, status: &str) {
         let body = format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
         assert_eq!(self.request("PUT", "/b?versioning").body(body.as_bytes()).send().status, 200);
@@ -225,6 +232,13 @@ impl Asked<'_> {
     pub(super) fn host(mut self, host: &str) -> Self {
         self.headers[0].1 = host.as_bytes().to_vec();
         self
+    }
+
+    /// A form in place of a body, without another signature.
+    pub(super) fn form(mut self, form: &Form) -> Self {
+        self.user = None;
+        self.body = form.body();
+        self.header("Content-Type", Form::media_type())
     }
 
     /// Changes the path after the request was signed.
@@ -449,7 +463,7 @@ impl Asked<'_> {
     }
 }
 
-fn signer(user: &str) -> Signer {
+pub(super) fn signer(user: &str) -> Signer {
     Signer {
         access_key: access_key(user),
         secret_key: secret_key(user),

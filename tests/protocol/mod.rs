@@ -23,6 +23,8 @@ mod multipart;
 mod ownership;
 mod pages;
 mod permissions;
+mod post;
+mod post_refusals;
 mod presigned;
 mod presigned_v2;
 mod put;

@@ -76,8 +76,8 @@ const REQUESTS: [(&str, &str, &str, &str); 62] = [
 ];
 
 /// Operations that touch more than one thing and have tests of their own.
-const WITH_MORE_THAN_ONE_TARGET: [Operation; 3] =
-    [Operation::CopyObject, Operation::DeleteObjects, Operation::UploadPartCopy];
+const WITH_MORE_THAN_ONE_TARGET: [Operation; 4] =
+    [Operation::CopyObject, Operation::DeleteObjects, Operation::PostObject, Operation::UploadPartCopy];
 
 fn body_of(target: &str) -> &'static [u8] {
     match target {

@@ -1,6 +1,7 @@
 //! Shared by all tests: users files, a request signer, server starters and an HTTP client. Nothing here contains a test.
 
 pub(crate) mod client;
+pub(crate) mod form;
 pub(crate) mod process;
 pub(crate) mod service;
 pub(crate) mod signer;

@@ -102,9 +102,7 @@ impl Signer {
             standard("content-md5"),
             standard("content-type")
         );
-        let mut mac = Hmac::<sha1::Sha1>::new_from_slice(self.secret_key.as_bytes()).unwrap();
-        mac.update(text.as_bytes());
-        let signature = BASE64.encode(mac.finalize().into_bytes());
+        let signature = self.sign_v2(&text);
         let own = (!query.is_empty()).then(|| query.to_owned());
         let pairs = lines.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
         let query = own.into_iter().chain(pairs).collect::<Vec<_>>().join("&");
@@ -133,7 +131,11 @@ impl Signer {
         canonical.extend(format!("\n{}\n", lines.names()).bytes());
         canonical.extend(payload);
         let digest = hex(&Sha256::digest(&canonical));
-        let text = format!("AWS4-HMAC-SHA256\n{}\n{}\n{digest}", self.moment, self.scope());
+        self.sign(&format!("AWS4-HMAC-SHA256\n{}\n{}\n{digest}", self.moment, self.scope()))
+    }
+
+    /// The signature of a text by version 4.
+    pub(crate) fn sign(&self, text: &str) -> String {
         let mut key = format!("AWS4{}", self.secret_key).into_bytes();
         for part in [&self.moment[..8], self.region, "s3", "aws4_request"] {
             key = hmac(&key, part.as_bytes());
@@ -141,7 +143,14 @@ impl Signer {
         hex(&hmac(&key, text.as_bytes()))
     }
 
-    fn credential(&self) -> String {
+    /// The signature of a text by version 2.
+    pub(crate) fn sign_v2(&self, text: &str) -> String {
+        let mut mac = Hmac::<sha1::Sha1>::new_from_slice(self.secret_key.as_bytes()).unwrap();
+        mac.update(text.as_bytes());
+        BASE64.encode(mac.finalize().into_bytes())
+    }
+
+    pub(crate) fn credential(&self) -> String {
         format!("{}/{}", self.access_key, self.scope())
     }
 

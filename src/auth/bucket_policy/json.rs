@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 
 /// A JSON value without duplicate names.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum StrictJson {
+pub(in crate::auth) enum StrictJson {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -27,12 +27,12 @@ impl StrictJson {
     ///
     /// # Errors
     /// The first error with its line and column; a name that appears twice is one.
-    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+    pub(in crate::auth) fn parse(text: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(text).map_err(|error| error.to_string())
     }
 
     /// The text of a string, a number or a Boolean, as IAM compares them.
-    pub(super) fn scalar(&self) -> Option<String> {
+    pub(in crate::auth) fn scalar(&self) -> Option<String> {
         match self {
             Self::Text(text) | Self::Number(text) => Some(text.clone()),
             Self::Bool(value) => Some(value.to_string()),

@@ -11,7 +11,7 @@
 mod condition;
 mod condition_key;
 mod context;
-mod json;
+pub(super) mod json;
 mod pattern;
 mod statement;
 
