@@ -36,27 +36,43 @@ fn is_local(request: &Request<'_>) -> bool {
     !is_forwarded && request.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
-/// The name of the page that MinIO has at the requested path ("Healthcheck API"). Only GET and HEAD ask for a page there, so that
-/// nothing can be hidden by a put.
+/// The name of the page that MinIO has at the requested path ("Healthcheck API", "Admin API"). Only GET and HEAD ask for the health
+/// there, so that a put of such a key succeeds as everywhere; the administration refuses every method.
 pub(super) fn by_minio_path(request: &Request<'_>) -> Option<&'static str> {
-    let name = request.path.strip_prefix("/minio/health/")?;
+    let path = request.path.strip_prefix("/minio/")?;
+    if is_administration(path) {
+        return Some("administration");
+    }
+    let name = path.strip_prefix("health/")?;
     if !matches!(request.method, Method::Get | Method::Head) {
         return None;
     }
     match name {
-        "live" => Some("health"),
+        "live" | "cluster/read" => Some("health"),
+        // A maintenance that takes this host down leaves no other.
+        "cluster" if request.query.contains("maintenance=true") => Some("maintenance"),
         "ready" | "cluster" => Some("ready"),
         _ => None,
     }
 }
 
+/// Whether a path below `/minio/` is one of MinIO's administration (`admin/v3/info`), which does not exist here.
+fn is_administration(path: &str) -> bool {
+    let version = path.strip_prefix("admin/v").and_then(|rest| rest.split('/').next());
+    version.is_some_and(|version| !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 impl Service {
     /// Handles a request for `/-/{name}`.
     pub(super) fn page(&self, name: &str, request: &Request<'_>) -> Result<Response, S3Error> {
+        if name == "administration" {
+            return Ok(no_administration());
+        }
         if !matches!(request.method, Method::Get | Method::Head) {
             return Err(S3Error::new(ErrorCode::MethodNotAllowed).header("Allow", "GET, HEAD"));
         }
         match (name, self.settings.metrics) {
+            ("maintenance", _) => Ok(text(412, "There is no other server that would go on.\n")),
             ("health", _) => Ok(text(200, "alive\n")),
             ("ready", _) => Ok(self.ready()),
             ("metrics", access) if access.allows(request) => Ok(self.exposition()),
@@ -160,6 +176,14 @@ fn obstacle(health: &Health) -> Option<String> {
              its log.\n"
         )
     })
+}
+
+/// The refusal in the form that MinIO's clients read.
+fn no_administration() -> Response {
+    const REFUSAL: &str = r#"{"Code":"NotImplemented","Message":"This server is not MinIO: it has no administration over HTTP. Users are in its users file."}"#;
+    Response::new(501)
+        .header("Content-Type", "application/json")
+        .with_body(ResponseBody::Bytes(REFUSAL.as_bytes().to_vec()))
 }
 
 fn family(name: &str, help: &str, kind: &str, value: u64) -> String {

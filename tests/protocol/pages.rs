@@ -27,11 +27,13 @@ fn the_health_pages_of_minio_answer_as_ours() {
         ("/minio/health/live", "alive\n"),
         ("/minio/health/ready", "ready\n"),
         ("/minio/health/cluster", "ready\n"),
+        ("/minio/health/cluster/read", "alive\n"),
     ] {
         let answer = page(&server, "GET", target);
         assert_eq!((answer.status, answer.text()), (200, text));
         page(&server, "HEAD", target).is_bare(200);
     }
+    assert_eq!(page(&server, "GET", "/minio/health/cluster?maintenance=true").status, 412);
     server.put("/b/k", b"x");
     server.fs.fail_sync_at(server.fs.syncs() + 1);
     server.request("PUT", "/b/k").body(b"x").send().is_error(503, "ServiceUnavailable");
@@ -39,6 +41,20 @@ fn the_health_pages_of_minio_answer_as_ours() {
         [("/minio/health/live", 200), ("/minio/health/ready", 503), ("/minio/health/cluster", 503)]
     {
         assert_eq!(page(&server, "GET", target).status, status, "{target}");
+    }
+}
+
+#[test]
+fn the_administration_of_minio_is_refused_in_a_form_that_its_clients_read() {
+    let server = Server::new();
+    for (method, target) in [("GET", "/minio/admin/v3/info"), ("PUT", "/minio/admin/v4/add-user?accessKey=a")]
+    {
+        let answer = page(&server, method, target);
+        assert_eq!((answer.status, answer.header("Content-Type")), (501, Some("application/json")));
+        assert!(answer.text().starts_with("{\"Code\":\"NotImplemented\",\"Message\":"), "{answer:?}");
+    }
+    for target in ["/minio/admin/view", "/minio/admin/v/x", "/other/admin/v3/info"] {
+        page(&server, "GET", target).is_error(403, "AccessDenied");
     }
 }
 
