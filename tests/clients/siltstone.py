@@ -24,7 +24,7 @@ STOP_SECONDS_MAX = 30
 
 def clean_environment(home, **more):
     """The environment of this process without anything that would steer a client or a server."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SILTSTONE_", "BOTO"))}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SILTSTONE_", "MINIO_", "RUSTFS_", "BOTO"))}
     path = f"{VENV_BIN}{os.pathsep}{kept.get('PATH', '')}"
     kept.update(PATH=path, HOME=str(home))
     kept.update(AWS_CONFIG_FILE=f"{home}/aws-config", AWS_SHARED_CREDENTIALS_FILE=f"{home}/no-such-file")
