@@ -42,4 +42,5 @@ pub use keys::{KeyPair, Secret};
 pub use policy::Action;
 pub use post_form::FormGrant;
 pub use resource::Resource;
+pub use signature_params::ANY_REGION;
 pub use users::{Users, UsersError};

@@ -8,6 +8,9 @@ use crate::auth::signing_key::{SERVICE, TERMINATOR};
 use crate::base::{Timestamp, limits};
 use crate::s3::{Dialect, ErrorCode, S3Error};
 
+/// Among the regions of an authenticator, this accepts signatures for every region.
+pub const ANY_REGION: &str = "*";
+
 /// The signature scheme.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
@@ -113,12 +116,12 @@ impl<'a> SignatureParams<'a> {
         Ok(Self { location, access_key, scope, date, region, signed_headers, signature, time, timestamp })
     }
 
-    /// Checks that the scope names one of `regions`.
+    /// Checks that the scope names one of `regions`, or that [`ANY_REGION`] is among them.
     ///
     /// # Errors
     /// The malformed error of the location; it names the first region.
     pub(super) fn check_region(&self, regions: &[String]) -> Result<(), S3Error> {
-        if regions.iter().any(|region| region == self.region) {
+        if regions.iter().any(|region| region == self.region || region == ANY_REGION) {
             return Ok(());
         }
         let expected = regions.first().map_or("", String::as_str);
@@ -257,6 +260,7 @@ mod tests {
     fn the_error_for_another_region_names_the_right_one() {
         let params = params(SignatureLocation::Header, CREDENTIAL, "host").unwrap();
         assert!(params.check_region(&["us-east-1".into(), "eu".into()]).is_ok());
+        assert!(params.check_region(&["mars".into(), ANY_REGION.into()]).is_ok());
         let error = params.check_region(&["us-east-1".into()]).unwrap_err();
         assert_eq!(error.code, ErrorCode::AuthorizationHeaderMalformed);
         assert_eq!(error.elements, [("Region", "us-east-1".to_owned())]);

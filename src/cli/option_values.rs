@@ -5,10 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use siltstone::auth::ANY_REGION;
 use siltstone::base::limits::{GIB, KIB, MIB};
 use siltstone::service::MetricsAccess;
 
-/// One or more region names, separated by commas.
+/// One or more region names, separated by commas. All but the first may be [`ANY_REGION`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RegionNames(pub(crate) Vec<String>);
 
@@ -33,7 +34,13 @@ impl FromStr for RegionNames {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        if names.iter().any(String::is_empty) { Err("a region has no name") } else { Ok(Self(names)) }
+        match names.iter().any(String::is_empty) {
+            true => Err("a region has no name"),
+            false if names[0] == ANY_REGION => {
+                Err("the first region is that of the server, which has a name")
+            }
+            false => Ok(Self(names)),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "NAME[:MODIFIER],...", env = "SILTSTONE_BUCKETS", global = true)]
     pub(crate) bucket: Vec<BucketSpecs>,
 
-    /// The server's region, then further ones that signatures may name
+    /// The server's region, then further ones that signatures may name; * for all
     #[arg(long, value_name = "NAME,...", env = "SILTSTONE_REGION", global = true)]
     #[arg(default_value = "eu,us-east-1")]
     pub(crate) region: RegionNames,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
 use rustix::io::Errno;
-use siltstone::auth::{Authenticator, Users};
+use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
@@ -216,6 +216,7 @@ fn service(
     let context = Context {
         store: Arc::clone(store),
         region: options.region.0[0].clone(),
+        any_region: options.region.0.iter().any(|region| region == ANY_REGION),
         namespace: options.xml_namespace.clone(),
         padding: PaddingTimes { after: options.keep_alive_after.0, ..PaddingTimes::default() },
         entity_tags: options.etag,

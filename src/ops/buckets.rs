@@ -24,7 +24,7 @@ pub(super) fn create(
     let name = BucketName::new(call.bucket())?;
     check_headers(call)?;
     let configuration = body::read_document(context, call)?;
-    check_location(&configuration, &context.region)?;
+    check_location(context, &configuration)?;
     let configurations = acl::of_new_bucket(context, proof, call)?;
     let (name, owner) = (name.as_str().to_owned(), proof.user().to_owned());
     let new = NewBucket { name, owner, versioning: Versioning::Unset, configurations };
@@ -48,7 +48,7 @@ fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
 }
 
 /// Checks the requested region of a new bucket.
-fn check_location(configuration: &[u8], region: &str) -> Result<(), S3Error> {
+fn check_location(context: &Context, configuration: &[u8]) -> Result<(), S3Error> {
     if configuration.is_empty() {
         return Ok(());
     }
@@ -56,7 +56,7 @@ fn check_location(configuration: &[u8], region: &str) -> Result<(), S3Error> {
     let location = document.root().child_text("LocationConstraint").map_err(body::malformed)?;
     match location.as_deref().map_or("", str::trim) {
         "" | "eu" | "EU" => Ok(()),
-        location if location == region => Ok(()),
+        location if location == context.region || context.any_region => Ok(()),
         location => {
             Err(S3Error::new(ErrorCode::InvalidLocationConstraint).element("LocationConstraint", location))
         }

@@ -65,6 +65,8 @@ pub struct Context {
     pub store: Arc<Store>,
     /// The region of all buckets.
     pub region: String,
+    /// Whether a new bucket may ask for any region, although it gets the one of all buckets.
+    pub any_region: bool,
     /// The namespace of XML documents; empty for none.
     pub namespace: String,
     /// The times of padded responses.

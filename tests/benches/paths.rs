@@ -241,6 +241,7 @@ fn service(store: Arc<Store>) -> Service {
     let context = Context {
         store,
         region: "us-east-1".into(),
+        any_region: false,
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
         padding: PaddingTimes::default(),
         entity_tags: EntityTags::Md5,

@@ -1,6 +1,8 @@
 //! Buckets and keys from the environment, also by the names of other servers.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,28 +13,59 @@ use tempfile::TempDir;
 use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
 use crate::support::signer::{HeaderLines, Signer};
 
+const KEYS: [(&str, &str); 2] = [("MINIO_ROOT_USER", "root"), ("MINIO_ROOT_PASSWORD", SECRET)];
 const SECRET: &str = "a secret of the environment";
 
 /// A server with the administrator `root`, and further variables.
 fn with_variables(dir: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = on_a_free_port(dir);
-    command.env("MINIO_ROOT_USER", "root").env("MINIO_ROOT_PASSWORD", SECRET).envs(variables.iter().copied());
+    command.envs(KEYS).envs(variables.iter().copied());
     command
 }
 
 /// The answer to a GET that `access_key` has presigned.
-fn signed(running: &Running, (access_key, secret_key): (&str, &str), target: &str) -> String {
+fn signed(running: &Running, keys: (&str, &str), target: &str) -> String {
+    signed_for("us-east-1", running, keys, target)
+}
+
+fn signed_for(region: &'static str, running: &Running, keys: (&str, &str), target: &str) -> String {
+    running.answer(&presigned("GET", region, running, keys, target))
+}
+
+/// The target of a presigned request.
+fn presigned(
+    method: &str,
+    region: &'static str,
+    running: &Running,
+    (access_key, secret_key): (&str, &str),
+    target: &str,
+) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let signer = Signer {
         access_key: access_key.to_owned(),
         secret_key: secret_key.to_owned(),
-        region: "us-east-1",
+        region,
         moment: SystemClock.now().to_iso_basic(),
     };
     let host = running.address().as_bytes();
     let lines = HeaderLines::of([("host".to_owned(), host)].into_iter());
-    let query = signer.presigned_query("GET", path, query, "X-Amz-", &[], &lines);
-    running.answer(&format!("{path}?{query}"))
+    let query = signer.presigned_query(method, path, query, "X-Amz-", &[], &lines);
+    format!("{path}?{query}")
+}
+
+/// Puts an object as the administrator.
+fn put(running: &Running, target: &str, body: &str) {
+    let target = presigned("PUT", "us-east-1", running, ("root", SECRET), target);
+    let mut stream = TcpStream::connect(running.address()).unwrap();
+    let host = running.address();
+    let head = format!(
+        "PUT {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\nConnection: close",
+        body.len()
+    );
+    write!(stream, "{head}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
 fn by_root(running: &Running, target: &str) -> String {
@@ -68,6 +101,62 @@ fn buckets_are_made_if_they_are_missing_and_stay_as_they_are() {
         "{said}"
     );
     assert!(!said.contains("made the bucket logs"), "{said}");
+}
+
+#[test]
+fn public_buckets_are_read_without_a_signature_and_listed_only_as_mc_does() {
+    let dir = TempDir::new().unwrap();
+    let variables = [
+        ("SILTSTONE_BUCKETS", "private,site:public+versioned,both:public"),
+        ("MINIO_DEFAULT_BUCKETS", "never read"),
+    ];
+    let status = |running: &Running, target: &str| running.get(target);
+    let first = Running::start(with_variables(dir.path(), &variables));
+    for (bucket, reads) in [("private", " 403 "), ("site", " 200 "), ("both", " 200 ")] {
+        put(&first, &format!("/{bucket}/k"), "text");
+        assert!(status(&first, &format!("/{bucket}/k")).contains(reads), "{bucket}");
+        assert!(status(&first, &format!("/{bucket}?list-type=2")).contains(" 403 "), "{bucket}");
+        assert!(status(&first, &format!("/{bucket}?versions=")).contains(" 403 "), "{bucket}");
+    }
+    assert!(!first.said().contains("MINIO_DEFAULT_BUCKETS"), "{}", first.said());
+    let policy = by_root(&first, "/site?policy=");
+    assert!(policy.contains("s3:GetObject") && !policy.contains("ListBucket"), "{policy}");
+    assert!(by_root(&first, "/private?policy=").contains("NoSuchBucketPolicy"));
+    drop(first);
+    let variables = [("MINIO_DEFAULT_BUCKETS", "all:download other:upload;site:none")];
+    let second = Running::start(with_variables(dir.path(), &variables));
+    assert!(status(&second, "/all?list-type=2").contains(" 200 "));
+    assert!(status(&second, "/all/absent").contains(" 404 "), "the policy allows listing");
+    assert!(status(&second, "/other?list-type=2").contains(" 403 "));
+    assert!(by_root(&second, "/other?policy=").contains("s3:PutObject"));
+    assert!(by_root(&second, "/site?policy=").contains("s3:GetObject"), "it stays as it is");
+    let (_, said) = second.end(Signal::TERM);
+    assert!(
+        said.contains("all:download lets everyone list and read")
+            && said.contains("SILTSTONE_BUCKETS=all:public"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_form_of_minio_accepts_signatures_for_any_region_and_ours_does_not() {
+    let dir = TempDir::new().unwrap();
+    let ask = |running: &Running, target: &str| signed_for("mars", running, ("root", SECRET), target);
+    let mut command = siltstone(dir.path());
+    command.args(["server", "siltstone-data", "--address", "127.0.0.1:0", "--bucket", "bucket"]).envs(KEYS);
+    let running = Running::start(command);
+    assert!(ask(&running, "/").contains("ListAllMyBucketsResult"));
+    assert!(ask(&running, "/bucket?location=").contains(">us-east-1<"));
+    drop(running);
+    let running = Running::start(with_variables(dir.path(), &[]));
+    let refused = ask(&running, "/bucket?location=");
+    assert!(refused.contains("expecting 'eu'"), "{refused}");
+    drop(running);
+    let unnamed = finish(&mut with_variables(dir.path(), &[("SILTSTONE_REGION", "*")]));
+    assert!(
+        unnamed.status.code() == Some(2)
+            && stderr_of(&unnamed).contains("first region is that of the server")
+    );
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl InProcess {
         let context = Context {
             store: store.clone(),
             region: "eu".to_owned(),
+            any_region: false,
             namespace: NAMESPACE.to_owned(),
             padding: options.padding,
             entity_tags: options.entity_tags,

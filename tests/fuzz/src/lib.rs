@@ -67,6 +67,7 @@ pub fn service() -> Service {
     let context = Context {
         store,
         region: "eu".into(),
+        any_region: false,
         namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
         padding: PaddingTimes::default(),
         entity_tags: EntityTags::Md5,
