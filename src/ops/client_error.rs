@@ -6,6 +6,10 @@ use crate::store::StoreError;
 const INDEX_FULL: &str = "The index of the store has reached the memory that it may take up. Delete objects or have the limit \
                           raised, then try again.";
 
+const LOCKED: &str = "Access Denied because object protected by object lock.";
+const LOCK_NEEDS_VERSIONS: &str =
+    "Versioning must be 'Enabled' on the bucket for object lock, which cannot be removed again.";
+
 /// Converts a store error into an S3 error.
 pub(super) trait ForClient<T> {
     /// Adds the bucket, the key, the version or the upload of `call`, depending on the error.
@@ -72,6 +76,8 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::PartReplaced(_) => ErrorCode::InvalidPart,
         StoreError::PartsOutOfOrder => ErrorCode::InvalidPartOrder,
         StoreError::PreconditionFailed => ErrorCode::PreconditionFailed,
+        StoreError::Locked => ErrorCode::AccessDenied,
+        StoreError::InvalidBucketState => ErrorCode::InvalidBucketState,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
         StoreError::DiskFull | StoreError::IndexFull { .. } => ErrorCode::InsufficientStorage,
         StoreError::Exhausted(_) => ErrorCode::SlowDown,
@@ -84,6 +90,8 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
     match error {
         StoreError::IndexFull { .. } => S3Error::new(code).message(INDEX_FULL),
         StoreError::Exhausted(_) => S3Error::slow_down(),
+        StoreError::Locked => S3Error::new(code).message(LOCKED),
+        StoreError::InvalidBucketState => S3Error::new(code).message(LOCK_NEEDS_VERSIONS),
         _ => S3Error::new(code),
     }
 }

@@ -73,6 +73,8 @@ error_codes! {
     InvalidArgument = 400, "Invalid argument.";
     /// S3 user guide, "Controlling ownership of objects", "Troubleshooting".
     InvalidBucketAclWithObjectOwnership = 400, "A bucket cannot have an ACL with the object ownership BucketOwnerEnforced.";
+    /// S3 API reference, PutObjectLockConfiguration.
+    InvalidBucketState = 409, "The request is not valid for the current state of the bucket.";
     /// S3 API reference, "Error responses"; S3 user guide, "Bucket naming rules".
     InvalidBucketName = 400, "The specified bucket is not valid.";
     /// S3 API reference, "Signature calculations: transferring payload in multiple chunks".
@@ -95,6 +97,8 @@ error_codes! {
     InvalidRedirectLocation = 400, "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.";
     /// S3 API reference, "Error responses".
     InvalidRequest = 400, "The request is not valid.";
+    /// S3 API reference, PutObjectLockConfiguration.
+    InvalidRetentionPeriod = 400, "The retention period specified is too large.";
     /// S3 API reference, PutObjectTagging.
     InvalidTag = 400, "The tag provided was not a valid tag.";
     /// S3 API reference, "Error responses".
@@ -129,6 +133,8 @@ error_codes! {
     NoSuchKey = 404, "The specified key does not exist.";
     /// S3 API reference, GetBucketLifecycleConfiguration.
     NoSuchLifecycleConfiguration = 404, "The lifecycle configuration does not exist.";
+    /// S3 API reference, GetObjectRetention and GetObjectLegalHold.
+    NoSuchObjectLockConfiguration = 404, "The specified object does not have an ObjectLock configuration.";
     /// S3 API reference, GetPublicAccessBlock.
     NoSuchPublicAccessBlockConfiguration = 404, "The public access block configuration was not found.";
     /// S3 API reference, GetBucketTagging.

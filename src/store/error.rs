@@ -38,6 +38,12 @@ pub enum StoreError {
     /// A precondition was false at the commit.
     #[error("a precondition is false")]
     PreconditionFailed,
+    /// A retention or a legal hold keeps the version.
+    #[error("a retention or a legal hold keeps the version")]
+    Locked,
+    /// Object lock and the versioning state of the bucket exclude each other.
+    #[error("object lock demands versioning, and is never removed")]
+    InvalidBucketState,
     /// The disk is full up to the reserve. Deleting frees space.
     #[error("the disk is full")]
     DiskFull,

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `mod`, `buckets`, `objects`, `uploads`, `listings`, `requests` | the interface: [`Store`] and the values of its callers |
 //! | `writer`, `reader`, `copy`, `extents` | bytes of bodies to segments and back; the ranges that a copy shares |
-//! | `mutation`, `plan`, `committer` | a change: its request and bounds; the decision against the index; durability and publication |
+//! | `mutation`, `plan`, `retention`, `committer` | a change: its request and bounds; the decision against the index; the rules of object lock; durability and publication |
 //! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `thread_watch`, `write_counters` | the state that all threads share |
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
@@ -53,6 +53,7 @@ pub mod rebuild;
 mod reclaim;
 mod recovery;
 mod requests;
+mod retention;
 mod scrub;
 mod shared;
 mod state_file;

@@ -143,6 +143,8 @@ pub(super) enum Mutation {
     Delete {
         bucket: String,
         deletions: Vec<Deletion>,
+        /// Whether versions in governance mode go, too.
+        bypass_governance: bool,
         reply: Reply<DeletionResults>,
     },
     Upload {

@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::format::{AclGrants, BucketRecord, VersionRecord, VersionSummary};
+use crate::base::Timestamp;
+use crate::format::{AclGrants, BucketRecord, Retention, VersionRecord, VersionSummary};
 use crate::index::Index;
 use crate::log::SegmentPins;
 use crate::store::mutation::{Mutation, Put};
 use crate::store::{
     BucketInfo, Commit, CommittedVersion, CopyRange, Deleted, Deletion, ObjectReader, ObjectWriter, Selector,
-    Store, StoreError, VersionChange, copy,
+    Store, StoreError, VersionChange, copy, retention,
 };
 
 /// A version of an object, and its bucket. While this value lives, the bytes stay readable, even if the version is deleted or its
@@ -136,6 +137,36 @@ impl Store {
         self.amend(bucket, key, version, VersionChange::Acl(grants))
     }
 
+    /// Replaces the retention of a version, or removes it where `retention` is `None`. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchVersion`] if `version` is gone; [`StoreError::Locked`] if the present
+    /// retention forbids it. `bypass_governance` lifts one in governance mode.
+    pub fn set_retention(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: VersionRecord,
+        retention: Option<Retention>,
+        bypass_governance: bool,
+    ) -> Result<(), StoreError> {
+        self.amend(bucket, key, version, VersionChange::Retention { retention, bypass_governance })
+    }
+
+    /// Sets or lifts the legal hold of a version. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchVersion`] if `version` is gone.
+    pub fn set_legal_hold(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: VersionRecord,
+        held: bool,
+    ) -> Result<(), StoreError> {
+        self.amend(bucket, key, version, VersionChange::LegalHold(held))
+    }
+
     fn amend(
         &self,
         bucket: &str,
@@ -150,14 +181,41 @@ impl Store {
     /// Deletes objects or versions in one commit, with one result each. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], and errors of the commit as a whole. For one deletion: [`StoreError::PreconditionFailed`].
+    /// [`StoreError::NoSuchBucket`], and errors of the commit as a whole. For one deletion: [`StoreError::PreconditionFailed`],
+    /// [`StoreError::Locked`].
     pub fn delete(
         &self,
         bucket: &str,
         deletions: Vec<Deletion>,
     ) -> Result<Vec<Result<Deleted, StoreError>>, StoreError> {
+        self.delete_with(bucket, deletions, false)
+    }
+
+    /// As [`Store::delete`], but a retention in governance mode does not keep a version.
+    ///
+    /// # Errors
+    /// As of [`Store::delete`].
+    pub fn delete_bypassing_governance(
+        &self,
+        bucket: &str,
+        deletions: Vec<Deletion>,
+    ) -> Result<Vec<Result<Deleted, StoreError>>, StoreError> {
+        self.delete_with(bucket, deletions, true)
+    }
+
+    fn delete_with(
+        &self,
+        bucket: &str,
+        deletions: Vec<Deletion>,
+        bypass_governance: bool,
+    ) -> Result<Vec<Result<Deleted, StoreError>>, StoreError> {
         let bucket = bucket.to_owned();
-        self.committer.submit(|reply| Mutation::Delete { bucket, deletions, reply })
+        self.committer.submit(|reply| Mutation::Delete { bucket, deletions, bypass_governance, reply })
+    }
+
+    /// The time by which retentions begin and end: that of the clock or of the newest stamp, whichever is later.
+    pub fn lock_time(&self) -> Timestamp {
+        retention::lock_time(self.shared.clock.now(), &self.shared.index())
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::base::{DeleteCondition, Timestamp, WriteCondition};
 use crate::format::{
     AclGrants, Attributes, BucketConfigurationKind, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType,
-    ETag, ObjectControls, PartRecord, UploadId, VersionId, VersionRecord, VersionSummary, Versioning,
+    ETag, ObjectControls, PartRecord, Retention, UploadId, VersionId, VersionRecord, VersionSummary,
+    Versioning,
 };
 use crate::index::{BucketConfiguration, BucketConfigurations};
-use crate::store::VersionRef;
+use crate::store::{VersionRef, retention};
 
 /// Selects a version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,14 +87,30 @@ pub(super) enum VersionChange {
     Tags(Vec<(String, String)>),
     /// Replaces the grants of its access control list.
     Acl(AclGrants),
+    /// Replaces or removes its retention.
+    Retention { retention: Option<Retention>, bypass_governance: bool },
+    /// Sets or lifts its legal hold.
+    LegalHold(bool),
 }
 
 impl VersionChange {
+    /// Whether the present controls permit it at this time.
+    pub(super) fn is_permitted(&self, controls: &ObjectControls, now: Timestamp) -> bool {
+        match self {
+            Self::Retention { retention, bypass_governance } => {
+                retention::may_change(controls.retention, *retention, now, *bypass_governance)
+            }
+            Self::Tags(_) | Self::Acl(_) | Self::LegalHold(_) => true,
+        }
+    }
+
     /// Whether the record may grow. Other changes are made on a full disk, too.
     pub(super) fn adds(&self) -> bool {
         match self {
             Self::Tags(tags) => !tags.is_empty(),
             Self::Acl(grants) => *grants != AclGrants::NONE,
+            Self::Retention { retention, .. } => retention.is_some(),
+            Self::LegalHold(held) => *held,
         }
     }
 
@@ -104,13 +121,14 @@ impl VersionChange {
 
     /// The record after the change.
     pub(super) fn apply_to(self, version: VersionRecord) -> VersionRecord {
-        match self {
-            Self::Tags(tags) => VersionRecord { tags, ..version },
-            Self::Acl(acl) => {
-                let controls = ObjectControls { acl, ..version.controls };
-                VersionRecord { controls, ..version }
-            }
-        }
+        let old = version.controls;
+        let controls = match self {
+            Self::Tags(tags) => return VersionRecord { tags, ..version },
+            Self::Acl(acl) => ObjectControls { acl, ..old },
+            Self::Retention { retention, .. } => ObjectControls { retention, ..old },
+            Self::LegalHold(legal_hold) => ObjectControls { legal_hold, ..old },
+        };
+        VersionRecord { controls, ..version }
     }
 }
 

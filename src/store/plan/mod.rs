@@ -2,6 +2,7 @@
 //! writes nothing.
 
 mod key_changes;
+mod locks;
 mod objects;
 mod relocations;
 mod uploads;
@@ -134,8 +135,8 @@ impl<'a> Planner<'a> {
                 let decided = self.put(*put);
                 self.reply_when_durable(decided, reply);
             }
-            Mutation::Delete { bucket, deletions, reply } => {
-                let decided = self.delete(&bucket, deletions);
+            Mutation::Delete { bucket, deletions, bypass_governance, reply } => {
+                let decided = self.delete(&bucket, deletions, bypass_governance);
                 self.reply_when_durable(decided, reply);
             }
             Mutation::Relocate(relocation, reply) => {
@@ -184,6 +185,7 @@ impl<'a> Planner<'a> {
                 Ok(record)
             }
             BucketChange::SetVersioning { name, versioning } => {
+                self.check_lock_versioning(&name, versioning)?;
                 let record = BucketRecord { versioning, ..self.bucket(&name)?.clone() };
                 self.plan.entries.push(Entry::BucketPut(record.clone()));
                 Ok(record)
@@ -204,6 +206,9 @@ impl<'a> Planner<'a> {
 
     fn create_bucket(&mut self, new: NewBucket) -> Result<BucketRecord, StoreError> {
         let NewBucket { name, owner, versioning, configurations } = new;
+        for (kind, document) in &configurations {
+            self.check_lock_configuration(versioning, *kind, Some(document))?;
+        }
         if let Some(taken) = self.index.bucket(&name) {
             return Err(StoreError::BucketExists { owner: taken.owner.clone() });
         }
@@ -224,6 +229,7 @@ impl<'a> Planner<'a> {
         document: Option<Vec<u8>>,
     ) -> Result<BucketRecord, StoreError> {
         let (record, configurations) = self.index.configured_bucket(name).ok_or(StoreError::NoSuchBucket)?;
+        self.check_lock_configuration(record.versioning, kind, document.as_deref())?;
         if document.is_some() {
             self.check_room(SpaceClaim::Growth)?;
         }

@@ -19,6 +19,7 @@ impl Planner<'_> {
         let key = put.key.into_bytes();
         let newest = self.newest(bucket.id, &key);
         check(&put.commit.condition, newest.as_ref())?;
+        self.check_null_unlocked(bucket, &key)?;
         self.check_room(SpaceClaim::Growth)?;
         let null = bucket.versioning != Versioning::Enabled;
         // The ids of a key ascend, so that a rebuild from segments finds the newest version.
@@ -41,16 +42,23 @@ impl Planner<'_> {
         &mut self,
         bucket: &str,
         deletions: Vec<Deletion>,
+        bypass_governance: bool,
     ) -> Result<DeletionResults, StoreError> {
         let bucket = self.bucket(bucket)?;
         let adds_marker = |deletion: &Deletion| deletion.which == Selector::Current;
         if bucket.versioning != Versioning::Unset && deletions.iter().any(adds_marker) {
             self.check_room(SpaceClaim::Upkeep)?;
         }
-        Ok(deletions.into_iter().map(|deletion| self.delete_one(bucket, deletion)).collect())
+        let delete = |deletion| self.delete_one(bucket, deletion, bypass_governance);
+        Ok(deletions.into_iter().map(delete).collect())
     }
 
-    fn delete_one(&mut self, bucket: &BucketRecord, deletion: Deletion) -> Result<Deleted, StoreError> {
+    fn delete_one(
+        &mut self,
+        bucket: &BucketRecord,
+        deletion: Deletion,
+        bypass_governance: bool,
+    ) -> Result<Deleted, StoreError> {
         let Deletion { key, which, condition } = deletion;
         let key = key.into_bytes();
         let found = self.find(bucket.id, &key, which);
@@ -66,9 +74,11 @@ impl Planner<'_> {
             check_deletion(&condition, &version)?;
         }
         if named.is_none() && bucket.versioning != Versioning::Unset {
+            self.check_null_unlocked(bucket, &key)?;
             return self.add_marker(bucket, key);
         }
         if let Some(version) = found {
+            self.check_unlocked(bucket.id, &key, version.id, bypass_governance)?;
             self.changes_mut(bucket.id, &key).remove(version.id);
             self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version: version.id });
         }
@@ -109,6 +119,9 @@ impl Planner<'_> {
         let bucket = self.bucket(bucket)?.id;
         let key = key.into_bytes();
         let found = self.version(bucket, &key, version.id).ok_or(StoreError::NoSuchVersion)?;
+        if !change.is_permitted(&found.controls, self.lock_time()) {
+            return Err(StoreError::Locked);
+        }
         if change.adds() {
             self.check_room(SpaceClaim::Growth)?;
         }

@@ -83,6 +83,7 @@ impl Planner<'_> {
         let there = self.index.parts(bucket.id, &key, upload, 0).ok_or(StoreError::NoSuchUpload)?;
         let chosen = ChosenParts::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
+        self.check_null_unlocked(bucket, &key)?;
         if !self.place {
             return Err(StoreError::DiskFull);
         }

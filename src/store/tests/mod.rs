@@ -13,6 +13,7 @@ mod full_disk;
 mod full_index;
 mod holes;
 mod loader;
+mod locks;
 mod lost_files;
 mod lost_segments;
 mod many_versions;
