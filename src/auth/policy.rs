@@ -101,6 +101,8 @@ actions! {
     GetLifecycleConfiguration: Bucket;
     /// GetObjectLockConfiguration.
     GetBucketObjectLockConfiguration: Bucket;
+    /// PutObjectLockConfiguration, and object lock of a new bucket.
+    PutBucketObjectLockConfiguration: Bucket;
     /// GetBucketOwnershipControls.
     GetBucketOwnershipControls: Bucket;
     /// PutBucketOwnershipControls and DeleteBucketOwnershipControls.
@@ -159,6 +161,16 @@ actions! {
     PutObjectAcl: Object;
     /// PutObjectAcl of a named version.
     PutObjectVersionAcl: Object;
+    /// GetObjectRetention, and the retention in responses to reads.
+    GetObjectRetention: Object;
+    /// PutObjectRetention, and a retention that comes with a put.
+    PutObjectRetention: Object;
+    /// GetObjectLegalHold, and the legal hold in responses to reads.
+    GetObjectLegalHold: Object;
+    /// PutObjectLegalHold, and a legal hold that comes with a put.
+    PutObjectLegalHold: Object;
+    /// Deletes and changes versions that a retention in governance mode keeps.
+    BypassGovernanceRetention: Object;
     /// GetObjectTagging of the current version.
     GetObjectTagging: Object;
     /// GetObjectTagging of a named version.
@@ -181,14 +193,14 @@ impl fmt::Display for Action {
 
 /// A set of actions, one bit each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ActionSet(u64);
+pub(super) struct ActionSet(u128);
 
-const _: () = assert!(Action::ALL.len() <= u64::BITS as usize);
+const _: () = assert!(Action::ALL.len() <= u128::BITS as usize);
 
 impl ActionSet {
-    const EVERY: Self = Self(u64::MAX);
+    const EVERY: Self = Self(u128::MAX);
 
-    fn bit(action: Action) -> u64 {
+    fn bit(action: Action) -> u128 {
         1 << action as u32
     }
 

@@ -3,12 +3,13 @@
 use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::listing::write_user;
-use super::{Context, acl, body, memory, token};
+use super::{Context, acl, body, memory, object_lock, token};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
+use crate::s3::object_lock::LockConfiguration;
 use crate::s3::render::xml;
 use crate::s3::{BucketName, Call, Dialect, ErrorCode, Response, S3Error};
-use crate::store::{BucketInfo, NewBucket, StoreError, Versioning};
+use crate::store::{BucketConfigurationKind, BucketInfo, NewBucket, StoreError, Versioning};
 
 /// Buckets on one page of their listing (S3 API reference, ListBuckets, "max-buckets").
 const BUCKETS_PAGE_MAX: usize = 10_000;
@@ -21,14 +22,10 @@ pub(super) fn create(
     proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
-    let name = BucketName::new(call.bucket())?;
-    check_headers(call)?;
+    BucketName::new(call.bucket())?;
     let configuration = body::read_document(context, call)?;
     check_location(context, &configuration)?;
-    let configurations = acl::of_new_bucket(context, proof, call)?;
-    let (name, owner) = (name.as_str().to_owned(), proof.user().to_owned());
-    let new = NewBucket { name, owner, versioning: Versioning::Unset, configurations };
-    match context.store.create_configured_bucket(new) {
+    match context.store.create_configured_bucket(new_bucket(context, proof, call)?) {
         // Clients that retry treat this as success (S3 API reference, CreateBucket).
         Err(StoreError::BucketExists { owner }) if owner == proof.user() && call.dialect == Dialect::Aws => {
             Err(S3Error::new(ErrorCode::BucketAlreadyOwnedByYou).element("BucketName", call.bucket()))
@@ -39,12 +36,20 @@ pub(super) fn create(
     }
 }
 
-/// Refuses unsupported properties of a new bucket; ignoring them would be wrong.
-fn check_headers(call: &Call<'_>) -> Result<(), S3Error> {
-    let locked = call
-        .vendor_header("bucket-object-lock-enabled")
-        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    if locked { Err(S3Error::new(ErrorCode::NotImplemented)) } else { Ok(()) }
+/// The new bucket, with its access control list, and with object lock if the caller asks for it and may set it.
+fn new_bucket(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<NewBucket, S3Error> {
+    let (name, owner) = (call.bucket().to_owned(), proof.user().to_owned());
+    let mut configurations = acl::of_new_bucket(context, proof, call)?;
+    let locked = call.vendor_header("bucket-object-lock-enabled");
+    if !locked.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        return Ok(NewBucket { name, owner, versioning: Versioning::Unset, configurations });
+    }
+    for action in [Action::PutBucketObjectLockConfiguration, Action::PutBucketVersioning] {
+        access::check(context, proof, call, action, Place::new_bucket(call.bucket(), proof.user()))?;
+    }
+    let document = object_lock::configuration_document(context, LockConfiguration::default());
+    configurations.push((BucketConfigurationKind::ObjectLock, document));
+    Ok(NewBucket { name, owner, versioning: Versioning::Enabled, configurations })
 }
 
 /// Checks the requested region of a new bucket.

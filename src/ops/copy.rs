@@ -6,7 +6,7 @@ use super::access::{self, Place};
 use super::client_error::{ForClient as _, RequestNames};
 use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
-use super::{Context, acl, body, checksums, new_object, tagging, version_id};
+use super::{Context, body, checksums, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::ChecksumHasher;
@@ -31,7 +31,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
         attributes: attributes(&source, &directives, call)?,
         tags: tags(&source, &directives, context, proof, call)?,
         checksums,
-        controls: acl::of_new_object(context, proof, call)?,
+        controls: new_object::controls(context, proof, call, None)?,
         condition,
     };
     new_object::check_early(context, proof, call, &commit.condition)?;

@@ -2,12 +2,12 @@
 
 use super::access::{self, Place};
 use super::client_error::{self, ForClient as _};
-use super::{Context, body, memory, new_object, version_id};
+use super::{Context, body, memory, new_object, object_lock, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, conditions};
-use crate::store::{DeleteCondition, Deleted, Deletion, Selector};
+use crate::store::{DeleteCondition, Deleted, Deletion, Selector, StoreError};
 use crate::xml::{Element, Writer};
 
 /// DeleteObject. The status is 204 even if nothing was deleted. Durable on return.
@@ -18,7 +18,8 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
         new_object::check_may_compare(context, proof, call, Place::target(call))?;
     }
     let deletion = Deletion { key: call.key().to_owned(), which, condition };
-    let results = context.store.delete(call.bucket(), vec![deletion]).for_client(call)?;
+    object_lock::bypasses_governance(context, proof, call, Place::target(call))?;
+    let results = delete_from(context, call, vec![deletion])?;
     let deleted = results.into_iter().next().expect("one result for one deletion");
     let deleted = deleted.for_client(call)?;
     let mut response = Response::new(204);
@@ -103,12 +104,25 @@ fn delete(
 ) -> Result<Vec<Result<Deleted, S3Error>>, S3Error> {
     let checked: Vec<_> = object.iter().map(|object| check(object, context, proof, call)).collect();
     let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
-    let mut results = context.store.delete(call.bucket(), deletions).for_client(call)?.into_iter();
+    let mut results = delete_from(context, call, deletions)?.into_iter();
     let mut result_of = |_: Deletion| {
         let result = results.next().expect("one result for each deletion");
         result.map_err(|error| client_error::to_client_error(&error, &call.id))
     };
     Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
+}
+
+/// Deletes what the sender may delete, in governance mode, too, if the call asks for it.
+fn delete_from(
+    context: &Context,
+    call: &Call<'_>,
+    deletions: Vec<Deletion>,
+) -> Result<Vec<Result<Deleted, StoreError>>, S3Error> {
+    let deleted = match object_lock::asks_to_bypass(call) {
+        true => context.store.delete_bypassing_governance(call.bucket(), deletions),
+        false => context.store.delete(call.bucket(), deletions),
+    };
+    deleted.for_client(call)
 }
 
 fn check(
@@ -128,6 +142,7 @@ fn check(
     };
     let place = Place::object((call.bucket(), key.as_str())).version(object.version.as_deref());
     access::check(context, proof, call, action, place)?;
+    object_lock::bypasses_governance(context, proof, call, place)?;
     if !object.condition.is_none() {
         new_object::check_may_compare(context, proof, call, place)?;
     }

@@ -22,6 +22,7 @@ mod memory;
 mod multipart;
 mod new_object;
 mod not_configured;
+mod object_lock;
 mod owner;
 mod ownership;
 mod padded_response;
@@ -140,10 +141,15 @@ impl Context {
             Operation::PutBucketCors => cors::put(self, proof, call),
             Operation::GetBucketCors => cors::get(self, proof, call),
             Operation::DeleteBucketCors => cors::delete(self, proof, call),
+            Operation::PutObjectLockConfiguration => object_lock::put_configuration(self, proof, call),
+            Operation::GetObjectLockConfiguration => object_lock::get_configuration(self, proof, call),
+            Operation::PutObjectRetention => object_lock::put_retention(self, proof, call),
+            Operation::GetObjectRetention => object_lock::get_retention(self, proof, call),
+            Operation::PutObjectLegalHold => object_lock::put_legal_hold(self, proof, call),
+            Operation::GetObjectLegalHold => object_lock::get_legal_hold(self, proof, call),
             Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
             | Operation::GetBucketReplication
-            | Operation::GetObjectLockConfiguration
             | Operation::NotServed => not_configured::respond(self, proof, call),
         }
     }

@@ -2,17 +2,15 @@
 
 use super::access::{self, Place};
 use super::client_error::ForClient as _;
-use super::{Context, lookup};
+use super::{Context, acl, lookup, object_lock};
 use crate::auth::{Action, Authorized};
+use crate::s3::integrity::Integrity;
 use crate::s3::{Call, ErrorCode, S3Error, conditions, metadata};
-use crate::store::{Attributes, Selector, StoreError, WriteCondition};
+use crate::store::{Attributes, ObjectControls, Selector, StoreError, WriteCondition};
 
 /// Headers of unsupported features. Ignoring one would break a promise.
-const UNSERVED: [&str; 8] = [
+const UNSERVED: [&str; 5] = [
     "copy-source-server-side-encryption-customer-algorithm",
-    "object-lock-legal-hold",
-    "object-lock-mode",
-    "object-lock-retain-until-date",
     "server-side-encryption",
     "server-side-encryption-aws-kms-key-id",
     "server-side-encryption-customer-algorithm",
@@ -48,6 +46,20 @@ pub(super) fn attributes_of(collected: Vec<(String, String)>) -> Attributes {
     let mut attributes = Attributes::new();
     collected.into_iter().for_each(|(name, value)| attributes.push(name, value));
     attributes
+}
+
+/// The controls of a new object. `integrity` holds the digests that the request declares, if it has the bytes.
+///
+/// # Errors
+/// Those of [`acl::of_new_object`] and of [`object_lock::of_new_object`].
+pub(super) fn controls(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    integrity: Option<&Integrity>,
+) -> Result<ObjectControls, S3Error> {
+    let ObjectControls { acl, .. } = acl::of_new_object(context, proof, call)?;
+    Ok(ObjectControls { acl, ..object_lock::of_new_object(context, proof, call, integrity)? })
 }
 
 /// The condition of the write from the headers.

@@ -19,7 +19,6 @@ fn code_of(operation: Operation) -> Option<ErrorCode> {
         Operation::GetBucketEncryption => Some(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
         Operation::GetBucketLifecycleConfiguration => Some(ErrorCode::NoSuchLifecycleConfiguration),
         Operation::GetBucketReplication => Some(ErrorCode::ReplicationConfigurationNotFoundError),
-        Operation::GetObjectLockConfiguration => Some(ErrorCode::ObjectLockConfigurationNotFoundError),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! PutObject.
 
 use super::client_error::ForClient as _;
-use super::{Context, EntityTags, acl, body, checksums, new_object, tagging, version_id};
+use super::{Context, EntityTags, body, checksums, new_object, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::Md5Purpose;
 use crate::s3::checksum;
@@ -16,9 +16,9 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     new_object::check_served(call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let attributes = new_object::attributes(call)?;
-    let controls = acl::of_new_object(context, proof, call)?;
     let tags = tagging::of_new_object(context, proof, call)?;
     let condition = new_object::condition(context, proof, call)?;
+    let controls = new_object::controls(context, proof, call, Some(&integrity))?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     new_object::check_early(context, proof, call, &condition)?;
 

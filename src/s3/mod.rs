@@ -15,6 +15,7 @@ pub mod integrity;
 pub mod message;
 pub mod metadata;
 pub mod names;
+pub mod object_lock;
 pub mod operation;
 pub mod ownership;
 pub mod query;

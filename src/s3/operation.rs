@@ -147,7 +147,9 @@ operations! {
     GetBucketWebsite = Get Bucket "website" RouteCondition::None;
     /// Removes the website of a bucket.
     DeleteBucketWebsite = Delete Bucket "website" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the object lock of a bucket.
+    PutObjectLockConfiguration = Put Bucket "object-lock" RouteCondition::None;
+    /// Returns the object lock of a bucket.
     GetObjectLockConfiguration = Get Bucket "object-lock" RouteCondition::None;
 
     /// Lists the objects of a bucket, version 1.
@@ -186,6 +188,14 @@ operations! {
     GetObjectAcl = Get Object "acl" RouteCondition::None;
     /// Sets the access control list of an object.
     PutObjectAcl = Put Object "acl" RouteCondition::None;
+    /// Sets or removes the retention of a version.
+    PutObjectRetention = Put Object "retention" RouteCondition::None;
+    /// Returns the retention of a version.
+    GetObjectRetention = Get Object "retention" RouteCondition::None;
+    /// Sets or lifts the legal hold of a version.
+    PutObjectLegalHold = Put Object "legal-hold" RouteCondition::None;
+    /// Returns the legal hold of a version.
+    GetObjectLegalHold = Get Object "legal-hold" RouteCondition::None;
 
     /// Initiates a multipart upload.
     CreateMultipartUpload = Post Object "uploads" RouteCondition::None;

@@ -231,11 +231,10 @@ fn the_limits_of_connections_are_those_of_the_code() {
 }
 
 /// Told in a sentence below the table: they answer that there is no such configuration.
-const NEVER_SET: [Operation; 4] = [
+const NEVER_SET: [Operation; 3] = [
     Operation::GetBucketEncryption,
     Operation::GetBucketLifecycleConfiguration,
     Operation::GetBucketReplication,
-    Operation::GetObjectLockConfiguration,
 ];
 
 /// The request of an operation as the table shows it.

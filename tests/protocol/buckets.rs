@@ -86,7 +86,6 @@ fn anonymous_requests_create_no_bucket() {
 fn unsupported_bucket_properties_are_not_ignored() {
     let server = Server::new();
     let asked = |name, value| server.request("PUT", "/new-bucket").header(name, value).send();
-    asked("p-bucket-object-lock-enabled", "true").is_error(501, "NotImplemented");
     asked("p-object-ownership", "Nobody").is_error(400, "InvalidArgument");
     assert_eq!(asked("p-acl", "private").status, 200);
 }

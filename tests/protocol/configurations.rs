@@ -8,7 +8,6 @@ fn configurations_that_are_never_set_have_their_own_errors() {
     for (name, code) in [
         ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
         ("lifecycle", "NoSuchLifecycleConfiguration"),
-        ("object-lock", "ObjectLockConfigurationNotFoundError"),
         ("replication", "ReplicationConfigurationNotFoundError"),
     ] {
         server.get(&format!("/b?{name}")).is_error(404, code);
@@ -27,7 +26,6 @@ fn operations_that_are_not_served_say_so() {
         ("GET", "/b/k?torrent"),
         ("POST", "/b/k?restore"),
         ("POST", "/b/k?select&select-type=2"),
-        ("PUT", "/b/k?legal-hold"),
     ] {
         server.request(method, target).send().is_error(501, "NotImplemented");
     }

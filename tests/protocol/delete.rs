@@ -7,10 +7,14 @@ pub(super) fn many(server: &Server, body: &str) -> Answer {
     many_by(server, "owner", body)
 }
 
-pub(super) fn many_by(server: &Server, user: &str, body: &str) -> Answer {
+/// The value of `Content-MD5` for a body.
+pub(super) fn content_md5(body: &str) -> String {
     let digest = md5::Digest::finalize(md5::Digest::chain_update(<md5::Md5 as md5::Digest>::new(), body));
-    let digest = base64::engine::general_purpose::STANDARD.encode(digest);
-    let asked = server.request("POST", "/b?delete").by(user).header("Content-MD5", digest);
+    base64::engine::general_purpose::STANDARD.encode(digest)
+}
+
+pub(super) fn many_by(server: &Server, user: &str, body: &str) -> Answer {
+    let asked = server.request("POST", "/b?delete").by(user).header("Content-MD5", content_md5(body));
     asked.body(body.as_bytes()).send()
 }
 

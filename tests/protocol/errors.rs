@@ -127,6 +127,22 @@ fn of_states(server: &Server) -> Vec<&'static str> {
     ]
 }
 
+fn of_locks(server: &Server) -> Vec<&'static str> {
+    server.request("PUT", "/locked").header("p-bucket-object-lock-enabled", "true").send();
+    server.put("/locked/k", b"x");
+    let lock = |bucket: &str, rule: &str| {
+        let enabled = "<ObjectLockEnabled>Enabled</ObjectLockEnabled>";
+        let document = format!("<ObjectLockConfiguration>{enabled}{rule}</ObjectLockConfiguration>");
+        server.request("PUT", &format!("/{bucket}?object-lock")).body(document.as_bytes())
+    };
+    let long = "<Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Years>101</Years></DefaultRetention></Rule>";
+    vec![
+        provoke("InvalidBucketState", lock("b", "")),
+        provoke("InvalidRetentionPeriod", lock("locked", long)),
+        provoke("NoSuchObjectLockConfiguration", server.request("GET", "/locked/k?retention")),
+    ]
+}
+
 fn of_uploads(server: &Server) -> Vec<&'static str> {
     let created = server.request("POST", "/b/film?uploads").send();
     let upload = created.all("UploadId").remove(0);
@@ -189,7 +205,7 @@ fn every_error_is_raised_but_those_of_the_engines() {
     server.put("/bucket", b"");
     server.put("/b/k", b"to be damaged");
     let mut raised = BTreeSet::new();
-    for part in [of_authentication, of_requests, of_states, of_uploads, of_forms, of_trouble] {
+    for part in [of_authentication, of_requests, of_states, of_locks, of_uploads, of_forms, of_trouble] {
         raised.extend(part(&server));
     }
     let all: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();

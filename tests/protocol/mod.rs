@@ -20,6 +20,7 @@ mod hostile;
 mod list;
 mod memory;
 mod multipart;
+mod object_lock;
 mod ownership;
 mod pages;
 mod permissions;

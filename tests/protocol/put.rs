@@ -294,7 +294,6 @@ fn unsupported_headers_are_refused_rather_than_ignored() {
     for (name, value) in [
         ("p-server-side-encryption", "AES256"),
         ("p-server-side-encryption-customer-algorithm", "AES256"),
-        ("p-object-lock-mode", "COMPLIANCE"),
         ("p-write-offset-bytes", "5"),
     ] {
         let answer = server.request("PUT", "/b/k").header(name, value).announcing(9).send();

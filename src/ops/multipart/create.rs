@@ -3,7 +3,7 @@
 use super::{checksum, upload_id};
 use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
-use crate::ops::{Context, acl, checksums, new_object, tagging};
+use crate::ops::{Context, checksums, new_object, tagging};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::NewUpload;
@@ -21,7 +21,7 @@ pub(in crate::ops) fn create(
         checksum: announced,
         attributes: new_object::attributes(call)?,
         tags: tagging::of_new_object(context, proof, call)?,
-        controls: acl::of_new_object(context, proof, call)?,
+        controls: new_object::controls(context, proof, call, None)?,
     };
     let upload = context.store.create_upload(call.bucket(), call.key(), new).for_client(call)?;
     let mut document = context.document("InitiateMultipartUploadResult");

@@ -1,0 +1,277 @@
+//! Object lock: the configurations of buckets, the retentions and legal holds of versions.
+
+use std::time::Duration;
+
+use super::access::{self, Place};
+use super::client_error::ForClient as _;
+use super::{Context, body, lookup, version_id};
+use crate::auth::{Action, Authorized};
+use crate::s3::integrity::Integrity;
+use crate::s3::object_lock::{
+    LEGAL_HOLD_ROOT, LockConfiguration, LockHeaders, LockMode, LockRetention, legal_hold_name,
+    parse_legal_hold,
+};
+use crate::s3::render::xml;
+use crate::s3::{Call, ErrorCode, Response, S3Error};
+use crate::store::{
+    BucketConfigurationKind, ConfiguredBucket, ObjectControls, Retention, RetentionMode, StoreError,
+    VersionRecord,
+};
+use crate::xml::Document;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const BYPASS: &str = "bypass-governance-retention";
+
+/// PutObjectLockConfiguration. Durable on return.
+pub(super) fn put_configuration(
+    context: &Context,
+    _: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    body::announced_length(&call.request.body)?;
+    context.store.configured_bucket(call.bucket()).for_client(call)?;
+    let request = body::read_document(context, call)?;
+    let lock = LockConfiguration::parse(body::parse(&request, LockConfiguration::ROOT)?.root())?;
+    let (kind, document) = (BucketConfigurationKind::ObjectLock, configuration_document(context, lock));
+    context.store.set_bucket_configuration(call.bucket(), kind, Some(document)).for_client(call)?;
+    Ok(Response::new(200))
+}
+
+/// The document of a configuration.
+pub(super) fn configuration_document(context: &Context, lock: LockConfiguration) -> Vec<u8> {
+    let mut document = context.document(LockConfiguration::ROOT);
+    lock.render(&mut document);
+    document.finish()
+}
+
+/// GetObjectLockConfiguration.
+pub(super) fn get_configuration(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+    let missing =
+        || S3Error::new(ErrorCode::ObjectLockConfigurationNotFoundError).element("BucketName", call.bucket());
+    let lock = configuration(&bucket).ok_or_else(missing)?;
+    let mut document = context.document(LockConfiguration::ROOT);
+    lock.render(&mut document);
+    Ok(xml(200, document))
+}
+
+/// The object lock of a bucket. A document that cannot be read leaves the bucket locked, without a default.
+fn configuration(bucket: &ConfiguredBucket) -> Option<LockConfiguration> {
+    let parse = |document: &[u8]| {
+        let read = Document::parse(document).ok().and_then(|it| LockConfiguration::parse(it.root()).ok());
+        read.unwrap_or_default()
+    };
+    Some(*bucket.configuration(BucketConfigurationKind::ObjectLock)?.parsed(parse))
+}
+
+/// PutObjectRetention. Durable on return.
+pub(super) fn put_retention(
+    context: &Context,
+    proof: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    body::announced_length(&call.request.body)?;
+    check_enabled(context, call)?;
+    let found = lookup::target(context, proof, call)?;
+    let request = body::read_document(context, call)?;
+    let retention = LockRetention::parse(body::parse(&request, LockRetention::ROOT)?.root())?;
+    let retention = retention.map(|retention| stored(retention, context)).transpose()?;
+    let bypass = bypasses_governance(context, proof, call, Place::target(call))?;
+    let response = version_id::add_version_id(context, Response::new(200), &found);
+    let (found, _held) = found.into_parts();
+    let set = context.store.set_retention(call.bucket(), call.key(), found.version, retention, bypass);
+    set.map_err(|error| missing_key(error, call)).for_client(call)?;
+    Ok(response)
+}
+
+/// GetObjectRetention.
+pub(super) fn get_retention(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    check_enabled(context, call)?;
+    let found = lookup::outline(context, proof, call)?;
+    let retention = found.version.controls.retention;
+    let retention = retention.ok_or_else(|| S3Error::new(ErrorCode::NoSuchObjectLockConfiguration))?;
+    let mut document = context.document(LockRetention::ROOT);
+    shown(retention).render(&mut document);
+    Ok(xml(200, document))
+}
+
+/// PutObjectLegalHold. Durable on return.
+pub(super) fn put_legal_hold(
+    context: &Context,
+    proof: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    body::announced_length(&call.request.body)?;
+    check_enabled(context, call)?;
+    let found = lookup::target(context, proof, call)?;
+    let request = body::read_document(context, call)?;
+    let held = parse_legal_hold(body::parse(&request, LEGAL_HOLD_ROOT)?.root())?;
+    let response = version_id::add_version_id(context, Response::new(200), &found);
+    let (found, _held) = found.into_parts();
+    let set = context.store.set_legal_hold(call.bucket(), call.key(), found.version, held);
+    set.map_err(|error| missing_key(error, call)).for_client(call)?;
+    Ok(response)
+}
+
+/// GetObjectLegalHold: also of a version that never had one.
+pub(super) fn get_legal_hold(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    check_enabled(context, call)?;
+    let found = lookup::outline(context, proof, call)?;
+    let mut document = context.document(LEGAL_HOLD_ROOT);
+    document.leaf("Status", legal_hold_name(found.version.controls.legal_hold));
+    Ok(xml(200, document))
+}
+
+fn missing_key(error: StoreError, call: &Call<'_>) -> StoreError {
+    match error {
+        StoreError::NoSuchVersion if !call.query.has("versionId") => StoreError::NoSuchKey,
+        other => other,
+    }
+}
+
+/// The retention and the legal hold of a new object: those of its headers, else the default of the bucket. A declared digest
+/// of the body is required beside such headers.
+///
+/// # Errors
+/// `InvalidArgument`; `InvalidRequest` for a bucket without object lock or a body without a digest; `AccessDenied`.
+pub(super) fn of_new_object(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    integrity: Option<&Integrity>,
+) -> Result<ObjectControls, S3Error> {
+    let headers = LockHeaders::parse(call.vendor())?;
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+    let Some(lock) = configuration(&bucket) else {
+        return if headers.is_empty() { Ok(ObjectControls::default()) } else { Err(not_enabled()) };
+    };
+    check_headers(&headers, context, proof, call, integrity)?;
+    let stated = headers.retention.map(|retention| stored(retention, context)).transpose()?;
+    let default = || {
+        let (mode, period) = lock.default?;
+        let until = context.store.lock_time().plus(DAY.saturating_mul(period.days() as u32));
+        Some(Retention { mode: stored_mode(mode), until })
+    };
+    Ok(ObjectControls {
+        retention: stated.or_else(default),
+        legal_hold: headers.legal_hold.unwrap_or(false),
+        ..ObjectControls::default()
+    })
+}
+
+fn check_headers(
+    headers: &LockHeaders,
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    integrity: Option<&Integrity>,
+) -> Result<(), S3Error> {
+    if !headers.is_empty() && integrity.is_some_and(|integrity| !integrity.is_claimed()) {
+        return Err(S3Error::new(ErrorCode::InvalidRequest).message(
+            "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters",
+        ));
+    }
+    if headers.retention.is_some() {
+        access::check(context, proof, call, Action::PutObjectRetention, Place::target(call))?;
+    }
+    if headers.legal_hold.is_some() {
+        access::check(context, proof, call, Action::PutObjectLegalHold, Place::target(call))?;
+    }
+    Ok(())
+}
+
+/// Whether a deletion or a change of a retention disregards governance mode: by a header and a permission of its own.
+///
+/// # Errors
+/// `AccessDenied`: the header without the permission.
+pub(super) fn bypasses_governance(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    place: Place<'_>,
+) -> Result<bool, S3Error> {
+    let asked = asks_to_bypass(call);
+    if asked {
+        access::check(context, proof, call, Action::BypassGovernanceRetention, place)?;
+    }
+    Ok(asked)
+}
+
+/// Whether the header asks to disregard governance mode.
+pub(super) fn asks_to_bypass(call: &Call<'_>) -> bool {
+    call.vendor_header(BYPASS).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// Adds the retention and the legal hold to a response, as far as the caller may read them (S3 API reference, GetObject).
+pub(super) fn add_headers(
+    mut response: Response,
+    version: &VersionRecord,
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Response {
+    let ObjectControls { retention, legal_hold, .. } = version.controls;
+    if retention.is_none() && !legal_hold {
+        return response;
+    }
+    let place = Place::target(call).found(version);
+    let may = |action| access::may(context, proof, call, action, place);
+    if let Some(retention) = retention.filter(|_| may(Action::GetObjectRetention)) {
+        let LockRetention { mode, until } = shown(retention);
+        response = response
+            .header("p-object-lock-mode", mode.as_str())
+            .header("p-object-lock-retain-until-date", until.to_iso8601());
+    }
+    if legal_hold && may(Action::GetObjectLegalHold) {
+        response = response.header("p-object-lock-legal-hold", legal_hold_name(true));
+    }
+    response
+}
+
+fn check_enabled(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+    configuration(&bucket).map(|_| ()).ok_or_else(not_enabled)
+}
+
+fn not_enabled() -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest).message("Bucket is missing Object Lock Configuration")
+}
+
+/// The retention as it is stored.
+///
+/// # Errors
+/// `InvalidArgument` for a time that is not in the future.
+fn stored(retention: LockRetention, context: &Context) -> Result<Retention, S3Error> {
+    if retention.until <= context.store.lock_time() {
+        let message = "The retain until date must be in the future!";
+        return Err(S3Error::new(ErrorCode::InvalidArgument).message(message));
+    }
+    Ok(Retention { mode: stored_mode(retention.mode), until: retention.until })
+}
+
+fn stored_mode(mode: LockMode) -> RetentionMode {
+    match mode {
+        LockMode::Governance => RetentionMode::Governance,
+        LockMode::Compliance => RetentionMode::Compliance,
+    }
+}
+
+fn shown(retention: Retention) -> LockRetention {
+    let mode = match retention.mode {
+        RetentionMode::Governance => LockMode::Governance,
+        RetentionMode::Compliance => LockMode::Compliance,
+    };
+    LockRetention { mode, until: retention.until }
+}

@@ -1,0 +1,330 @@
+//! The documents and headers of object lock (S3 user guide, "Locking objects with Object Lock").
+
+use super::{ErrorCode, S3Error, VendorHeaders};
+use crate::base::Timestamp;
+use crate::xml::{Element, Writer};
+
+/// The longest default retention in days (S3 API reference, DefaultRetention; a year counts 365).
+const DAYS_MAX: u64 = 36_500;
+const YEAR_DAYS: u64 = 365;
+
+/// The mode of a retention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// Those with `BypassGovernanceRetention` may end it early.
+    Governance,
+    /// It cannot be ended early.
+    Compliance,
+}
+
+/// A retention that a client states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockRetention {
+    /// Its mode.
+    pub mode: LockMode,
+    /// Its end.
+    pub until: Timestamp,
+}
+
+/// The period that new objects of a bucket are retained for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockPeriod {
+    /// Days.
+    Days(u64),
+    /// Years of 365 days.
+    Years(u64),
+}
+
+/// The object lock of a bucket, with the retention of new objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LockConfiguration {
+    /// The default retention.
+    pub default: Option<(LockMode, LockPeriod)>,
+}
+
+/// The object lock headers of a new object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LockHeaders {
+    /// The retention.
+    pub retention: Option<LockRetention>,
+    /// The legal hold.
+    pub legal_hold: Option<bool>,
+}
+
+impl LockMode {
+    /// The name in documents and headers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Governance => "GOVERNANCE",
+            Self::Compliance => "COMPLIANCE",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Self::Governance, Self::Compliance].into_iter().find(|mode| mode.as_str() == name)
+    }
+}
+
+impl LockPeriod {
+    /// Its length in days.
+    pub fn days(self) -> u64 {
+        match self {
+            Self::Days(days) => days,
+            Self::Years(years) => years.saturating_mul(YEAR_DAYS),
+        }
+    }
+
+    fn parse(days: Option<&str>, years: Option<&str>) -> Result<Self, S3Error> {
+        let number = |text: &str| {
+            let malformed = || S3Error::malformed_xml("a period is a whole number");
+            text.trim().parse::<i64>().map_err(|_| malformed())
+        };
+        let period = match (days, years) {
+            (Some(days), None) => (number(days)?, Self::Days as fn(u64) -> Self),
+            (None, Some(years)) => (number(years)?, Self::Years as fn(u64) -> Self),
+            _ => return Err(S3Error::malformed_xml("a default retention has either Days or Years")),
+        };
+        let length = u64::try_from(period.0).ok().filter(|length| *length > 0).ok_or_else(|| {
+            S3Error::new(ErrorCode::InvalidArgument)
+                .message("Default retention period must be a positive integer value.")
+        })?;
+        let period = period.1(length);
+        match period.days() {
+            ..=DAYS_MAX => Ok(period),
+            _ => Err(S3Error::new(ErrorCode::InvalidRetentionPeriod)),
+        }
+    }
+}
+
+impl LockConfiguration {
+    /// The name of the root element.
+    pub const ROOT: &'static str = "ObjectLockConfiguration";
+
+    /// Reads the element `ObjectLockConfiguration`.
+    ///
+    /// # Errors
+    /// `MalformedXML`; `InvalidArgument` and `InvalidRetentionPeriod` for the length of the period.
+    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        check_names(root, &["ObjectLockEnabled", "Rule"])?;
+        if text(root, "ObjectLockEnabled")?.as_deref() != Some("Enabled") {
+            return Err(S3Error::malformed_xml("ObjectLockEnabled is Enabled"));
+        }
+        let Some(rule) = child(root, "Rule")? else { return Ok(Self::default()) };
+        check_names(rule, &["DefaultRetention"])?;
+        let retention = child(rule, "DefaultRetention")?
+            .ok_or_else(|| S3Error::malformed_xml("a Rule has a DefaultRetention"))?;
+        check_names(retention, &["Mode", "Days", "Years"])?;
+        let mode = mode(retention)?.ok_or_else(|| S3Error::malformed_xml("there is no Mode"))?;
+        let (days, years) = (text(retention, "Days")?, text(retention, "Years")?);
+        let period = LockPeriod::parse(days.as_deref(), years.as_deref())?;
+        Ok(Self { default: Some((mode, period)) })
+    }
+
+    /// Writes the configuration below the root element.
+    pub fn render(self, document: &mut Writer) {
+        document.leaf("ObjectLockEnabled", "Enabled");
+        let Some((mode, period)) = self.default else { return };
+        document.element("Rule", |rule| {
+            rule.element("DefaultRetention", |retention| {
+                retention.leaf("Mode", mode.as_str());
+                match period {
+                    LockPeriod::Days(days) => retention.plain("Days", days),
+                    LockPeriod::Years(years) => retention.plain("Years", years),
+                }
+            });
+        });
+    }
+}
+
+impl LockRetention {
+    /// The name of the root element.
+    pub const ROOT: &'static str = "Retention";
+
+    /// Reads the element `Retention`; `None` for an empty one, which removes the retention.
+    ///
+    /// # Errors
+    /// `MalformedXML`.
+    pub fn parse(root: Element<'_>) -> Result<Option<Self>, S3Error> {
+        check_names(root, &["Mode", "RetainUntilDate"])?;
+        match (mode(root)?, text(root, "RetainUntilDate")?) {
+            (None, None) => Ok(None),
+            (Some(mode), Some(date)) => {
+                let until = Timestamp::parse_iso8601(&date);
+                let until = until.ok_or_else(|| S3Error::malformed_xml("RetainUntilDate is no date"))?;
+                Ok(Some(Self { mode, until }))
+            }
+            _ => Err(S3Error::malformed_xml("a Retention has a Mode and a RetainUntilDate")),
+        }
+    }
+
+    /// Writes the retention below the root element.
+    pub fn render(self, document: &mut Writer) {
+        document.leaf("Mode", self.mode.as_str());
+        document.plain("RetainUntilDate", self.until);
+    }
+}
+
+/// The name of the root element of a legal hold.
+pub const LEGAL_HOLD_ROOT: &str = "LegalHold";
+
+/// Reads the element `LegalHold`.
+///
+/// # Errors
+/// `MalformedXML`.
+pub fn parse_legal_hold(root: Element<'_>) -> Result<bool, S3Error> {
+    check_names(root, &["Status"])?;
+    let status = text(root, "Status")?;
+    status.as_deref().and_then(held).ok_or_else(|| S3Error::malformed_xml("Status is ON or OFF"))
+}
+
+/// The name of a legal hold.
+pub fn legal_hold_name(held: bool) -> &'static str {
+    if held { "ON" } else { "OFF" }
+}
+
+fn held(name: &str) -> Option<bool> {
+    [true, false].into_iter().find(|held| legal_hold_name(*held) == name)
+}
+
+impl LockHeaders {
+    /// Reads the headers `p-object-lock-mode`, `p-object-lock-retain-until-date` and `p-object-lock-legal-hold`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn parse(headers: VendorHeaders<'_>) -> Result<Self, S3Error> {
+        let invalid = |message: &str| S3Error::new(ErrorCode::InvalidArgument).message(message);
+        let text = |name| headers.get(name).map(|value| str::from_utf8(value).unwrap_or_default());
+        let retention = match (text("object-lock-mode"), text("object-lock-retain-until-date")) {
+            (None, None) => None,
+            (Some(mode), Some(date)) => Some(LockRetention {
+                mode: LockMode::named(mode).ok_or_else(|| invalid("Unknown wormMode directive."))?,
+                until: Timestamp::parse_iso8601(date)
+                    .ok_or_else(|| invalid("The retain until date must be provided in ISO 8601 format."))?,
+            }),
+            _ => {
+                return Err(invalid(
+                    "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied.",
+                ));
+            }
+        };
+        let hold = text("object-lock-legal-hold")
+            .map(|name| held(name).ok_or_else(|| invalid("Legal Hold must be either of 'ON' or 'OFF'.")));
+        Ok(Self { retention, legal_hold: hold.transpose()? })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn mode(element: Element<'_>) -> Result<Option<LockMode>, S3Error> {
+    let name = text(element, "Mode")?;
+    let unknown = || S3Error::malformed_xml("Mode is GOVERNANCE or COMPLIANCE");
+    name.map(|name| LockMode::named(&name).ok_or_else(unknown)).transpose()
+}
+
+fn text(element: Element<'_>, name: &str) -> Result<Option<String>, S3Error> {
+    let text = element.child_text(name).map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
+    Ok(text.map(|text| text.trim().to_owned()))
+}
+
+fn child<'d>(element: Element<'d>, name: &str) -> Result<Option<Element<'d>>, S3Error> {
+    element.child(name).map_err(|error| S3Error::malformed_xml(&error.to_string()))
+}
+
+fn check_names(element: Element<'_>, known: &[&str]) -> Result<(), S3Error> {
+    match element.children().map(Element::name).find(|name| !known.contains(name)) {
+        Some(unknown) => Err(S3Error::malformed_xml(&format!("<{unknown}> is unknown"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xml::Document;
+
+    fn configuration(inner: &str) -> Result<LockConfiguration, ErrorCode> {
+        let text = format!("<{0}>{inner}</{0}>", LockConfiguration::ROOT);
+        LockConfiguration::parse(Document::parse(text.as_bytes()).unwrap().root()).map_err(|error| error.code)
+    }
+
+    fn rule(inner: &str) -> Result<LockConfiguration, ErrorCode> {
+        configuration(&format!(
+            "<ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>{inner}</DefaultRetention></Rule>"
+        ))
+    }
+
+    #[test]
+    fn configurations_come_back_as_they_were_written() {
+        for default in [
+            None,
+            Some((LockMode::Governance, LockPeriod::Days(1))),
+            Some((LockMode::Compliance, LockPeriod::Years(100))),
+        ] {
+            let mut writer = Writer::new(LockConfiguration::ROOT, None);
+            LockConfiguration { default }.render(&mut writer);
+            let text = writer.finish();
+            let read = LockConfiguration::parse(Document::parse(&text).unwrap().root());
+            assert_eq!(read, Ok(LockConfiguration { default }));
+        }
+    }
+
+    #[test]
+    fn other_configurations_are_refused() {
+        for wrong in ["", "<ObjectLockEnabled>Disabled</ObjectLockEnabled>", "<Enabled/>"] {
+            assert_eq!(configuration(wrong), Err(ErrorCode::MalformedXML), "{wrong}");
+        }
+        let enabled = "<ObjectLockEnabled>Enabled</ObjectLockEnabled>";
+        assert_eq!(configuration(&format!("{enabled}<Rule/>")), Err(ErrorCode::MalformedXML));
+        for (inner, code) in [
+            ("<Mode>GOVERNANCE</Mode>", ErrorCode::MalformedXML),
+            ("<Days>1</Days>", ErrorCode::MalformedXML),
+            ("<Mode>governance</Mode><Days>1</Days>", ErrorCode::MalformedXML),
+            ("<Mode>GOVERNANCE</Mode><Days>1</Days><Years>1</Years>", ErrorCode::MalformedXML),
+            ("<Mode>GOVERNANCE</Mode><Days>one</Days>", ErrorCode::MalformedXML),
+            ("<Mode>GOVERNANCE</Mode><Days>0</Days>", ErrorCode::InvalidArgument),
+            ("<Mode>GOVERNANCE</Mode><Years>-1</Years>", ErrorCode::InvalidArgument),
+            ("<Mode>GOVERNANCE</Mode><Days>36501</Days>", ErrorCode::InvalidRetentionPeriod),
+            ("<Mode>GOVERNANCE</Mode><Years>101</Years>", ErrorCode::InvalidRetentionPeriod),
+        ] {
+            assert_eq!(rule(inner), Err(code), "{inner}");
+        }
+        assert!(rule("<Mode>GOVERNANCE</Mode><Years>100</Years>").is_ok());
+    }
+
+    #[test]
+    fn a_retention_has_both_fields_or_none() {
+        let parse = |inner: &str| {
+            let text = format!("<Retention>{inner}</Retention>");
+            LockRetention::parse(Document::parse(text.as_bytes()).unwrap().root()).map_err(|error| error.code)
+        };
+        let date = "<RetainUntilDate>2030-01-01T00:00:00Z</RetainUntilDate>";
+        let read = parse(&format!("<Mode>COMPLIANCE</Mode>{date}")).unwrap().unwrap();
+        assert_eq!(
+            (read.mode, read.until.to_iso8601().as_str()),
+            (LockMode::Compliance, "2030-01-01T00:00:00.000Z")
+        );
+        assert_eq!(parse(""), Ok(None));
+        for wrong in [
+            date,
+            "<Mode>COMPLIANCE</Mode>",
+            "<Mode>COMPLIANCE</Mode><RetainUntilDate>soon</RetainUntilDate>",
+        ] {
+            assert_eq!(parse(wrong), Err(ErrorCode::MalformedXML), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_legal_hold_is_on_or_off() {
+        let parse = |status: &str| {
+            let text = format!("<LegalHold><Status>{status}</Status></LegalHold>");
+            parse_legal_hold(Document::parse(text.as_bytes()).unwrap().root()).map_err(|error| error.code)
+        };
+        assert_eq!(
+            (parse("ON"), parse("OFF"), parse("on")),
+            (Ok(true), Ok(false), Err(ErrorCode::MalformedXML))
+        );
+    }
+}
