@@ -60,6 +60,8 @@
 //! 3. `store/reader.rs` reads extents through `log/extent_reader.rs`, which verifies every block before it hands out a byte.
 //! 4. `http/response_writer.rs` sends. Where the client stalls, the rest of the response waits without a worker.
 //!
+//! A host below the domain of websites takes another way: `service/website.rs` finds the key, and reads it as the anonymous user.
+//!
 //! # The life of a LIST
 //!
 //! 1. `ops/list.rs` turns the parameters into one query.

@@ -122,8 +122,10 @@ impl Service {
             Ok(object) => Ok(response(object)),
             Err(error) if error.code == ErrorCode::NotModified => Err(error),
             Err(error) => {
-                entry.error = Some(error.code.as_str());
-                Ok(self.failed(visit, pages, &key, &error))
+                let response = self.failed(visit, pages, &key, &error);
+                // A redirect tells the client of no error.
+                entry.error = (response.status == error.status()).then_some(error.code.as_str());
+                Ok(response)
             }
         }
     }

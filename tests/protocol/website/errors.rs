@@ -124,6 +124,17 @@ fn headers_and_parameters_of_the_s3_endpoint_have_no_effect() {
     }
     let answer = server.browse("GET", "/").header("x-amz-expected-bucket-owner", "other").send();
     assert_eq!(answer.text(), "x");
+    assert_eq!(
+        server
+            .request("PUT", "/b/summed")
+            .header("p-checksum-crc32", "y/Q5Jg==")
+            .body(b"123456789")
+            .send()
+            .status,
+        200
+    );
+    let summed = server.browse("GET", "/summed").header("p-checksum-mode", "ENABLED").send();
+    assert_eq!((summed.status, summed.header("p-checksum-crc32")), (200, None));
     let both = server.browse("GET", "/").header("x-amz-date", "a").header("x-svc-date", "b").send();
     assert_eq!(both.text(), "x");
 }
