@@ -1,10 +1,13 @@
 """Websites that boto3 and the aws command line set up, and a browser's requests to them."""
 
 import http.client
+import json
+import re
+import subprocess
 
 import pytest
 
-from siltstone import ACCESS_KEY, SECRET_KEY
+from siltstone import ACCESS_KEY, ROOT, SECRET_KEY
 
 USERS = """
 [[user]]
@@ -36,10 +39,10 @@ def web(request, own_server, tmp_path):
     return server
 
 
-def visit(server, path, method="GET", **headers):
-    """The status, the headers and the body of a request to the site; redirects are not followed."""
+def visit(server, path, method="GET", bucket="site", **headers):
+    """The status, the headers and the body of a request to a site; redirects are not followed."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    connection.request(method, path, headers={"Host": f"site.web.localhost:{server.port}", **headers})
+    connection.request(method, path, headers={"Host": f"{bucket}.web.localhost:{server.port}", **headers})
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
@@ -100,14 +103,20 @@ def test_a_site_of_boto3_is_served(web):
     assert (status, b"<li>Code: NoSuchWebsiteConfiguration</li>" in body) == (404, True)
 
 
-def test_a_site_of_the_aws_command_line_is_served(web, tmp_path):
+def test_a_site_is_made_by_the_commands_of_the_guide(web, tmp_path):
+    guide = (ROOT / "src/guide/operations.md").read_text()
+    section = re.search(r"^## Websites\n(.*?)^## ", guide, re.M | re.S).group(1)
+    commands = re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
+    assert len(commands) == 2
     (tmp_path / "index.html").write_text("from the command line")
-    web.aws("s3", "cp", "index.html", "s3://site/", home=tmp_path, cwd=tmp_path)
-    documents = ["--index-document", "index.html", "--error-document", "index.html"]
-    web.aws("s3", "website", "s3://site", *documents, home=tmp_path)
-    status, headers, body = visit(web, "/")
+    environment = web.aws_environment(tmp_path)
+    for script in commands:
+        assert visit(web, "/", bucket="photos")[0] in (403, 404)
+        subprocess.run(["bash", "-euc", script], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    status, headers, body = visit(web, "/", bucket="photos")
     assert (status, headers["Content-Type"], body) == (200, "text/html", b"from the command line")
-    assert visit(web, "/any/path")[::2] == (403, b"from the command line")
+    status, _, body = visit(web, "/absent", bucket="photos")
+    assert (status, b"<li>Code: AccessDenied</li>" in body) == (403, True)
 
 
 def test_a_site_lasts(web):
@@ -117,3 +126,22 @@ def test_a_site_lasts(web):
     web.start()
     status, headers, _ = visit(web, "/a%20b?c=d")
     assert (status, headers["Location"]) == (301, "https://new.example/a%20b?c=d")
+
+
+def test_the_access_log_tells_of_the_error_that_the_browser_was_told(own_server, tmp_path):
+    path = tmp_path / "access.log"
+    server = own_server("--website-domain", "web.localhost", "--access-log", str(path)).start()
+    s3 = server.client()
+    s3.create_bucket(Bucket="site")
+    lost = {"Condition": {"HttpErrorCodeReturnedEquals": "403", "KeyPrefixEquals": "lost/"}, "Redirect": {"ReplaceKeyWith": "x"}}
+    configuration = {"IndexDocument": {"Suffix": "index.html"}, "RoutingRules": [lost]}
+    s3.put_bucket_website(Bucket="site", WebsiteConfiguration=configuration)
+    visit(server, "/closed")
+    visit(server, "/lost/x")
+    visit(server, "/", "POST")
+    server.stop()
+    lines = [json.loads(line) for line in path.read_text().splitlines()][2:]
+    assert [line["operation"] for line in lines] == ["Website"] * 3
+    assert [line["status"] for line in lines] == [403, 301, 405]
+    assert [line.get("error") for line in lines] == ["AccessDenied", None, "MethodNotAllowed"]
+    assert lines[0]["user"] == "anonymous"
