@@ -73,10 +73,10 @@ error_codes! {
     InvalidArgument = 400, "Invalid argument.";
     /// S3 user guide, "Controlling ownership of objects", "Troubleshooting".
     InvalidBucketAclWithObjectOwnership = 400, "A bucket cannot have an ACL with the object ownership BucketOwnerEnforced.";
-    /// S3 API reference, PutObjectLockConfiguration.
-    InvalidBucketState = 409, "The request is not valid for the current state of the bucket.";
     /// S3 API reference, "Error responses"; S3 user guide, "Bucket naming rules".
     InvalidBucketName = 400, "The specified bucket is not valid.";
+    /// S3 API reference, PutObjectLockConfiguration.
+    InvalidBucketState = 409, "The request is not valid for the current state of the bucket.";
     /// S3 API reference, "Signature calculations: transferring payload in multiple chunks".
     InvalidChunkSizeError = 400, "The size of a chunk of the request body is not valid.";
     /// S3 API reference, "Error responses"; RFC 1864.
