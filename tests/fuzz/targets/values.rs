@@ -24,7 +24,7 @@ fn headers(value: &[u8]) {
     }
     let vendor = VendorHeaders::new(&headers, Dialect::Svc);
     if let Ok(found) = tags::from_header(vendor) {
-        let _ = tags::check(&found);
+        let _ = tags::check(&found, tags::TagHolder::Object);
     }
     let _ = CopySourceHeader::from_headers(vendor);
     let _ = metadata::collect(&headers, vendor);
