@@ -13,7 +13,7 @@ use siltstone::base::limits;
 use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{Dialect, ObjectOwnership};
-use siltstone::service::MetricsAccess;
+use siltstone::service::{HtmlSandbox, MetricsAccess};
 use siltstone::store::ScrubPace;
 
 use super::CliError;
@@ -63,6 +63,11 @@ pub(crate) struct ServerOptions {
     /// Domain whose subdomains are websites of buckets
     #[arg(long, value_name = "DOMAIN", env = "SILTSTONE_WEBSITE_DOMAIN", global = true)]
     website_domain: Option<String>,
+
+    /// Whether stored HTML and SVG documents that are read without a signature run no scripts
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_HTML_SANDBOX", global = true, default_value = "on")]
+    #[arg(value_parser = one_of(&[("on", HtmlSandbox::On), ("off", HtmlSandbox::Off)]))]
+    pub(crate) html_sandbox: HtmlSandbox,
 
     /// Dialect of requests without a vendor prefix
     #[arg(long, value_name = "NAME", env = "SILTSTONE_DIALECT", global = true, default_value = "svc")]

@@ -229,6 +229,7 @@ fn service(
         addressing: addressing(options),
         metrics: options.metrics,
         cors_allow_origins: options.cors_allow_origin.0.clone(),
+        html_sandbox: options.html_sandbox,
     };
     // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());

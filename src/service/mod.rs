@@ -4,6 +4,7 @@ mod access_log;
 mod cors;
 mod failed_signatures;
 mod form;
+mod html_sandbox;
 mod metrics;
 mod pages;
 pub mod permission;
@@ -27,6 +28,7 @@ pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
 use cors::ServerCors;
 use failed_signatures::FailedSignatures;
+pub use html_sandbox::HtmlSandbox;
 use metrics::Metrics;
 pub use pages::MetricsAccess;
 
@@ -42,6 +44,8 @@ pub struct ServiceSettings {
     /// The origins whose pages may use buckets without cross-origin rules of their own: each with at most one `*`; none by
     /// default.
     pub cors_allow_origins: Vec<String>,
+    /// Whether stored documents may run scripts at the origin of the server.
+    pub html_sandbox: HtmlSandbox,
 }
 
 impl Default for ServiceSettings {
@@ -52,6 +56,7 @@ impl Default for ServiceSettings {
             addressing: Addressing::default(),
             metrics: MetricsAccess::Local,
             cors_allow_origins: Vec::new(),
+            html_sandbox: HtmlSandbox::On,
         }
     }
 }
@@ -170,7 +175,11 @@ impl Service {
         };
         self.context.read_tags_for_policy(&mut call)?;
         let proof = self.authorize(&identity, &call)?;
-        self.context.dispatch(&proof, &mut call)
+        let response = self.context.dispatch(&proof, &mut call)?;
+        Ok(match self.settings.html_sandbox {
+            HtmlSandbox::On if identity.is_anonymous() => html_sandbox::confine(response, operation),
+            _ => response,
+        })
     }
 
     fn log_failed_signature(&self, error: &S3Error, request: &Request<'_>, entry: &RequestLogEntry) {

@@ -98,6 +98,12 @@ impl Server {
         Self::with(&user("owner", &["*"], &["*"]), settings, PaddingTimes::default(), EntityTags::Md5)
     }
 
+    /// The anonymous user may read objects.
+    pub(super) fn with_settings_for_everybody(settings: ServiceSettings) -> Self {
+        let users = user("owner", &["*"], &["*"]) + &user("anonymous", &["GetObject"], &["*"]);
+        Self::with(&users, settings, PaddingTimes::default(), EntityTags::Md5)
+    }
+
     pub(super) fn with_padding(padding: PaddingTimes) -> Self {
         let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
         Self::with(&user("owner", &["*"], &["*"]), settings, padding, EntityTags::Md5)

@@ -17,6 +17,7 @@ mod get;
 mod harness;
 mod headers;
 mod hostile;
+mod html_sandbox;
 mod list;
 mod memory;
 mod multipart;

@@ -251,6 +251,7 @@ const RULES: &[(&str, &str)] = &[
     ("CORS: overload", "an_overloaded_server_tells_pages_so"),
     ("CORS: the rules of the server", "the_origins_of_the_server_hold_for_buckets_without_rules"),
     ("CORS: pages of the server", "the_pages_of_the_server_are_never_shared"),
+    ("GetObject: documents in browsers", "documents_that_are_read_without_a_signature_run_no_scripts"),
     // Authentication and permissions.
     ("AccessDenied: 403 with a body", "a_denied_request_is_an_error_with_a_body_and_a_denied_head_without"),
     (
