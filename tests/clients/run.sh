@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the suite of real clients (boto3, the aws command line, rclone, s3cmd, minio-go) against the release binary.
+# Runs the suite of real clients (boto3, the aws command line, rclone, s3cmd, minio-go, Chromium) against the release binary.
 #
 #   tests/clients/run.sh [pytest arguments]
 #
