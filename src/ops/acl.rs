@@ -226,3 +226,28 @@ fn stored(context: &Context, grants: GroupGrants) -> Option<Vec<u8>> {
         document.finish()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::s3::acl::{AclGroup, AclPermission};
+
+    #[test]
+    fn each_grant_has_the_bit_that_the_store_gives_it() {
+        use AclGroup::{AllUsers, AuthenticatedUsers};
+        use AclPermission::{Read, ReadAcp, Write, WriteAcp};
+        for (group, permission, stored) in [
+            (AllUsers, Read, AclGrants::ALL_READ),
+            (AllUsers, Write, AclGrants::ALL_WRITE),
+            (AllUsers, ReadAcp, AclGrants::ALL_READ_ACP),
+            (AllUsers, WriteAcp, AclGrants::ALL_WRITE_ACP),
+            (AuthenticatedUsers, Read, AclGrants::AUTHENTICATED_READ),
+            (AuthenticatedUsers, Write, AclGrants::AUTHENTICATED_WRITE),
+            (AuthenticatedUsers, ReadAcp, AclGrants::AUTHENTICATED_READ_ACP),
+            (AuthenticatedUsers, WriteAcp, AclGrants::AUTHENTICATED_WRITE_ACP),
+        ] {
+            let grants = GroupGrants::NONE.with(group, permission);
+            assert_eq!((to_store(grants), from_store(stored)), (stored, grants));
+        }
+    }
+}

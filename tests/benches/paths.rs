@@ -16,7 +16,7 @@ use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, QueryParams, Request, Response};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
-use siltstone::store::{Attributes, ObjectControls, Selector, Store, StoreOptions};
+use siltstone::store::{Attributes, BucketConfigurationKind, ObjectControls, Selector, Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::objects::put;
@@ -39,6 +39,7 @@ pub(super) const PATHS: &[(&str, Ready)] = &[
     ("list", list),
     ("page", page),
     ("get", get),
+    ("policy", policy),
 ];
 
 /// Makes the path of that name ready.
@@ -291,5 +292,57 @@ fn get() -> Walk {
     Box::new(move || {
         let _ = &dir;
         expect(&service.handle(request("/test.txt", "", &EXAMPLE)), 206, 10);
+    })
+}
+
+/// A policy of 20 statements about the bucket, as a site with several tenants might have: public prefixes, prefixes of users,
+/// denials by address and without TLS.
+fn policy_of_twenty() -> Vec<u8> {
+    let statement = |effect: &str, principal: &str, actions: &str, keys: &str, condition: &str| {
+        format!(
+            r#"{{"Effect": "{effect}", "Principal": {principal}, "Action": {actions}, "Condition": {{{condition}}},
+            "Resource": "arn:aws:s3:::{BUCKET}/{keys}"}}"#
+        )
+    };
+    let address = r#""NotIpAddress": {"aws:SourceIp": ["10.0.0.0/8", "192.0.2.0/24"]}"#;
+    let statements: Vec<_> = (0..5)
+        .flat_map(|tenant| {
+            let user = format!(r#"{{"AWS": "arn:aws:iam::123456789012:user/tenant-{tenant}"}}"#);
+            let home = format!("tenants/{tenant}/*");
+            [
+                statement("Allow", r#""*""#, r#""s3:GetObject""#, &format!("tenants/{tenant}/public/*"), ""),
+                statement(
+                    "Allow",
+                    &user,
+                    r#"["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]"#,
+                    &home,
+                    "",
+                ),
+                statement(
+                    "Deny",
+                    r#""*""#,
+                    r#""s3:*""#,
+                    &home,
+                    r#""Bool": {"aws:SecureTransport": "false"}"#,
+                ),
+                statement("Deny", r#""*""#, r#""s3:GetObject*""#, "*", address),
+            ]
+        })
+        .collect();
+    format!(r#"{{"Version": "2012-10-17", "Statement": [{}]}}"#, statements.join(", ")).into_bytes()
+}
+
+/// The same in a bucket with a policy of 20 statements.
+fn policy() -> Walk {
+    let (dir, store) = store();
+    put(&store, BUCKET, "test.txt", &vec![7; 4 * KIB as usize]);
+    let kind = BucketConfigurationKind::Policy;
+    store.set_bucket_configuration(BUCKET, kind, Some(policy_of_twenty())).expect("the bucket is there");
+    let service = service(store);
+    Box::new(move || {
+        let _ = &dir;
+        let peer = Some(([192, 0, 2, 7], 40_000).into());
+        let request = Request { peer, ..request("/test.txt", "", &EXAMPLE) };
+        expect(&service.handle(request), 206, 10);
     })
 }

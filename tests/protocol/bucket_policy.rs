@@ -157,7 +157,7 @@ fn a_public_prefix_is_read_by_everyone_and_tells_nothing_else() {
 fn a_denial_wins_over_the_users_file_but_not_over_the_care_of_the_policy() {
     let server = Server::with_grants(&[
         ("ann", &["*"], &["@owned"]),
-        ("maker", &["CreateBucket"], &["*"]),
+        ("ann", &["CreateBucket"], &["*"]),
         ("bob", &["*"], &["b", "b/*"]),
     ]);
     server.put("/b/k", b"x");
@@ -179,6 +179,40 @@ fn a_denial_wins_over_the_users_file_but_not_over_the_care_of_the_policy() {
     server.request("DELETE", "/b?policy").by("ann").send().is_error(403, "AccessDenied");
     assert_eq!(server.request("DELETE", "/b?policy").by("other").send().status, 204);
     assert_eq!(server.request("GET", "/b/k").by("bob").send().text(), "x");
+}
+
+#[test]
+fn an_owner_who_is_no_administrator_keeps_the_policy_too() {
+    let server = Server::with_grants(&[
+        ("ann", &["*"], &["@owned"]),
+        ("ann", &["CreateBucket"], &["*"]),
+        ("bob", &["*"], &["anns", "anns/*"]),
+    ]);
+    let ask = |method: &str, target: &str, user: &str| server.request(method, target).by(user).send();
+    assert_eq!(ask("PUT", "/anns", "ann").status, 200);
+    let closed = policy(&[statement("Deny", "*", "*", "anns anns/*", "")]);
+    let put =
+        |user: &str| server.request("PUT", "/anns?policy").by(user).body(closed.as_bytes()).send().status;
+    assert_eq!([put("ann"), put("ann"), put("bob")], [204, 204, 403]);
+    ask("GET", "/anns", "ann").is_error(403, "AccessDenied");
+    assert_eq!(ask("GET", "/anns?policy", "ann").text(), closed);
+    ask("GET", "/anns?policyStatus", "ann").is_error(403, "AccessDenied");
+    ask("DELETE", "/anns?policy", "bob").is_error(403, "AccessDenied");
+    assert_eq!(ask("DELETE", "/anns?policy", "ann").status, 204);
+    assert_eq!(ask("GET", "/anns", "ann").status, 200);
+}
+
+#[test]
+fn a_version_is_allowed_by_its_id() {
+    let server = Server::new();
+    server.set_versioning("Enabled");
+    let version = |answer: &Answer| answer.header("p-version-id").unwrap().to_owned();
+    let (old, new) = (version(&server.put("/b/k", b"old")), version(&server.put("/b/k", b"new")));
+    let named = condition(&format!(r#""StringEquals": {{"s3:VersionId": "{old}"}}"#));
+    set(&server, &[statement("Allow", "*", "GetObjectVersion", "b/*", &named)]);
+    let get = |version: &str| anonymous(&server, "GET", &format!("/b/k?versionId={version}")).status;
+    assert_eq!([get(&old), get(&new)], [200, 403]);
+    anonymous(&server, "GET", "/b/k").is_error(403, "AccessDenied");
 }
 
 #[test]

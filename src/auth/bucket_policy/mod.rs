@@ -146,6 +146,8 @@ fn version(members: StrictMembers<'_>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const PUBLIC_READ: &str = r#"{"Version": "2012-10-17", "Statement": [{"Sid": "PublicRead", "Effect": "Allow",
@@ -157,6 +159,26 @@ mod tests {
 
     fn object(key: &str) -> Resource<'_> {
         Resource::Object { bucket: "site", key }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(at in 0..PUBLIC_READ.len(), len in 0..20_usize, text in "[ -~é]{0,20}") {
+            let end = PUBLIC_READ.len().min(at + len);
+            let text = [&PUBLIC_READ[..at], &text, &PUBLIC_READ[end..]].concat();
+            if let Ok(policy) = BucketPolicy::parse(text.as_bytes(), "site") {
+                let _ = policy.decide(Action::GetObject, object("x"), &PolicyContext::default());
+            }
+        }
+
+        #[test]
+        fn a_policy_that_denies_all_can_be_written_for_every_bucket(name in "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]") {
+            let policy = BucketPolicy::denying_all(&name);
+            let bucket = policy.decide(Action::ListBucket, Resource::Bucket(&name), &PolicyContext::default());
+            let object = Resource::Object { bucket: &name, key: "k" };
+            let object = policy.decide(Action::GetObject, object, &PolicyContext::default());
+            prop_assert_eq!((bucket, object), (PolicyDecision::Deny, PolicyDecision::Deny));
+        }
     }
 
     #[test]
