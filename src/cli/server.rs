@@ -15,11 +15,13 @@ use super::notes::Notes;
 use super::options::ServerOptions;
 
 /// The options whose defaults differ from those of `serve`, each with its default here. All addresses and port 9000 (MinIO,
-/// `server --help`); clients of MinIO speak S3's dialect; it accepts signatures for any region unless it is told its own.
-const DEFAULTS: [(&str, &str); 4] = [
+/// `server --help`); clients of MinIO speak S3's dialect; it accepts signatures for any region unless it is told its own, and
+/// lets pages of every origin use it (`MINIO_API_CORS_ALLOW_ORIGIN`).
+const DEFAULTS: [(&str, &str); 5] = [
     ("listen", "[::]:9000"),
     ("dialect", "aws"),
     ("region", "us-east-1,*"),
+    ("cors_allow_origin", "*"),
     ("object_ownership", ObjectOwnership::ObjectWriter.as_str()),
 ];
 
@@ -33,7 +35,7 @@ Examples:
   siltstone server /data --address 127.0.0.1:9000 --log-level warn
 
 The command takes all options of `siltstone serve`. It differs from it in these defaults: all addresses, port 9000, the aws
-dialect, the region us-east-1 with signatures for any, and ACLs in effect. A leading `minio` is ignored.";
+dialect, the region us-east-1 with signatures for any, CORS for every origin, and ACLs in effect. A leading `minio` is ignored.";
 
 /// The arguments of `server` in MinIO's form. They set options of [`ServerOptions`].
 #[derive(Debug, Args)]

@@ -272,6 +272,7 @@ fn regions_domains_and_default_buckets_have_the_names_of_minio_too() {
         ("MINIO_REGION", "mars-1"),
         ("MINIO_DOMAIN", "s3.example,other.example"),
         ("MINIO_DEFAULT_BUCKETS", "one; two:none,three:private four"),
+        ("MINIO_API_CORS_ALLOW_ORIGIN", "https://app.example,https://other.example"),
         ("MINIO_BROWSER", "off"),
         ("RUSTFS_CONSOLE_ENABLE", "true"),
     ];
@@ -284,6 +285,7 @@ fn regions_domains_and_default_buckets_have_the_names_of_minio_too() {
         "MINIO_DOMAIN is read in place of --domain",
         "only the first domain is used, not other.example",
         "MINIO_DEFAULT_BUCKETS is read in place of --bucket",
+        "MINIO_API_CORS_ALLOW_ORIGIN is read in place of --cors-allow-origin",
         "variables that are not used: MINIO_BROWSER, RUSTFS_CONSOLE_ENABLE",
     ] {
         assert!(said.contains(told), "{told:?} is missing in {said}");

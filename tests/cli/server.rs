@@ -1,6 +1,8 @@
 //! The command `server`, in MinIO's form, and the command `health`.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -34,18 +36,36 @@ fn the_form_of_minio_serves_its_directory_and_says_that_there_is_no_console() {
     }
 }
 
+/// The answer of a server to a page of another origin that reads an object, in lower case.
+fn from_a_page(command: Command) -> String {
+    let running = Running::start(command);
+    let mut stream = TcpStream::connect(running.address()).unwrap();
+    let headers = format!("Host: {}\r\nOrigin: https://app.example\r\nConnection: close", running.address());
+    write!(stream, "GET /bucket/key HTTP/1.1\r\n{headers}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.to_ascii_lowercase()
+}
+
 #[test]
 fn the_defaults_of_minio_hold_for_its_form_alone() {
     let dir = TempDir::new().unwrap();
-    let own = Running::start(server(dir.path(), &["data"])).answer("/b");
+    let own = from_a_page(server(dir.path(), &["data", "--bucket", "bucket"]));
     assert!(own.contains("x-amz-request-id") && !own.contains("x-svc-"), "{own}");
-    let served = Running::start(on_a_free_port(dir.path())).answer("/b");
-    assert!(!served.contains("x-amz-request-id"), "{served}");
+    assert!(own.contains("\r\naccess-control-allow-origin: "), "{own}");
+    let mut served = on_a_free_port(dir.path());
+    served.args(["--bucket", "bucket"]);
+    let served = from_a_page(served);
+    assert!(!served.contains("x-amz-request-id") && !served.contains("access-control-"), "{served}");
     let told = finish(siltstone(dir.path()).args(["server", "--help"]));
     let told = String::from_utf8(told.stdout).unwrap();
-    for default in
-        ["[default: [::]:9000]", "[default: aws]", "[default: us-east-1,*]", "[default: ObjectWriter]"]
-    {
+    for default in [
+        "[default: [::]:9000]",
+        "[default: aws]",
+        "[default: us-east-1,*]",
+        "[default: *]",
+        "[default: ObjectWriter]",
+    ] {
         assert!(told.contains(default), "{default} is missing in {told}");
     }
 }
