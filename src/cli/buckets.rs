@@ -6,7 +6,9 @@ use log::info;
 use serde_json::{Value, json};
 use siltstone::auth::Users;
 use siltstone::s3::BucketName;
+use siltstone::s3::object_lock::LockConfiguration;
 use siltstone::store::{BucketConfigurationKind, NewBucket, Store, Versioning};
+use siltstone::xml::Writer;
 
 use super::CliError;
 
@@ -19,6 +21,8 @@ pub(crate) struct BucketSpecs(pub(crate) Vec<BucketSpec>);
 pub(crate) struct BucketSpec {
     name: String,
     versioned: bool,
+    /// With object lock, which needs versions.
+    locked: bool,
     access: AnonymousAccess,
 }
 
@@ -52,7 +56,8 @@ impl FromStr for BucketSpec {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, modifiers) = text.split_once(':').unwrap_or((text, ""));
         BucketName::new(name).map_err(|_| format!("`{name}` is not a valid name of a bucket"))?;
-        let mut spec = Self { name: name.to_owned(), versioned: false, access: AnonymousAccess::Private };
+        let access = AnonymousAccess::Private;
+        let mut spec = Self { name: name.to_owned(), versioned: false, locked: false, access };
         for modifier in modifiers.split('+').filter(|_| text.contains(':')) {
             spec.modify(modifier).map_err(|problem| format!("`{text}`: {problem}"))?;
         }
@@ -67,12 +72,15 @@ impl BucketSpec {
                 self.versioned = true;
                 return Ok(());
             }
-            "locked" => return Err("object lock is not supported yet".to_owned()),
+            "locked" => {
+                (self.versioned, self.locked) = (true, true);
+                return Ok(());
+            }
             "public" => AnonymousAccess::Get,
             "mc-download" => AnonymousAccess::McDownload,
             "mc-upload" => AnonymousAccess::McUpload,
             "mc-public" => AnonymousAccess::McPublic,
-            other => return Err(format!("`{other}` is neither versioned nor public")),
+            other => return Err(format!("`{other}` is none of versioned, locked and public")),
         };
         if self.access != AnonymousAccess::Private {
             return Err("it says twice who may use it without a signature".to_owned());
@@ -82,7 +90,7 @@ impl BucketSpec {
     }
 
     /// Makes the bucket, durably, unless there is one of its name.
-    fn make(&self, store: &Store) -> Result<(), CliError> {
+    fn make(&self, store: &Store, namespace: &str) -> Result<(), CliError> {
         let name = &self.name;
         if let Ok(found) = store.bucket(name) {
             if self.versioned && found.versioning != Versioning::Enabled {
@@ -90,22 +98,21 @@ impl BucketSpec {
             }
             return Ok(());
         }
-        let made = store.create_configured_bucket(self.new_bucket());
+        let made = store.create_configured_bucket(self.new_bucket(namespace));
         made.map_err(|e| CliError::start(format!("cannot make the bucket {name}: {e}")))?;
         info!("made the bucket {name}");
         Ok(())
     }
 
-    fn new_bucket(&self) -> NewBucket {
+    fn new_bucket(&self, namespace: &str) -> NewBucket {
+        let lock = self.locked.then(|| (BucketConfigurationKind::ObjectLock, lock_document(namespace)));
         let policy = self.access.policy(&self.name).map(|policy| policy.to_string().into_bytes());
+        let policy = policy.map(|policy| (BucketConfigurationKind::Policy, policy));
         NewBucket {
             name: self.name.clone(),
             owner: Users::ADMINISTRATOR.to_owned(),
             versioning: if self.versioned { Versioning::Enabled } else { Versioning::Unset },
-            configurations: policy
-                .into_iter()
-                .map(|policy| (BucketConfigurationKind::Policy, policy))
-                .collect(),
+            configurations: policy.into_iter().chain(lock).collect(),
         }
     }
 }
@@ -155,12 +162,21 @@ impl AnonymousAccess {
     }
 }
 
-/// Makes the buckets that are missing, durably, and leaves the others as they are.
+/// The configuration of object lock without a default retention.
+fn lock_document(namespace: &str) -> Vec<u8> {
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let mut document = Writer::new(LockConfiguration::ROOT, namespace);
+    LockConfiguration::default().render(&mut document);
+    document.finish()
+}
+
+/// Makes the buckets that are missing, durably, and leaves the others as they are. `namespace` is that of stored documents; empty for
+/// none.
 ///
 /// # Errors
 /// A message for the operator that names the bucket. Those before it are made.
-pub(crate) fn make(store: &Store, specs: &[BucketSpecs]) -> Result<(), CliError> {
-    specs.iter().flat_map(|specs| &specs.0).try_for_each(|spec| spec.make(store))
+pub(crate) fn make(store: &Store, specs: &[BucketSpecs], namespace: &str) -> Result<(), CliError> {
+    specs.iter().flat_map(|specs| &specs.0).try_for_each(|spec| spec.make(store, namespace))
 }
 
 /// Checks that no bucket is named twice with different properties.
@@ -191,18 +207,21 @@ mod tests {
     #[test]
     fn a_bucket_has_modifiers_or_none() {
         let private = |name: &str, versioned| {
-            Ok(BucketSpec { name: name.to_owned(), versioned, access: AnonymousAccess::Private })
+            let access = AnonymousAccess::Private;
+            Ok(BucketSpec { name: name.to_owned(), versioned, locked: false, access })
         };
         assert_eq!(spec("photos"), private("photos", false));
         assert_eq!(spec("logs:versioned"), private("logs", true));
         let site = spec("site:versioned+public").unwrap();
         assert_eq!((site.versioned, site.access), (true, AnonymousAccess::Get));
+        let locked = spec("backup:locked").unwrap();
+        assert_eq!(Ok(locked.clone()), spec("backup:versioned+locked"));
+        assert_eq!(locked.new_bucket("").versioning, Versioning::Enabled);
         for (wrong, problem) in [
-            ("backup:versioned+locked", "object lock is not supported yet"),
             ("b1", "not a valid name"),
             ("Photos", "not a valid name"),
-            ("photos:", "neither"),
-            ("photos:secret", "`secret` is neither"),
+            ("photos:", "none of"),
+            ("photos:secret", "`secret` is none of"),
             ("photos:public+mc-upload", "twice"),
         ] {
             let refused = spec(wrong).unwrap_err();
@@ -224,14 +243,14 @@ mod tests {
         for (modifier, statements, lists) in
             [("public", 1, false), ("mc-download", 2, true), ("mc-upload", 2, false), ("mc-public", 2, true)]
         {
-            let bucket = spec(&format!("site:{modifier}")).unwrap().new_bucket();
+            let bucket = spec(&format!("site:{modifier}")).unwrap().new_bucket("");
             let (_, policy) = &bucket.configurations[0];
             BucketPolicy::parse(policy, "site").unwrap();
             let json: Value = serde_json::from_slice(policy).unwrap();
             assert_eq!(json["Statement"].as_array().unwrap().len(), statements);
             assert_eq!(json.to_string().contains("ListBucket\""), lists, "{modifier}");
         }
-        assert!(spec("site:versioned").unwrap().new_bucket().configurations.is_empty());
+        assert!(spec("site:versioned").unwrap().new_bucket("").configurations.is_empty());
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "FILE", env = "SILTSTONE_USERS", global = true)]
     users: Option<PathBuf>,
 
-    /// Buckets to make at the start if they are missing: NAME, NAME:versioned, NAME:public (anyone may read objects, and not
-    /// list them), NAME:versioned+public; may be repeated
+    /// Buckets to make at the start if they are missing: NAME, NAME:versioned, NAME:locked (object lock), NAME:public (anyone may
+    /// read objects, and not list them), NAME:versioned+public; may be repeated
     #[arg(long, value_name = "NAME[:MODIFIER],...", env = "SILTSTONE_BUCKETS", global = true)]
     pub(crate) bucket: Vec<BucketSpecs>,
 

@@ -54,7 +54,7 @@ pub(crate) fn serve(
     log_memory(&plan, &store);
     let is_first_start = create_users_file(options, &users_file)?;
     let users = users_file.read().map_err(CliError::start)?;
-    buckets::make(&store, &options.bucket)?;
+    buckets::make(&store, &options.bucket, &options.xml_namespace)?;
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let memory = plan.budget();
     let service = service(options, &store, &authenticator, &clock, &memory)?;

@@ -83,16 +83,20 @@ fn buckets(running: &Running) -> Vec<String> {
 fn buckets_are_made_if_they_are_missing_and_stay_as_they_are() {
     let dir = TempDir::new().unwrap();
     let start = |list: &str| Running::start(with_variables(dir.path(), &[("SILTSTONE_BUCKETS", list)]));
-    let first = start("photos,logs:versioned");
-    assert_eq!(buckets(&first), ["logs", "photos"]);
+    let first = start("photos,logs:versioned,backup:versioned+locked");
+    assert_eq!(buckets(&first), ["backup", "logs", "photos"]);
     assert!(by_root(&first, "/logs?versioning=").contains("<Status>Enabled</Status>"));
     assert!(!by_root(&first, "/photos?versioning=").contains("Status"));
     assert!(by_root(&first, "/").contains("<ID>admin</ID>"));
+    let lock = by_root(&first, "/backup?object-lock=");
+    assert!(lock.contains("<ObjectLockEnabled>Enabled</ObjectLockEnabled>"), "{lock}");
+    assert!(by_root(&first, "/backup?versioning=").contains("<Status>Enabled</Status>"));
+    assert!(by_root(&first, "/logs?object-lock=").contains("ObjectLockConfigurationNotFoundError"));
     // As after a crash: what is ready is durable.
     first.signal(Signal::KILL);
     drop(first);
     let second = start("logs,photos:versioned,,more");
-    assert_eq!(buckets(&second), ["logs", "more", "photos"]);
+    assert_eq!(buckets(&second), ["backup", "logs", "more", "photos"]);
     assert!(by_root(&second, "/logs?versioning=").contains("<Status>Enabled</Status>"));
     assert!(!by_root(&second, "/photos?versioning=").contains("Status"));
     let (_, said) = second.end(Signal::TERM);
@@ -181,8 +185,7 @@ fn buckets_that_cannot_be_made_fail_the_start() {
     let dir = TempDir::new().unwrap();
     for (list, problem) in [
         ("Photos", "not a valid name of a bucket"),
-        ("backup:versioned+locked", "object lock is not supported yet"),
-        ("site:open", "`open` is neither versioned nor public"),
+        ("site:open", "`open` is none of versioned, locked and public"),
         ("logs,logs:versioned", "logs is there twice"),
     ] {
         let refused = finish(&mut with_variables(dir.path(), &[("SILTSTONE_BUCKETS", list)]));
