@@ -117,7 +117,7 @@
 //! | add an option | `cli/options.rs`, and a row in `src/guide/configuration.md` |
 //! | add a limit | `base/limits.rs`, and a row in `src/guide/limits.md` |
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
-//! | add a metric | `service/metrics.rs` |
+//! | add a metric | `service/metrics.rs`, and a panel in `tools/package/grafana.json` |
 //! | change when space is reclaimed | `store/reclaim/mod.rs` |
 //! | change the fairness between requests | `http/direct/work_queues/mod.rs` |
 

@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from packages import package, run
+from packages import SOURCES, needs, package, run
 
 PROGRAMS = ["siltstone", "siltstone-tools"]
 
@@ -48,3 +48,12 @@ def test_a_static_server_finds_a_host_by_its_name(prefix, server):
         "--duration", "20ms", "--objects", "10", env=environment,
     )
     assert "put" in told
+
+
+@pytest.mark.parametrize("part, pattern", [("tar", "*.tar.gz"), ("deb", "*.deb")])
+def test_the_same_programs_give_the_same_package(part, pattern):
+    if part == "deb":
+        needs("dpkg-deb")
+    before = package(pattern).read_bytes()
+    run(SOURCES / "build.sh", part)
+    assert package(pattern).read_bytes() == before

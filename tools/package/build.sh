@@ -16,7 +16,9 @@ Parts, all by default:
   programs  only the programs, static, in target/TRIPLE/release; not by default
 
 Options:
-  --target TRIPLE   architecture to build for; default: that of this host
+  --target TRIPLE   architecture to build for; default: that of this host. For
+                    another one, rustup needs the target and cargo its linker,
+                    as CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER
   --help            this text
 
 Examples:
