@@ -1,13 +1,14 @@
 //! The access control lists of buckets and objects. An object belongs to the owner of its bucket.
 
 use super::access::{self, Place};
+use super::amend::amend;
 use super::client_error::ForClient as _;
 use super::{Context, body, configurations, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::acl::{GRANTS_ROOT, GroupGrants, POLICY_ROOT, RequestedAcl};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, ObjectOwnership, Response, S3Error};
-use crate::store::{AclGrants, BucketConfigurationKind, ConfiguredBucket, ObjectControls, StoreError};
+use crate::store::{AclGrants, BucketConfigurationKind, ConfiguredBucket, ObjectControls};
 
 /// The grants of a stored list.
 pub(super) fn from_store(grants: AclGrants) -> GroupGrants {
@@ -69,18 +70,11 @@ pub(super) fn put_of_object(
     let found = lookup::target(context, proof, call)?;
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let requested = requested(context, call, &bucket)?;
-    let response = version_id::add_version_id(context, Response::new(200), &found);
-    if let Some(grants) = allowed(context, &bucket, &requested)? {
-        let (found, _held) = found.into_parts();
-        let set = context.store.set_acl(call.bucket(), call.key(), found.version, to_store(grants));
-        let named = call.query.has("versionId");
-        let set = set.map_err(|error| match error {
-            StoreError::NoSuchVersion if !named => StoreError::NoSuchKey,
-            other => other,
-        });
-        set.for_client(call)?;
-    }
-    Ok(response)
+    let grants = allowed(context, &bucket, &requested)?;
+    amend(context, call, found, 200, |version| match grants {
+        Some(grants) => context.store.set_acl(call.bucket(), call.key(), version, to_store(grants)),
+        None => Ok(()),
+    })
 }
 
 /// The ACL in the headers or in the body of a call.

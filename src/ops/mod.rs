@@ -3,6 +3,7 @@
 
 mod access;
 mod acl;
+mod amend;
 mod attributes;
 mod body;
 mod bucket_policy;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::access::{self, Place};
+use super::amend::amend;
 use super::client_error::ForClient as _;
-use super::{Context, body, lookup, version_id};
+use super::lookup::LoadedVersion;
+use super::{Context, body, lookup};
 use crate::auth::{Action, Authorized};
 use crate::s3::integrity::Integrity;
 use crate::s3::object_lock::{
@@ -14,10 +16,9 @@ use crate::s3::object_lock::{
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
 use crate::store::{
-    BucketConfigurationKind, ConfiguredBucket, ObjectControls, Retention, RetentionMode, StoreError,
-    VersionRecord,
+    BucketConfigurationKind, ConfiguredBucket, ObjectControls, Retention, RetentionMode, VersionRecord,
 };
-use crate::xml::Document;
+use crate::xml::{Document, Element};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BYPASS: &str = "bypass-governance-retention";
@@ -74,18 +75,12 @@ pub(super) fn put_retention(
     proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
-    body::announced_length(&call.request.body)?;
-    check_enabled(context, call)?;
-    let found = lookup::target(context, proof, call)?;
-    let request = body::read_document(context, call)?;
-    let retention = LockRetention::parse(body::parse(&request, LockRetention::ROOT)?.root())?;
+    let (found, retention) = read_change(context, proof, call, LockRetention::ROOT, LockRetention::parse)?;
     let retention = retention.map(|retention| stored(retention, context)).transpose()?;
     let bypass = bypasses_governance(context, proof, call, Place::target(call))?;
-    let response = version_id::add_version_id(context, Response::new(200), &found);
-    let (found, _held) = found.into_parts();
-    let set = context.store.set_retention(call.bucket(), call.key(), found.version, retention, bypass);
-    set.map_err(|error| missing_key(error, call)).for_client(call)?;
-    Ok(response)
+    amend(context, call, found, 200, |version| {
+        context.store.set_retention(call.bucket(), call.key(), version, retention, bypass)
+    })
 }
 
 /// GetObjectRetention.
@@ -109,16 +104,26 @@ pub(super) fn put_legal_hold(
     proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
+    let (found, held) = read_change(context, proof, call, LEGAL_HOLD_ROOT, parse_legal_hold)?;
+    amend(context, call, found, 200, |version| {
+        context.store.set_legal_hold(call.bucket(), call.key(), version, held)
+    })
+}
+
+/// The version that a call changes, and the value in its body.
+fn read_change<T>(
+    context: &Context,
+    proof: &Authorized,
+    call: &mut Call<'_>,
+    root: &str,
+    parse: impl FnOnce(Element<'_>) -> Result<T, S3Error>,
+) -> Result<(LoadedVersion, T), S3Error> {
     body::announced_length(&call.request.body)?;
     check_enabled(context, call)?;
     let found = lookup::target(context, proof, call)?;
     let request = body::read_document(context, call)?;
-    let held = parse_legal_hold(body::parse(&request, LEGAL_HOLD_ROOT)?.root())?;
-    let response = version_id::add_version_id(context, Response::new(200), &found);
-    let (found, _held) = found.into_parts();
-    let set = context.store.set_legal_hold(call.bucket(), call.key(), found.version, held);
-    set.map_err(|error| missing_key(error, call)).for_client(call)?;
-    Ok(response)
+    let value = parse(body::parse(&request, root)?.root())?;
+    Ok((found, value))
 }
 
 /// GetObjectLegalHold: also of a version that never had one.
@@ -132,13 +137,6 @@ pub(super) fn get_legal_hold(
     let mut document = context.document(LEGAL_HOLD_ROOT);
     document.leaf("Status", legal_hold_name(found.version.controls.legal_hold));
     Ok(xml(200, document))
-}
-
-fn missing_key(error: StoreError, call: &Call<'_>) -> StoreError {
-    match error {
-        StoreError::NoSuchVersion if !call.query.has("versionId") => StoreError::NoSuchKey,
-        other => other,
-    }
 }
 
 /// The retention and the legal hold of a new object: those of its headers, else the default of the bucket. A declared digest

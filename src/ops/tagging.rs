@@ -1,13 +1,13 @@
 //! The tags of objects.
 
 use super::access::{self, Place};
-use super::client_error::ForClient as _;
+use super::amend::amend;
 use super::{Context, body, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
 use crate::s3::tags::TagHolder;
 use crate::s3::{Call, Operation, Response, S3Error, tags};
-use crate::store::{StoreError, VersionRecord};
+use crate::store::VersionRecord;
 
 /// GetObjectTagging.
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
@@ -41,16 +41,9 @@ fn replace(
     tags: Vec<(String, String)>,
     status: u16,
 ) -> Result<Response, S3Error> {
-    let response = version_id::add_version_id(context, Response::new(status), &found);
-    let (found, _held) = found.into_parts();
-    let replaced = context.store.set_tags(call.bucket(), call.key(), found.version, tags);
-    let named = call.query.has("versionId");
-    let replaced = replaced.map_err(|error| match error {
-        StoreError::NoSuchVersion if !named => StoreError::NoSuchKey,
-        other => other,
-    });
-    replaced.for_client(call)?;
-    Ok(response)
+    amend(context, call, found, status, |version| {
+        context.store.set_tags(call.bucket(), call.key(), version, tags)
+    })
 }
 
 /// The tags in the body of a call.
