@@ -67,7 +67,7 @@ const FIELDS: &[(&str, &str, &str, &str)] = &[
     ("a name with a blank", "x-amz-meta-a b", "1", "400 InvalidArgument"),
     ("a line end in the media type", "Content-Type", "a/b\nc", "400 InvalidArgument"),
     ("a line end in the next page", "success_action_redirect", "http://x/\r\nEvil: 1", "204"),
-    ("an access list of nothing", "x-svc-acl", "x", "501 NotImplemented"),
+    ("an access list of nothing", "x-svc-acl", "x", "400 InvalidArgument"),
     ("a checksum of letters", "x-amz-checksum-crc32", "x", "400 InvalidRequest"),
     ("a checksum of no algorithm", "x-amz-checksum-md6", "x", "400 InvalidRequest"),
     ("a trailer", "x-amz-trailer", "x-amz-checksum-crc32", "400 MalformedTrailerError"),

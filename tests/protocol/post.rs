@@ -217,3 +217,33 @@ fn an_anonymous_form_is_a_put_of_the_anonymous_user() {
     server.request("POST", "/b").form(&tagged).send().is_error(403, "AccessDenied");
     assert_eq!(server.head("/b/in/tagged").status, 404);
 }
+
+#[test]
+fn the_acl_of_a_form_is_that_of_its_object() {
+    let server = Server::new();
+    let ownership =
+        "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
+    let set = server.request("PUT", "/b?ownershipControls").body(ownership.as_bytes()).send();
+    assert_eq!(set.status, 200, "{set:?}");
+    for (acl, status) in [("public-read", 200), ("private", 403)] {
+        assert_eq!(server.post(Form::new(&[("key", "k"), ("acl", acl)], b"x")).status, 204);
+        assert_eq!(server.request("GET", "/b/k").anonymous().send().status, status, "{acl}");
+    }
+}
+
+#[test]
+fn a_bucket_policy_decides_about_the_key_and_the_tags_of_a_form() {
+    let server = Server::new();
+    let policy = r#"{"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Principal": "*", "Action": ["s3:PutObject", "s3:PutObjectTagging"],
+         "Resource": "arn:aws:s3:::b/in/*", "Condition": {"StringEquals": {"s3:RequestObjectTag/a": "b"}}}]}"#;
+    assert_eq!(server.request("PUT", "/b?policy").body(policy.as_bytes()).send().status, 204);
+    let post = |key: &str, value: &str| {
+        let tagging =
+            format!("<Tagging><TagSet><Tag><Key>a</Key><Value>{value}</Value></Tag></TagSet></Tagging>");
+        let form = Form::new(&[("key", key), ("tagging", &tagging)], b"x");
+        server.request("POST", "/b").form(&form).send().status
+    };
+    assert_eq!((post("in/${filename}", "b"), post("in/k", "c"), post("out/k", "b")), (204, 403, 403));
+    assert_eq!(server.get("/b/in/name.txt?tagging").all("Value"), ["b"]);
+}

@@ -198,7 +198,7 @@ fn permissions_and_checks_are_those_of_a_put() {
     let (crc, sse) =
         (format!("{}checksum-crc32", usual_dialect().header_prefix()), names("server-side-encryption").0);
     for (name, value, status, code) in [
-        ("acl", "public-read", 501, "NotImplemented"),
+        ("acl", "public-read", 400, "AccessControlListNotSupported"),
         (&*sse, "AES256", 501, "NotImplemented"),
         (&*crc, "AAAAAA==", 400, "BadDigest"),
         (&*crc, "x", 400, "InvalidRequest"),
