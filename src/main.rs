@@ -1,6 +1,9 @@
 //! The server. Only this file reads the arguments and the environment; it passes them on.
 
 mod cli;
+#[cfg(test)]
+#[path = "../tools/package/pages.rs"]
+mod pages;
 
 use std::env;
 use std::process::ExitCode;
@@ -25,4 +28,13 @@ fn run() -> Result<(), CliError> {
         cli::restart_configured(arguments.into_iter(), |name| env::var_os(name).is_some());
     }
     cli::run(line, &environment)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[ignore = "writes files for tools/package/build.sh"]
+    fn write_pages() {
+        crate::pages::write(crate::cli::command()).unwrap();
+    }
 }

@@ -8,6 +8,9 @@ mod compact;
 mod describe;
 mod dump;
 mod outcome;
+#[cfg(test)]
+#[path = "package/pages.rs"]
+mod pages;
 mod progress;
 mod rebuild;
 mod show;
@@ -146,4 +149,15 @@ fn main() -> ExitCode {
         Outcome::Failed
     })
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    #[ignore = "writes files for tools/package/build.sh"]
+    fn write_pages() {
+        crate::pages::write(crate::CommandLine::command()).unwrap();
+    }
 }

@@ -151,7 +151,7 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
 }
 
 /// The parser. Options may precede or follow any command; the help of `user` shows only the options that concern it.
-fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
     command.build();

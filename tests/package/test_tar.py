@@ -1,4 +1,4 @@
-"""The tar file: programs that run anywhere."""
+"""The tar file: programs that run anywhere, and their pages."""
 
 import subprocess
 import tarfile
@@ -18,6 +18,16 @@ def prefix(tmp_path_factory):
     return prefix
 
 
+def commands(program):
+    """The commands of a program and the commands of these, as its help lists them."""
+    found = []
+    for line in run(*program, "--help").partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines():
+        name = line.split()[0] if line.startswith("  ") and not line.startswith("   ") else "help"
+        if name != "help":
+            found += [[name], *([name, *more] for more in commands([*program, name]))]
+    return found
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_is_static_and_says_its_version(prefix, name):
     program = prefix / "bin" / name
@@ -29,6 +39,37 @@ def test_a_program_is_static_and_says_its_version(prefix, name):
     version = run("env", "-i", program, "--version").strip()
     assert package("*.tar.gz").name.startswith(version.replace(f"{name} ", "siltstone-") + "-")
     assert version.startswith(f"{name} ")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_command_has_a_page(prefix, name):
+    pages = {path.name for path in (prefix / "share/man/man1").iterdir()}
+    expected = [[], *commands([prefix / "bin" / name])]
+    assert len(expected) > 4, expected
+    for command in expected:
+        page = "-".join([name, *command]) + ".1.gz"
+        assert page in pages
+        text = run("zcat", prefix / "share/man/man1" / page)
+        assert ".SH SYNOPSIS" in text and ".SH OPTIONS" in text
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_bash_completes_commands_and_options(prefix, name):
+    script = prefix / "share/bash-completion/completions" / name
+    function = run("bash", "-c", f". {script}; complete -p {name}").split("-F ")[1].split()[0]
+    for words, offered in [((name, ""), commands([prefix / "bin" / name])[0][0]), ((name, "--data-d"), "--data-dir")]:
+        replies = run(
+            "bash", "-c",
+            f'. {script}; COMP_WORDS=("$@"); COMP_CWORD=1; {function} {name} "$2" {name}; echo "${{COMPREPLY[@]}}"',
+            "bash", *words,
+        )
+        assert offered in replies.split()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_other_shells_have_their_files(prefix, name):
+    assert f"complete -c {name} " in (prefix / f"share/fish/vendor_completions.d/{name}.fish").read_text()
+    assert (prefix / f"share/zsh/site-functions/_{name}").read_text().startswith(f"#compdef {name}\n")
 
 
 def test_nothing_but_programs_can_be_executed_and_the_licence_is_there(prefix):

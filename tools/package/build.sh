@@ -10,7 +10,7 @@ Builds the packages of Siltstone in target/package.
 usage: tools/package/build.sh [--target TRIPLE] [PART ...]
 
 Parts, all by default:
-  tar       siltstone-VERSION-ARCH-linux.tar.gz: static programs
+  tar       siltstone-VERSION-ARCH-linux.tar.gz: static programs, man pages, shell completions
   deb       siltstone_VERSION_ARCH.deb: the same as a service of systemd
   image     siltstone-VERSION-ARCH-image.tar: a container image for docker load or podman load
   programs  only the programs, static, in target/TRIPLE/release; not by default
@@ -72,12 +72,20 @@ check_static() {
     done
 }
 
+# Man pages and completions, from a build of the tests for this host.
+write_pages() {
+    local log=$out/pages.log
+    SILTSTONE_PAGES=$PWD/$out/stage cargo test --quiet --locked --bins -- --ignored write_pages >"$log" 2>&1 || { cat "$log"; return 1; }
+}
+
 # The files below a prefix such as /usr or /usr/local.
 stage() {
     local built=target/$target/release
     check_static "$built/siltstone" "$built/siltstone-tools"
     rm -rf "$out/stage"
     install -D -t "$out/stage/bin" "$built/siltstone" "$built/siltstone-tools"
+    write_pages
+    gzip -9n "$out"/stage/share/man/man1/*
     install -D -m 644 -t "$out/stage/share/doc/siltstone" README.md LICENSE
 }
 

@@ -39,6 +39,7 @@ deb_files() {
     local tree=$1 from=tools/package/deb
     mkdir -p "$tree/usr"
     cp -r "$out/stage/." "$tree/usr"
+    mv "$tree/usr/share/zsh/site-functions" "$tree/usr/share/zsh/vendor-completions"
     rm "$tree/usr/share/doc/siltstone/LICENSE"
     install -D -m 644 -t "$tree/usr/share/doc/siltstone" "$from/copyright"
     deb_changelog | gzip -9n >"$tree/usr/share/doc/siltstone/changelog.gz"
