@@ -3,6 +3,8 @@
 import hashlib
 import shutil
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -163,6 +165,17 @@ def test_s3cmd_gives_an_upload_up(s3cmd, s3, bucket):
     assert "4" in s3cmd("listmp", f"s3://{bucket}/k", upload).stdout
     s3cmd("abortmp", f"s3://{bucket}/k", upload)
     assert upload not in s3cmd("multipart", f"s3://{bucket}").stdout
+
+
+def test_s3cmd_signs_addresses(s3cmd, s3, bucket):
+    """It does so by signature version 2."""
+    s3.put_object(Bucket=bucket, Key="some where/a+b", Body=b"signed")
+    address = s3cmd("signurl", f"s3://{bucket}/some where/a+b", "+3600").stdout.strip()
+    assert "AWSAccessKeyId=" in address
+    assert urllib.request.urlopen(address).read() == b"signed"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(address.replace("a%2Bb", "another"))
+    assert refused.value.code == 403
 
 
 def test_clients_that_compare_md5s_get_along_with_tags_that_are_none(own_server, tree, tmp_path):
