@@ -27,5 +27,8 @@ pub mod performance {}
 #[doc = include_str!("guide/tools.md")]
 pub mod tools {}
 
+#[doc = include_str!("guide/clients.md")]
+pub mod clients {}
+
 #[doc = include_str!("guide/packages.md")]
 pub mod packages {}

@@ -1,5 +1,6 @@
 //! The guide (`src/guide`), held against the code: its values, its examples and its commands.
 
+mod clients;
 mod commands;
 
 use std::collections::BTreeSet;
