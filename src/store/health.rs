@@ -1,7 +1,6 @@
 //! The health of the store, as it reports it.
 
 use std::fmt;
-use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::format::{FileKind, WrittenBytes};
@@ -101,8 +100,6 @@ pub struct Health {
     pub disk_full: bool,
     /// A background thread that has panicked. The store goes on without it until the disk or the log is full.
     pub stopped_thread: Option<&'static str>,
-    /// The distance of the clock from the newest stamp, if the clock is behind it: it was set back, or was ahead before.
-    pub clock_behind: Duration,
     /// Bytes of extents that versions refer to.
     pub live_bytes: u64,
     /// Segments.

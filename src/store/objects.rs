@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::format::{AclGrants, BucketRecord, Retention, VersionRecord, VersionSummary};
@@ -211,6 +212,11 @@ impl Store {
     ) -> Result<Vec<Result<Deleted, StoreError>>, StoreError> {
         let bucket = bucket.to_owned();
         self.committer.submit(|reply| Mutation::Delete { bucket, deletions, bypass_governance, reply })
+    }
+
+    /// How far the clock is behind the newest stamp: it was set back, or was ahead before.
+    pub fn clock_behind(&self) -> Duration {
+        retention::clock_behind(self.shared.clock.now(), &self.shared.index())
     }
 
     /// The time by which retentions begin and end: that of the clock or of the newest stamp, whichever is later.

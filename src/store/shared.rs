@@ -17,7 +17,6 @@ use crate::store::backlog::Backlog;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;
-use crate::store::retention;
 use crate::store::write_counters::{MeteredDisk, WriteCounters};
 use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
 
@@ -251,7 +250,6 @@ impl SharedStore {
             index_full: IndexBudget::of(&index, self.options.index_max_bytes).check().is_err(),
             disk_full: self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true),
             stopped_thread: self.stopped_thread.get().copied(),
-            clock_behind: retention::clock_behind(self.clock.now(), &index),
             live_bytes: index.liveness().total(),
             segments: self.segments.count(),
             reclaimed_segments: self.reclaimed.segments.load(Ordering::Relaxed),

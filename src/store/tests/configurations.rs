@@ -183,6 +183,7 @@ fn a_changed_access_control_list_leaves_the_other_controls() {
     let live = store.health().live_bytes;
     store.set_tags("b", "k", version.clone(), vec![("a".into(), "b".into())]).unwrap();
     assert_eq!(controls(&store, "k"), ObjectControls { acl: AclGrants::NONE, ..HELD });
+    store.set_legal_hold("b", "k", version.clone(), false).unwrap();
     delete(&store, "b", "k", Selector::Current).unwrap();
     assert!(store.health().live_bytes < live);
     assert_eq!(store.set_acl("b", "k", version, HELD.acl), Err(StoreError::NoSuchVersion));

@@ -46,9 +46,12 @@ impl Run {
         }
     }
 
-    /// Sets or removes one configuration, now and then a long one.
+    /// Sets or removes one configuration, now and then a long one. Object lock, which excludes other changes, has tests of its own.
     pub(super) fn configure(&mut self, name: &str) {
-        let kind = self.draw.of(&BucketConfigurationKind::TABLE).0;
+        let kind = match self.draw.of(&BucketConfigurationKind::TABLE).0 {
+            BucketConfigurationKind::ObjectLock => BucketConfigurationKind::Policy,
+            kind => kind,
+        };
         let document = match self.draw.below(4) {
             0 => None,
             1 => Some(bytes(self.draw.below(100), self.draw.below(30_000) as usize)),

@@ -47,13 +47,14 @@ impl Run {
     pub(super) fn controls(&self) -> ObjectControls {
         let draw = &self.draw;
         let mode = *draw.of(&[RetentionMode::Governance, RetentionMode::Compliance]);
-        let until = Timestamp::from_millis(draw.below(1 << 42));
+        // It has ended: locked versions have tests of their own.
+        let until = Timestamp::from_millis(draw.below(1 << 40));
         match draw.below(8) {
             0 => ObjectControls { acl: AclGrants::ALL_READ, ..ObjectControls::default() },
             1 => ObjectControls {
-                acl: AclGrants::NONE,
+                acl: if draw.one_in(2) { AclGrants::NONE } else { AclGrants::AUTHENTICATED_READ },
                 retention: Some(Retention { mode, until }),
-                legal_hold: draw.one_in(2),
+                legal_hold: false,
             },
             _ => ObjectControls::default(),
         }
