@@ -89,6 +89,7 @@ const INVALID_DIGEST: [&str; 7] = ["400 InvalidDigest"; 7];
 const TRAILER: [&str; 7] = text("400 MalformedTrailerError");
 const NOT_IMPLEMENTED: [&str; 7] = text("501 NotImplemented");
 const NO_SUCH_KEY: [&str; 7] = text("404 NoSuchKey");
+const NOTHING_DELETED: [&str; 7] = text("204");
 /// Tags that no object has, but for the first, which is no condition at all.
 const NONE_MATCH: [&str; 7] = {
     let mut answers = OK_TEXT;
@@ -135,7 +136,7 @@ const OF_THE_INTERFACE: &[Garbage] = &[
     ("PUT", "/b/garbage", "x-amz-sdk-checksum-algorithm", INVALID_REQUEST),
     ("PUT", "/b/garbage", "x-amz-trailer", TRAILER),
     ("PUT", "/b/garbage", "x-amz-tagging", TAGS),
-    ("PUT", "/b/garbage", "x-amz-acl", NOT_IMPLEMENTED),
+    ("PUT", "/b/garbage", "x-amz-acl", INVALID_ARGUMENT),
     ("PUT", "/b/garbage", "x-amz-storage-class", OK_TEXT),
     ("PUT", "/b/garbage", "x-amz-server-side-encryption", NOT_IMPLEMENTED),
     ("PUT", "/b/garbage", "x-amz-meta-a", METADATA),
@@ -146,7 +147,7 @@ const OF_THE_INTERFACE: &[Garbage] = &[
     ("PUT", "/b/garbage", "x-amz-date", OK_TEXT),
     ("PUT", "/b/garbage", "Date", OK),
     ("PUT", "/b/garbage", "Authorization", UNSIGNED),
-    ("DELETE", "/b/absent", "If-Match", NO_SUCH_KEY),
+    ("DELETE", "/b/absent", "If-Match", NOTHING_DELETED),
     ("POST", "/b/garbage?uploads", "x-amz-checksum-algorithm", INVALID_REQUEST),
     ("POST", "/b/garbage?uploads", "x-amz-checksum-type", INVALID_REQUEST),
 ];

@@ -7,8 +7,8 @@ const LINES: &[(&str, &str, &str)] = &[
     // Methods.
     ("a plain GET", "GET /b/k HTTP/1.1", "200"),
     ("a plain HEAD", "HEAD /b/k HTTP/1.1", "200"),
-    ("OPTIONS of the server", "OPTIONS * HTTP/1.1", "400 InvalidURI"),
-    ("OPTIONS of an object", "OPTIONS /b/k HTTP/1.1", "405 MethodNotAllowed"),
+    ("OPTIONS of the server", "OPTIONS * HTTP/1.1", "400 BadRequest"),
+    ("OPTIONS of an object without an origin", "OPTIONS /b/k HTTP/1.1", "400 BadRequest"),
     ("a method in lower case", "get /b/k HTTP/1.1", "405 MethodNotAllowed"),
     ("PATCH", "PATCH /b/k HTTP/1.1", "405 MethodNotAllowed"),
     ("TRACE", "TRACE /b/k HTTP/1.1", "405 MethodNotAllowed"),
