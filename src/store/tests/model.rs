@@ -33,6 +33,7 @@ struct Version {
     marker: bool,
     content: Content,
     tag: Option<String>,
+    acl: AclGrants,
 }
 
 impl Version {
@@ -162,6 +163,7 @@ impl Model {
             | Step::Put(name, ..)
             | Step::Copy(name, ..)
             | Step::Tag(name, ..)
+            | Step::Publish(name, ..)
             | Step::Delete(name, ..)
             | Step::DeleteLong(name)
             | Step::Initiate(name, ..)
@@ -211,6 +213,9 @@ impl Bucket {
             Step::Tag(_, key, tag) => {
                 self.keys.get_mut(*key).ok_or(StoreError::NoSuchKey)?[0].tag = Some((*tag).into());
             }
+            Step::Publish(_, key) => {
+                self.keys.get_mut(*key).ok_or(StoreError::NoSuchKey)?[0].acl = AclGrants::ALL_READ;
+            }
             Step::Delete(_, deletions) => deletions.iter().for_each(|(key, which)| self.delete(key, *which)),
             Step::DeleteLong(_) => long_keys().for_each(|key| self.delete(&key, Which::Current)),
             Step::Initiate(_, key) => drop(self.uploads.entry((*key).into()).or_default()),
@@ -251,7 +256,8 @@ impl Bucket {
         let null = self.versioning != Versioning::Enabled;
         let versions = self.keys.entry(key.into()).or_default();
         versions.retain(|old| !(null && old.null));
-        versions.insert(0, Version { id: None, null, marker, content, tag: None });
+        let (id, tag, acl) = (None, None, AclGrants::NONE);
+        versions.insert(0, Version { id, null, marker, content, tag, acl });
     }
 
     fn delete(&mut self, key: &str, which: Which) {
@@ -275,8 +281,9 @@ impl Bucket {
 
 fn version_of(store: &Store, record: VersionRecord) -> Version {
     let content = content_of(read_record(store, &record, 0..record.size).unwrap());
-    let VersionRecord { id, null, delete_marker: marker, mut tags, .. } = record;
-    Version { id: Some(id), null, marker, content, tag: tags.pop().map(|(_, value)| value) }
+    let VersionRecord { id, null, delete_marker: marker, mut tags, controls, .. } = record;
+    let (tag, acl) = (tags.pop().map(|(_, value)| value), controls.acl);
+    Version { id: Some(id), null, marker, content, tag, acl }
 }
 
 fn content_of(mut reader: ObjectReader) -> Content {

@@ -32,6 +32,8 @@ pub(super) enum Step {
     /// Of a key in the same bucket so many bytes.
     Copy(&'static str, &'static str, &'static str, Range<u64>),
     Tag(&'static str, &'static str, &'static str),
+    /// Lets everybody read an object.
+    Publish(&'static str, &'static str),
     Delete(&'static str, &'static [(&'static str, Which)]),
     /// Deletes keys so long that their entries take up several pages of the log.
     DeleteLong(&'static str),
@@ -71,6 +73,10 @@ impl Step {
             Self::Tag(bucket, key, tag) => {
                 let version = store.find(bucket, key, Selector::Current)?.version;
                 store.set_tags(bucket, key, version, vec![("tag".into(), (*tag).into())])
+            }
+            Self::Publish(bucket, key) => {
+                let version = store.find(bucket, key, Selector::Current)?.version;
+                store.set_acl(bucket, key, version, AclGrants::ALL_READ)
             }
             Self::Delete(bucket, deletions) => {
                 let chosen =
