@@ -9,10 +9,11 @@
 //!
 //! Forms are authenticated by their fields: `post_form` verifies the signature, `post_policy` the conditions that it covers.
 //!
-//! Permissions: `access` decides. It asks `users` (the users file, whose grants are in `policy` and `resource`), `bucket_policy`, and
+//! Permissions: `access` decides. It asks `users` (the users file, whose grants of `action`s are in `policy` and `resource`), `bucket_policy`, and
 //! the ACLs and blocks of public access. `identity` has the sender and its proof.
 
 mod access;
+mod action;
 mod authenticator;
 mod bucket_policy;
 mod canonical;
@@ -35,11 +36,11 @@ mod trailers;
 mod users;
 
 pub use access::AccessFacts;
+pub use action::Action;
 pub use authenticator::Authenticator;
 pub use bucket_policy::{BucketPolicy, ExistingTags, PolicyContext, PolicyDecision};
 pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};
-pub use policy::Action;
 pub use post_form::FormGrant;
 pub use resource::Resource;
 pub use signature_params::ANY_REGION;

@@ -1,7 +1,7 @@
 //! The resources of requests, and those that a users file names.
 
 use crate::auth::Action;
-use crate::auth::policy::ActionLevel;
+use crate::auth::action::ActionLevel;
 
 /// The resource that a request accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

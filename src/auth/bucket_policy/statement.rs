@@ -4,7 +4,7 @@ use super::condition::Condition;
 use super::context::PolicyContext;
 use super::json::{StrictJson, StrictMembers};
 use super::pattern::{GlobPattern, GlobSyntax};
-use crate::auth::policy::{Action, ActionSet};
+use crate::auth::action::{Action, ActionSet};
 
 const ACTION_PREFIX: &str = "s3:";
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
