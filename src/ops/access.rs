@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, OnceCell};
 
-use super::{Context, acl, configurations, version_id};
+use super::{Context, configurations, version_id};
 use crate::auth::{
     AccessFacts, Action, Authorized, BucketPolicy, ExistingTags, Identity, PolicyContext, Resource,
 };
@@ -245,7 +245,7 @@ impl AccessFacts for StoredFacts<'_> {
     }
 
     fn object_acl(&self) -> GroupGrants {
-        self.object().map(|version| acl::from_store(version.controls.acl)).unwrap_or_default()
+        self.object().map(configurations::object_acl).unwrap_or_default()
     }
 
     fn uses_object(&self) -> bool {

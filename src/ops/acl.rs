@@ -3,21 +3,13 @@
 use super::access::{self, Place};
 use super::amend::amend;
 use super::client_error::ForClient as _;
+use super::configurations::{object_acl, to_store};
 use super::{Context, body, configurations, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::acl::{GRANTS_ROOT, GroupGrants, POLICY_ROOT, RequestedAcl};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, ObjectOwnership, Response, S3Error};
-use crate::store::{AclGrants, BucketConfigurationKind, ConfiguredBucket, ObjectControls};
-
-/// The grants of a stored list.
-pub(super) fn from_store(grants: AclGrants) -> GroupGrants {
-    GroupGrants::from_bits(grants.bits())
-}
-
-fn to_store(grants: GroupGrants) -> AclGrants {
-    AclGrants::from_bits(grants.bits())
-}
+use crate::store::{BucketConfigurationKind, ConfiguredBucket, ObjectControls};
 
 /// GetBucketAcl. Where ACLs are off, the owner alone has access by them.
 pub(super) fn get_of_bucket(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
@@ -33,7 +25,7 @@ pub(super) fn get_of_object(
 ) -> Result<Response, S3Error> {
     let found = lookup::target(context, proof, call)?;
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let response = policy(context, &bucket, from_store(found.version.controls.acl));
+    let response = policy(context, &bucket, object_acl(&found.version));
     Ok(version_id::add_version_id(context, response, &found))
 }
 
@@ -224,7 +216,9 @@ fn stored(context: &Context, grants: GroupGrants) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::configurations::from_store;
     use crate::s3::acl::{AclGroup, AclPermission};
+    use crate::store::AclGrants;
 
     #[test]
     fn each_grant_has_the_bit_that_the_store_gives_it() {

@@ -1,11 +1,11 @@
-//! The configurations of buckets that decide about access, in their parsed forms. A stored document was checked when it was set;
+//! The configurations of buckets and the ACLs of objects that decide about access, in their parsed forms. A stored document was checked when it was set;
 //! one that cannot be read, as after a return to an older version of the program, closes the bucket rather than opening it.
 
 use super::Context;
 use crate::auth::BucketPolicy;
 use crate::s3::acl::{GroupGrants, RequestedAcl};
 use crate::s3::{ObjectOwnership, PublicAccessBlock};
-use crate::store::{BucketConfigurationKind, ConfiguredBucket};
+use crate::store::{AclGrants, BucketConfigurationKind, ConfiguredBucket, VersionRecord};
 use crate::xml::{Document, Element};
 
 /// The policy of a bucket.
@@ -48,6 +48,21 @@ pub(super) fn bucket_acl(bucket: &ConfiguredBucket) -> GroupGrants {
     let owner = bucket.info.owner.as_str();
     let read = |root: Element<'_>| RequestedAcl::parse(root, owner).ok().map(|acl| acl.grants);
     stored(bucket, BucketConfigurationKind::Acl, read, GroupGrants::NONE).unwrap_or_default()
+}
+
+/// The ACL of an object, in effect or not.
+pub(super) fn object_acl(version: &VersionRecord) -> GroupGrants {
+    from_store(version.controls.acl)
+}
+
+/// The grants of a stored list.
+pub(super) fn from_store(grants: AclGrants) -> GroupGrants {
+    GroupGrants::from_bits(grants.bits())
+}
+
+/// The grants as they are stored.
+pub(super) fn to_store(grants: GroupGrants) -> AclGrants {
+    AclGrants::from_bits(grants.bits())
 }
 
 /// The parsed form of a stored document; `closed` for one that cannot be read.
