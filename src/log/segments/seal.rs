@@ -8,6 +8,12 @@ use crate::format::{Footer, page_ceil};
 use crate::log::LogError;
 
 impl Segments {
+    /// The ids of the segments that the write heads append to.
+    pub fn active_segments(&self) -> Vec<u64> {
+        let id_of = |head| self.active.head(head).as_ref().map(|active| active.segment.id);
+        WriteHead::ALL.into_iter().filter_map(id_of).collect()
+    }
+
     /// The ids of the segments that no writer appends to, now or later. Read this list before the references to extents:
     /// everything written to these segments has been published or abandoned by then.
     pub fn immutable_segments(&self) -> Vec<u64> {

@@ -286,20 +286,26 @@ impl ReclaimRun<'_> {
         Ok(())
     }
 
+    /// Whether little is free, or less than the dead bytes that half-dead active segments hold.
     fn room_is_short(&self) -> Result<bool, LogError> {
         let near = self.shared.options.segment_max_bytes.min(self.shared.fs.space()?.total_bytes / 16);
-        self.shared.lacks_room(SpaceClaim::Growth, near)
+        let active = self.shared.segments.active_segments();
+        let held = active.into_iter().filter_map(|id| self.dead_if_half_dead(id)).sum();
+        self.shared.lacks_room(SpaceClaim::Growth, near.max(held))
     }
 
     /// Lets the write heads leave segments of which half is dead, since the space of an active segment cannot be
     /// reclaimed.
     fn retire_half_dead(&self) {
-        let shared = self.shared;
-        shared.segments.retire(|id| {
-            let live = shared.index().liveness().of(id);
-            let len = shared.segments.get(id).ok().and_then(|segment| segment.file.len().ok());
-            len.is_some_and(|len| live * 2 < len && len - live >= LEFT_DEAD_MIN_BYTES)
-        });
+        self.shared.segments.retire(|id| self.dead_if_half_dead(id).is_some());
+    }
+
+    /// The dead bytes of a segment of which at least half is dead, unless they are few.
+    fn dead_if_half_dead(&self, id: u64) -> Option<u64> {
+        let live = self.shared.index().liveness().of(id);
+        let len = self.shared.segments.get(id).ok()?.file.len().ok()?;
+        let dead = len.saturating_sub(live);
+        (live * 2 < len && dead >= LEFT_DEAD_MIN_BYTES).then_some(dead)
     }
 
     /// Steps 1 to 4 for every segment.

@@ -262,3 +262,19 @@ fn a_full_disk_takes_writes_again_when_something_was_deleted() {
         assert_eq!(store.health().read_only, None);
     }
 }
+
+#[test]
+fn an_active_segment_that_holds_more_dead_bytes_than_are_free_is_left() {
+    let fs = SimFs::with_capacity(8 * MIB);
+    let store = open_with(&fs, StoreOptions { keep_free_bytes: MIB, ..options() }).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..100 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 40_000)).unwrap();
+    }
+    delete_keys(&store, 0..100);
+    let free = || fs.space().unwrap().free_bytes;
+    let before = free();
+    assert!(before > 3 * MIB, "space is not short: {before}");
+    reclaim_all(&store).unwrap();
+    assert!(free() > before + 3 * MIB, "{before} {}", free());
+}
