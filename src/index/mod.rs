@@ -10,6 +10,7 @@ mod loader;
 mod memory;
 mod parts;
 mod uploads;
+mod usage;
 mod version_listing;
 mod walk;
 
@@ -24,6 +25,7 @@ pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
 pub use uploads::{Upload, UploadSummary};
+pub use usage::{ContentTotal, OWNER_BYTES, OwnerUsage, Usage};
 pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
@@ -33,6 +35,7 @@ use crate::format::{
 };
 use keys::{Keys, Version, VersionOrderExhausted};
 use uploads::Uploads;
+use usage::OwnerUsages;
 
 /// The reason why an entry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -64,7 +67,7 @@ struct BucketIndex {
 }
 
 /// The memory of a bucket without keys and uploads, in bytes: its record, its names and its map entries.
-pub const BUCKET_BYTES: u64 = 768;
+pub const BUCKET_BYTES: u64 = 832;
 
 /// The index. A clone is a snapshot: it costs O(1), shares memory with the original, and does not see later changes.
 #[derive(Clone, Default)]
@@ -78,6 +81,7 @@ pub struct Index {
     features: Features,
     /// The memory of all buckets with their content, in bytes.
     bucket_bytes: u64,
+    owners: OwnerUsages,
 }
 
 impl BucketIndex {
@@ -86,6 +90,10 @@ impl BucketIndex {
             + self.configurations.memory_bytes()
             + self.keys.memory_bytes()
             + self.uploads.memory_bytes()
+    }
+
+    fn usage(&self) -> Usage {
+        Usage { uploads: self.uploads.total(), ..*self.keys.usage() }
     }
 }
 
@@ -292,6 +300,26 @@ impl Index {
         bucket.map_or_else(ListPage::default, |bucket| bucket.uploads.list(query, after_id))
     }
 
+    /// The content of a bucket, in O(log buckets); nothing if it does not exist.
+    pub fn usage(&self, bucket: u64) -> Usage {
+        self.buckets.get(&bucket).map(BucketIndex::usage).unwrap_or_default()
+    }
+
+    /// The content of each bucket, by ascending bucket id.
+    pub fn usages(&self) -> impl Iterator<Item = (&BucketRecord, Usage)> {
+        self.buckets.values().map(|bucket| (bucket.record.as_ref(), bucket.usage()))
+    }
+
+    /// The buckets of an owner and their content, in O(log owners).
+    pub fn owner_usage(&self, owner: &str) -> OwnerUsage {
+        self.owners.get(owner)
+    }
+
+    /// The owners of buckets, by name.
+    pub fn owner_usages(&self) -> impl Iterator<Item = (&str, OwnerUsage)> {
+        self.owners.iter()
+    }
+
     /// The number of uploads in progress.
     pub fn upload_count(&self) -> u64 {
         self.buckets.values().map(|bucket| bucket.uploads.len()).sum()
@@ -305,7 +333,7 @@ impl Index {
     /// The memory of the index in bytes, without memory that only older snapshots use. The number is maintained, so
     /// the call is cheap.
     pub fn memory_bytes(&self) -> u64 {
-        self.bucket_bytes + self.liveness.memory_bytes()
+        self.bucket_bytes + self.owners.memory_bytes() + self.liveness.memory_bytes()
     }
 
     /// The number of buckets.
@@ -327,10 +355,14 @@ impl Index {
     fn put_bucket(&mut self, record: &BucketRecord) {
         self.raise_last_stamp(record.id);
         let known = self.buckets.get(&record.id).cloned();
-        self.bucket_bytes += if known.is_none() { BUCKET_BYTES } else { 0 };
+        match &known {
+            Some(bucket) => self.owners.remove_bucket(&bucket.record.owner, &bucket.usage()),
+            None => self.bucket_bytes += BUCKET_BYTES,
+        }
         let (configurations, keys, uploads) =
             known.map(|bucket| (bucket.configurations, bucket.keys, bucket.uploads)).unwrap_or_default();
         let bucket = BucketIndex { record: Arc::new(record.clone()), configurations, keys, uploads };
+        self.owners.add_bucket(&record.owner, &bucket.usage());
         self.buckets.insert_mut(record.id, bucket);
         Arc::make_mut(&mut self.ids).insert(record.name.clone(), record.id);
     }
@@ -339,6 +371,7 @@ impl Index {
         let bucket = self.buckets.get(&id).cloned().ok_or(ApplyError::UnknownBucket(id))?;
         self.buckets.remove_mut(&id);
         self.bucket_bytes -= bucket.memory_bytes();
+        self.owners.remove_bucket(&bucket.record.owner, &bucket.usage());
         if self.ids.get(&bucket.record.name) == Some(&id) {
             Arc::make_mut(&mut self.ids).remove(&bucket.record.name);
         }
@@ -411,12 +444,13 @@ impl Index {
         Ok(())
     }
 
-    /// Changes a bucket and updates its memory.
+    /// Changes a bucket, and updates the memory of all and the content of its owner.
     fn change<T>(&mut self, id: u64, change: impl FnOnce(&mut BucketIndex) -> T) -> Result<T, ApplyError> {
         let bucket = self.buckets.get_mut(&id).ok_or(ApplyError::UnknownBucket(id))?;
-        let before = bucket.memory_bytes();
+        let (bytes, usage) = (bucket.memory_bytes(), bucket.usage());
         let done = change(bucket);
-        self.bucket_bytes = self.bucket_bytes - before + bucket.memory_bytes();
+        self.bucket_bytes = self.bucket_bytes - bytes + bucket.memory_bytes();
+        self.owners.change(&bucket.record.owner, &usage, &bucket.usage());
         Ok(done)
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct PartTable {
     rows: RedBlackTreeMapSync<u32, Arc<[u8]>>,
     /// The memory of the rows, in bytes.
     bytes: u64,
+    /// The sizes of all parts, in bytes.
+    payload: u64,
 }
 
 fn row_bytes(len: usize) -> u64 {
@@ -32,6 +34,11 @@ impl PartTable {
     /// The memory of the rows, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The sizes of all parts, in bytes.
+    pub(super) fn payload_bytes(&self) -> u64 {
+        self.payload
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = PartRecord> {
@@ -63,6 +70,7 @@ impl PartTable {
         row.extend_from_slice(after);
         let old_bytes = if old.is_empty() { 0 } else { row_bytes(old.len()) };
         self.bytes = self.bytes - old_bytes + row_bytes(row.len());
+        self.payload = self.payload + record.size - replaced.as_ref().map_or(0, |old| old.size);
         self.rows.insert_mut(record.number / ROW_NUMBERS, row.into());
         replaced
     }

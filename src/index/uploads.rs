@@ -10,6 +10,7 @@ use crate::format::{ChecksumAlgorithm, ChecksumType, PartRecord, UploadId, Uploa
 use crate::index::listing::{ListPage, ListQuery};
 use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
 use crate::index::parts::PartTable;
+use crate::index::usage::ContentTotal;
 
 /// An upload and its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub(super) struct Uploads {
     uploads: RedBlackTreeMapSync<UploadKey, UploadEntry>,
     /// The memory of the uploads, in bytes.
     bytes: u64,
+    /// The sizes of the parts of all uploads, in bytes.
+    payload: u64,
 }
 
 /// The memory of a record, in bytes: each text is an allocation.
@@ -88,6 +91,7 @@ impl Uploads {
         let parts = self.remove(key, record.id);
         let entry = UploadEntry { record: Arc::new(record.clone()), parts };
         self.bytes += entry.memory_bytes(key);
+        self.payload += entry.parts.payload_bytes();
         self.uploads.insert_mut((key.into(), record.id), entry);
     }
 
@@ -99,6 +103,7 @@ impl Uploads {
         };
         self.uploads.remove_mut(&name);
         self.bytes -= entry.memory_bytes(key);
+        self.payload -= entry.parts.payload_bytes();
         entry.parts
     }
 
@@ -110,9 +115,10 @@ impl Uploads {
         record: &PartRecord,
     ) -> Option<Option<PartRecord>> {
         let parts = &mut self.uploads.get_mut(&(key.into(), upload))?.parts;
-        let before = parts.memory_bytes();
+        let (bytes, payload) = (parts.memory_bytes(), parts.payload_bytes());
         let replaced = parts.put(record);
-        self.bytes = self.bytes - before + parts.memory_bytes();
+        self.bytes = self.bytes - bytes + parts.memory_bytes();
+        self.payload = self.payload - payload + parts.payload_bytes();
         Some(replaced)
     }
 
@@ -135,6 +141,11 @@ impl Uploads {
 
     pub(super) fn record(&self, key: &[u8], upload: UploadId) -> Option<&UploadRecord> {
         self.uploads.get(&(key.into(), upload)).map(|entry| entry.record.as_ref())
+    }
+
+    /// The uploads, and the bytes of their parts.
+    pub(super) fn total(&self) -> ContentTotal {
+        ContentTotal { count: self.len(), bytes: self.payload }
     }
 
     pub(super) fn len(&self) -> u64 {

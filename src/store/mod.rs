@@ -62,6 +62,7 @@ mod thread_watch;
 pub mod undelete;
 mod upload_expiry;
 mod uploads;
+mod usage;
 pub mod verify;
 mod write_counters;
 mod writer;
@@ -76,8 +77,8 @@ pub use crate::format::{
     Retention, RetentionMode, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
 };
 pub use crate::index::{
-    BucketConfiguration, BucketConfigurations, ListItem, ListPage, ListQuery, ListedVersion, Upload,
-    UploadSummary, VersionRef,
+    BucketConfiguration, BucketConfigurations, ContentTotal, ListItem, ListPage, ListQuery, ListedVersion,
+    OwnerUsage, Upload, UploadSummary, Usage, VersionRef,
 };
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
@@ -99,6 +100,7 @@ pub use scrub::{ScrubPace, Scrubbed};
 pub use stats::stats;
 pub use thread_watch::ThreadWatch;
 pub use uploads::{PartSummary, PartsPage, PartsTotal};
+pub use usage::BucketUsage;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 

@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::format::{VersionId, VersionRecord, VersionSummary};
+use crate::index::Usage;
 use background_builder::BackgroundBuilder;
 use dictionary::AttributeDictionary;
 use leaf::EntryPos;
@@ -29,6 +30,8 @@ const VERSIONS_PASSED_MAX: usize = 64;
 pub(super) struct Keys {
     tree: Tree,
     dictionary: Arc<AttributeDictionary>,
+    /// The content of the tree.
+    usage: Usage,
 }
 
 /// No version order is left above the newest one of the key.
@@ -49,6 +52,11 @@ impl Keys {
         self.len() == 0
     }
 
+    /// The versions by kind.
+    pub(super) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
     /// Adds the newest version of a key. Returns the versions that it replaces: the one with its id and, for a null
     /// version, the previous null version.
     pub(super) fn put(
@@ -60,7 +68,7 @@ impl Keys {
         let mut newest = None;
         let mut out = Vec::new();
         for version in self.versions(key) {
-            newest.get_or_insert(version.order);
+            newest.get_or_insert_with(|| (version.order, version.summary()));
             let head = version.head();
             if head.id == id || null && head.null() {
                 out.push((version.order, version.record()));
@@ -71,17 +79,41 @@ impl Keys {
             }
         }
         let order = match newest {
-            Some(newest) => id.0.max(newest.checked_add(1).ok_or(VersionOrderExhausted)?),
+            Some((newest, _)) => id.0.max(newest.checked_add(1).ok_or(VersionOrderExhausted)?),
             None => id.0,
         };
+        self.count_put(record, newest, &out);
         let gone = self.write(key, order, record, out.first().map(|(order, _)| *order));
         out.iter().skip(usize::from(gone)).for_each(|(order, _)| self.delete_entry(key, *order));
         Ok(out.into_iter().map(|(_, record)| record).collect())
     }
 
+    /// Counts a version that becomes the newest of its key and replaces others.
+    fn count_put(
+        &mut self,
+        record: &VersionRecord,
+        newest: Option<(u64, VersionSummary)>,
+        replaced: &[(u64, VersionRecord)],
+    ) {
+        if let Some((_, newest)) = &newest {
+            self.usage.demote(newest);
+        }
+        replaced.iter().for_each(|(_, old)| self.usage.remove_version(&old.summary(), false));
+        self.usage.add_version(&record.summary(), true);
+    }
+
     /// Removes and returns a version, if it exists.
     pub(super) fn remove(&mut self, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        let (order, record) = self.locate(key, id)?;
+        let mut versions = self.versions(key);
+        let newest = versions.next()?;
+        let is_newest = newest.head().id == id;
+        let found = if is_newest { newest } else { self.version_of(key, id)? };
+        let next = if is_newest { versions.next().map(|next| next.summary()) } else { None };
+        let (order, record) = (found.order, found.record());
+        self.usage.remove_version(&record.summary(), is_newest);
+        if let Some(next) = next {
+            self.usage.promote(&next);
+        }
         self.delete_entry(key, order);
         Some(record)
     }
@@ -89,6 +121,11 @@ impl Keys {
     /// Replaces and returns the version with the same id, if it exists.
     pub(super) fn amend(&mut self, key: &[u8], record: &VersionRecord) -> Option<VersionRecord> {
         let (order, old) = self.locate(key, record.id)?;
+        if (old.size, old.delete_marker) != (record.size, record.delete_marker) {
+            let is_newest = self.newest_order(key) == Some(order);
+            self.usage.remove_version(&old.summary(), is_newest);
+            self.usage.add_version(&record.summary(), is_newest);
+        }
         self.write(key, order, record, None);
         Some(old)
     }
@@ -311,6 +348,10 @@ pub(super) struct KeysBuilder {
     versions: Vec<(u64, usize)>,
     /// Whether one of them is a null version.
     null: bool,
+    /// The newest of them.
+    newest: Option<VersionSummary>,
+    /// The content of all keys so far.
+    usage: Usage,
 }
 
 impl KeysBuilder {
@@ -332,6 +373,10 @@ impl KeysBuilder {
         version.encode(order, &mut self.dictionary, &mut self.values);
         self.versions.push((order, self.values.len()));
         self.null |= version.summary.null;
+        if let Some(older) = self.newest.replace(version.summary) {
+            self.usage.demote(&older);
+        }
+        self.usage.add_version(&version.summary, true);
         true
     }
 
@@ -364,12 +409,13 @@ impl KeysBuilder {
             self.tree.push(EntryPos { key: &self.key, order }, &self.values[start..end]);
         }
         self.null = false;
+        self.newest = None;
         self.versions.clear();
         self.values.clear();
     }
 
     pub(super) fn finish(mut self) -> Keys {
         self.flush();
-        Keys { tree: self.tree.finish(), dictionary: self.dictionary }
+        Keys { tree: self.tree.finish(), dictionary: self.dictionary, usage: self.usage }
     }
 }

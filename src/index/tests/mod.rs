@@ -1,5 +1,6 @@
 mod model;
 mod uploads;
+mod usage;
 mod versions;
 mod walks;
 

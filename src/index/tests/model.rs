@@ -67,6 +67,20 @@ impl Model {
         live
     }
 
+    /// The content, counted one by one.
+    fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        for versions in self.0.values() {
+            for (nth, version) in versions.iter().enumerate().filter(|(_, version)| !version.delete_marker) {
+                let total = if nth == 0 { &mut usage.current } else { &mut usage.noncurrent };
+                *total = ContentTotal { count: total.count + 1, bytes: total.bytes + version.size };
+            }
+        }
+        usage.delete_markers =
+            self.0.values().flatten().filter(|version| version.delete_marker).count() as u64;
+        usage
+    }
+
     /// The names after `after`, grouped, with the versions of each.
     fn groups<'m>(&'m self, query: &ListQuery) -> Vec<(Name, &'m [VersionRecord])> {
         let mut groups = Vec::new();
@@ -248,6 +262,9 @@ impl Draw {
 }
 
 fn check(index: &Index, model: &Model, draw: &Draw) {
+    let usage = model.usage();
+    assert_eq!(index.usage(1), usage);
+    assert_eq!(index.owner_usage("admin"), OwnerUsage { buckets: 1, content: usage });
     assert_eq!(index.version_count(), model.0.values().map(|versions| versions.len() as u64).sum::<u64>());
     for _ in 0..20 {
         let query = draw.query();
@@ -345,5 +362,6 @@ fn the_index_and_its_snapshots_equal_a_simple_model() {
         world.index.apply(&Entry::VersionDelete { bucket: 1, key, version }).unwrap();
     }
     assert!(world.index.is_empty(1));
+    assert_eq!(world.index.usage(1), Usage::default());
     assert_eq!(world.index.liveness(), &Liveness::default());
 }

@@ -2,7 +2,7 @@
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::format::{Attributes, VersionRecord};
-use crate::index::{BUCKET_BYTES, configuration_bytes};
+use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes};
 use crate::store::Completion;
 use crate::store::extents::slices;
 use crate::store::mutation::{BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, UploadChange};
@@ -140,7 +140,7 @@ impl BucketChange {
     }
 
     fn index_bytes_max(&self) -> usize {
-        let bucket = if matches!(self, Self::Create(_)) { BUCKET_BYTES } else { 0 };
+        let bucket = if matches!(self, Self::Create(_)) { BUCKET_BYTES + OWNER_BYTES } else { 0 };
         let configurations: u64 = self.documents().map(|document| configuration_bytes(document.len())).sum();
         (bucket + configurations) as usize
     }

@@ -1,6 +1,6 @@
 //! Everything that can be seen of a store, compared with the world.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::steps::bare;
 use super::world::{Bucket, Object, Pending, World};
@@ -20,15 +20,49 @@ pub(super) fn check(store: &Store, world: &World, draw: &Draw) {
         check_configurations(store, name, bucket);
         check_versions(store, name, bucket, &mut extents);
         check_uploads(store, name, bucket, &mut extents);
+        assert_eq!(store.usage(name), Ok(usage_of(bucket)), "{name}");
         for _ in 0..6 {
             check_listings(store, name, bucket, draw);
         }
     }
+    check_owners(store, world);
     let health = store.health();
     let versions: usize = world.buckets.values().map(|bucket| bucket.all().count()).sum();
     assert_eq!((health.read_only, health.damage), (None, vec![]));
     assert_eq!((health.buckets, health.versions), (world.buckets.len() as u64, versions as u64));
     assert_eq!(health.live_bytes, distinct_bytes(&extents), "live bytes");
+}
+
+/// The content of a bucket, counted one by one.
+fn usage_of(bucket: &Bucket) -> Usage {
+    let versions = |wanted: fn(usize, &Object) -> bool| {
+        let all = bucket.keys.values().flat_map(|versions| versions.iter().enumerate());
+        let sizes = all.filter(|(nth, object)| wanted(*nth, object)).map(|(_, object)| object.record.size);
+        sizes.fold(ContentTotal::default(), |sum, size| ContentTotal {
+            count: sum.count + 1,
+            bytes: sum.bytes + size,
+        })
+    };
+    let parts = bucket.uploads.values().flat_map(|pending| pending.parts.values());
+    Usage {
+        current: versions(|nth, object| nth == 0 && !object.record.delete_marker),
+        noncurrent: versions(|nth, object| nth > 0 && !object.record.delete_marker),
+        delete_markers: versions(|_, object| object.record.delete_marker).count,
+        uploads: ContentTotal {
+            count: bucket.uploads.len() as u64,
+            bytes: parts.map(|(part, _)| part.size).sum(),
+        },
+    }
+}
+
+fn check_owners(store: &Store, world: &World) {
+    let mut owners = BTreeMap::<String, OwnerUsage>::new();
+    for bucket in world.buckets.values() {
+        let usage = owners.entry(bucket.info.owner.clone()).or_default();
+        usage.buckets += 1;
+        usage.content.add(&usage_of(bucket));
+    }
+    assert_eq!(store.owner_usages(), owners.into_iter().collect::<Vec<_>>());
 }
 
 /// What extents take up, those counted once that are shared.

@@ -1,0 +1,85 @@
+use super::uploads::{part, upload};
+use super::*;
+use crate::format::UploadId;
+
+fn owned(id: u64, name: &str, owner: &str) -> Entry {
+    let Entry::BucketPut(record) = bucket(id, name) else { unreachable!("it is a bucket put") };
+    Entry::BucketPut(BucketRecord { owner: owner.into(), ..record })
+}
+
+fn total(count: u64, bytes: u64) -> ContentTotal {
+    ContentTotal { count, bytes }
+}
+
+#[test]
+fn versions_are_counted_by_kind() {
+    let mut index = index_of(&[
+        put("k", record(2, false)),
+        put("k", record(3, false)),
+        put("k", marker(4)),
+        put("j", record(5, true)),
+    ]);
+    let usage = Usage {
+        current: total(1, 36),
+        noncurrent: total(2, 72),
+        delete_markers: 1,
+        uploads: ContentTotal::default(),
+    };
+    assert_eq!(index.usage(1), usage);
+    assert_eq!((usage.bytes(), usage.objects()), (108, 3));
+    index.apply(&delete("k", 4)).unwrap();
+    assert_eq!((index.usage(1).current, index.usage(1).noncurrent), (total(2, 72), total(1, 36)));
+    index.apply(&delete("k", 2)).unwrap();
+    index.apply(&delete("k", 3)).unwrap();
+    index.apply(&put("j", record(6, true))).unwrap();
+    assert_eq!(index.usage(1), Usage { current: total(1, 36), ..Usage::default() });
+    assert_eq!(index.usage(99), Usage::default());
+}
+
+#[test]
+fn an_amended_version_stays_of_its_kind() {
+    let mut index = index_of(&[put("k", record(2, false)), put("k", record(3, false))]);
+    let empty = VersionRecord { size: 0, extents: vec![], ..record(2, false) };
+    index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: empty }).unwrap();
+    assert_eq!((index.usage(1).current, index.usage(1).noncurrent), (total(1, 36), total(1, 0)));
+}
+
+#[test]
+fn uploads_count_with_the_last_part_of_each_number() {
+    let mut index = index_of(&[
+        upload("k", 10),
+        part("k", 10, 1, 11),
+        part("k", 10, 2, 12),
+        part("k", 10, 1, 13),
+        upload("k", 20),
+        // The upload again, which keeps its parts.
+        upload("k", 10),
+    ]);
+    assert_eq!(index.usage(1).uploads, total(2, 72));
+    assert_eq!(index.usage(1).bytes(), 72);
+    index.apply(&Entry::UploadDelete { bucket: 1, key: b"k".to_vec(), upload: UploadId(10) }).unwrap();
+    assert_eq!(index.usage(1).uploads, total(1, 0));
+}
+
+#[test]
+fn owners_have_the_sum_of_their_buckets() {
+    let mut index = index_of(&[put("k", record(2, true)), upload("k", 10), part("k", 10, 1, 11)]);
+    index.apply(&owned(7, "two", "admin")).unwrap();
+    index.apply(&owned(8, "three", "guest")).unwrap();
+    for id in [7, 8] {
+        let entry = Entry::VersionPut { bucket: id, key: b"k".to_vec(), record: record(20 + id, true) };
+        index.apply(&entry).unwrap();
+    }
+    let bytes = |index: &Index, owner: &str| {
+        let usage = index.owner_usage(owner);
+        (usage.buckets, usage.content.bytes())
+    };
+    assert_eq!((bytes(&index, "admin"), bytes(&index, "guest")), ((2, 108), (1, 36)));
+    let copy = copy_by_walk(&index, 1);
+    assert!(copy.owner_usages().eq(index.owner_usages()) && copy.usages().eq(index.usages()));
+    index.apply(&owned(8, "three", "admin")).unwrap();
+    assert_eq!((bytes(&index, "admin"), bytes(&index, "guest")), ((3, 144), (0, 0)));
+    index.apply(&Entry::BucketDelete { id: 1 }).unwrap();
+    assert_eq!(bytes(&index, "admin"), (2, 72));
+    assert_eq!(index.owner_usages().count(), 1);
+}
