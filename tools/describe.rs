@@ -173,6 +173,11 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
             "configuration": kind.as_str(),
             "document": document.as_deref().map(text),
         }),
+        Entry::OwnerQuota { owner, document } => json!({
+            "kind": "owner quota",
+            "owner": owner,
+            "document": document.as_deref().map(text),
+        }),
         Entry::VersionPut { bucket, key, record } => {
             placed("version put", *bucket, key, version(ids, record))
         }

@@ -13,6 +13,7 @@ mod md5_multibuffer;
 pub mod md5_policy;
 pub mod md5_pool;
 pub mod memory;
+pub mod quota;
 pub mod timestamp;
 
 pub use checksum::ChecksumAlgorithm;
@@ -24,4 +25,5 @@ pub use md5_multibuffer::md5_of_each;
 pub use md5_policy::{Md5Owner, Md5Purpose};
 pub use md5_pool::Md5Pool;
 pub use memory::{Budget, Reservation};
+pub use quota::Quota;
 pub use timestamp::Timestamp;

@@ -17,6 +17,7 @@ const UPLOAD_PUT: u8 = 7;
 const UPLOAD_DELETE: u8 = 8;
 const PART_PUT: u8 = 9;
 const BUCKET_CONFIGURATION: u8 = 10;
+const OWNER_QUOTA: u8 = 11;
 /// Readers may skip unknown kinds from this number on.
 const IGNORABLE: u8 = 128;
 
@@ -81,6 +82,13 @@ pub enum Entry {
         /// Its kind.
         kind: BucketConfigurationKind,
         /// The document; `None` removes the configuration.
+        document: Option<Vec<u8>>,
+    },
+    /// Sets or removes the quota of an owner, with or without buckets.
+    OwnerQuota {
+        /// The name of the user.
+        owner: String,
+        /// The document; `None` removes the quota.
         document: Option<Vec<u8>>,
     },
     /// Adds the newest version of a key.
@@ -156,6 +164,7 @@ impl Entry {
             Self::BucketPut(_)
             | Self::BucketDelete { .. }
             | Self::BucketConfiguration { .. }
+            | Self::OwnerQuota { .. }
             | Self::CheckpointEnd(_) => None,
         }
     }
@@ -164,6 +173,7 @@ impl Entry {
     pub fn features(&self) -> Features {
         match self {
             Self::BucketConfiguration { .. } => Features::BUCKET_CONFIGURATIONS,
+            Self::OwnerQuota { .. } => Features::OWNER_QUOTAS,
             Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.features(),
             Self::UploadPut { record, .. } => record.features(),
             _ => Features::NONE,
@@ -191,6 +201,11 @@ impl Entry {
             Self::BucketConfiguration { bucket, kind, document } => {
                 encode_configuration(*bucket, *kind, document.as_deref(), out);
                 BUCKET_CONFIGURATION
+            }
+            Self::OwnerQuota { owner, document } => {
+                out.put_bytes(owner.as_bytes());
+                encode_document(document.as_deref(), out);
+                OWNER_QUOTA
             }
             Self::VersionPut { bucket, key, record } => {
                 encode_place(*bucket, key, out);
@@ -372,6 +387,10 @@ impl<'a> RawEntry<'a> {
             BUCKET_PUT => Entry::BucketPut(decode_bucket(&mut body)?),
             BUCKET_DELETE => Entry::BucketDelete { id: body.varint()? },
             BUCKET_CONFIGURATION => decode_configuration(&mut body)?,
+            OWNER_QUOTA => {
+                let owner = body.string()?.to_owned();
+                Entry::OwnerQuota { owner, document: decode_document(&mut body, "an owner quota")? }
+            }
             VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => {
                 Entry::decode_placed(self.kind, &mut body)?
             }
@@ -409,19 +428,27 @@ fn encode_configuration(
 ) {
     out.put_varint(bucket);
     out.put_u8(kind.number());
+    encode_document(document, out);
+}
+
+/// Encodes a document that is set or removed.
+fn encode_document(document: Option<&[u8]>, out: &mut Vec<u8>) {
     out.put_u8(document.is_some().into());
     out.put_bytes(document.unwrap_or_default());
 }
 
 fn decode_configuration(from: &mut ByteDecoder<'_>) -> Decoded<Entry> {
     let (bucket, kind) = (from.varint()?, BucketConfigurationKind::from_number(from.u8()?)?);
-    let (is_set, document) = (from.u8()?, from.bytes()?);
-    let document = match is_set {
-        0 if document.is_empty() => None,
-        1 => Some(document.to_vec()),
-        _ => return Err(DecodeError::Value("a bucket configuration")),
-    };
+    let document = decode_document(from, "a bucket configuration")?;
     Ok(Entry::BucketConfiguration { bucket, kind, document })
+}
+
+fn decode_document(from: &mut ByteDecoder<'_>, subject: &'static str) -> Decoded<Option<Vec<u8>>> {
+    match (from.u8()?, from.bytes()?) {
+        (0, []) => Ok(None),
+        (1, document) => Ok(Some(document.to_vec())),
+        _ => Err(DecodeError::Value(subject)),
+    }
 }
 
 pub(super) fn encode_versioning(versioning: Versioning, out: &mut Vec<u8>) {
@@ -515,6 +542,8 @@ mod tests {
                 document: Some(b"{}".to_vec()),
             },
             Entry::BucketConfiguration { bucket: 77, kind: BucketConfigurationKind::Cors, document: None },
+            Entry::OwnerQuota { owner: "ann".into(), document: Some(b"{}".to_vec()) },
+            Entry::OwnerQuota { owner: "ann".into(), document: None },
             Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },
             Entry::VersionDelete { bucket: 77, key: b"a/b".to_vec(), version: VersionId(9) },
             Entry::CheckpointEnd(CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 }),

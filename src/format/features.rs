@@ -11,11 +11,16 @@ impl Features {
     pub const BUCKET_CONFIGURATIONS: Self = Self(1);
     /// Version and upload records with controls.
     pub const OBJECT_CONTROLS: Self = Self(1 << 1);
+    /// Entries of the kind *owner quota*.
+    pub const OWNER_QUOTAS: Self = Self(1 << 2);
     /// All that this version knows.
-    const KNOWN: Self = Self::BUCKET_CONFIGURATIONS.with(Self::OBJECT_CONTROLS);
+    const KNOWN: Self = Self::BUCKET_CONFIGURATIONS.with(Self::OBJECT_CONTROLS).with(Self::OWNER_QUOTAS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 2] =
-        [(Self::BUCKET_CONFIGURATIONS, "bucket configurations"), (Self::OBJECT_CONTROLS, "object controls")];
+    pub const NAMES: [(Self, &str); 3] = [
+        (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
+        (Self::OBJECT_CONTROLS, "object controls"),
+        (Self::OWNER_QUOTAS, "owner quotas"),
+    ];
 
     /// The features of a header field. The error holds the unknown bits.
     pub(super) fn from_bits(bits: u64) -> Result<Self, u64> {

@@ -8,6 +8,7 @@ mod listing;
 mod liveness;
 mod loader;
 mod memory;
+mod owner_quotas;
 mod parts;
 mod uploads;
 mod usage;
@@ -30,10 +31,12 @@ pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
 use crate::format::{
-    BucketRecord, DecodeError, Entry, Features, PartRecord, UploadId, UploadRecord, VersionId, VersionRecord,
-    VersionSummary,
+    BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, PartRecord, UploadId, UploadRecord,
+    VersionId, VersionRecord, VersionSummary,
 };
 use keys::{Keys, Version, VersionOrderExhausted};
+use owner_quotas::OwnerQuotaDocuments;
+use parts::PartTable;
 use uploads::Uploads;
 use usage::OwnerUsages;
 
@@ -82,6 +85,7 @@ pub struct Index {
     /// The memory of all buckets with their content, in bytes.
     bucket_bytes: u64,
     owners: OwnerUsages,
+    owner_quotas: OwnerQuotaDocuments,
 }
 
 impl BucketIndex {
@@ -132,6 +136,10 @@ impl Index {
             Entry::BucketConfiguration { bucket, kind, document } => {
                 self.change(*bucket, |bucket| bucket.configurations.set(*kind, document.as_deref()))
             }
+            Entry::OwnerQuota { owner, document } => {
+                self.owner_quotas.set(owner, document.as_deref());
+                Ok(())
+            }
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
             Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),
@@ -168,6 +176,25 @@ impl Index {
     pub fn configured_bucket(&self, name: &str) -> Option<(Arc<BucketRecord>, BucketConfigurations)> {
         let bucket = self.buckets.get(self.ids.get(name)?)?;
         Some((bucket.record.clone(), bucket.configurations.clone()))
+    }
+
+    /// A configuration of the bucket with this id.
+    pub fn configuration(
+        &self,
+        bucket: u64,
+        kind: BucketConfigurationKind,
+    ) -> Option<&Arc<BucketConfiguration>> {
+        self.buckets.get(&bucket)?.configurations.get(kind)
+    }
+
+    /// The quota of an owner.
+    pub fn owner_quota(&self, owner: &str) -> Option<&Arc<BucketConfiguration>> {
+        self.owner_quotas.get(owner)
+    }
+
+    /// The owners with a quota, by name.
+    pub fn owner_quotas(&self) -> impl Iterator<Item = (&str, &Arc<BucketConfiguration>)> {
+        self.owner_quotas.after(None)
     }
 
     /// The critical features that a file with this index needs. Those of removed entries may be among them.
@@ -272,6 +299,12 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.get(key, upload)
     }
 
+    /// The bytes of all parts of an upload, in O(log n); 0 if it does not exist.
+    pub fn upload_bytes(&self, bucket: u64, key: &[u8], upload: UploadId) -> u64 {
+        let parts = self.buckets.get(&bucket).and_then(|bucket| bucket.uploads.parts(key, upload));
+        parts.map_or(0, PartTable::payload_bytes)
+    }
+
     /// One part of an upload.
     pub fn part(&self, bucket: u64, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
         self.buckets.get(&bucket)?.uploads.part(key, upload, number)
@@ -333,7 +366,10 @@ impl Index {
     /// The memory of the index in bytes, without memory that only older snapshots use. The number is maintained, so
     /// the call is cheap.
     pub fn memory_bytes(&self) -> u64 {
-        self.bucket_bytes + self.owners.memory_bytes() + self.liveness.memory_bytes()
+        self.bucket_bytes
+            + self.owners.memory_bytes()
+            + self.owner_quotas.memory_bytes()
+            + self.liveness.memory_bytes()
     }
 
     /// The number of buckets.

@@ -12,8 +12,10 @@ use crate::index::{BucketIndex, Index};
 /// The position of a walk over the whole index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
-    /// Before the first bucket.
+    /// Before everything.
     Start,
+    /// After the quota of an owner, before the first bucket.
+    OwnerQuotas(String),
     /// In a bucket, after a key or before all keys.
     Keys(u64, Option<Vec<u8>>),
     /// In a bucket, among the versions of a key, after the one with a version order or before the oldest.
@@ -93,7 +95,8 @@ impl Index {
     fn step(&self, cursor: &mut Cursor, limits: &StepLimits, out: &mut impl EntrySink) -> bool {
         let within = |id: u64| self.buckets.get(&id).map(|bucket| BucketStep { id, bucket, limits });
         let next = match std::mem::replace(cursor, Cursor::Start) {
-            Cursor::Start => return self.enter(Bound::Unbounded, cursor, out),
+            Cursor::Start => return self.owner_quotas_after(None, cursor, limits, out),
+            Cursor::OwnerQuotas(owner) => return self.owner_quotas_after(Some(owner), cursor, limits, out),
             Cursor::AfterBucket(id) => return self.enter(Bound::Excluded(id), cursor, out),
             Cursor::Keys(id, after) => within(id).map(|it| it.keys(after.as_deref(), out)).ok_or(id),
             Cursor::Versions(id, key, above) => within(id).map(|it| it.versions(key, above, out)).ok_or(id),
@@ -102,6 +105,36 @@ impl Index {
         };
         *cursor = next.unwrap_or_else(Cursor::AfterBucket);
         true
+    }
+
+    /// Advances within the quotas of owners, or to the first bucket after them; `false` at the end.
+    fn owner_quotas_after(
+        &self,
+        after: Option<String>,
+        cursor: &mut Cursor,
+        limits: &StepLimits,
+        out: &mut impl EntrySink,
+    ) -> bool {
+        let (mut last, mut taken) = (None, StepSize::default());
+        for (owner, quota) in self.owner_quotas.after(after.as_deref()) {
+            if taken.is_full(limits) {
+                break;
+            }
+            let document = quota.document().to_vec();
+            taken.names += 1;
+            taken.count(document.len());
+            out.put(Entry::OwnerQuota { owner: owner.to_owned(), document: Some(document) });
+            last = Some(owner.to_owned());
+        }
+        if let Some(owner) = last {
+            *cursor = Cursor::OwnerQuotas(owner);
+            return true;
+        }
+        let there_is_more = self.enter(Bound::Unbounded, cursor, out);
+        if let (false, Some(owner)) = (there_is_more, after) {
+            *cursor = Cursor::OwnerQuotas(owner);
+        }
+        there_is_more
     }
 
     fn enter(&self, from: Bound<u64>, cursor: &mut Cursor, out: &mut impl EntrySink) -> bool {

@@ -125,6 +125,7 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
             "bucket configuration",
             Entry::BucketConfiguration { bucket, kind: BucketConfigurationKind::Cors, document: None },
         ),
+        ("owner quota", Entry::OwnerQuota { owner: "o".into(), document: None }),
         ("version put", Entry::VersionPut { bucket, key: key.clone(), record: record() }),
         ("version delete", Entry::VersionDelete { bucket, key: key.clone(), version: VersionId(1) }),
         ("version amend", Entry::VersionAmend { bucket, key: key.clone(), record: record() }),
