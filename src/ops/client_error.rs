@@ -4,7 +4,9 @@ use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::StoreError;
 
 const INDEX_FULL: &str = "The index of the store has reached the memory that it may take up. Delete objects or have the limit \
-                          raised, then try again.";
+                          (--index-max) raised, then try again.";
+
+const FREE_QUOTA: &str = "Delete objects or abort uploads, or have the quota raised, then try again.";
 
 const LOCKED: &str = "Access Denied because object protected by object lock.";
 const LOCK_NEEDS_VERSIONS: &str =
@@ -79,6 +81,8 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::Locked => ErrorCode::AccessDenied,
         StoreError::InvalidBucketState => ErrorCode::InvalidBucketState,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
+        StoreError::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
+        StoreError::TooManyBuckets { .. } => ErrorCode::TooManyBuckets,
         StoreError::DiskFull | StoreError::IndexFull { .. } => ErrorCode::InsufficientStorage,
         StoreError::Exhausted(_) => ErrorCode::SlowDown,
         StoreError::ReadOnly(_) | StoreError::Closed => ErrorCode::ServiceUnavailable,
@@ -89,6 +93,10 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
     }
     match error {
         StoreError::IndexFull { .. } => S3Error::new(code).message(INDEX_FULL),
+        StoreError::QuotaExceeded { holder, limit, allowed, .. } => S3Error::new(code)
+            .message(format!("The quota of {holder} allows {allowed} {limit}. {FREE_QUOTA}")),
+        StoreError::TooManyBuckets { allowed } => S3Error::new(code)
+            .message(format!("You have attempted to create more buckets than the {allowed} allowed.")),
         StoreError::Exhausted(_) => S3Error::slow_down(),
         StoreError::Locked => S3Error::new(code).message(LOCKED),
         StoreError::InvalidBucketState => S3Error::new(code).message(LOCK_NEEDS_VERSIONS),

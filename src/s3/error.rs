@@ -153,6 +153,8 @@ error_codes! {
     ObjectLockConfigurationNotFoundError = 404, "The object lock configuration does not exist.";
     /// S3 API reference, "Error responses"; RFC 9110, section 15.5.13.
     PreconditionFailed = 412, "At least one of the preconditions that you specified did not hold.";
+    /// RADOS Gateway, "Quota management"; S3 knows no quotas of bytes.
+    QuotaExceeded = 403, "A quota does not allow the request. Delete objects or have the quota raised, then try again.";
     /// S3 API reference, GetBucketReplication.
     ReplicationConfigurationNotFoundError = 404, "The replication configuration was not found.";
     /// S3 API reference, "Error responses".
@@ -169,6 +171,8 @@ error_codes! {
     SignatureDoesNotMatch = 403, "The request signature that we calculated does not match the signature that you provided. Check your secret access key and signing method.";
     /// S3 API reference, "Error responses".
     SlowDown = 503, "Please reduce your request rate.";
+    /// S3 API reference, CreateBucket and "Error responses".
+    TooManyBuckets = 400, "You have attempted to create more buckets than allowed.";
     /// S3 API reference, "Error responses".
     XAmzContentSHA256Mismatch = 400, "The provided content SHA-256 does not match what was computed.";
 }

@@ -21,7 +21,7 @@ impl Store {
     /// Creates a bucket with its configurations in one step. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::BucketExists`].
+    /// [`StoreError::BucketExists`]; [`StoreError::TooManyBuckets`].
     pub fn create_configured_bucket(&self, bucket: NewBucket) -> Result<BucketInfo, StoreError> {
         let change = BucketChange::Create(bucket);
         self.committer.submit(|reply| Mutation::Bucket(change, reply))

@@ -5,6 +5,17 @@ use thiserror::Error;
 use crate::base::entity_tag::Unmet;
 use crate::log::{Damage, LogError};
 
+/// The holder of a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum QuotaHolder {
+    /// The bucket.
+    #[error("the bucket")]
+    Bucket,
+    /// Its owner.
+    #[error("the owner of the bucket")]
+    Owner,
+}
+
 /// The error of a call. The store is unchanged unless the error says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
@@ -56,6 +67,24 @@ pub enum StoreError {
         used: u64,
         /// Its limit in bytes.
         ceiling: u64,
+    },
+    /// A quota does not allow the growth. Deleting frees space.
+    #[error("the quota of {holder} allows {allowed} {limit}, and {used} are used")]
+    QuotaExceeded {
+        /// The holder of the quota.
+        holder: QuotaHolder,
+        /// The name of the limit.
+        limit: &'static str,
+        /// The limit.
+        allowed: u64,
+        /// The usage before the growth.
+        used: u64,
+    },
+    /// The owner has as many buckets as it may have.
+    #[error("the owner may have {allowed} buckets")]
+    TooManyBuckets {
+        /// The limit.
+        allowed: u64,
     },
     /// The process or the system lacks file descriptors or memory to open a file. The call may succeed later.
     #[error("no file can be opened at the moment: {0}")]

@@ -48,6 +48,7 @@ mod objects;
 mod options;
 mod plan;
 mod progress;
+mod quotas;
 mod reader;
 pub mod rebuild;
 mod reclaim;
@@ -63,6 +64,7 @@ pub mod undelete;
 mod upload_expiry;
 mod uploads;
 mod usage;
+mod usage_accounts;
 pub mod verify;
 mod write_counters;
 mod writer;
@@ -70,7 +72,7 @@ mod writer;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-pub use crate::base::{DeleteCondition, WriteCondition};
+pub use crate::base::{DeleteCondition, Quota, WriteCondition};
 pub use crate::format::{
     AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,
     Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, ObjectControls, PartRecord,
@@ -83,11 +85,12 @@ pub use crate::index::{
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
 pub use compact::compact;
-pub use error::{OpenError, StoreError};
+pub use error::{OpenError, QuotaHolder, StoreError};
 pub use health::{Health, ReadOnlyReason};
 pub use objects::FoundVersion;
 pub use options::StoreOptions;
 pub use progress::{Progress, ProgressStep};
+pub use quotas::{LimitedBucket, LimitedOwner};
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
@@ -101,6 +104,7 @@ pub use stats::stats;
 pub use thread_watch::ThreadWatch;
 pub use uploads::{PartSummary, PartsPage, PartsTotal};
 pub use usage::BucketUsage;
+pub use usage_accounts::OwnerQuotas;
 pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 

@@ -161,6 +161,12 @@ pub(super) enum Mutation {
         reply: Reply<CommittedVersion>,
     },
     Relocate(Box<Relocation>, Reply<()>),
+    /// Sets or removes the quota of an owner. It is the only mutation of its group.
+    OwnerQuota {
+        owner: String,
+        document: Option<Vec<u8>>,
+        reply: Reply<()>,
+    },
     /// The version that the caller found, and the change of its metadata.
     Amend {
         bucket: String,
@@ -179,12 +185,15 @@ impl Mutation {
             | Self::Put(..)
             | Self::Upload { change: UploadChange::Create(_), .. }
             | Self::PutPart(..)
+            | Self::OwnerQuota { document: Some(_), .. }
             | Self::Complete { .. } => SpaceClaim::Growth,
             Self::Amend { change, .. } if change.adds() => SpaceClaim::Growth,
             Self::Relocate(..) => SpaceClaim::Upkeep,
-            Self::Bucket(..) | Self::Delete { .. } | Self::Upload { .. } | Self::Amend { .. } => {
-                SpaceClaim::Removal
-            }
+            Self::Bucket(..)
+            | Self::Delete { .. }
+            | Self::Upload { .. }
+            | Self::Amend { .. }
+            | Self::OwnerQuota { .. } => SpaceClaim::Removal,
         }
     }
 
@@ -207,12 +216,23 @@ impl Mutation {
             Self::Delete { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
-            Self::Amend { reply, .. } | Self::Relocate(_, reply) => reply.send(Err(error)).is_ok(),
+            Self::Amend { reply, .. } | Self::Relocate(_, reply) | Self::OwnerQuota { reply, .. } => {
+                reply.send(Err(error)).is_ok()
+            }
         };
     }
 }
 
 impl Content {
+    /// The bytes of the version or part.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Packed { payload, .. } => payload.len() as u64,
+            Self::Stored(stored) => stored.size,
+            Self::Copied { source, .. } => source.range.end - source.range.start,
+        }
+    }
+
     /// The parts of an object that is copied whole; the copy has the same. It names no upload: a client that repeats a
     /// completion must not mistake the copy for its result.
     pub(super) fn assembly(&self) -> Option<Assembly> {

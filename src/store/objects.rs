@@ -11,7 +11,7 @@ use crate::log::SegmentPins;
 use crate::store::mutation::{Mutation, Put};
 use crate::store::{
     BucketInfo, Commit, CommittedVersion, CopyRange, Deleted, Deletion, ObjectReader, ObjectWriter, Selector,
-    Store, StoreError, VersionChange, copy, retention,
+    Store, StoreError, VersionChange, copy, quotas, retention,
 };
 
 /// A version of an object, and its bucket. While this value lives, the bytes stay readable, even if the version is deleted or its
@@ -79,7 +79,8 @@ impl Store {
     /// A writer for the bytes of an object under `key`. With `expected_len`, disk space is allocated in advance.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`]; [`StoreError::ReadOnly`]; [`StoreError::IndexFull`], as of now.
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::ReadOnly`]; [`StoreError::IndexFull`] and [`StoreError::QuotaExceeded`], as of
+    /// now.
     pub fn writer(
         &self,
         bucket: &str,
@@ -89,6 +90,7 @@ impl Store {
         self.shared.check_writable()?;
         let bucket = self.bucket(bucket)?;
         self.shared.index_budget().check()?;
+        quotas::check_put(&self.shared, &bucket, key, expected_len.unwrap_or(0))?;
         Ok(ObjectWriter::new(&self.shared, &self.committer, bucket, key, expected_len))
     }
 

@@ -29,6 +29,8 @@ pub struct StoreOptions {
     pub index_max_bytes: u64,
     /// The age at which maintenance aborts multipart uploads in progress. `None`: never.
     pub abort_uploads_after: Option<Duration>,
+    /// The buckets that an owner without another limit may have.
+    pub buckets_max: u64,
 }
 
 impl Default for StoreOptions {
@@ -43,6 +45,7 @@ impl Default for StoreOptions {
             idle_group_after: Some(Duration::from_secs(1)),
             index_max_bytes: u64::MAX,
             abort_uploads_after: None,
+            buckets_max: u64::MAX,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::store::backlog::Backlog;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;
+use crate::store::usage_accounts::OwnerQuotas;
 use crate::store::write_counters::{MeteredDisk, WriteCounters};
 use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
 
@@ -56,6 +57,7 @@ pub(super) struct SharedStore {
     pub(super) segments: Segments,
     pub(super) ids: IdGenerator,
     published: RwLock<Published>,
+    owner_quotas: RwLock<Arc<OwnerQuotas>>,
     read_only: Mutex<Option<(ReadOnlyReason, String)>>,
     damage: Mutex<Vec<Damage>>,
     torn_groups: AtomicU64,
@@ -100,6 +102,7 @@ impl SharedStore {
             segments,
             ids,
             published: RwLock::new(Published { index: Arc::new(index), sequence, doubtful_segment: 0 }),
+            owner_quotas: RwLock::default(),
             read_only: Mutex::default(),
             damage: Mutex::default(),
             torn_groups: AtomicU64::new(0),
@@ -132,6 +135,16 @@ impl SharedStore {
         let last = std::mem::replace(&mut *self.published.write().expect(NOT_POISONED), next);
         // Memory that no snapshot holds is freed after the lock is released.
         drop(last);
+    }
+
+    /// The quotas of owners that the configuration sets.
+    pub(super) fn owner_quotas(&self) -> Arc<OwnerQuotas> {
+        self.owner_quotas.read().expect(NOT_POISONED).clone()
+    }
+
+    /// Replaces the quotas of owners that the configuration sets.
+    pub(super) fn configure_owner_quotas(&self, quotas: OwnerQuotas) {
+        *self.owner_quotas.write().expect(NOT_POISONED) = Arc::new(quotas);
     }
 
     /// Fails if the store is read-only.

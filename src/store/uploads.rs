@@ -5,7 +5,7 @@ use crate::format::{Checksum, PartRecord, UploadId, UploadRecord, VersionRecord}
 use crate::store::mutation::{Mutation, PutPart, UploadChange};
 use crate::store::{
     BucketInfo, CommittedVersion, Completion, CopyRange, NewUpload, ObjectReader, PartWriter, Store,
-    StoreError, Upload, UploadSummary, copy,
+    StoreError, Upload, UploadSummary, copy, quotas,
 };
 
 /// A part in a listing.
@@ -132,7 +132,8 @@ impl Store {
     /// A writer for the bytes of a part.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`]; [`StoreError::IndexFull`], as of now.
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`]; [`StoreError::IndexFull`] and
+    /// [`StoreError::QuotaExceeded`], as of now.
     pub fn part_writer(
         &self,
         bucket: &str,
@@ -144,6 +145,7 @@ impl Store {
         self.shared.check_writable()?;
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
         self.shared.index_budget().check()?;
+        quotas::check_part(&self.shared, &bucket, key, (upload.id, number), expected_len.unwrap_or(0))?;
         Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
     }
 

@@ -64,8 +64,8 @@ impl<'s> ObjectWriter<'s> {
     ///
     /// # Errors
     /// [`StoreError::PreconditionFailed`] and [`StoreError::NoSuchKey`] from the condition;
-    /// [`StoreError::NoSuchBucket`] if the bucket has been deleted in the meantime; [`StoreError::DiskFull`];
-    /// [`StoreError::ReadOnly`].
+    /// [`StoreError::NoSuchBucket`] if the bucket has been deleted in the meantime; [`StoreError::QuotaExceeded`];
+    /// [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
     pub fn commit(self, commit: Commit) -> Result<CommittedVersion, StoreError> {
         self.put(commit, false)
     }

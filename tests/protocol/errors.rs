@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use siltstone::base::Quota;
 use siltstone::s3::{ErrorCode, Handler as _};
 
 use super::*;
@@ -143,6 +144,15 @@ fn of_locks(server: &Server) -> Vec<&'static str> {
     ]
 }
 
+fn of_quotas(server: &Server) -> Vec<&'static str> {
+    server.store.set_bucket_quota("bucket", Some(&Quota::CLOSED)).unwrap();
+    server.store.set_owner_quota("other", Some(&Quota::CLOSED)).unwrap();
+    vec![
+        provoke("QuotaExceeded", server.request("PUT", "/bucket/k").body(b"x")),
+        provoke("TooManyBuckets", server.request("PUT", "/another").by("other")),
+    ]
+}
+
 fn of_uploads(server: &Server) -> Vec<&'static str> {
     let created = server.request("POST", "/b/film?uploads").send();
     let upload = created.all("UploadId").remove(0);
@@ -205,7 +215,9 @@ fn every_error_is_raised_but_those_of_the_engines() {
     server.put("/bucket", b"");
     server.put("/b/k", b"to be damaged");
     let mut raised = BTreeSet::new();
-    for part in [of_authentication, of_requests, of_states, of_locks, of_uploads, of_forms, of_trouble] {
+    for part in
+        [of_authentication, of_requests, of_states, of_locks, of_quotas, of_uploads, of_forms, of_trouble]
+    {
         raised.extend(part(&server));
     }
     let all: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();

@@ -18,6 +18,7 @@ use crate::store::index_budget::IndexBudget;
 use crate::store::mutation::Mutation;
 use crate::store::plan::{AvailableRoom, GroupPlan, PendingReply, Planner};
 use crate::store::shared::{Published, SharedStore};
+use crate::store::usage_accounts::UsageAccounts;
 use crate::store::{ReadOnlyReason, StoreError};
 
 /// The bound on the entries of a group with several mutations. A single mutation may be longer, up to the maximum of a group.
@@ -87,7 +88,9 @@ impl MutationBatch {
     /// Adds a mutation, or returns it if it belongs to the next group.
     pub(super) fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
         // These are decided against the index alone, without the other changes of their group.
-        let alone = |m: &Mutation| matches!(m, Mutation::Bucket(..) | Mutation::Relocate(..));
+        let alone = |m: &Mutation| {
+            matches!(m, Mutation::Bucket(..) | Mutation::Relocate(..) | Mutation::OwnerQuota { .. })
+        };
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
         let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
         let full = entry_bytes > GROUP_BODY_TARGET_BYTES
@@ -232,7 +235,9 @@ impl GroupWriter {
         let place_len = place.map(|place| place.len);
         let growth = IndexBudget::of(&index, self.shared.options.index_max_bytes);
         let now = self.shared.clock.now();
-        let mut planner = Planner::new(&index, &self.shared.ids, now, (room, growth), place_len);
+        let quotas = self.shared.owner_quotas();
+        let accounts = UsageAccounts::new(&index, &quotas, self.shared.options.buckets_max);
+        let mut planner = Planner::new((&index, accounts), &self.shared.ids, now, (room, growth), place_len);
         mutations.into_iter().for_each(|mutation| planner.add(mutation));
         planner.finish()
     }

@@ -59,6 +59,9 @@ impl Mutation {
     pub(in crate::store) fn entry_bytes_max(&self) -> usize {
         match self {
             Self::Bucket(change, _) => change.entry_bytes_max(),
+            Self::OwnerQuota { owner, document, .. } => {
+                ENTRY_BYTES_MAX + owner.len() + document.as_ref().map_or(0, Vec::len)
+            }
             Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
             Self::Delete { deletions, .. } => {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
@@ -97,6 +100,7 @@ impl Mutation {
             | Self::Delete { .. }
             | Self::Upload { .. }
             | Self::Amend { .. }
+            | Self::OwnerQuota { .. }
             | Self::Relocate(..) => 0,
         }
     }
@@ -106,6 +110,9 @@ impl Mutation {
     pub(in crate::store) fn index_bytes_max(&self) -> u64 {
         let bytes = match self {
             Self::Bucket(change, _) => change.index_bytes_max(),
+            Self::OwnerQuota { owner, document: Some(document), .. } => {
+                owner.len() + ENTRY_BYTES_MAX + configuration_bytes(document.len()) as usize
+            }
             Self::Put(put, _) => put.index_bytes_max(),
             Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
             Self::Upload { key, change: UploadChange::Create(new), .. } => {
@@ -118,6 +125,7 @@ impl Mutation {
             | Self::Amend { .. }
             | Self::Delete { .. }
             | Self::Complete { .. }
+            | Self::OwnerQuota { .. }
             | Self::Relocate(..) => 0,
         };
         bytes as u64

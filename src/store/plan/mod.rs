@@ -4,6 +4,7 @@
 mod key_changes;
 mod locks;
 mod objects;
+mod quotas;
 mod relocations;
 mod uploads;
 
@@ -21,6 +22,7 @@ use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::{IndexBudget, IndexGrowth};
 use crate::store::mutation::{BucketChange, Content, EXTENT_BYTES_MAX, Mutation, Reply, StoredContent};
 use crate::store::plan::key_changes::KeyChanges;
+use crate::store::usage_accounts::{Holdings, UsageAccounts};
 use crate::store::{CopyRange, NewBucket, Selector, StoreError, WriteCondition};
 
 /// Sends a reply once it is known whether the group is durable.
@@ -97,6 +99,8 @@ pub(super) struct Planner<'a> {
     room: AvailableRoom,
     /// The budget for the growth of the index.
     growth: IndexBudget,
+    /// The usage of limited buckets and owners.
+    accounts: UsageAccounts<'a>,
     /// The changes by key.
     changed: HashMap<(u64, Vec<u8>), KeyChanges>,
     /// Updated versions.
@@ -109,7 +113,7 @@ pub(super) struct Planner<'a> {
 impl<'a> Planner<'a> {
     /// A planner. `place` is the size of the allocation for the pack.
     pub(super) fn new(
-        index: &'a Index,
+        (index, accounts): (&'a Index, UsageAccounts<'a>),
         ids: &'a IdGenerator,
         now: Timestamp,
         (room, growth): (AvailableRoom, IndexBudget),
@@ -118,7 +122,8 @@ impl<'a> Planner<'a> {
         let (changed, updated, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
         let pack = PackBuilder::with_capacity(place.unwrap_or(0) as usize);
         let plan = GroupPlan { pack, ..GroupPlan::default() };
-        Self { index, ids, now, place: place.is_some(), room, growth, changed, updated, ended, plan }
+        let place = place.is_some();
+        Self { index, ids, now, place, room, growth, accounts, changed, updated, ended, plan }
     }
 
     /// Decides one mutation.
@@ -129,6 +134,10 @@ impl<'a> Planner<'a> {
         match mutation {
             Mutation::Bucket(change, reply) => {
                 let decided = self.change_bucket(change);
+                self.reply_when_durable(decided, reply);
+            }
+            Mutation::OwnerQuota { owner, document, reply } => {
+                let decided = self.set_owner_quota(owner, document);
                 self.reply_when_durable(decided, reply);
             }
             Mutation::Put(put, reply) => {
@@ -212,6 +221,7 @@ impl<'a> Planner<'a> {
         if let Some(taken) = self.index.bucket(&name) {
             return Err(StoreError::BucketExists { owner: taken.owner.clone() });
         }
+        self.accounts.check_new_bucket(&owner)?;
         self.check_room(SpaceClaim::Growth)?;
         let id = self.ids.next();
         let record = BucketRecord { id, name, owner, created: self.now, versioning };
@@ -238,6 +248,16 @@ impl<'a> Planner<'a> {
             self.plan.entries.push(Entry::BucketConfiguration { bucket: record.id, kind, document });
         }
         Ok(BucketRecord::clone(&record))
+    }
+
+    fn set_owner_quota(&mut self, owner: String, document: Option<Vec<u8>>) -> Result<(), StoreError> {
+        if document.is_some() {
+            self.check_room(SpaceClaim::Growth)?;
+        }
+        if document.is_some() || self.index.owner_quota(&owner).is_some() {
+            self.plan.entries.push(Entry::OwnerQuota { owner, document });
+        }
+        Ok(())
     }
 
     fn bucket(&self, name: &str) -> Result<&'a BucketRecord, StoreError> {

@@ -7,7 +7,7 @@ use crate::format::{
 use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
 use crate::store::mutation::{DeletionResults, Put, marker_index_bytes_max};
-use crate::store::plan::{Planner, check};
+use crate::store::plan::{Holdings, Planner, check};
 use crate::store::{
     CommittedVersion, DeleteCondition, Deleted, Deletion, ObjectControls, Selector, StoreError,
     VersionChange, VersionRef,
@@ -20,6 +20,8 @@ impl Planner<'_> {
         let newest = self.newest(bucket.id, &key);
         check(&put.commit.condition, newest.as_ref())?;
         self.check_null_unlocked(bucket, &key)?;
+        let change = self.change_by_put(bucket, &key, Holdings::of_object(put.content.size()));
+        self.check_quota(bucket, change)?;
         self.check_room(SpaceClaim::Growth)?;
         let null = bucket.versioning != Versioning::Enabled;
         // The ids of a key ascend, so that a rebuild from segments finds the newest version.
@@ -35,6 +37,7 @@ impl Planner<'_> {
             self.pack(bucket, &key, (placed.id, packed), ExtentPurpose::ObjectRecord(object));
         }
         self.put_version(bucket.id, key, VersionRecord { extents: placed.extents, ..record });
+        self.count(bucket, change);
         Ok(written)
     }
 
@@ -80,6 +83,7 @@ impl Planner<'_> {
         if let Some(version) = found {
             self.check_unlocked(bucket.id, &key, version.id, bypass_governance)?;
             self.changes_mut(bucket.id, &key).remove(version.id);
+            self.count(bucket, Holdings::NONE - Holdings::of_version(&version));
             self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version: version.id });
         }
         let delete_marker = named.is_some() && found.is_some_and(|version| version.delete_marker);
@@ -104,7 +108,9 @@ impl Planner<'_> {
             upload: None,
             controls: ObjectControls::default(),
         };
+        let change = self.change_by_put(bucket, &key, Holdings::NONE);
         self.put_version(bucket.id, key, record);
+        self.count(bucket, change);
         let version = if null { VersionRef::Null } else { VersionRef::Id(id) };
         Ok(Deleted { delete_marker: true, version: Some(version) })
     }

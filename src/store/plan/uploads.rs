@@ -6,7 +6,7 @@ use crate::format::{
 };
 use crate::log::SpaceClaim;
 use crate::store::mutation::{PutPart, UploadChange};
-use crate::store::plan::{PackedContent, Planner, check};
+use crate::store::plan::{Holdings, PackedContent, Planner, check};
 use crate::store::{CommittedVersion, Completion, StoreError};
 
 impl Planner<'_> {
@@ -16,15 +16,18 @@ impl Planner<'_> {
         key: String,
         change: UploadChange,
     ) -> Result<Option<UploadRecord>, StoreError> {
-        let bucket = self.bucket(bucket)?.id;
+        let bucket = self.bucket(bucket)?;
         let key = key.into_bytes();
         match change {
             UploadChange::Abort(upload) => {
-                self.check_upload(bucket, &key, upload)?;
-                self.end_upload(bucket, key, upload);
+                self.check_upload(bucket.id, &key, upload)?;
+                let gone = self.holdings_of_upload(bucket.id, &key, upload);
+                self.end_upload(bucket.id, key, upload);
+                self.count(bucket, Holdings::NONE - gone);
                 Ok(None)
             }
             UploadChange::Create(new) => {
+                self.check_quota(bucket, Holdings::UPLOAD)?;
                 self.check_room(SpaceClaim::Growth)?;
                 let record = UploadRecord {
                     id: UploadId(self.ids.next()),
@@ -35,7 +38,9 @@ impl Planner<'_> {
                     tags: new.tags,
                     controls: new.controls,
                 };
-                self.plan.entries.push(Entry::UploadPut { bucket, key, record: record.clone() });
+                let bucket_id = bucket.id;
+                self.plan.entries.push(Entry::UploadPut { bucket: bucket_id, key, record: record.clone() });
+                self.count(bucket, Holdings::UPLOAD);
                 Ok(Some(record))
             }
         }
@@ -45,6 +50,9 @@ impl Planner<'_> {
         let bucket = self.same_bucket(&put.bucket)?;
         let (key, upload) = (put.key.into_bytes(), put.upload.id);
         self.check_upload(bucket.id, &key, upload)?;
+        let (part, size) = ((upload, put.number), put.content.size());
+        let change = self.accounts.of_part((bucket.id, &key), part, size);
+        self.check_quota(bucket, change)?;
         self.check_room(SpaceClaim::Growth)?;
         let placed = self.place_content(put.content, |_| true)?;
         let mut record = PartRecord {
@@ -66,6 +74,7 @@ impl Planner<'_> {
             );
         }
         record.extents = placed.extents;
+        self.accounts.count_part(bucket, part, size, change);
         self.plan.entries.push(Entry::PartPut { bucket: bucket.id, key, upload, record: record.clone() });
         Ok(record)
     }
@@ -84,6 +93,9 @@ impl Planner<'_> {
         let chosen = ChosenParts::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         self.check_null_unlocked(bucket, &key)?;
+        let change = self.change_by_put(bucket, &key, Holdings::of_object(chosen.size))
+            - self.holdings_of_upload(bucket.id, &key, upload);
+        self.check_quota(bucket, change)?;
         if !self.place {
             return Err(StoreError::DiskFull);
         }
@@ -97,6 +109,7 @@ impl Planner<'_> {
         record.extents = chosen.extents;
         self.put_version(bucket.id, key.clone(), record);
         self.end_upload(bucket.id, key, upload);
+        self.count(bucket, change);
         Ok(written)
     }
 

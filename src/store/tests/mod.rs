@@ -21,6 +21,7 @@ mod model;
 mod moving;
 mod newer;
 mod parts;
+mod quotas;
 mod random;
 mod rebuild;
 mod reclaim;

@@ -46,10 +46,30 @@ impl Run {
         }
     }
 
-    /// Sets or removes one configuration, now and then a long one. Object lock, which excludes other changes, has tests of its own.
+    /// Sets or removes the quota of an owner, which is never reached: quotas have tests of their own.
+    fn limit_owner(&mut self) {
+        let owner = *self.draw.of(&["admin", "other", "nobody"]);
+        let quota = (!self.draw.one_in(3))
+            .then(|| Quota { bytes: Some(u64::MAX - self.draw.below(9)), ..Quota::default() });
+        println!("limit {owner}: {quota:?}");
+        if self.written(self.store().set_owner_quota(owner, quota.as_ref()), Ok(())).is_some() {
+            match quota {
+                Some(quota) => drop(self.world.owner_quotas.insert(owner.into(), quota)),
+                None => drop(self.world.owner_quotas.remove(owner)),
+            }
+        }
+    }
+
+    /// Sets or removes one configuration, now and then a long one. Object lock and quotas, which exclude other changes, have tests
+    /// of their own.
     pub(super) fn configure(&mut self, name: &str) {
+        if self.draw.one_in(4) {
+            return self.limit_owner();
+        }
         let kind = match self.draw.of(&BucketConfigurationKind::TABLE).0 {
-            BucketConfigurationKind::ObjectLock => BucketConfigurationKind::Policy,
+            BucketConfigurationKind::ObjectLock | BucketConfigurationKind::Quota => {
+                BucketConfigurationKind::Policy
+            }
             kind => kind,
         };
         let document = match self.draw.below(4) {

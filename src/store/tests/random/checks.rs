@@ -56,6 +56,8 @@ fn usage_of(bucket: &Bucket) -> Usage {
 }
 
 fn check_owners(store: &Store, world: &World) {
+    let quotas = store.limited_owners().into_iter().map(|found| (found.owner, found.stored.unwrap()));
+    assert!(quotas.eq(world.owner_quotas.clone()));
     let mut owners = BTreeMap::<String, OwnerUsage>::new();
     for bucket in world.buckets.values() {
         let usage = owners.entry(bucket.info.owner.clone()).or_default();

@@ -41,6 +41,7 @@ pub(super) struct Bucket {
 #[derive(Debug, Default)]
 pub(super) struct World {
     pub(super) buckets: BTreeMap<String, Bucket>,
+    pub(super) owner_quotas: BTreeMap<String, Quota>,
 }
 
 impl Object {

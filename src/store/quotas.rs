@@ -1,0 +1,155 @@
+//! The quotas of buckets and owners. The committer decides about growth, so no number of writers exceeds a quota together; the
+//! checks here only spare a client the body of a request that the committer would refuse.
+
+use std::sync::Arc;
+
+use crate::base::Quota;
+use crate::format::{BucketConfigurationKind, BucketRecord, UploadId, Versioning};
+use crate::index::Index;
+use crate::store::mutation::Mutation;
+use crate::store::shared::SharedStore;
+use crate::store::usage_accounts::{Holdings, OwnerQuotas, UsageAccounts, bucket_quota, stored_owner_quota};
+use crate::store::{OwnerUsage, Store, StoreError, Usage};
+
+/// A bucket with its quota and its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitedBucket {
+    /// The name of the bucket.
+    pub bucket: String,
+    /// The name of the user who owns it.
+    pub owner: String,
+    /// Its quota.
+    pub quota: Quota,
+    /// Its content.
+    pub content: Usage,
+}
+
+/// An owner with its quotas and its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitedOwner {
+    /// The name of the user.
+    pub owner: String,
+    /// The stored quota.
+    pub stored: Option<Quota>,
+    /// The quota of the configuration. Of both the stricter limits count.
+    pub configured: Option<Quota>,
+    /// Its buckets and their content.
+    pub usage: OwnerUsage,
+}
+
+impl Store {
+    /// Sets or removes the quota of a bucket. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn set_bucket_quota(&self, bucket: &str, quota: Option<&Quota>) -> Result<(), StoreError> {
+        self.set_bucket_configuration(bucket, BucketConfigurationKind::Quota, quota.map(Quota::document))
+    }
+
+    /// A bucket with its quota, if it has one.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`].
+    pub fn limited_bucket(&self, bucket: &str) -> Result<Option<LimitedBucket>, StoreError> {
+        let index = self.shared.index();
+        let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
+        Ok(limited_bucket(&index, bucket))
+    }
+
+    /// All buckets with quotas, by name. The cost grows with the number of buckets.
+    pub fn limited_buckets(&self) -> Vec<LimitedBucket> {
+        let index = self.shared.index();
+        index.buckets().filter_map(|bucket| limited_bucket(&index, bucket)).collect()
+    }
+
+    /// Sets or removes the quota of a user, whether or not it owns buckets. Durable on return.
+    ///
+    /// # Errors
+    /// Those of the commit.
+    pub fn set_owner_quota(&self, owner: &str, quota: Option<&Quota>) -> Result<(), StoreError> {
+        let (owner, document) = (owner.to_owned(), quota.map(Quota::document));
+        self.committer.submit(|reply| Mutation::OwnerQuota { owner, document, reply })
+    }
+
+    /// Replaces the quotas of owners that the configuration sets. They hold from the next commit on.
+    pub fn configure_owner_quotas(&self, quotas: OwnerQuotas) {
+        self.shared.configure_owner_quotas(quotas);
+    }
+
+    /// A user with its quotas, which may be missing, and with its content.
+    pub fn limited_owner(&self, owner: &str) -> LimitedOwner {
+        limited_owner(&self.shared.index(), &self.shared.owner_quotas(), owner)
+    }
+
+    /// All users with quotas, by name.
+    pub fn limited_owners(&self) -> Vec<LimitedOwner> {
+        let (index, configured) = (self.shared.index(), self.shared.owner_quotas());
+        let mut owners: Vec<&str> = index.owner_quotas().map(|(owner, _)| owner).collect();
+        owners.extend(configured.keys().map(String::as_str));
+        owners.sort_unstable();
+        owners.dedup();
+        owners.into_iter().map(|owner| limited_owner(&index, &configured, owner)).collect()
+    }
+}
+
+fn limited_bucket(index: &Index, bucket: &BucketRecord) -> Option<LimitedBucket> {
+    let (quota, content) = (bucket_quota(index, bucket)?, index.usage(bucket.id));
+    Some(LimitedBucket { bucket: bucket.name.clone(), owner: bucket.owner.clone(), quota, content })
+}
+
+fn limited_owner(index: &Index, configured: &OwnerQuotas, owner: &str) -> LimitedOwner {
+    LimitedOwner {
+        owner: owner.to_owned(),
+        stored: stored_owner_quota(index, owner),
+        configured: configured.get(owner).copied(),
+        usage: index.owner_usage(owner),
+    }
+}
+
+/// Checks whether a put of `len` bytes, or more, would be refused now.
+///
+/// # Errors
+/// [`StoreError::QuotaExceeded`].
+pub(super) fn check_put(
+    shared: &SharedStore,
+    bucket: &BucketRecord,
+    key: &str,
+    len: u64,
+) -> Result<(), StoreError> {
+    check_early(shared, bucket, |index, _| {
+        let added = Holdings::of_object(len);
+        if bucket.versioning == Versioning::Enabled {
+            return added;
+        }
+        let replaced = index.summaries(bucket.id, key.as_bytes()).find(|version| version.null);
+        added - replaced.as_ref().map(Holdings::of_version).unwrap_or_default()
+    })
+}
+
+/// Checks whether a part of `len` bytes, or more, would be refused now.
+///
+/// # Errors
+/// [`StoreError::QuotaExceeded`].
+pub(super) fn check_part(
+    shared: &SharedStore,
+    bucket: &BucketRecord,
+    key: &str,
+    part: (UploadId, u32),
+    len: u64,
+) -> Result<(), StoreError> {
+    check_early(shared, bucket, |_, accounts| accounts.of_part((bucket.id, key.as_bytes()), part, len))
+}
+
+fn check_early(
+    shared: &SharedStore,
+    bucket: &BucketRecord,
+    growth: impl FnOnce(&Index, &UsageAccounts<'_>) -> Holdings,
+) -> Result<(), StoreError> {
+    let (index, configured): (Arc<Index>, Arc<OwnerQuotas>) = (shared.index(), shared.owner_quotas());
+    let mut accounts = UsageAccounts::new(&index, &configured, shared.options.buckets_max);
+    if accounts.is_off() {
+        return Ok(());
+    }
+    let growth = growth(&index, &accounts);
+    accounts.check(bucket, growth)
+}
