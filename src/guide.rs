@@ -15,6 +15,9 @@ pub mod configuration {}
 #[doc = include_str!("guide/users.md")]
 pub mod users {}
 
+#[doc = include_str!("guide/quotas.md")]
+pub mod quotas {}
+
 #[doc = include_str!("guide/http.md")]
 pub mod http {}
 

@@ -7,6 +7,8 @@ use crate::auth::bucket_policy;
 /// The kind of resource that an action applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActionLevel {
+    /// The administration of the server: of all or nothing, so that neither owners nor bucket policies have it.
+    Administration,
     /// The whole server.
     Service,
     /// A bucket itself.
@@ -21,6 +23,7 @@ impl ActionLevel {
     /// The resources that an action of this level can be granted on.
     pub(super) fn expected(self) -> &'static str {
         match self {
+            Self::Administration => "everything (`*`)",
             Self::Service | Self::Bucket => "a bucket (`bucket`, `start*`)",
             Self::Listing => "a bucket or a key prefix (`bucket`, `bucket/prefix*`)",
             Self::Object => "objects (`bucket/*`, `bucket/prefix*`, `bucket/key`)",
@@ -59,7 +62,8 @@ macro_rules! actions {
             /// Whether the policy of a bucket may allow and deny it. Others concern the server: bucket policies neither show
             /// buckets in lists nor create them.
             pub(super) fn is_of_existing_bucket(self) -> bool {
-                self.level() != ActionLevel::Service && self != Self::CreateBucket
+                let of_server = matches!(self.level(), ActionLevel::Administration | ActionLevel::Service);
+                !of_server && self != Self::CreateBucket
             }
 
             /// The kind of resource that it applies to.
@@ -121,6 +125,14 @@ actions! {
     GetBucketAcl: Bucket;
     /// PutBucketAcl, and an ACL that comes with a new bucket.
     PutBucketAcl: Bucket;
+    /// PutBucketQuota and DeleteBucketQuota.
+    PutBucketQuota: Administration;
+    /// GetBucketQuota.
+    GetBucketQuota: Bucket;
+    /// PutOwnerQuota and DeleteOwnerQuota.
+    PutOwnerQuota: Administration;
+    /// GetOwnerQuota.
+    GetOwnerQuota: Administration;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;
     /// PutBucketTagging and DeleteBucketTagging.

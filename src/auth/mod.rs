@@ -33,6 +33,7 @@ mod signature_params;
 mod signing_key;
 mod string_to_sign_v2;
 mod trailers;
+mod user_quota;
 mod users;
 
 pub use access::AccessFacts;

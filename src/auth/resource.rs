@@ -141,6 +141,7 @@ impl ResourcePattern {
         let is_in = |bucket: &BucketPattern| bucket.covers(resource, owned);
         match (self, level) {
             (Self::Everything, _) => true,
+            (_, ActionLevel::Administration) => false,
             (Self::Owned, ActionLevel::Service) if resource == Resource::Service => true,
             (Self::Owned, _) => resource.bucket().is_some() && owned(),
             (Self::Buckets(name), ActionLevel::Bucket | ActionLevel::Listing) => named(name),
@@ -171,6 +172,7 @@ impl ResourcePattern {
     pub(super) fn fits(&self, action: Action) -> bool {
         match (self, action.level()) {
             (Self::Everything, _) => true,
+            (_, ActionLevel::Administration) => false,
             // A bucket that is to be created has no owner yet.
             (Self::Owned, _) => action != Action::CreateBucket,
             (Self::Buckets(_), level) => level != ActionLevel::Object,

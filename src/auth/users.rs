@@ -23,6 +23,8 @@
 //!
 //! A user has one pair of keys and, during a rotation, the previous pair in addition.
 //!
+//! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`, `uploads` and `buckets`.
+//!
 //! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
 //! `bucket/prefix*` the objects whose keys begin with the prefix; neither includes the other. A `*` at the end of a
 //! bucket name stands for all buckets with that prefix. `@owned` stands for the buckets that the user created and all their
@@ -41,9 +43,10 @@ use toml::Spanned;
 use crate::auth::policy::Grant;
 use crate::auth::resource::Ownership;
 use crate::auth::signing_key::{SigningKey, SigningKeys};
+use crate::auth::user_quota::QuotaTable;
 use crate::auth::{Action, KeyPair, Resource, Secret};
 use crate::base::digest::HmacSha1;
-use crate::base::limits;
+use crate::base::{Quota, limits};
 use crate::s3::{ErrorCode, S3Error};
 
 const ADMINISTRATOR: &str = Users::ADMINISTRATOR;
@@ -63,6 +66,7 @@ pub struct UsersError {
 pub struct Users {
     by_access_key: HashMap<String, Signer>,
     anonymous: Arc<User>,
+    quotas: HashMap<String, Quota>,
 }
 
 impl Default for Users {
@@ -128,6 +132,11 @@ impl Users {
     pub fn with_short_secrets(&self) -> BTreeSet<&str> {
         let short = |signer: &&Signer| signer.secret.reveal().len() < limits::SECRET_ADVISED_BYTES;
         self.by_access_key.values().filter(short).map(|signer| signer.user.name()).collect()
+    }
+
+    /// The quotas, by the name of the user.
+    pub fn quotas(&self) -> &HashMap<String, Quota> {
+        &self.quotas
     }
 
     /// The user of an access key in a request.
@@ -228,6 +237,7 @@ struct UserTable {
     previous: Option<PairTable>,
     #[serde(default)]
     allow: Vec<AllowTable>,
+    quota: Option<Spanned<QuotaTable>>,
 }
 
 #[derive(Deserialize)]
@@ -254,6 +264,7 @@ struct UsersBuilder {
     names: HashSet<String>,
     by_access_key: HashMap<String, Signer>,
     anonymous: Option<Arc<User>>,
+    quotas: HashMap<String, Quota>,
 }
 
 impl UsersBuilder {
@@ -265,6 +276,10 @@ impl UsersBuilder {
         let grants = table.allow.iter().map(grant).collect::<Result<_, _>>()?;
         if name == Users::ANONYMOUS {
             table.allow.iter().try_for_each(check_anonymous)?;
+        }
+        if let Some(quota) = &table.quota {
+            let at = |problem: String| (quota.span(), problem);
+            self.quotas.insert(name.to_owned(), quota.as_ref().quota_of(name).map_err(at)?);
         }
         let pairs = pairs_of(table)?;
         let user = User::new(name, grants);
@@ -281,7 +296,7 @@ impl UsersBuilder {
 
     fn finish(self) -> Users {
         let anonymous = self.anonymous.unwrap_or_else(|| User::new(Users::ANONYMOUS, Vec::new()));
-        Users { by_access_key: self.by_access_key, anonymous }
+        Users { by_access_key: self.by_access_key, anonymous, quotas: self.quotas }
     }
 }
 

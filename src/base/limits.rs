@@ -15,6 +15,9 @@ pub const TIB: u64 = 1024 * GIB;
 /// The longest bucket policy, in bytes (S3 user guide, "Bucket policies").
 pub const BUCKET_POLICY_MAX_BYTES: usize = 20 * 1024;
 
+/// Buckets of an owner without another limit.
+pub const BUCKETS_MAX_DEFAULT: u64 = 1000;
+
 /// Longest object key (S3 user guide, "Naming Amazon S3 objects").
 pub const KEY_LEN_MAX_BYTES: usize = 1024;
 /// Shortest bucket name (S3 user guide, "Bucket naming rules").

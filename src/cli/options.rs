@@ -170,6 +170,11 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::PADDING_AFTER_SECS))]
     pub(crate) keep_alive_after: TimeSpan,
 
+    /// Buckets that a user may own, unless its quota has another limit
+    #[arg(long, value_name = "N", env = "SILTSTONE_BUCKETS_MAX", global = true)]
+    #[arg(default_value_t = limits::BUCKETS_MAX_DEFAULT)]
+    pub(crate) buckets_max: u64,
+
     /// Age at which multipart uploads in progress are aborted
     #[arg(long, value_name = "TIME", env = "SILTSTONE_ABORT_UPLOADS_AFTER", global = true)]
     pub(crate) abort_uploads_after: Option<TimeSpan>,

@@ -54,6 +54,7 @@ pub(crate) fn serve(
     log_memory(&plan, &store);
     let is_first_start = create_users_file(options, &users_file)?;
     let users = users_file.read().map_err(CliError::start)?;
+    store.configure_owner_quotas(users.quotas().clone());
     buckets::make(&store, &options.bucket, &options.xml_namespace)?;
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let memory = plan.budget();
@@ -68,7 +69,7 @@ pub(crate) fn serve(
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
     let server = bind(config, &clock, &(Arc::new(service) as Arc<dyn Handler>))?;
-    let reloader = Reloader { users_file, authenticator, tls, access_log };
+    let reloader = Reloader { users_file, authenticator, store: Arc::clone(&store), tls, access_log };
     run_until_stopped(options, server, store, reloader, is_first_start, manager)
 }
 
@@ -149,13 +150,14 @@ fn run_until_stopped(
 struct Reloader {
     users_file: UsersFile,
     authenticator: Arc<Authenticator>,
+    store: Arc<Store>,
     tls: Option<(TlsFiles, Arc<Tls>)>,
     access_log: Option<Arc<AccessLogFile>>,
 }
 
 impl Reloader {
     fn reload(&self) {
-        reload_users(&self.users_file, &self.authenticator);
+        reload_users(&self.users_file, &self.authenticator, &self.store);
         if let Some((files, tls)) = &self.tls {
             reload_tls(files, tls);
         }
@@ -184,6 +186,7 @@ fn open_store(
 ) -> Result<Arc<Store>, CliError> {
     let data_dir = &options.data_dir;
     let options = store::StoreOptions {
+        buckets_max: options.buckets_max,
         abort_uploads_after: options.abort_uploads_after.map(|TimeSpan(age)| age),
         segment_max_bytes: options.segment_size.0,
         segments_open_max: files.segments_open_max,
@@ -282,9 +285,10 @@ fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
 }
 
 /// Reads the users file again. If it is broken the previous users stay in effect.
-fn reload_users(users_file: &UsersFile, authenticator: &Authenticator) {
+fn reload_users(users_file: &UsersFile, authenticator: &Authenticator, store: &Store) {
     match users_file.read() {
         Ok(users) => {
+            store.configure_owner_quotas(users.quotas().clone());
             authenticator.replace(users);
             info!("the users file was read again");
         }

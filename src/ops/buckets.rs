@@ -3,7 +3,7 @@
 use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::listing::write_user;
-use super::{Context, acl, body, memory, object_lock, token};
+use super::{Context, acl, body, memory, object_lock, quota, token};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
 use crate::s3::object_lock::LockConfiguration;
@@ -76,8 +76,12 @@ pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Resu
 
 /// HeadBucket.
 pub(super) fn head(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    context.store.bucket(call.bucket()).for_client(call)?;
-    Ok(Response::new(200).header("p-bucket-region", context.region.as_str()))
+    let limited = context.store.limited_bucket(call.bucket()).for_client(call)?;
+    let response = Response::new(200).header("p-bucket-region", context.region.as_str());
+    Ok(match limited {
+        Some(limited) => quota::add_headers(response, &limited),
+        None => response,
+    })
 }
 
 /// GetBucketLocation.

@@ -29,6 +29,7 @@ mod ownership;
 mod padded_response;
 mod post;
 mod put;
+mod quota;
 mod stored_configuration;
 mod tagging;
 mod token;
@@ -148,6 +149,12 @@ impl Context {
             Operation::GetObjectRetention => object_lock::get_retention(self, proof, call),
             Operation::PutObjectLegalHold => object_lock::put_legal_hold(self, proof, call),
             Operation::GetObjectLegalHold => object_lock::get_legal_hold(self, proof, call),
+            Operation::PutBucketQuota => quota::put_of_bucket(self, proof, call),
+            Operation::GetBucketQuota => quota::get_of_bucket(self, proof, call),
+            Operation::DeleteBucketQuota => quota::delete_of_bucket(self, proof, call),
+            Operation::PutOwnerQuota => quota::put_of_owner(self, proof, call),
+            Operation::GetOwnerQuota => quota::get_of_owner(self, proof, call),
+            Operation::DeleteOwnerQuota => quota::delete_of_owner(self, proof, call),
             Operation::GetBucketEncryption
             | Operation::GetBucketLifecycleConfiguration
             | Operation::GetBucketReplication

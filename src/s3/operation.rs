@@ -87,6 +87,13 @@ operations! {
     /// Lists the buckets that the caller may see.
     ListBuckets = Get Service "" RouteCondition::None;
 
+    /// Sets the quota of an owner; an extension, as all operations of quotas.
+    PutOwnerQuota = Put Service "quota" RouteCondition::None;
+    /// Returns the quota of an owner, or all quotas.
+    GetOwnerQuota = Get Service "quota" RouteCondition::None;
+    /// Removes the quota of an owner.
+    DeleteOwnerQuota = Delete Service "quota" RouteCondition::None;
+
     /// Creates a bucket.
     CreateBucket = Put Bucket "" RouteCondition::None;
     /// Deletes an empty bucket.
@@ -133,6 +140,12 @@ operations! {
     GetPublicAccessBlock = Get Bucket "publicAccessBlock" RouteCondition::None;
     /// Removes the public access block of a bucket.
     DeletePublicAccessBlock = Delete Bucket "publicAccessBlock" RouteCondition::None;
+    /// Sets the quota of a bucket.
+    PutBucketQuota = Put Bucket "quota" RouteCondition::None;
+    /// Returns the quota of a bucket, and its usage.
+    GetBucketQuota = Get Bucket "quota" RouteCondition::None;
+    /// Removes the quota of a bucket.
+    DeleteBucketQuota = Delete Bucket "quota" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
     /// Sets the tags of a bucket.

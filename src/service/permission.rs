@@ -36,6 +36,10 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::PutPublicAccessBlock | Operation::DeletePublicAccessBlock => {
             &[Action::PutBucketPublicAccessBlock]
         }
+        Operation::PutBucketQuota | Operation::DeleteBucketQuota => &[Action::PutBucketQuota],
+        Operation::GetBucketQuota => &[Action::GetBucketQuota],
+        Operation::PutOwnerQuota | Operation::DeleteOwnerQuota => &[Action::PutOwnerQuota],
+        Operation::GetOwnerQuota => &[Action::GetOwnerQuota],
         Operation::GetBucketReplication => &[Action::GetReplicationConfiguration],
         Operation::PutBucketTagging | Operation::DeleteBucketTagging => &[Action::PutBucketTagging],
         Operation::GetBucketTagging => &[Action::GetBucketTagging],

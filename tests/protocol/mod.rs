@@ -30,6 +30,7 @@ mod post_refusals;
 mod presigned;
 mod presigned_v2;
 mod put;
+mod quotas;
 mod ranges;
 mod rules;
 mod socket;

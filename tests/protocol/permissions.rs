@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 71] = [
+const REQUESTS: [(&str, &str, &str, &str); 77] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -44,6 +44,12 @@ const REQUESTS: [(&str, &str, &str, &str); 71] = [
     ("PUT", "/b?tagging", "PutBucketTagging", "b"),
     ("GET", "/b?tagging", "GetBucketTagging", "b"),
     ("DELETE", "/b?tagging", "PutBucketTagging", "b"),
+    ("PUT", "/b?quota", "PutBucketQuota", "*"),
+    ("GET", "/b?quota", "GetBucketQuota", "b"),
+    ("DELETE", "/b?quota", "PutBucketQuota", "*"),
+    ("PUT", "/?quota&owner=ann", "PutOwnerQuota", "*"),
+    ("GET", "/?quota&owner=ann", "GetOwnerQuota", "*"),
+    ("DELETE", "/?quota&owner=ann", "PutOwnerQuota", "*"),
     ("GET", "/b?website", "GetBucketWebsite", "b"),
     ("PUT", "/b?website", "PutBucketWebsite", "b"),
     ("DELETE", "/b?website", "DeleteBucketWebsite", "b"),
@@ -100,6 +106,7 @@ fn body_of(target: &str) -> &'static [u8] {
         "/b?policy" => {
             br#"{"Statement": {"Effect": "Allow", "Principal": {"AWS": "x"}, "Action": "*", "Resource": "arn:aws:s3:::b"}}"#
         }
+        "/b?quota" | "/?quota&owner=ann" => br#"{"bytes": 1000}"#,
         "/b?publicAccessBlock" => b"<PublicAccessBlockConfiguration/>",
         "/b?cors" => {
             b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>\
@@ -133,10 +140,15 @@ fn one_action_on_one_resource_suffices_and_all_others_together_do_not() {
         let others: Vec<_> = Action::ALL.iter().map(|a| a.as_str()).filter(|name| *name != action).collect();
         // A sub-resource that is not served tells nothing but that, and may be asked for by more than one action.
         let others = if target == "/b?accelerate" { vec!["PutObject"] } else { others };
+        let (held, narrower) = match resource {
+            // There is no narrower resource.
+            "*" => (["GetBucketQuota"], &["b"][..]),
+            _ => ([action], elsewhere(action, resource)),
+        };
         let server = Server::with_grants(&[
             ("holder", &[action], &[resource]),
             ("lacking", &others, &["*"]),
-            ("elsewhere", &[action], elsewhere(action, resource)),
+            ("elsewhere", &held, narrower),
         ]);
         server.put("/empty", b"");
         server.put("/b/k", b"x");

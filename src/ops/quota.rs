@@ -1,0 +1,145 @@
+//! Quotas of buckets and owners, as JSON: an extension beside S3.
+
+use serde_json::{Value, json};
+
+use super::client_error::ForClient as _;
+use super::{Context, body, memory};
+use crate::auth::Authorized;
+use crate::base::Quota;
+use crate::base::limits::CREDENTIAL_LEN_MAX_BYTES;
+use crate::s3::{Call, ErrorCode, Response, ResponseBody, S3Error};
+use crate::store::{LimitedBucket, LimitedOwner, Usage};
+
+/// The memory of one bucket or owner in the report of all quotas.
+const ROW_BYTES: u64 = 4096;
+
+/// PutBucketQuota. A quota without limits removes that of the bucket. Durable on return.
+pub(super) fn put_of_bucket(
+    context: &Context,
+    _: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    body::announced_length(&call.request.body)?;
+    context.store.bucket(call.bucket()).for_client(call)?;
+    let quota = read(context, call)?;
+    if quota.buckets.is_some() {
+        return Err(invalid("A bucket has no buckets: only owners have this limit."));
+    }
+    context.store.set_bucket_quota(call.bucket(), set(&quota)).for_client(call)?;
+    Ok(Response::new(200))
+}
+
+/// GetBucketQuota: the quota, without limits if there is none, and the usage.
+pub(super) fn get_of_bucket(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let limited = context.store.limited_bucket(call.bucket()).for_client(call)?;
+    let quota = limited.map(|limited| limited.quota).unwrap_or_default();
+    let usage = context.store.usage(call.bucket()).for_client(call)?;
+    Ok(answer(&json!({ "quota": quota, "used": used(&usage) })))
+}
+
+/// DeleteBucketQuota. Durable on return.
+pub(super) fn delete_of_bucket(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    context.store.set_bucket_quota(call.bucket(), None).for_client(call)?;
+    Ok(Response::new(204))
+}
+
+/// PutOwnerQuota. A quota without limits removes that of the owner. Durable on return.
+pub(super) fn put_of_owner(
+    context: &Context,
+    _: &Authorized,
+    call: &mut Call<'_>,
+) -> Result<Response, S3Error> {
+    body::announced_length(&call.request.body)?;
+    let owner = owner(call)?.ok_or_else(without_owner)?.to_owned();
+    let quota = read(context, call)?;
+    context.store.set_owner_quota(&owner, set(&quota)).for_client(call)?;
+    Ok(Response::new(200))
+}
+
+/// GetOwnerQuota: the quota of an owner, or all quotas of the server.
+pub(super) fn get_of_owner(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    let store = &context.store;
+    if let Some(owner) = owner(call)? {
+        return Ok(answer(&owner_row(&store.limited_owner(owner))));
+    }
+    let buckets = store.limited_buckets();
+    let owners = store.limited_owners();
+    let held = memory::reserve(context, ROW_BYTES * (buckets.len() + owners.len()) as u64)?;
+    let buckets: Vec<_> = buckets.iter().map(bucket_row).collect();
+    let owners: Vec<_> = owners.iter().map(owner_row).collect();
+    Ok(answer(&json!({ "buckets": buckets, "owners": owners })).holding(held))
+}
+
+/// DeleteOwnerQuota. Durable on return.
+pub(super) fn delete_of_owner(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    let owner = owner(call)?.ok_or_else(without_owner)?;
+    context.store.set_owner_quota(owner, None).for_client(call)?;
+    Ok(Response::new(204))
+}
+
+/// The response to HeadBucket with the quota of the bucket.
+pub(super) fn add_headers(response: Response, limited: &LimitedBucket) -> Response {
+    let LimitedBucket { quota, content, .. } = limited;
+    let limits = [("p-quota-bytes", quota.bytes), ("p-quota-objects", quota.objects)];
+    let limits = limits.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
+    let used = [("p-quota-bytes-used", content.bytes()), ("p-quota-objects-used", content.objects())];
+    limits.chain(used).fold(response, |response, (name, value)| response.header(name, value.to_string()))
+}
+
+fn read(context: &Context, call: &mut Call<'_>) -> Result<Quota, S3Error> {
+    let text = body::read_text(context, call)?;
+    Quota::parse(&text).map_err(|reason| invalid(&format!("The quota is not valid: {reason}")))
+}
+
+fn set(quota: &Quota) -> Option<&Quota> {
+    (!quota.is_empty()).then_some(quota)
+}
+
+/// The owner that the request names; `None` if it names none.
+fn owner<'c>(call: &'c Call<'_>) -> Result<Option<&'c str>, S3Error> {
+    let Some(owner) = call.query.get("owner") else { return Ok(None) };
+    let fits = (1..=CREDENTIAL_LEN_MAX_BYTES).contains(&owner.len()) && !owner.chars().any(char::is_control);
+    fits.then_some(Some(owner)).ok_or_else(|| invalid("The parameter owner is not the name of a user."))
+}
+
+fn without_owner() -> S3Error {
+    invalid("The parameter owner is missing.")
+}
+
+fn invalid(reason: &str) -> S3Error {
+    S3Error::new(ErrorCode::InvalidArgument).message(reason)
+}
+
+fn used(usage: &Usage) -> Value {
+    json!({ "bytes": usage.bytes(), "objects": usage.objects(), "uploads": usage.uploads.count })
+}
+
+fn bucket_row(limited: &LimitedBucket) -> Value {
+    let LimitedBucket { bucket, owner, quota, content } = limited;
+    json!({ "bucket": bucket, "owner": owner, "quota": quota, "used": used(content) })
+}
+
+fn owner_row(limited: &LimitedOwner) -> Value {
+    let LimitedOwner { owner, stored, configured, usage } = limited;
+    let mut row = json!({
+        "owner": owner,
+        "quota": stored.unwrap_or_default(),
+        "users_file": configured.unwrap_or_default(),
+        "used": used(&usage.content),
+    });
+    row["used"]["buckets"] = usage.buckets.into();
+    row
+}
+
+fn answer(value: &Value) -> Response {
+    let response = Response::new(200).header("Content-Type", "application/json");
+    response.with_body(ResponseBody::Bytes(value.to_string().into_bytes()))
+}

@@ -1,0 +1,180 @@
+//! Quotas: setting them, and what they refuse.
+
+use siltstone::auth::Users;
+
+use super::*;
+use crate::support::users::{access_key, secret_key};
+
+fn set(server: &Server, target: &str, quota: &str) -> Answer {
+    server.request("PUT", target).body(quota.as_bytes()).send()
+}
+
+fn json(answer: &Answer) -> serde_json::Value {
+    assert_eq!((answer.status, answer.header("Content-Type")), (200, Some("application/json")));
+    serde_json::from_str(answer.text()).unwrap()
+}
+
+/// A server whose bucket `b` has a quota.
+fn limited(quota: &str) -> Server {
+    let server = Server::new();
+    assert_eq!(set(&server, "/b?quota", quota).status, 200);
+    server
+}
+
+#[test]
+fn the_quota_of_a_bucket_is_set_read_and_removed() {
+    let server = Server::new();
+    let get = || json(&server.request("GET", "/b?quota").send());
+    assert_eq!(get().to_string(), r#"{"quota":{},"used":{"bytes":0,"objects":0,"uploads":0}}"#);
+    assert_eq!(set(&server, "/b?quota", r#"{"bytes": 100, "uploads": 1}"#).status, 200);
+    server.put("/b/k", &[1; 60]);
+    server.request("POST", "/b/film?uploads").send();
+    let shown = r#"{"quota":{"bytes":100,"uploads":1},"used":{"bytes":60,"objects":1,"uploads":1}}"#;
+    assert_eq!(get().to_string(), shown);
+    server.request("PUT", "/b/k2").body(&[1; 41]).send().is_error(403, "QuotaExceeded");
+    assert_eq!(server.request("DELETE", "/b?quota").send().status, 204);
+    assert_eq!(server.request("DELETE", "/b?quota").send().status, 204);
+    assert_eq!(server.request("PUT", "/b/k2").body(&[1; 41]).send().status, 200);
+    set(&server, "/b?quota", r#"{"objects": 0}"#);
+    assert_eq!(set(&server, "/b?quota", "{}").status, 200);
+    assert_eq!(get()["quota"].to_string(), "{}");
+    set(&server, "/absent?quota", "{}").is_error(404, "NoSuchBucket");
+    server.request("GET", "/absent?quota").send().is_error(404, "NoSuchBucket");
+    server.request("DELETE", "/absent?quota").send().is_error(404, "NoSuchBucket");
+}
+
+#[test]
+fn quotas_that_mean_nothing_are_refused() {
+    let server = Server::new();
+    for wrong in ["", "x", "[]", "{\"bytes\": -1}", "{\"bytes\": \"1\"}", "{\"keys\": 1}", "{\"buckets\": 1}"]
+    {
+        set(&server, "/b?quota", wrong).is_error(400, "InvalidArgument");
+    }
+    for target in ["/?quota", "/?quota&owner=", "/?quota&owner=%0a"] {
+        set(&server, target, "{}").is_error(400, "InvalidArgument");
+        server.request("DELETE", target).send().is_error(400, "InvalidArgument");
+    }
+    server.request("PUT", "/b?quota").announcing(2 << 20).send().is_error(400, "MaxMessageLengthExceeded");
+}
+
+#[test]
+fn a_body_that_cannot_fit_is_not_asked_for() {
+    let server = limited(r#"{"bytes": 100}"#);
+    // No byte of the body is sent: a server that waited for it would answer IncompleteBody.
+    server.request("PUT", "/b/k").announcing(101).send().is_error(403, "QuotaExceeded");
+    let created = server.request("POST", "/b/film?uploads").send();
+    let target = format!("/b/film?partNumber=1&uploadId={}", created.all("UploadId")[0]);
+    server.request("PUT", &target).announcing(101).send().is_error(403, "QuotaExceeded");
+    server.put("/b/k", &[1; 100]);
+    server.request("PUT", "/b/k").announcing(101).send().is_error(403, "QuotaExceeded");
+    assert_eq!(server.request("PUT", "/b/k").body(&[2; 100]).send().status, 200);
+}
+
+#[test]
+fn every_way_to_grow_is_refused_at_the_brim_and_no_other_request() {
+    let server = Server::new();
+    server.put("/b/k", &[1; 60]);
+    let created = server.request("POST", "/b/film?uploads").send();
+    let upload = created.all("UploadId").remove(0);
+    let part = server.put(&format!("/b/film?partNumber=1&uploadId={upload}"), &[1; 40]);
+    let tag = part.header("ETag").unwrap().to_owned();
+    set(&server, "/b?quota", r#"{"bytes": 100, "objects": 1, "uploads": 1}"#);
+    let complete = || {
+        let part = format!("<Part><PartNumber>1</PartNumber><ETag>{tag}</ETag></Part>");
+        let document = format!("<CompleteMultipartUpload>{part}</CompleteMultipartUpload>");
+        server.request("POST", &format!("/b/film?uploadId={upload}")).body(document.as_bytes()).send()
+    };
+    let copy = |target: &str| server.request("PUT", target).header("p-copy-source", "/b/k").send();
+    server.request("PUT", "/b/new").body(b"x").send().is_error(403, "QuotaExceeded");
+    server.request("PUT", "/b/new").body(b"").send().is_error(403, "QuotaExceeded");
+    copy("/b/new").is_error(403, "QuotaExceeded");
+    copy(&format!("/b/film?partNumber=2&uploadId={upload}")).is_error(403, "QuotaExceeded");
+    server.request("POST", "/b/other?uploads").send().is_error(403, "QuotaExceeded");
+    let refusal = complete();
+    refusal.is_error(403, "QuotaExceeded");
+    assert!(refusal.text().contains("The quota of the bucket allows 1 objects."), "{}", refusal.text());
+    let tags = b"<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
+    assert_eq!(server.request("PUT", "/b/k?tagging").body(tags).send().status, 200);
+    assert_eq!(server.request("PUT", "/b/k").body(&[2; 60]).send().status, 200);
+    assert_eq!(server.request("GET", "/b/k").send().status, 200);
+    assert_eq!(server.request("DELETE", "/b/k").send().status, 204);
+    assert_eq!(complete().status, 200);
+    assert_eq!(server.request("GET", "/b/film").send().body.len(), 40);
+}
+
+#[test]
+fn head_bucket_shows_the_quota_and_its_usage() {
+    let server = Server::new();
+    let head = || server.request("HEAD", "/b").send();
+    assert_eq!(head().header("p-quota-bytes-used"), None);
+    set(&server, "/b?quota", r#"{"bytes": 100}"#);
+    server.put("/b/k", &[1; 60]);
+    let told = head();
+    assert_eq!(told.status, 200);
+    let shown = ["bytes", "bytes-used", "objects", "objects-used"]
+        .map(|name| told.header(&format!("p-quota-{name}")).map(str::to_owned));
+    assert_eq!(shown, [Some("100".to_owned()), Some("60".to_owned()), None, Some("1".to_owned())]);
+}
+
+#[test]
+fn an_owner_is_limited_in_all_its_buckets() {
+    let server = Server::new();
+    assert_eq!(set(&server, "/?quota&owner=other", r#"{"bytes": 100, "buckets": 2}"#).status, 200);
+    let create = |bucket: &str| server.request("PUT", bucket).by("other").send();
+    assert_eq!((create("/one").status, create("/two").status), (200, 200));
+    create("/three").is_error(400, "TooManyBuckets");
+    server.put("/one/k", &[1; 60]);
+    let refusal = server.request("PUT", "/two/k").body(&[1; 41]).send();
+    refusal.is_error(403, "QuotaExceeded");
+    assert!(refusal.text().contains("The quota of the owner of the bucket allows 100 bytes."));
+    server.put("/two/k", &[1; 40]);
+    server.put("/b/k", &[1; 500]);
+    let shown = r#"{"owner":"other","quota":{"bytes":100,"buckets":2},"users_file":{},"used":{"bytes":100,"objects":2,"uploads":0,"buckets":2}}"#;
+    assert_eq!(json(&server.request("GET", "/?quota&owner=other").send()).to_string(), shown);
+    set(&server, "/two?quota", r#"{"objects": 5}"#);
+    let all = json(&server.request("GET", "/?quota").send());
+    assert_eq!(all["owners"].to_string(), format!("[{shown}]"));
+    assert_eq!((&all["buckets"][0]["bucket"], &all["buckets"][0]["owner"]), (&"two".into(), &"other".into()));
+    assert_eq!(server.request("DELETE", "/?quota&owner=other").send().status, 204);
+    assert_eq!(create("/three").status, 200);
+}
+
+#[test]
+fn neither_an_owner_nor_a_policy_can_lift_a_quota() {
+    let server = Server::with_grants(&[
+        ("ann", &["*"], &["@owned", "anns-*", "anns-*/*"]),
+        ("guest", &["GetObject"], &["anns-photos/*"]),
+    ]);
+    assert_eq!(server.request("PUT", "/anns-photos").by("ann").send().status, 200);
+    let policy = r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::anns-photos"}}"#;
+    assert_eq!(
+        server.request("PUT", "/anns-photos?policy").by("ann").body(policy.as_bytes()).send().status,
+        204
+    );
+    set(&server, "/anns-photos?quota", r#"{"objects": 0}"#);
+    for user in ["ann", "guest"] {
+        let ask = |method: &str, target: &str| server.request(method, target).by(user).body(b"{}").send();
+        for method in ["PUT", "DELETE"] {
+            ask(method, "/anns-photos?quota").is_error(403, "AccessDenied");
+            ask(method, "/?quota&owner=ann").is_error(403, "AccessDenied");
+        }
+        server.request("GET", "/?quota").by(user).send().is_error(403, "AccessDenied");
+    }
+    let shown = server.request("GET", "/anns-photos?quota").by("ann").send();
+    assert_eq!(json(&shown)["quota"].to_string(), r#"{"objects":0}"#);
+    server.request("PUT", "/anns-photos/k").by("ann").body(b"x").send().is_error(403, "QuotaExceeded");
+}
+
+#[test]
+fn the_users_file_limits_an_owner_too() {
+    let server = Server::new();
+    let (access, secret) = (access_key("owner"), secret_key("owner"));
+    let file = format!(
+        "[[user]]\nname = \"owner\"\naccess_key = \"{access}\"\nsecret_key = \"{secret}\"\nquota = {{ bytes = \"1KiB\" }}"
+    );
+    server.store.configure_owner_quotas(Users::parse(&file).unwrap().quotas().clone());
+    server.put("/b/k", &[1; 1024]);
+    server.request("PUT", "/b/new").body(b"x").send().is_error(403, "QuotaExceeded");
+    let shown = json(&server.request("GET", "/?quota").send());
+    assert_eq!(shown["owners"][0]["users_file"].to_string(), r#"{"bytes":1024}"#);
+}
