@@ -13,7 +13,7 @@ use crate::auth::signature_params::SignatureParams;
 use crate::auth::signing_key::SigningKey;
 use crate::auth::users::User;
 use crate::auth::{Identity, Users, header, signature};
-use crate::base::Clock;
+use crate::base::{Clock, Timestamp};
 use crate::s3::dialect::V2_ACCESS_KEY;
 use crate::s3::form::PostForm;
 use crate::s3::route::Addressing;
@@ -124,8 +124,12 @@ impl Authenticator {
         FormContext { users, regions: &self.regions, version_2, now, dialect, bucket }.authenticate(form)
     }
 
-    fn users(&self) -> Arc<Users> {
+    pub(super) fn users(&self) -> Arc<Users> {
         Arc::clone(&self.users.read().expect("no code panics while it holds the users"))
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Verifies a signature. Returns the user who signed, the key, and the signature as bytes.

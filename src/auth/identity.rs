@@ -26,6 +26,11 @@ impl Identity {
         self.0.is_anonymous()
     }
 
+    /// Whether the users file grants everything to the user.
+    pub fn is_administrator(&self) -> bool {
+        self.0.is_administrator()
+    }
+
     /// The proof that this user may do `action` on `resource`.
     ///
     /// # Errors

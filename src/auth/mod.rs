@@ -7,6 +7,8 @@
 //! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes and compares;
 //! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode `aws-chunked`.
 //!
+//! Sessions of browsers rest on keys that were entered: `entered_key`.
+//!
 //! Forms are authenticated by their fields: `post_form` verifies the signature, `post_policy` the conditions that it covers.
 //!
 //! Permissions: `access` decides. It asks `users` (the users file, whose grants of `action`s are in `policy` and `resource`), `bucket_policy`, and
@@ -18,6 +20,7 @@ mod authenticator;
 mod bucket_policy;
 mod canonical;
 mod chunked;
+mod entered_key;
 mod header;
 mod identity;
 mod keys;
@@ -40,6 +43,7 @@ pub use access::AccessFacts;
 pub use action::Action;
 pub use authenticator::Authenticator;
 pub use bucket_policy::{BucketPolicy, ExistingTags, PolicyContext, PolicyDecision};
+pub use entered_key::{EnteredKey, SharedObject};
 pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};
 pub use post_form::FormGrant;

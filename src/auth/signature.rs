@@ -27,7 +27,7 @@ pub(super) fn verify(
     request: &CanonicalRequest<'_>,
 ) -> Result<Signature, S3Error> {
     for &encoding in request.encodings() {
-        let computed = sign(params, key, &hex32(&request.digest(encoding)));
+        let computed = sign(&params.timestamp, params.scope, key, &hex32(&request.digest(encoding)));
         if is_same(&computed, params.signature.as_bytes()) {
             return Ok(computed);
         }
@@ -37,9 +37,8 @@ pub(super) fn verify(
 
 /// The signature over the string to sign (S3 API reference, "Signature calculations for the authorization header",
 /// steps 2 and 3).
-fn sign(params: &SignatureParams<'_>, key: &SigningKey, digest: &Signature) -> Signature {
-    let timestamp = params.timestamp.as_bytes();
-    let scope = params.scope.as_bytes();
+pub(super) fn sign(timestamp: &str, scope: &str, key: &SigningKey, digest: &Signature) -> Signature {
+    let (timestamp, scope) = (timestamp.as_bytes(), scope.as_bytes());
     hex32(&key.sign(&[ALGORITHM.as_bytes(), b"\n", timestamp, b"\n", scope, b"\n", digest]))
 }
 

@@ -209,6 +209,10 @@ impl Signer {
         &self.user
     }
 
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
     /// The signing key for a day and a region.
     pub(super) fn signing_key(&self, date: &str, region: &str) -> SigningKey {
         self.signing_keys.get(&self.secret, date, region)

@@ -1,0 +1,196 @@
+//! Keys that a user entered, for the session of a browser, instead of signing a request with them.
+
+use subtle::ConstantTimeEq as _;
+
+use crate::auth::canonical::{CanonicalRequest, SortedHeaders, TargetEncoding};
+use crate::auth::presigned::signature_param;
+use crate::auth::signature;
+use crate::auth::signature_params::ALGORITHM;
+use crate::auth::signing_key::{SERVICE, TERMINATOR};
+use crate::auth::users::{Signer, Users};
+use crate::auth::{Authenticator, Identity};
+use crate::base::digest::{Sha256, hex32};
+use crate::s3::{Dialect, Headers, QueryParams, uri};
+
+/// An access key whose secret was known to its user. It holds no secret, and counts until the users file has another secret for
+/// the access key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnteredKey {
+    access_key: String,
+    /// The SHA-256 of the secret.
+    fingerprint: [u8; 32],
+}
+
+impl EnteredKey {
+    /// The access key.
+    pub fn access_key(&self) -> &str {
+        &self.access_key
+    }
+}
+
+/// A GET of an object, which a presigned URL is to allow.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedObject<'a> {
+    /// `http` or `https`, `://`, and the host, as the URL is to have them.
+    pub origin: &'a str,
+    /// The bucket.
+    pub bucket: &'a str,
+    /// The key.
+    pub key: &'a str,
+    /// The version; `None` for the current one.
+    pub version: Option<&'a str>,
+    /// The region of the signature.
+    pub region: &'a str,
+    /// How long the URL is valid, in seconds; at most seven days.
+    pub expires_secs: u64,
+}
+
+impl Authenticator {
+    /// The key that a user entered, if the secret is its own. An unknown access key takes as long as a wrong secret.
+    pub fn enter(&self, access_key: &str, secret: &str) -> Option<EnteredKey> {
+        let users = self.users();
+        let entered = Sha256::of(secret.as_bytes());
+        let known = users.find(access_key).map(fingerprint);
+        let is_same: bool = known.unwrap_or_else(|| Sha256::of(b"")).ct_eq(&entered).into();
+        (known.is_some() && is_same).then(|| EnteredKey { access_key: access_key.into(), fingerprint: entered })
+    }
+
+    /// The key of a user whom the server itself has admitted, by a token that it showed to its operator.
+    pub fn admit(&self, access_key: &str) -> Option<EnteredKey> {
+        let fingerprint = fingerprint(self.users().find(access_key)?);
+        Some(EnteredKey { access_key: access_key.to_owned(), fingerprint })
+    }
+
+    /// The user of a key. `None` after the user or the key was removed or rotated away.
+    pub fn identity_of(&self, key: &EnteredKey) -> Option<Identity> {
+        let users = self.users();
+        find(&users, key).map(|signer| Identity::new(signer.user().clone()))
+    }
+
+    /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating requests: using query parameters").
+    /// It ends with the key that signs it. `None` for a key that counts no more.
+    pub fn presign(&self, key: &EnteredKey, shared: SharedObject<'_>) -> Option<String> {
+        let users = self.users();
+        let signer = find(&users, key)?;
+        let timestamp = self.now().to_iso_basic();
+        let date = timestamp.get(..8)?;
+        let scope = format!("{date}/{}/{SERVICE}/{TERMINATOR}", shared.region);
+        let path = format!("/{}/{}", uri::encode_listed(shared.bucket), uri::encode_listed(shared.key));
+        let sent = presigned_query(key, shared, &scope, &timestamp);
+        let mut headers = Headers::default();
+        headers.push("host", shared.origin.split_once("://")?.1.as_bytes());
+        let request = CanonicalRequest {
+            method: "GET",
+            path: &path,
+            query: &QueryParams::parse(&sent).ok()?,
+            signature_param: Some(signature_param(Dialect::Aws)),
+            headers: &SortedHeaders::of(&headers),
+            signed_headers: "host",
+            payload: "UNSIGNED-PAYLOAD",
+        };
+        let digest = hex32(&request.digest(TargetEncoding::Canonical));
+        let signature = signature::sign(&timestamp, &scope, &signer.signing_key(date, shared.region), &digest);
+        let signature = String::from_utf8_lossy(&signature);
+        Some(format!("{}{path}?{sent}&{}={signature}", shared.origin, signature_param(Dialect::Aws)))
+    }
+}
+
+fn presigned_query(key: &EnteredKey, shared: SharedObject<'_>, scope: &str, timestamp: &str) -> String {
+    let credential = encoded(&format!("{}/{scope}", key.access_key));
+    let version = shared.version.map(|version| format!("&versionId={}", encoded(version)));
+    format!(
+        "X-Amz-Algorithm={ALGORITHM}&X-Amz-Credential={credential}&X-Amz-Date={timestamp}&X-Amz-Expires={}&X-Amz-SignedHeaders=host{}",
+        shared.expires_secs,
+        version.unwrap_or_default()
+    )
+}
+
+/// The value of a parameter.
+fn encoded(text: &str) -> String {
+    uri::encode_listed(text).replace('/', "%2F")
+}
+
+fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Signer> {
+    users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint)
+}
+
+fn fingerprint(signer: &Signer) -> [u8; 32] {
+    Sha256::of(signer.secret().reveal().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::{ManualClock, Timestamp};
+    use crate::s3::{Body, Method, Request};
+
+    fn users(secret: &str) -> Users {
+        let text = format!("[[user]]\nname = \"u\"\naccess_key = \"AKIAUSER\"\nsecret_key = \"{secret}\"\n");
+        Users::parse(&text).unwrap()
+    }
+
+    fn authenticator() -> Authenticator {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
+        Authenticator::new(users("secret-of-the-user"), vec!["eu".to_owned()], clock)
+    }
+
+    #[test]
+    fn only_the_secret_of_the_key_is_accepted() {
+        let authenticator = authenticator();
+        let key = authenticator.enter("AKIAUSER", "secret-of-the-user").unwrap();
+        assert_eq!(authenticator.identity_of(&key).unwrap().name(), "u");
+        for (access_key, secret) in
+            [("AKIAUSER", "secret"), ("AKIAUSER", ""), ("AKIAOTHER", "secret-of-the-user"), ("", "")]
+        {
+            assert_eq!(authenticator.enter(access_key, secret), None, "{access_key} {secret}");
+        }
+        assert_eq!(authenticator.admit("AKIAUSER"), Some(key));
+        assert_eq!(authenticator.admit("AKIAOTHER"), None);
+    }
+
+    #[test]
+    fn a_key_ends_with_its_secret() {
+        let authenticator = authenticator();
+        let key = authenticator.enter("AKIAUSER", "secret-of-the-user").unwrap();
+        authenticator.replace(users("another-secret-by-now"));
+        assert!(authenticator.identity_of(&key).is_none());
+        assert!(authenticator.presign(&key, shared("k", None)).is_none());
+        authenticator.replace(Users::default());
+        assert!(authenticator.identity_of(&key).is_none());
+    }
+
+    fn shared<'a>(key: &'a str, version: Option<&'a str>) -> SharedObject<'a> {
+        let (origin, bucket, region) = ("http://127.0.0.1:9000", "b", "eu");
+        SharedObject { origin, bucket, key, version, region, expires_secs: 60 }
+    }
+
+    #[test]
+    fn a_shared_url_authenticates_as_its_user() {
+        let authenticator = authenticator();
+        let key = authenticator.enter("AKIAUSER", "secret-of-the-user").unwrap();
+        for (name, version) in [("k", None), ("a b/ü+%&=?#/../x", Some("null")), ("k", Some("A_b-9"))] {
+            let url = authenticator.presign(&key, shared(name, version)).unwrap();
+            let target = url.strip_prefix("http://127.0.0.1:9000").unwrap();
+            let (path, query) = target.split_once('?').unwrap();
+            let mut headers = Headers::default();
+            headers.push("host", b"127.0.0.1:9000");
+            let mut request = Request {
+                method: Method::Get,
+                path: path.to_owned(),
+                query: query.to_owned(),
+                headers,
+                body: Body::none(),
+                secure: false,
+                peer: None,
+                client: None,
+            };
+            let query = QueryParams::parse(query).unwrap();
+            let user = authenticator.authenticate(&mut request, &query, Dialect::Aws).unwrap();
+            assert_eq!(user.name(), "u", "{url}");
+            assert_eq!(uri::decode_path(path).unwrap(), format!("/b/{name}"));
+            assert_eq!(query.get("versionId"), version);
+        }
+    }
+}
