@@ -1,6 +1,7 @@
 //! Floor 5: the handling of a request, from its head to its response.
 
 mod access_log;
+mod as_user;
 mod cors;
 mod failed_signatures;
 mod form;
@@ -173,13 +174,19 @@ impl Service {
                 (identity, Call { id, dialect, operation, target, query, received, body_tags, form, request })
             }
         };
-        self.context.read_tags_for_policy(&mut call)?;
-        let proof = self.authorize(&identity, &call)?;
-        let response = self.context.dispatch(&proof, &mut call)?;
+        let operation = call.operation;
+        let response = self.perform(&identity, &mut call)?;
         Ok(match self.settings.html_sandbox {
             HtmlSandbox::On if identity.is_anonymous() => html_sandbox::confine(response, operation),
             _ => response,
         })
+    }
+
+    /// Runs the operation of a call, if its sender may.
+    fn perform(&self, identity: &Identity, call: &mut Call<'_>) -> Result<Response, S3Error> {
+        self.context.read_tags_for_policy(call)?;
+        let proof = self.authorize(identity, call)?;
+        self.context.dispatch(&proof, call)
     }
 
     fn log_failed_signature(&self, error: &S3Error, request: &Request<'_>, entry: &RequestLogEntry) {
@@ -195,7 +202,7 @@ impl Service {
     }
 
     /// Whether the request was sent to the host of a bucket or of its website.
-    fn is_host_of_bucket(&self, request: &Request<'_>) -> bool {
+    pub fn is_host_of_bucket(&self, request: &Request<'_>) -> bool {
         let host = request.headers.get_str("host").unwrap_or_default();
         self.settings.addressing.is_of_bucket(host) || self.website_bucket(request).is_some()
     }

@@ -1,0 +1,67 @@
+//! Requests whose sender is known without a signature: those of a signed-in browser.
+
+use std::sync::atomic::AtomicU64;
+
+use super::Service;
+use super::access_log::{CountingBody, RequestLogEntry};
+use crate::auth::Identity;
+use crate::ops::Health;
+use crate::s3::cors::CorsHeaders;
+use crate::s3::{
+    Call, Dialect, ErrorCode, Operation, QueryParams, Request, RequestId, Response, ResponseBody, S3Error,
+    TargetResource, VendorHeaders, route,
+};
+
+impl Service {
+    /// Handles a request of `identity` for `target`, in the AWS dialect. Its permissions, its records and its response are those of
+    /// the same request with a signature. The path of the request counts for records alone.
+    pub fn handle_as(&self, identity: &Identity, target: TargetResource, request: Request<'_>) -> Response {
+        let received = AtomicU64::new(0);
+        let id = RequestId::new(&*self.entropy);
+        let mut entry = RequestLogEntry::begin(&request, id, self.recorder.clock.now());
+        entry.dialect = Dialect::Aws;
+        entry.user = Some(identity.name().to_owned());
+        let cors = CorsHeaders::new();
+        match self.run_as(identity, target, request, &mut entry, &received) {
+            Ok(Response { body: ResponseBody::Deferred(work), .. }) => {
+                self.defer(work, cors, entry, received)
+            }
+            outcome => self.recorder.conclude(outcome, cors, &mut entry, &received),
+        }
+    }
+
+    /// The health of the store.
+    pub fn health(&self) -> Health {
+        self.context.health()
+    }
+
+    /// The region of all buckets.
+    pub fn region(&self) -> &str {
+        &self.context.region
+    }
+
+    fn run_as<'c>(
+        &self,
+        identity: &Identity,
+        target: TargetResource,
+        mut request: Request<'c>,
+        entry: &mut RequestLogEntry,
+        received: &'c AtomicU64,
+    ) -> Result<Response, S3Error> {
+        let (query, dialect) = (QueryParams::parse(&request.query)?, entry.dialect);
+        let headers = VendorHeaders::new(&request.headers, dialect);
+        headers.check()?;
+        let copies = headers.get("copy-source").is_some();
+        let operation = route::operation(&request.method, target.level(), &query, copies)?;
+        entry.operation = operation.as_str();
+        if operation == Operation::PostObject {
+            // A form proves who sends it in its fields.
+            return Err(S3Error::new(ErrorCode::MethodNotAllowed));
+        }
+        CountingBody::wrap(&mut request.body, received);
+        let (id, received) = (entry.id.clone(), entry.begun);
+        let (body_tags, form) = (None, None);
+        let mut call = Call { id, dialect, operation, target, query, received, body_tags, form, request };
+        self.perform(identity, &mut call)
+    }
+}
