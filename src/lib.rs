@@ -9,8 +9,9 @@
 //! table.
 //!
 //! ```text
-//!   7   main.rs, cli/                                tools/
-//!   6   http         bytes in, bytes out; event loop and worker pool; the engines
+//!   8   main.rs, cli/                                tools/
+//!   7   http         bytes in, bytes out; event loop and worker pool; the engines
+//!   6   console      pages for browsers
 //!   5   service      the life of a request on one page
 //!   4   ops          one file per group of operations
 //!   3   store                            auth
@@ -33,6 +34,7 @@
 //! | [`auth`] | signatures, users, permissions | base, s3 |
 //! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
 //! | [`service`] | from request to response | base, s3, auth, ops |
+//! | [`console`] | pages for browsers | base, xml, s3, auth, service |
 //! | [`http`] | the engines | base, s3, service |
 //! | [`guide`] | the manual, without code | nothing |
 //!
@@ -117,12 +119,14 @@
 //! | add an option | `cli/options.rs`, and a row in `src/guide/configuration.md` |
 //! | add a limit | `base/limits.rs`, and a row in `src/guide/limits.md` |
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
+//! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |
 //! | add a metric | `service/metrics.rs`, and a panel in `tools/package/grafana.json` |
 //! | change when space is reclaimed | `store/reclaim/mod.rs` |
 //! | change the fairness between requests | `http/direct/work_queues/mod.rs` |
 
 pub mod auth;
 pub mod base;
+pub mod console;
 pub mod format;
 pub mod fs;
 pub mod guide;

@@ -17,6 +17,7 @@
 
 mod auth;
 mod cli;
+mod console;
 mod floors;
 mod format;
 mod guide;

@@ -135,7 +135,7 @@ impl Server {
         (padding, entity_tags): (PaddingTimes, EntityTags),
         options: StoreOptions,
     ) -> Self {
-        let InProcess { fs, store, service, memory } =
+        let InProcess { fs, store, service, memory, .. } =
             InProcess::start(ServiceOptions { users, settings, padding, entity_tags, store: options });
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
         Self { fs, store, service, memory, socket }

@@ -32,6 +32,8 @@ pub(crate) struct InProcess {
     pub(crate) store: Arc<Store>,
     pub(crate) service: Arc<Service>,
     pub(crate) memory: Arc<Budget>,
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) clock: Arc<ManualClock>,
 }
 
 /// Options of a store that uses its simulated disk to the last byte and writes no idle groups.
@@ -49,7 +51,8 @@ impl InProcess {
         let regions = vec!["eu".to_owned(), "us-east-1".to_owned()];
         let users = Users::parse(options.users).unwrap();
         let addressing = options.settings.addressing.clone();
-        let authenticator = Authenticator::new(users, regions, clock.clone()).with_version_2(addressing);
+        let authenticator =
+            Arc::new(Authenticator::new(users, regions, clock.clone()).with_version_2(addressing));
         let memory = Budget::new(MEMORY_BYTES, 0);
         let context = Context {
             store: store.clone(),
@@ -63,7 +66,7 @@ impl InProcess {
             memory: memory.clone(),
         };
         let entropy = Arc::new(SeededEntropy::new(2));
-        let service = Service::new(context, Arc::new(authenticator), clock, entropy, options.settings);
-        Self { fs, store, service: Arc::new(service), memory }
+        let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);
+        Self { fs, store, service: Arc::new(service), memory, authenticator, clock }
     }
 }

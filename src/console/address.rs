@@ -1,0 +1,150 @@
+//! The addresses of the pages.
+
+use super::s3_client::Refusal;
+use crate::s3::{Request, uri};
+
+/// The path below which all pages are.
+pub(super) const ROOT: &str = "/-/console/";
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PagePath {
+    /// The buckets, or the form to sign in.
+    Home,
+    SignIn,
+    SignOut,
+    /// A folder of a bucket.
+    Bucket,
+    CreateBucket,
+    DeleteBucket,
+    /// One object, with its versions.
+    Object,
+    /// The bytes of an object.
+    Content,
+    /// Deletion of objects, and the question before it.
+    Delete,
+    /// A URL for everyone who has it.
+    Share,
+    /// Lines to paste into clients.
+    Connect,
+    /// The state of the server.
+    State,
+    /// S3 requests of scripts.
+    S3,
+    /// A file of the pages.
+    Asset(String),
+    Unknown,
+}
+
+/// The page that a path names; `None` for a path outside of the console.
+pub(super) fn page_path(path: &str) -> Option<PagePath> {
+    let name = match path.strip_prefix(ROOT) {
+        None if path == ROOT.trim_end_matches('/') => "",
+        name => name?,
+    };
+    Some(match name {
+        "" => PagePath::Home,
+        "sign-in" => PagePath::SignIn,
+        "sign-out" => PagePath::SignOut,
+        "bucket" => PagePath::Bucket,
+        "create-bucket" => PagePath::CreateBucket,
+        "delete-bucket" => PagePath::DeleteBucket,
+        "object" => PagePath::Object,
+        "content" => PagePath::Content,
+        "delete" => PagePath::Delete,
+        "share" => PagePath::Share,
+        "connect" => PagePath::Connect,
+        "state" => PagePath::State,
+        "s3" => PagePath::S3,
+        name => match name.strip_prefix("assets/") {
+            Some(name) => PagePath::Asset(name.to_owned()),
+            None => PagePath::Unknown,
+        },
+    })
+}
+
+/// The address of a page with parameters. Absent ones are left out.
+pub(super) fn with_params(page: &str, params: &[(&str, Option<&str>)]) -> String {
+    let given = params.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+    let query = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&");
+    if query.is_empty() { format!("{ROOT}{page}") } else { format!("{ROOT}{page}?{query}") }
+}
+
+/// A value in a query.
+pub(super) fn encoded(value: &str) -> String {
+    uri::encode_listed(value).replace('/', "%2F")
+}
+
+/// Decodes a field that pages percent-encode.
+///
+/// # Errors
+/// It is malformed.
+pub(super) fn decoded(field: &str) -> Result<String, Refusal> {
+    uri::decode_path(field).map_err(|error| Refusal::of_error(&error))
+}
+
+/// The page that was asked for, to return to after signing in.
+pub(super) fn of_request(request: &Request<'_>) -> String {
+    match request.query.is_empty() {
+        true => request.path.clone(),
+        false => format!("{}?{}", request.path, request.query),
+    }
+}
+
+/// Whether a redirect may lead there: to a page of the console, at this origin.
+pub(super) fn is_local(address: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
+    let path = address.split('?').next().unwrap_or_default();
+    address.starts_with(ROOT) && address.bytes().all(is_plain) && !path.contains("..") && !path.contains("//")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_below_one_path() {
+        for (path, page) in [
+            ("/-/console", Some(PagePath::Home)),
+            ("/-/console/", Some(PagePath::Home)),
+            ("/-/console/bucket", Some(PagePath::Bucket)),
+            ("/-/console/bucket/", Some(PagePath::Unknown)),
+            ("/-/console/assets/a.css", Some(PagePath::Asset("a.css".to_owned()))),
+            ("/-/consoles", None),
+            ("/-/metrics", None),
+            ("/b/-/console/", None),
+        ] {
+            assert_eq!(page_path(path), page, "{path}");
+        }
+    }
+
+    #[test]
+    fn values_are_encoded_and_absent_ones_left_out() {
+        assert_eq!(with_params("state", &[("x", None)]), "/-/console/state");
+        assert_eq!(
+            with_params("bucket", &[("name", Some("b")), ("prefix", Some("a/ &=#+ü")), ("after", None)]),
+            "/-/console/bucket?name=b&prefix=a%2F%20%26%3D%23%2B%C3%BC"
+        );
+    }
+
+    #[test]
+    fn redirects_stay_in_the_console() {
+        for address in ["/-/console/", "/-/console/bucket?name=b&prefix=a%2F%2F.."] {
+            assert!(is_local(address), "{address}");
+        }
+        for address in [
+            "",
+            "/",
+            "//evil.example/-/console/",
+            "https://evil.example/-/console/",
+            "/-/console",
+            "/-/console/../../b/page.html",
+            "/-/console//evil.example",
+            "/-/console/\\evil.example",
+            "/-/console/ x",
+            "/-/console/\r\nSet-Cookie: a=b",
+        ] {
+            assert!(!is_local(address), "{address}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The style sheet and the scripts. Their addresses hold a hash of their bytes, so browsers keep them until they change.
+
+use std::sync::LazyLock;
+
+use crate::base::digest::Sha256;
+use crate::s3::{Response, ResponseBody};
+
+use super::address::ROOT;
+
+/// A file that pages load.
+pub(super) struct Asset {
+    name: &'static str,
+    content_type: &'static str,
+    bytes: &'static [u8],
+}
+
+pub(super) const STYLE: Asset = Asset {
+    name: "style.css",
+    content_type: "text/css; charset=utf-8",
+    bytes: include_bytes!("assets/style.css"),
+};
+pub(super) const SCRIPT: Asset = Asset {
+    name: "console.js",
+    content_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("assets/console.js"),
+};
+
+const UPLOAD: Asset = Asset {
+    name: "upload.js",
+    content_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("assets/upload.js"),
+};
+pub(super) const ICON: Asset =
+    Asset { name: "icon.svg", content_type: "image/svg+xml", bytes: include_bytes!("assets/icon.svg") };
+const ALL: [Asset; 4] = [STYLE, SCRIPT, UPLOAD, ICON];
+
+/// The hash of all assets.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let all = ALL.map(|asset| asset.bytes).concat();
+    Sha256::of(&all)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+});
+
+impl Asset {
+    /// The address.
+    pub(super) fn address(&self) -> String {
+        format!("{ROOT}assets/{}/{}", *VERSION, self.name)
+    }
+}
+
+/// The asset of a name below `assets/`.
+pub(super) fn response(name: &str) -> Response {
+    let found = name.split_once('/').filter(|(version, _)| *version == *VERSION);
+    let found = found.and_then(|(_, name)| ALL.into_iter().find(|asset| asset.name == name));
+    match found {
+        Some(asset) => Response::new(200)
+            .header("Content-Type", asset.content_type)
+            .header("Cache-Control", "public, max-age=31536000, immutable")
+            .with_body(ResponseBody::Bytes(asset.bytes.to_vec())),
+        None => Response::new(404),
+    }
+}

@@ -1,0 +1,91 @@
+// The entry: what pages can do with scripts. Without them everything but uploads works.
+
+import { addFiles, filesOf, isUploading } from "./upload.js";
+
+enhance();
+
+document.addEventListener("dragover", (event) => {
+  if (folder() === null) return;
+  event.preventDefault();
+  document.body.classList.add("dropping");
+});
+document.addEventListener("dragleave", (event) => {
+  if (event.relatedTarget === null) document.body.classList.remove("dropping");
+});
+document.addEventListener("drop", async (event) => {
+  document.body.classList.remove("dropping");
+  const into = folder();
+  if (into === null) return;
+  event.preventDefault();
+  addFiles(into, await filesOf(event.dataTransfer));
+});
+
+// While files are uploaded, pages are exchanged without leaving the document, which would end the uploads.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+  if (!isUploading() || !isPlain || link === null || link.download !== "" || link.hasAttribute("download")) return;
+  if (link.origin !== location.origin || !link.pathname.startsWith("/-/console/")) return;
+  event.preventDefault();
+  show(link.href);
+});
+document.addEventListener("submit", (event) => {
+  if (!isUploading()) return;
+  event.preventDefault();
+  const form = event.target;
+  const fields = new URLSearchParams(new FormData(form, event.submitter));
+  if (form.method === "post") show(form.action, fields);
+  else show(`${form.action}?${fields}`);
+});
+addEventListener("popstate", () => show(location.href, null, false));
+addEventListener("beforeunload", (event) => {
+  if (isUploading()) event.preventDefault();
+});
+document.addEventListener("uploaded", (event) => {
+  const into = folder();
+  if (into?.bucket === event.detail.bucket && into.prefix === event.detail.prefix) show(location.href, null, false);
+});
+
+// The folder that the page shows, where files can be put; null on other pages.
+function folder() {
+  const panel = document.getElementById("upload");
+  return panel === null ? null : { bucket: panel.dataset.bucket, prefix: panel.dataset.prefix };
+}
+
+async function show(address, fields = null, isNew = true) {
+  const response = await fetch(address, fields === null ? {} : { method: "POST", body: fields });
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  document.title = page.title;
+  for (const part of ["header", "main"]) document.querySelector(part).replaceWith(page.querySelector(part));
+  if (isNew) history.pushState(null, "", response.url);
+  enhance();
+  if (isNew) document.getElementById("main").focus();
+}
+
+// Adds what needs scripts to a page.
+function enhance() {
+  for (const shown of document.querySelectorAll("[data-copy]")) addCopyButton(shown);
+  const panel = document.getElementById("upload");
+  if (panel === null) return;
+  panel.hidden = false;
+  for (const input of panel.querySelectorAll("input")) {
+    input.addEventListener("change", () => {
+      const files = Array.from(input.files, (file) => ({ file, path: file.webkitRelativePath || file.name }));
+      addFiles(folder(), files);
+      input.value = "";
+    });
+  }
+}
+
+function addCopyButton(shown) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    // Over plain HTTP from another host there is no clipboard: the text is selected instead.
+    if (navigator.clipboard === undefined) return getSelection().selectAllChildren(shown);
+    await navigator.clipboard.writeText(shown.value ?? shown.textContent);
+    button.textContent = "Copied";
+  });
+  shown.after(button);
+}

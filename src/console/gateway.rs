@@ -1,0 +1,67 @@
+//! S3 requests of scripts: `/-/console/s3?bucket=B&key=K&...` has the method, the other parameters, the headers and the body of an S3
+//! request. The names are parameters, because browsers change paths such as `a/../b`.
+
+use super::s3_client::{Refusal, target};
+use super::{Console, Visitor, address, form, pages};
+use crate::s3::{Headers, Method, Request, Response};
+
+/// Headers of a browser that S3 requests must not have, since they speak of the page.
+const OF_THE_PAGE: [&str; 5] = ["cookie", "authorization", "origin", "referer", "x-amz-security-token"];
+
+/// Handles an S3 request of a script.
+pub(super) fn handle(console: &Console, visitor: &Visitor, request: Request<'_>) -> Response {
+    let outcome = send(console, visitor, request).map(confine);
+    outcome.unwrap_or_else(|refusal| pages::plain_refusal(&refusal))
+}
+
+/// The bytes of an object, to be saved or shown in a page; `version` names the version.
+pub(super) fn content(console: &Console, visitor: &Visitor, request: Request<'_>) -> Response {
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return pages::plain_refusal(&Refusal::new(405, "Contents are read with GET."));
+    }
+    let name = form::query(&request).ok().and_then(|query| query.get("key").map(file_name));
+    let outcome = send(console, visitor, request);
+    match outcome {
+        Ok(response) => {
+            let mut response = confine(response);
+            response.headers.retain(|(header, _)| !header.eq_ignore_ascii_case("content-disposition"));
+            let name = address::encoded(&name.unwrap_or_default());
+            response.header("Content-Disposition", format!("attachment; filename*=UTF-8''{name}"))
+        }
+        Err(refusal) => pages::plain_refusal(&refusal),
+    }
+}
+
+fn send(console: &Console, visitor: &Visitor, mut request: Request<'_>) -> Result<Response, Refusal> {
+    let query = form::query(&request)?;
+    let target = target(query.get("bucket"), query.get("key"))?;
+    let others = query.iter().filter(|(name, _)| !["bucket", "key"].contains(name));
+    request.query = others
+        .map(|(name, value)| format!("{}={}", address::encoded(name), address::encoded(value)))
+        .collect::<Vec<_>>()
+        .join("&");
+    request.headers = without_page(&request.headers);
+    Ok(console.service.handle_as(&visitor.identity, target, request))
+}
+
+fn without_page(headers: &Headers) -> Headers {
+    let mut kept = Headers::default();
+    let lines = headers.iter().filter(|(name, _)| !OF_THE_PAGE.contains(name) && !name.starts_with("sec-"));
+    lines.for_each(|(name, value)| kept.push(name, value));
+    kept
+}
+
+/// The response with headers that keep a stored document from acting as a page of the console, if a browser opens it.
+fn confine(mut response: Response) -> Response {
+    const OURS: [&str; 3] = ["content-security-policy", "x-content-type-options", "content-disposition"];
+    response.headers.retain(|(name, _)| !OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)));
+    response
+        .header("Content-Security-Policy", "default-src 'none'; sandbox")
+        .header("X-Content-Type-Options", "nosniff")
+        .header("Content-Disposition", "attachment")
+}
+
+/// The part of a key after its last slash.
+fn file_name(key: &str) -> String {
+    key.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,128 @@
+//! The checks that come before every page, and the headers of every response.
+
+use super::ConsoleAccess;
+use super::s3_client::Refusal;
+use crate::s3::{Headers, Method, Request, Response};
+
+/// Headers that proxies add. A request with one of them may come from another host than its peer.
+const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+
+/// Headers of every response: it runs and loads nothing from elsewhere, is in no frame, is not stored, and gives its address to no other site.
+const HEADERS: [(&str, &str); 7] = [
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; connect-src 'self'; \
+         form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+];
+
+/// Checks that nobody on the way can read the session, and that a change was asked for by a page of the console.
+///
+/// # Errors
+/// The refusal to show.
+pub(super) fn check(request: &Request<'_>, access: ConsoleAccess) -> Result<(), Refusal> {
+    if access != ConsoleAccess::Insecure && !request.secure && !is_local(request) {
+        return Err(Refusal::new(
+            403,
+            "The console is not shown over plain HTTP to other hosts, where everyone on the way could read the session. Give the server a \
+             certificate (--tls-cert, --tls-key), use a tunnel (ssh -L 9000:127.0.0.1:9000 HOST), or, behind a proxy with TLS or in a network \
+             that you trust, start the server with --console-insecure true.",
+        ));
+    }
+    let is_safe = matches!(request.method, Method::Get | Method::Head);
+    match is_safe || is_from_own_origin(&request.headers) {
+        true => Ok(()),
+        false => Err(Refusal::new(403, "This request came from a page of another origin.")),
+    }
+}
+
+/// Adds the headers of every response that it does not have already.
+pub(super) fn protect(mut response: Response) -> Response {
+    for (name, value) in HEADERS {
+        if response.get_header(name).is_none() {
+            response = response.header(name, value);
+        }
+    }
+    response
+}
+
+/// An unknown peer may be anywhere.
+fn is_local(request: &Request<'_>) -> bool {
+    let is_forwarded = FORWARDING_HEADERS.iter().any(|name| request.headers.get(name).is_some());
+    !is_forwarded && request.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
+}
+
+/// Whether a page of this origin sent the request. Cookies do not tell: the ports of a host are one site, so a page on another
+/// port could send them. A browser too old for `Sec-Fetch-Site` names the origin; without both headers nothing is known.
+fn is_from_own_origin(headers: &Headers) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == b"same-origin";
+    }
+    let (Some(origin), Some(host)) = (headers.get_str("origin"), headers.get_str("host")) else {
+        return false;
+    };
+    origin.split_once("://").is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::s3::Body;
+
+    fn request(method: Method, lines: &[(&str, &str)]) -> Request<'static> {
+        let mut headers = Headers::default();
+        lines.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
+        Request {
+            method,
+            path: "/-/console/".to_owned(),
+            query: String::new(),
+            headers,
+            body: Body::none(),
+            secure: false,
+            peer: Some(([127, 0, 0, 1], 5).into()),
+            client: None,
+        }
+    }
+
+    fn is_refused(request: &Request<'_>) -> bool {
+        check(request, ConsoleAccess::On).is_err()
+    }
+
+    #[test]
+    fn changes_come_from_the_own_origin_alone() {
+        let post = |lines: &[(&str, &str)]| is_refused(&request(Method::Post, lines));
+        for site in ["same-site", "cross-site", "none", ""] {
+            let lines = [("sec-fetch-site", site), ("origin", "http://h:9000"), ("host", "h:9000")];
+            assert!(post(&lines), "{site}");
+        }
+        assert!(!post(&[("sec-fetch-site", "same-origin")]));
+        assert!(!post(&[("origin", "http://h:9000"), ("host", "h:9000")]));
+        for (origin, host) in
+            [("http://h:9001", "h:9000"), ("http://evil", "h"), ("null", "h"), ("h:9000", "h:9000")]
+        {
+            assert!(post(&[("origin", origin), ("host", host)]), "{origin}");
+        }
+        assert!(post(&[]) && post(&[("origin", "http://h")]) && post(&[("host", "h")]));
+        assert!(!is_refused(&request(Method::Get, &[("sec-fetch-site", "cross-site")])));
+        assert!(is_refused(&request(Method::Delete, &[])) && is_refused(&request(Method::Put, &[])));
+    }
+
+    #[test]
+    fn other_hosts_need_tls() {
+        let far = |secure, lines: &[(&str, &str)]| Request {
+            peer: Some(([192, 0, 2, 1], 5).into()),
+            secure,
+            ..request(Method::Get, lines)
+        };
+        assert!(is_refused(&far(false, &[])) && !is_refused(&far(true, &[])));
+        assert!(check(&far(false, &[]), ConsoleAccess::Insecure).is_ok());
+        assert!(is_refused(&request(Method::Get, &[("x-forwarded-for", "192.0.2.1")])));
+        assert!(is_refused(&Request { peer: None, ..request(Method::Get, &[]) }));
+    }
+}

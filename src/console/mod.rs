@@ -1,0 +1,149 @@
+//! Floor 6: the console, pages for browsers below `/-/console`.
+//!
+//! A browser signs in once and gets a session (`sessions`), which stands for a key of the users file. The pages are made of responses to S3
+//! requests that are handled as those of its user (`s3_client`), and a page's scripts send S3 requests the same way (`gateway`). So the
+//! console has no authority of its own: permissions, limits and records are those of the S3 API.
+//!
+//! | Files | Job |
+//! |---|---|
+//! | `mod`, `address` | the way of a request; the paths of the pages |
+//! | `guard` | the checks before anything else: plain HTTP, requests from other origins; the headers of all responses |
+//! | `sessions`, `cookie`, `sign_in`, `attempts` | who the browser acts for |
+//! | `gateway`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
+//! | `pages`, `templates`, `text` | the pages |
+//! | `form` | the fields of forms |
+//! | `assets` | the style sheet and the scripts |
+//!
+//! Forms work without scripts. Requests that change something come from forms or scripts of the console's own origin alone.
+
+mod address;
+mod assets;
+mod attempts;
+mod cookie;
+mod form;
+mod gateway;
+mod guard;
+mod objects;
+mod pages;
+mod s3_client;
+mod sessions;
+mod sign_in;
+mod text;
+
+use std::sync::Arc;
+
+use crate::auth::{Authenticator, EnteredKey, Identity};
+use crate::base::{Clock, Entropy};
+use crate::s3::{Handler, Method, Request, Response, S3Error};
+use crate::service::Service;
+use address::PagePath;
+use attempts::Attempts;
+use pages::Page;
+use s3_client::Refusal;
+use sessions::{SessionId, Sessions};
+
+/// The settings of the console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsoleAccess {
+    /// There is no console.
+    Off,
+    /// Browsers may use it over TLS, or on the server's host.
+    On,
+    /// Browsers may also use it over plain HTTP, where everyone on the way can read the session.
+    Insecure,
+}
+
+/// The handler of all requests: those for the console, and S3 requests, which it passes on.
+pub struct Console {
+    service: Arc<Service>,
+    authenticator: Arc<Authenticator>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    access: ConsoleAccess,
+    sessions: Sessions,
+    attempts: Attempts,
+}
+
+/// A signed-in browser.
+struct Visitor {
+    session: SessionId,
+    key: EnteredKey,
+    identity: Identity,
+}
+
+impl Handler for Console {
+    fn handle(&self, request: Request<'_>) -> Response {
+        match address::page_path(&request.path) {
+            Some(page) if self.access != ConsoleAccess::Off && !self.service.is_host_of_bucket(&request) => {
+                guard::protect(self.answer(&page, request))
+            }
+            _ => self.service.handle(request),
+        }
+    }
+
+    fn overloaded(&self, request: Option<&Request<'_>>) -> Response {
+        self.service.overloaded(request)
+    }
+
+    fn refused(&self, error: S3Error) -> Response {
+        self.service.refused(error)
+    }
+}
+
+impl Console {
+    /// A console before `service`, for the users of `authenticator`. `entropy` must be fit for secrets.
+    pub fn new(
+        service: Arc<Service>,
+        authenticator: Arc<Authenticator>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        access: ConsoleAccess,
+    ) -> Self {
+        let (sessions, attempts) = (Sessions::default(), Attempts::default());
+        Self { service, authenticator, clock, entropy, access, sessions, attempts }
+    }
+
+    fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {
+        if let Err(refusal) = guard::check(&request, self.access) {
+            return pages::refusal(None, &refusal);
+        }
+        if let PagePath::Asset(name) = page {
+            return assets::response(name);
+        }
+        let signs_in = *page == PagePath::SignIn && request.method == Method::Post;
+        let visitor = if signs_in { None } else { self.visitor(&request) };
+        let Some(visitor) = visitor else { return self.answer_stranger(page, &mut request) };
+        match page {
+            PagePath::SignOut if request.method == Method::Post => self.sign_out(&visitor, &request),
+            PagePath::S3 => gateway::handle(self, &visitor, request),
+            PagePath::Content => gateway::content(self, &visitor, request),
+            page => {
+                let outcome = pages::answer(self, &visitor, page, &mut request);
+                outcome
+                    .unwrap_or_else(|refusal| pages::refusal(Some(&Page::of(&visitor, &request)), &refusal))
+            }
+        }
+    }
+
+    /// The signed-in user of the browser. A session whose key no longer counts has ended.
+    fn visitor(&self, request: &Request<'_>) -> Option<Visitor> {
+        let session = cookie::session(request)?;
+        let key = self.sessions.key(&session, self.clock.now())?;
+        let identity = self.authenticator.identity_of(&key);
+        if identity.is_none() {
+            self.sessions.end(&session);
+        }
+        Some(Visitor { session, key, identity: identity? })
+    }
+
+    fn answer_stranger(&self, page: &PagePath, request: &mut Request<'_>) -> Response {
+        let outcome = match (page, &request.method) {
+            (PagePath::SignIn, Method::Post) => self.sign_in(request),
+            (PagePath::Home | PagePath::SignIn, Method::Get) => self.sign_in_page(request),
+            (PagePath::S3 | PagePath::Content, _) => Err(Refusal::signed_out()),
+            (_, Method::Get) => Ok(pages::sign_in(401, &address::of_request(request), None)),
+            _ => Err(Refusal::signed_out()),
+        };
+        outcome.unwrap_or_else(|refusal| pages::refusal(None, &refusal))
+    }
+}

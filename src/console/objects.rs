@@ -1,0 +1,283 @@
+//! Buckets, listings and objects, read from the responses of S3.
+
+use std::borrow::Cow;
+
+use super::address::decoded;
+use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
+use crate::s3::Method;
+use crate::xml::{Document, Element};
+
+/// Keys and folders on a page.
+pub(super) const PAGE_LEN: &str = "200";
+/// Objects of one DeleteObjects.
+const DELETIONS_MAX: usize = 1_000;
+
+pub(super) struct BucketLine {
+    pub(super) name: String,
+    pub(super) created: String,
+}
+
+/// A folder: a common prefix.
+pub(super) struct FolderLine {
+    pub(super) prefix: String,
+}
+
+/// An object, a version of it, or a delete marker.
+pub(super) struct ObjectLine {
+    pub(super) key: String,
+    pub(super) size: u64,
+    pub(super) modified: String,
+    /// The version; `None` in a listing of current objects.
+    pub(super) version: Option<String>,
+    pub(super) is_current: bool,
+    pub(super) is_marker: bool,
+}
+
+/// A page of a listing.
+pub(super) struct ListingPage {
+    pub(super) folders: Vec<FolderLine>,
+    pub(super) objects: Vec<ObjectLine>,
+    /// Where the next page begins: a token, or a key and a version.
+    pub(super) next: Option<(String, Option<String>)>,
+}
+
+/// The place in a bucket that a page of a listing shows.
+#[derive(Clone, Copy)]
+pub(super) struct Folder<'a> {
+    pub(super) bucket: &'a str,
+    pub(super) prefix: &'a str,
+    /// Whether keys are grouped into folders.
+    pub(super) is_grouped: bool,
+}
+
+/// An object as HEAD describes it.
+pub(super) struct ObjectHead {
+    pub(super) size: u64,
+    pub(super) content_type: String,
+    pub(super) modified: String,
+    pub(super) etag: String,
+    pub(super) version: Option<String>,
+    /// Headers that the object was stored with, and its metadata.
+    pub(super) metadata: Vec<(String, String)>,
+    pub(super) retained_until: Option<String>,
+    pub(super) legal_hold: bool,
+}
+
+/// An object that cannot be deleted, and the reason.
+pub(super) struct DeletionError {
+    pub(super) key: String,
+    pub(super) message: String,
+}
+
+/// Headers that are shown as metadata.
+const SYSTEM_METADATA: [&str; 7] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "expires",
+    "x-amz-website-redirect-location",
+    "x-amz-storage-class",
+];
+
+impl S3Client<'_> {
+    pub(super) fn buckets(&self) -> Result<Vec<BucketLine>, Refusal> {
+        let reply = self.send(Method::Get, target(None, None)?, S3Request::default())?;
+        let document = document(&reply)?;
+        let Some(buckets) = document.root().child("Buckets").map_err(malformed)? else {
+            return Ok(Vec::new());
+        };
+        buckets
+            .all("Bucket")
+            .map(|bucket| {
+                Ok(BucketLine { name: text(bucket, "Name")?, created: text(bucket, "CreationDate")? })
+            })
+            .collect()
+    }
+
+    /// A page of the current objects of a folder.
+    pub(super) fn objects(&self, folder: Folder<'_>, after: Option<&str>) -> Result<ListingPage, Refusal> {
+        let mut query = vec![
+            ("list-type", "2"),
+            ("encoding-type", "url"),
+            ("max-keys", PAGE_LEN),
+            ("prefix", folder.prefix),
+        ];
+        query.extend(folder.is_grouped.then_some(("delimiter", "/")));
+        query.extend(after.map(|token| ("continuation-token", token)));
+        let reply = self.list(folder.bucket, &query)?;
+        let document = document(&reply)?;
+        let root = document.root();
+        let objects = root.all("Contents").map(object_line).collect::<Result<_, _>>()?;
+        let next = optional(root, "NextContinuationToken")?.map(|token| (token, None));
+        Ok(ListingPage { folders: folders(root)?, objects, next })
+    }
+
+    /// A page of the versions of a folder, delete markers included.
+    pub(super) fn versions(
+        &self,
+        folder: Folder<'_>,
+        after: Option<(&str, Option<&str>)>,
+    ) -> Result<ListingPage, Refusal> {
+        let mut query = vec![
+            ("versions", ""),
+            ("encoding-type", "url"),
+            ("max-keys", PAGE_LEN),
+            ("prefix", folder.prefix),
+        ];
+        query.extend(folder.is_grouped.then_some(("delimiter", "/")));
+        if let Some((key, version)) = after {
+            query.push(("key-marker", key));
+            query.extend(version.map(|version| ("version-id-marker", version)));
+        }
+        let reply = self.list(folder.bucket, &query)?;
+        let document = document(&reply)?;
+        let root = document.root();
+        let is_version = |element: &Element<'_>| matches!(element.name(), "Version" | "DeleteMarker");
+        let objects = root.children().filter(is_version).map(object_line).collect::<Result<_, _>>()?;
+        let next = match optional(root, "NextKeyMarker")? {
+            Some(key) => Some((decoded(&key)?, optional(root, "NextVersionIdMarker")?)),
+            None => None,
+        };
+        Ok(ListingPage { folders: folders(root)?, objects, next })
+    }
+
+    pub(super) fn head(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<ObjectHead, Refusal> {
+        let query: Vec<_> = version.map(|version| ("versionId", version)).into_iter().collect();
+        let request = S3Request { query: &query, ..S3Request::default() };
+        let reply = self.send(Method::Head, target(Some(bucket), Some(key))?, request)?;
+        let header = |name| reply.header(name).unwrap_or_default().to_owned();
+        let is_metadata = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name.starts_with("x-amz-meta-") || SYSTEM_METADATA.contains(&name.as_str())
+        };
+        let metadata = reply.headers().filter(|(name, _)| is_metadata(name));
+        Ok(ObjectHead {
+            size: reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0),
+            content_type: header("content-type"),
+            modified: header("last-modified"),
+            etag: header("etag"),
+            version: reply.header("x-amz-version-id").map(str::to_owned),
+            metadata: metadata.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            retained_until: reply.header("x-amz-object-lock-retain-until-date").map(str::to_owned),
+            legal_hold: reply.header("x-amz-object-lock-legal-hold") == Some("ON"),
+        })
+    }
+
+    /// The tags of an object.
+    pub(super) fn tags(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<Vec<(String, String)>, Refusal> {
+        let mut query = vec![("tagging", "")];
+        query.extend(version.map(|version| ("versionId", version)));
+        let request = S3Request { query: &query, ..S3Request::default() };
+        let reply = self.send(Method::Get, target(Some(bucket), Some(key))?, request)?;
+        let document = document(&reply)?;
+        let Some(set) = document.root().child("TagSet").map_err(malformed)? else { return Ok(Vec::new()) };
+        set.all("Tag").map(|tag| Ok((text(tag, "Key")?, text(tag, "Value")?))).collect()
+    }
+
+    /// Deletes objects or versions, and returns those that could not be deleted.
+    pub(super) fn delete(
+        &self,
+        bucket: &str,
+        objects: &[(String, Option<String>)],
+    ) -> Result<Vec<DeletionError>, Refusal> {
+        let (legible, others): (Vec<_>, Vec<_>) = objects.iter().partition(|(key, _)| is_legible(key));
+        let mut errors = Vec::new();
+        for objects in legible.chunks(DELETIONS_MAX) {
+            errors.extend(self.delete_some(bucket, objects)?);
+        }
+        for (key, version) in others {
+            errors.extend(self.delete_one(bucket, key, version.as_deref())?);
+        }
+        Ok(errors)
+    }
+
+    fn delete_one(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<Option<DeletionError>, Refusal> {
+        let query: Vec<_> = version.map(|version| ("versionId", version)).into_iter().collect();
+        let request = S3Request { query: &query, ..S3Request::default() };
+        let sent = self.send(Method::Delete, target(Some(bucket), Some(key))?, request);
+        Ok(sent.err().map(|refusal| DeletionError { key: key.to_owned(), message: refusal.message }))
+    }
+
+    fn delete_some(
+        &self,
+        bucket: &str,
+        objects: &[&(String, Option<String>)],
+    ) -> Result<Vec<DeletionError>, Refusal> {
+        let mut request = crate::xml::Writer::new("Delete", None);
+        request.leaf("Quiet", "true");
+        for (key, version) in objects {
+            request.element("Object", |object| {
+                object.leaf("Key", key);
+                version.iter().for_each(|version| object.leaf("VersionId", version));
+            });
+        }
+        let body = request.finish();
+        let digest = base64_md5(&body);
+        let request = S3Request { query: &[("delete", "")], headers: &[("content-md5", &digest)], body };
+        let reply = self.send(Method::Post, target(Some(bucket), None)?, request)?;
+        let document = document(&reply)?;
+        let errors = document.root().all("Error");
+        errors
+            .map(|error| Ok(DeletionError { key: text(error, "Key")?, message: text(error, "Message")? }))
+            .collect()
+    }
+
+    fn list(&self, bucket: &str, query: &[(&str, &str)]) -> Result<Reply, Refusal> {
+        self.send(Method::Get, target(Some(bucket), None)?, S3Request { query, ..S3Request::default() })
+    }
+}
+
+/// Whether a document may hold a name (XML 1.0, section 2.2).
+fn is_legible(name: &str) -> bool {
+    name.chars()
+        .all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..))
+}
+
+fn base64_md5(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(crate::base::digest::Md5::of(bytes))
+}
+
+fn document(reply: &Reply) -> Result<Document<'_>, Refusal> {
+    Document::parse(&reply.body).map_err(malformed)
+}
+
+fn malformed(error: impl std::fmt::Display) -> Refusal {
+    Refusal::new(500, format!("The response cannot be read: {error}"))
+}
+
+fn object_line(element: Element<'_>) -> Result<ObjectLine, Refusal> {
+    let version = optional(element, "VersionId")?;
+    Ok(ObjectLine {
+        key: decoded(&text(element, "Key")?)?,
+        size: optional(element, "Size")?.and_then(|size| size.parse().ok()).unwrap_or(0),
+        modified: text(element, "LastModified")?,
+        is_current: version.is_none() || optional(element, "IsLatest")?.as_deref() == Some("true"),
+        version,
+        is_marker: element.name() == "DeleteMarker",
+    })
+}
+
+fn folders(root: Element<'_>) -> Result<Vec<FolderLine>, Refusal> {
+    let prefixes = root.all("CommonPrefixes");
+    prefixes.map(|prefix| Ok(FolderLine { prefix: decoded(&text(prefix, "Prefix")?)? })).collect()
+}
+
+fn text(element: Element<'_>, name: &str) -> Result<String, Refusal> {
+    Ok(optional(element, name)?.unwrap_or_default())
+}
+
+fn optional(element: Element<'_>, name: &str) -> Result<Option<String>, Refusal> {
+    element.child_text(name).map(|text| text.map(Cow::into_owned)).map_err(malformed)
+}

@@ -1,0 +1,26 @@
+//! Lines to paste, with the address of this server and the access key of the user.
+
+use askama::Template;
+
+use super::super::s3_client::Refusal;
+use super::{Page, View, html};
+use crate::s3::Response;
+
+#[derive(Template)]
+#[template(path = "connect.html", config = "src/console/askama.toml")]
+struct ConnectPage<'a> {
+    page: Page,
+    endpoint: String,
+    access_key: &'a str,
+    region: &'a str,
+}
+
+pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
+    let page = ConnectPage {
+        page: view.page(),
+        endpoint: view.origin(),
+        access_key: view.visitor.key.access_key(),
+        region: view.console.service.region(),
+    };
+    Ok(html(200, &page))
+}

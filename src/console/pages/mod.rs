@@ -1,0 +1,178 @@
+//! The pages: a file for each group, and what all have in common.
+
+mod bucket;
+mod connect;
+mod delete;
+mod home;
+mod object;
+mod share;
+mod state;
+
+use askama::Template;
+
+use super::address::{self, PagePath, ROOT};
+use super::assets;
+use super::s3_client::{Refusal, S3Client};
+use super::{Console, Visitor, form};
+use crate::s3::{Method, QueryParams, Request, Response, ResponseBody};
+
+/// The frame of a page.
+pub(super) struct Page {
+    user: String,
+    /// Whether the user may see the state of the server.
+    is_administrator: bool,
+    style: String,
+    script: String,
+    icon: String,
+}
+
+impl Page {
+    /// The frame for a signed-in user.
+    pub(super) fn of(visitor: &Visitor, _: &Request<'_>) -> Self {
+        let (user, is_administrator) =
+            (visitor.identity.name().to_owned(), visitor.identity.is_administrator());
+        Self { user, is_administrator, ..Self::of_stranger() }
+    }
+
+    fn of_stranger() -> Self {
+        Self {
+            user: String::new(),
+            is_administrator: false,
+            style: assets::STYLE.address(),
+            script: assets::SCRIPT.address(),
+            icon: assets::ICON.address(),
+        }
+    }
+
+    /// The address of a page without parameters.
+    fn link(&self, page: &str) -> String {
+        format!("{ROOT}{page}")
+    }
+}
+
+/// A request for a page of a signed-in user.
+struct View<'a> {
+    console: &'a Console,
+    visitor: &'a Visitor,
+    request: &'a Request<'a>,
+    /// The parameters of the query, or the fields of the form.
+    params: QueryParams,
+}
+
+impl<'a> View<'a> {
+    fn page(&self) -> Page {
+        Page::of(self.visitor, self.request)
+    }
+
+    fn s3(&self) -> S3Client<'a> {
+        S3Client { service: &self.console.service, visitor: self.visitor, page: self.request }
+    }
+
+    /// A parameter that is there and not empty.
+    fn given(&self, name: &str) -> Option<&str> {
+        self.params.get(name).filter(|value| !value.is_empty())
+    }
+
+    fn required(&self, name: &str) -> Result<&str, Refusal> {
+        form::required(&self.params, name)
+    }
+
+    /// Scheme, host and port by which the browser reached the server.
+    fn origin(&self) -> String {
+        let scheme = if self.request.secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.request.headers.get_str("host").unwrap_or_default())
+    }
+}
+
+/// The page for a signed-in user.
+///
+/// # Errors
+/// The refusal to show.
+pub(super) fn answer(
+    console: &Console,
+    visitor: &Visitor,
+    path: &PagePath,
+    request: &mut Request<'_>,
+) -> Result<Response, Refusal> {
+    let params = match request.method {
+        Method::Post => form::read(request, form::FORM_MAX_BYTES)?,
+        _ => form::query(request)?,
+    };
+    let is_post = request.method == Method::Post;
+    let view = View { console, visitor, request, params };
+    match (path, is_post) {
+        (PagePath::Home, false) => home::show(&view),
+        (PagePath::SignIn | PagePath::SignOut, false) => Ok(see_other(ROOT)),
+        (PagePath::CreateBucket, true) => home::create(&view),
+        (PagePath::DeleteBucket, true) => home::delete(&view),
+        (PagePath::Bucket, false) => bucket::show(&view),
+        (PagePath::Object, false) => object::show(&view),
+        (PagePath::Delete, true) => delete::answer(&view),
+        (PagePath::Share, true) => share::answer(&view),
+        (PagePath::Connect, false) => connect::show(&view),
+        (PagePath::State, false) => state::show(&view),
+        (PagePath::Unknown, _) => Err(Refusal::not_found()),
+        _ => Err(Refusal::new(405, "This page is not for this kind of request.")),
+    }
+}
+
+/// A redirect after a change, by which a reload repeats nothing.
+pub(super) fn see_other(location: &str) -> Response {
+    Response::new(303).header("Location", location)
+}
+
+/// The form to sign in, leading on to `next`, with a message.
+pub(super) fn sign_in(status: u16, next: &str, message: Option<&str>) -> Response {
+    let next = if address::is_local(next) { next } else { ROOT };
+    html(status, &SignInPage { page: Page::of_stranger(), next, message })
+}
+
+/// The page after signing in, which leads on to `next`.
+pub(super) fn signed_in(next: &str) -> Response {
+    html(200, &SignedInPage { page: Page::of_stranger(), next })
+}
+
+/// A refusal as a page.
+pub(super) fn refusal(page: Option<&Page>, refusal: &Refusal) -> Response {
+    let stranger = Page::of_stranger();
+    html(refusal.status, &RefusalPage { page: page.unwrap_or(&stranger), refusal })
+}
+
+/// A refusal for a script, or in place of the bytes of an object.
+pub(super) fn plain_refusal(refusal: &Refusal) -> Response {
+    Response::new(refusal.status)
+        .header("Content-Type", "text/plain; charset=utf-8")
+        .with_body(ResponseBody::Bytes(format!("{}\n", refusal.message).into_bytes()))
+}
+
+fn html(status: u16, template: &impl Template) -> Response {
+    match template.render() {
+        Ok(text) => Response::new(status)
+            .header("Content-Type", "text/html; charset=utf-8")
+            .with_body(ResponseBody::Bytes(text.into_bytes())),
+        // Writing to memory does not fail.
+        Err(_) => Response::new(500),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html", config = "src/console/askama.toml")]
+struct SignInPage<'a> {
+    page: Page,
+    next: &'a str,
+    message: Option<&'a str>,
+}
+
+#[derive(Template)]
+#[template(path = "signed_in.html", config = "src/console/askama.toml")]
+struct SignedInPage<'a> {
+    page: Page,
+    next: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "refusal.html", config = "src/console/askama.toml")]
+struct RefusalPage<'a> {
+    page: &'a Page,
+    refusal: &'a Refusal,
+}

@@ -1,0 +1,198 @@
+//! S3 requests of the pages, handled in this process as those of the signed-in user.
+
+use super::Visitor;
+use crate::s3::{
+    Body, BodyRead, Headers, Method, ObjectKey, Request, Response, ResponseBody, S3Error, TargetResource, uri,
+};
+use crate::service::Service;
+use crate::xml::Document;
+
+/// Bytes of a response that a page may need.
+const RESPONSE_MAX_BYTES: usize = 8 << 20;
+
+/// An error as a page shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    /// The code of an S3 error.
+    pub(super) code: Option<String>,
+    pub(super) message: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: u16, message: impl Into<String>) -> Self {
+        Self { status, code: None, message: message.into() }
+    }
+
+    /// The refusal for browsers without a session.
+    pub(super) fn signed_out() -> Self {
+        Self::new(401, "You are not signed in. Open the console again and sign in.")
+    }
+
+    pub(super) fn not_found() -> Self {
+        Self::new(404, "There is no such page.")
+    }
+
+    pub(super) fn of_error(error: &S3Error) -> Self {
+        let code = Some(error.code.as_str().to_owned());
+        Self { status: error.status(), code, message: error.message.clone() }
+    }
+}
+
+/// A successful response, read to its end.
+pub(super) struct Reply {
+    headers: Vec<(String, Vec<u8>)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Reply {
+    /// A header that is text.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(&found.1).ok()
+    }
+
+    /// All headers that are text.
+    pub(super) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), std::str::from_utf8(value).ok()?)))
+    }
+}
+
+/// Makes requests as one user.
+pub(super) struct S3Client<'a> {
+    pub(super) service: &'a Service,
+    pub(super) visitor: &'a Visitor,
+    /// The request for the page, whose sender and connection those of the requests are.
+    pub(super) page: &'a Request<'a>,
+}
+
+/// The parts of a request.
+#[derive(Default)]
+pub(super) struct S3Request<'a> {
+    pub(super) query: &'a [(&'a str, &'a str)],
+    pub(super) headers: &'a [(&'a str, &'a str)],
+    pub(super) body: Vec<u8>,
+}
+
+/// The target for a bucket and a key; without a key the bucket, without both the service.
+///
+/// # Errors
+/// The key is none.
+pub(super) fn target(bucket: Option<&str>, key: Option<&str>) -> Result<TargetResource, Refusal> {
+    Ok(match (bucket, key) {
+        (None, _) => TargetResource::Service,
+        (Some(bucket), None) => TargetResource::Bucket(bucket.to_owned()),
+        (Some(bucket), Some(key)) => {
+            let key = ObjectKey::new(key.to_owned()).map_err(|error| Refusal::of_error(&error))?;
+            TargetResource::Object { bucket: bucket.to_owned(), key }
+        }
+    })
+}
+
+impl S3Client<'_> {
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// The error of S3.
+    pub(super) fn send(
+        &self,
+        method: Method,
+        target: TargetResource,
+        request: S3Request<'_>,
+    ) -> Result<Reply, Refusal> {
+        let mut headers = Headers::default();
+        for name in ["host", "user-agent"] {
+            self.page.headers.get(name).into_iter().for_each(|value| headers.push(name, value));
+        }
+        request.headers.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
+        let request = Request {
+            method,
+            path: path(&target),
+            query: query(request.query),
+            headers,
+            body: Body {
+                content_length: Some(request.body.len() as u64),
+                chunked: false,
+                reader: Box::new(Bytes(std::io::Cursor::new(request.body))),
+            },
+            secure: self.page.secure,
+            peer: self.page.peer,
+            client: None,
+        };
+        let response = self.service.handle_as(&self.visitor.identity, target, request);
+        read(response)
+    }
+}
+
+fn path(target: &TargetResource) -> String {
+    match target {
+        TargetResource::Service => "/".to_owned(),
+        TargetResource::Bucket(bucket) => format!("/{}", uri::encode_path(bucket)),
+        TargetResource::Object { bucket, key } => {
+            format!("/{}/{}", uri::encode_path(bucket), uri::encode_path(key.as_str()))
+        }
+    }
+}
+
+fn query(params: &[(&str, &str)]) -> String {
+    let encode = |text| super::address::encoded(text);
+    let pairs = params.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// Reads a response to its end.
+fn read(response: Response) -> Result<Reply, Refusal> {
+    let response = response.complete_deferred().map_err(|error| Refusal::of_error(&error))?;
+    let Response { status, headers, body, .. } = response;
+    let headers = headers.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
+    let body = match body {
+        ResponseBody::Bytes(bytes) => bytes,
+        ResponseBody::Stream { mut source, .. } => {
+            let mut bytes = Vec::new();
+            let mut piece = vec![0; 64 * 1024];
+            loop {
+                let read = source.read(&mut piece).map_err(|error| Refusal::new(500, error.to_string()))?;
+                if read == 0 {
+                    break bytes;
+                }
+                if bytes.len() + read > RESPONSE_MAX_BYTES {
+                    return Err(Refusal::new(500, "The response is too long for a page."));
+                }
+                bytes.extend_from_slice(&piece[..read]);
+            }
+        }
+        ResponseBody::Empty | ResponseBody::Deferred(_) => Vec::new(),
+    };
+    match status {
+        200..=299 => Ok(Reply { headers, body }),
+        status => Err(error_in(status, &body)),
+    }
+}
+
+/// The error in a response. That to a HEAD has no document.
+fn error_in(status: u16, body: &[u8]) -> Refusal {
+    let default = Refusal::new(status, default_message(status));
+    let Ok(document) = Document::parse(body) else { return default };
+    let text = |name| document.root().child_text(name).ok().flatten().map(std::borrow::Cow::into_owned);
+    Refusal { code: text("Code"), message: text("Message").unwrap_or(default.message), status }
+}
+
+fn default_message(status: u16) -> &'static str {
+    match status {
+        403 => "You may not do this.",
+        404 => "There is no such object.",
+        405 => "This version is a delete marker.",
+        _ => "The server refused the request.",
+    }
+}
+
+/// A body in memory.
+struct Bytes(std::io::Cursor<Vec<u8>>);
+
+impl BodyRead for Bytes {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
+        Ok(std::io::Read::read(&mut self.0, buf).unwrap_or(0))
+    }
+}

@@ -1,0 +1,181 @@
+//! The sessions of browsers.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::auth::EnteredKey;
+use crate::base::digest::Sha256;
+use crate::base::{Entropy, Timestamp};
+
+/// Sessions at a time; a further one ends that which was idle for longest.
+const SESSIONS_MAX: usize = 1_024;
+/// How long a session lasts.
+const AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+/// How long a session may be idle.
+const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
+/// How long a token of the first start can be used.
+const TOKEN_AGE_MAX: Duration = Duration::from_secs(60 * 60);
+/// Bytes of a secret.
+const SECRET_BYTES: usize = 32;
+
+/// The hash of the secret of a session: all that the server keeps of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct SessionId([u8; 32]);
+
+impl SessionId {
+    /// The id of the session with this secret.
+    pub(super) fn of_secret(secret: &str) -> Self {
+        Self(Sha256::of(secret.as_bytes()))
+    }
+}
+
+struct Session {
+    key: EnteredKey,
+    begun: Timestamp,
+    last_used: Timestamp,
+}
+
+impl Session {
+    fn has_ended(&self, now: Timestamp) -> bool {
+        now.distance(self.begun) >= AGE_MAX || now.distance(self.last_used) >= IDLE_MAX
+    }
+}
+
+/// All sessions, and the tokens that start one.
+#[derive(Default)]
+pub(super) struct Sessions {
+    open: Mutex<HashMap<SessionId, Session>>,
+    tokens: Mutex<HashMap<SessionId, (EnteredKey, Timestamp)>>,
+}
+
+impl Sessions {
+    /// Starts a session and returns its secret.
+    pub(super) fn start(&self, key: EnteredKey, now: Timestamp, entropy: &dyn Entropy) -> String {
+        let secret = new_secret(entropy);
+        let mut open = self.open();
+        open.retain(|_, session| !session.has_ended(now));
+        if open.len() >= SESSIONS_MAX {
+            let idle = open.iter().min_by_key(|(_, session)| session.last_used).map(|(id, _)| *id);
+            idle.map(|id| open.remove(&id));
+        }
+        open.insert(SessionId::of_secret(&secret), Session { key, begun: now, last_used: now });
+        secret
+    }
+
+    /// The key that a session stands for; `None` if it is unknown or has ended. Using a session keeps it from being idle.
+    pub(super) fn key(&self, id: &SessionId, now: Timestamp) -> Option<EnteredKey> {
+        let mut open = self.open();
+        let session = open.get_mut(id)?;
+        if session.has_ended(now) {
+            open.remove(id);
+            return None;
+        }
+        session.last_used = now;
+        Some(session.key.clone())
+    }
+
+    /// Ends a session.
+    pub(super) fn end(&self, id: &SessionId) {
+        self.open().remove(id);
+    }
+
+    /// A token that starts one session of `key`.
+    pub(super) fn offer(&self, key: EnteredKey, now: Timestamp, entropy: &dyn Entropy) -> String {
+        let token = new_secret(entropy);
+        self.tokens().insert(SessionId::of_secret(&token), (key, now));
+        token
+    }
+
+    /// The key of a token, which counts no more afterwards.
+    pub(super) fn redeem(&self, token: &str, now: Timestamp) -> Option<EnteredKey> {
+        let (key, offered) = self.tokens().remove(&SessionId::of_secret(token))?;
+        (now.distance(offered) < TOKEN_AGE_MAX).then_some(key)
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+        self.open.lock().expect("no code panics while it holds the sessions")
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, HashMap<SessionId, (EnteredKey, Timestamp)>> {
+        self.tokens.lock().expect("no code panics while it holds the tokens")
+    }
+}
+
+/// 256 random bits in hexadecimal.
+fn new_secret(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0; SECRET_BYTES];
+    entropy.fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::auth::{Authenticator, Users};
+    use crate::base::{ManualClock, SeededEntropy};
+
+    fn key() -> EnteredKey {
+        let users =
+            Users::parse("[[user]]\nname = \"u\"\naccess_key = \"AKIAUSER\"\nsecret_key = \"secret-key\"\n");
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+        let authenticator = Authenticator::new(users.unwrap(), vec!["eu".to_owned()], clock);
+        authenticator.enter("AKIAUSER", "secret-key").unwrap()
+    }
+
+    fn at(minutes: u64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000 + minutes * 60_000)
+    }
+
+    #[test]
+    fn a_session_ends_when_it_was_idle_for_an_hour_or_lasted_for_twelve() {
+        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let id = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
+        assert!(sessions.key(&id, at(59)).is_some() && sessions.key(&id, at(118)).is_some());
+        assert!(sessions.key(&id, at(178)).is_none());
+        assert!(sessions.key(&id, at(118)).is_none(), "it does not come back with the clock");
+        let id = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
+        for half_hour in 1..24 {
+            assert!(sessions.key(&id, at(30 * half_hour)).is_some());
+        }
+        assert!(sessions.key(&id, at(720)).is_none());
+    }
+
+    #[test]
+    fn an_ended_session_and_a_guessed_secret_are_unknown() {
+        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let secret = sessions.start(key(), at(0), &entropy);
+        assert_eq!(secret.len(), 64);
+        let id = SessionId::of_secret(&secret);
+        assert!(sessions.key(&SessionId::of_secret(""), at(0)).is_none());
+        sessions.end(&id);
+        assert!(sessions.key(&id, at(0)).is_none());
+    }
+
+    #[test]
+    fn a_further_session_ends_the_idlest() {
+        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let start = |minutes| SessionId::of_secret(&sessions.start(key(), at(minutes), &entropy));
+        let (first, second) = (start(0), start(1));
+        (2..SESSIONS_MAX).for_each(|_| {
+            start(2);
+        });
+        assert!(sessions.key(&first, at(3)).is_some());
+        start(4);
+        assert!(sessions.key(&second, at(4)).is_none() && sessions.key(&first, at(4)).is_some());
+        assert_eq!(sessions.open().len(), SESSIONS_MAX);
+    }
+
+    #[test]
+    fn a_token_counts_once_and_for_an_hour() {
+        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let token = sessions.offer(key(), at(0), &entropy);
+        assert_eq!(sessions.redeem("other", at(0)), None);
+        assert_eq!(sessions.redeem(&token, at(59)), Some(key()));
+        assert_eq!(sessions.redeem(&token, at(59)), None);
+        let token = sessions.offer(key(), at(0), &entropy);
+        assert_eq!(sessions.redeem(&token, at(60)), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! Signing in and out.
+
+use log::{info, warn};
+
+use super::address::{self, ROOT};
+use super::s3_client::Refusal;
+use super::{Console, Visitor, cookie, form, pages};
+use crate::auth::EnteredKey;
+use crate::s3::{Request, Response};
+
+const WRONG: &str = "The access key or the secret key is wrong.";
+const TOO_MANY: &str = "There were too many wrong attempts. Try again in a minute.";
+const USED: &str = "This link has been used, or is older than an hour. Sign in with your keys, or restart the server on an empty directory.";
+
+impl Console {
+    /// The path and the query of a page that signs in the user of an access key, once and within an hour. For the operator of the server, whom
+    /// it may be shown to. `None` for an unknown access key.
+    pub fn first_link(&self, access_key: &str) -> Option<String> {
+        let key = self.authenticator.admit(access_key)?;
+        let token = self.sessions.offer(key, self.clock.now(), &*self.entropy);
+        Some(format!("{ROOT}?token={token}"))
+    }
+
+    /// The form to sign in. A token in the address signs in at once.
+    pub(super) fn sign_in_page(&self, request: &Request<'_>) -> Result<Response, Refusal> {
+        let query = form::query(request)?;
+        let Some(token) = query.get("token") else { return Ok(pages::sign_in(401, ROOT, None)) };
+        match self.sessions.redeem(token, self.clock.now()) {
+            Some(key) => {
+                info!("console: {} signed in by the link of the first start", key.access_key());
+                Ok(self.start_session(request, key, ROOT))
+            }
+            None => Ok(pages::sign_in(401, ROOT, Some(USED))),
+        }
+    }
+
+    /// Checks the keys in a form.
+    ///
+    /// # Errors
+    /// The form cannot be read.
+    pub(super) fn sign_in(&self, request: &mut Request<'_>) -> Result<Response, Refusal> {
+        let fields = form::read(request, form::SIGN_IN_MAX_BYTES)?;
+        let field = |name| fields.get(name).unwrap_or_default();
+        let next = fields.get("next").filter(|next| address::is_local(next)).unwrap_or(ROOT);
+        let (access_key, address) = (field("access_key").trim(), request.peer.map(|peer| peer.ip()));
+        if !self.attempts.begin(address, access_key, self.clock.now()) {
+            return Ok(pages::sign_in(429, next, Some(TOO_MANY)).header("Retry-After", "60"));
+        }
+        let Some(key) = self.authenticator.enter(access_key, field("secret_key").trim()) else {
+            warn!("console: failed attempt to sign in from {address:?}");
+            return Ok(pages::sign_in(403, next, Some(WRONG)));
+        };
+        self.attempts.succeeded(address, access_key);
+        info!("console: {access_key} signed in from {address:?}");
+        Ok(self.start_session(request, key, next))
+    }
+
+    /// Ends the session, on the server and in the browser.
+    pub(super) fn sign_out(&self, visitor: &Visitor, request: &Request<'_>) -> Response {
+        self.sessions.end(&visitor.session);
+        cookie::clear(pages::see_other(ROOT), request)
+    }
+
+    /// A new session, never one that the browser named. The page leads on by itself: a browser sends a strict cookie only where the
+    /// way began at this site, which a redirect from a link elsewhere did not.
+    fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
+        let secret = self.sessions.start(key, self.clock.now(), &*self.entropy);
+        cookie::set(pages::signed_in(next), request, &secret)
+    }
+}

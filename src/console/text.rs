@@ -1,0 +1,62 @@
+//! Text as pages show it.
+
+use std::borrow::Cow;
+
+use bytesize::ByteSize;
+
+/// A name with its control characters and its marks of direction made visible, which could make it look like another. Templates
+/// escape the rest.
+pub(super) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_invisible) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::new();
+    for c in text.chars() {
+        if is_invisible(c) { shown += &format!("⟨U+{:04X}⟩", u32::from(c)) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
+
+/// Characters that show nothing, and marks of direction (Unicode Standard Annex 9, section 2; categories Cc, Cf, Zl and Zp).
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// A number of bytes for people.
+pub(super) fn size(bytes: u64) -> String {
+    ByteSize::b(bytes).display().iec().to_string()
+}
+
+/// A time of a listing for people, in UTC: `2026-01-31 12:00:00`.
+pub(super) fn time(iso: &str) -> String {
+    match iso.get(..19) {
+        Some(seconds) if seconds.as_bytes()[10] == b'T' => seconds.replace('T', " "),
+        _ => iso.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_are_shown_and_others_left_alone() {
+        assert!(matches!(visible("grün/日本 <b>.txt"), Cow::Borrowed(_)));
+        assert_eq!(visible("a\u{202e}fdp.exe\n"), "a⟨U+202E⟩fdp.exe⟨U+000A⟩");
+        assert_eq!(visible("\u{200b}\u{feff}\u{0}"), "⟨U+200B⟩⟨U+FEFF⟩⟨U+0000⟩");
+    }
+
+    #[test]
+    fn sizes_and_times_are_for_people() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1536), "1.5 KiB");
+        assert_eq!(time("2026-01-31T12:00:00.250Z"), "2026-01-31 12:00:00");
+        assert_eq!(time("never"), "never");
+        assert_eq!(time("ééééééééééééé"), "ééééééééééééé");
+    }
+}

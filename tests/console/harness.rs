@@ -1,0 +1,209 @@
+//! A console and a browser without scripts.
+
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use siltstone::auth::Users;
+use siltstone::base::SeededEntropy;
+use siltstone::console::{Console, ConsoleAccess};
+use siltstone::ops::{EntityTags, PaddingTimes};
+use siltstone::s3::{Body, BodyRead, Handler as _, Headers, Method, Request, ResponseBody, S3Error};
+use siltstone::service::ServiceSettings;
+
+use crate::support::service::{InProcess, ServiceOptions, store_options};
+use crate::support::users::{access_key, secret_key, user};
+
+pub(super) const HOST: &str = "127.0.0.1:9000";
+
+/// A response, read to its end.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The addresses of all links and forms whose address begins with `start`.
+    pub(super) fn links(&self, start: &str) -> Vec<String> {
+        let texts = self.text().split(['"']).map(|text| text.replace("&#38;", "&").replace("&amp;", "&"));
+        texts.filter(|text| text.starts_with(start)).collect()
+    }
+}
+
+pub(super) struct Site {
+    pub(super) server: InProcess,
+    pub(super) console: Arc<Console>,
+}
+
+/// A browser with its cookies.
+pub(super) struct Browser<'s> {
+    site: &'s Site,
+    pub(super) cookie: Option<String>,
+    pub(super) peer: SocketAddr,
+    pub(super) secure: bool,
+}
+
+impl Site {
+    /// `owner` is an administrator; `reader` may read the bucket `b`.
+    pub(super) fn new() -> Self {
+        Self::with_access(ConsoleAccess::On)
+    }
+
+    pub(super) fn with_access(access: ConsoleAccess) -> Self {
+        let server = InProcess::start(ServiceOptions {
+            users: &Self::users("secret of owner"),
+            settings: ServiceSettings::default(),
+            padding: PaddingTimes::default(),
+            entity_tags: EntityTags::Md5,
+            store: store_options(),
+        });
+        let (service, authenticator) = (server.service.clone(), server.authenticator.clone());
+        let entropy = Arc::new(SeededEntropy::new(7));
+        let console = Console::new(service, authenticator, server.clock.clone(), entropy, access);
+        Self { console: Arc::new(console), server }
+    }
+
+    pub(super) fn users(secret_of_owner: &str) -> String {
+        let owner = user("owner", &["*"], &["*"]).replace(&secret_key("owner"), secret_of_owner);
+        owner
+            + &user(
+                "reader",
+                &["ListBucket", "ListBucketVersions", "GetObject", "GetObjectVersion"],
+                &["b", "b/*"],
+            )
+            + &user("anonymous", &["GetObject"], &["public/*"])
+    }
+
+    pub(super) fn replace_users(&self, text: &str) {
+        self.server.authenticator.replace(Users::parse(text).unwrap());
+    }
+
+    pub(super) fn browser(&self) -> Browser<'_> {
+        Browser { site: self, cookie: None, peer: ([127, 0, 0, 1], 50_000).into(), secure: false }
+    }
+
+    pub(super) fn signed_in(&self, user: &str) -> Browser<'_> {
+        let mut browser = self.browser();
+        let answer = browser.sign_in(&access_key(user), &secret_key(user));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        browser
+    }
+}
+
+impl Browser<'_> {
+    pub(super) fn sign_in(&mut self, access_key: &str, secret_key: &str) -> Answer {
+        self.post("sign-in", &[("access_key", access_key), ("secret_key", secret_key)])
+    }
+
+    /// Opens a page below the console, or an absolute address.
+    pub(super) fn get(&mut self, page: &str) -> Answer {
+        self.send(Method::Get, page, &[], b"")
+    }
+
+    /// Submits a form of the console.
+    pub(super) fn post(&mut self, page: &str, fields: &[(&str, &str)]) -> Answer {
+        self.post_with(page, fields, &[("sec-fetch-site", "same-origin")])
+    }
+
+    /// Submits a form with the headers of a browser on some page.
+    pub(super) fn post_with(
+        &mut self,
+        page: &str,
+        fields: &[(&str, &str)],
+        lines: &[(&str, &str)],
+    ) -> Answer {
+        let encoded = |text: &str| {
+            percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+        };
+        let pairs = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+        let body = pairs.collect::<Vec<_>>().join("&");
+        let mut lines = lines.to_vec();
+        lines.push(("content-type", "application/x-www-form-urlencoded"));
+        self.send(Method::Post, page, &lines, body.as_bytes())
+    }
+
+    /// Sends an S3 request as a script of the console does.
+    pub(super) fn s3(&mut self, method: Method, query: &str, lines: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut lines = lines.to_vec();
+        lines.push(("sec-fetch-site", "same-origin"));
+        self.send(method, &format!("s3?{query}"), &lines, body)
+    }
+
+    pub(super) fn put(&mut self, bucket: &str, key: &str, lines: &[(&str, &str)], body: &[u8]) {
+        let key = percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC);
+        let answer = self.s3(Method::Put, &format!("bucket={bucket}&key={key}"), lines, body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+
+    pub(super) fn send(&mut self, method: Method, page: &str, lines: &[(&str, &str)], body: &[u8]) -> Answer {
+        let address = if page.starts_with('/') { page.to_owned() } else { format!("/-/console/{page}") };
+        let (path, query) = address.split_once('?').unwrap_or((&address, ""));
+        let mut headers = Headers::default();
+        if !lines.iter().any(|(name, _)| *name == "host") {
+            headers.push("host", HOST.as_bytes());
+        }
+        self.cookie.iter().for_each(|cookie| headers.push("cookie", cookie.as_bytes()));
+        lines.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
+        let body = Body {
+            content_length: Some(body.len() as u64),
+            chunked: false,
+            reader: Box::new(InMemory(body.to_vec().into())),
+        };
+        let request = Request {
+            method,
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers,
+            body,
+            secure: self.secure,
+            peer: Some(self.peer),
+            client: None,
+        };
+        let response = self.site.console.handle(request).complete_deferred().unwrap();
+        let headers: Vec<_> = response
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value).into_owned()))
+            .collect();
+        for (name, value) in &headers {
+            assert!(!value.contains(['\r', '\n']), "{name}: {value:?}");
+            if name == "Set-Cookie" {
+                self.cookie = value.split(';').next().map(str::to_owned);
+            }
+        }
+        Answer { status: response.status, headers, body: read(response.body) }
+    }
+}
+
+fn read(body: ResponseBody) -> Vec<u8> {
+    match body {
+        ResponseBody::Bytes(bytes) => bytes,
+        ResponseBody::Stream { mut source, .. } => {
+            let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+            loop {
+                match source.read(&mut piece).unwrap() {
+                    0 => return bytes,
+                    read => bytes.extend_from_slice(&piece[..read]),
+                }
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+struct InMemory(std::collections::VecDeque<u8>);
+
+impl BodyRead for InMemory {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
+        Ok(self.0.read(buf).unwrap())
+    }
+}

@@ -1,0 +1,280 @@
+//! What the pages show and do, without scripts.
+
+use siltstone::s3::Method;
+
+use super::harness::{Answer, Browser, HOST, Site};
+
+/// The value of the first field of a name in a page.
+fn field(answer: &Answer, name: &str) -> String {
+    let (_, rest) = answer.text().split_once(&format!("name=\"{name}\" value=\"")).unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}
+
+/// Submits the confirmation of a page that lists objects to delete.
+fn confirm(browser: &mut Browser<'_>, page: &Answer) -> Answer {
+    let mut fields =
+        vec![("bucket".to_owned(), field(page, "bucket")), ("confirmed".to_owned(), "1".to_owned())];
+    for name in ["object", "folder", "at"] {
+        for rest in page.text().split(&format!("name=\"{name}\" value=\"")).skip(1) {
+            fields.push((name.to_owned(), rest.split('"').next().unwrap().to_owned()));
+        }
+    }
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    browser.post("delete", &fields)
+}
+
+#[test]
+fn a_bucket_is_made_listed_and_deleted() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let answer = browser.post("create-bucket", &[("name", "photos"), ("versions", "1")]);
+    assert_eq!((answer.status, answer.header("Location")), (303, Some("/-/console/bucket?name=photos")));
+    assert!(browser.get("").text().contains(">photos</a>"));
+    let versioning = browser.s3(Method::Get, "bucket=photos&versioning", &[], b"");
+    assert!(versioning.text().contains("<Status>Enabled</Status>"));
+    browser.put("photos", "k", &[], b"x");
+    let answer = browser.post("delete-bucket", &[("name", "photos")]);
+    assert!(answer.status == 409 && answer.text().contains("BucketNotEmpty"), "{}", answer.text());
+    browser.post("create-bucket", &[("name", "empty")]);
+    assert_eq!(browser.post("delete-bucket", &[("name", "empty")]).status, 303);
+    assert!(!browser.get("").text().contains(">empty</a>"));
+    let answer = browser.post("create-bucket", &[("name", "Not A Name")]);
+    assert!(answer.status == 400 && answer.text().contains("InvalidBucketName"), "{}", answer.text());
+}
+
+#[test]
+fn folders_are_browsed_searched_and_paged() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for n in 0..450 {
+        browser.put("b", &format!("logs/2026/day-{n:03}.txt"), &[], b"x");
+    }
+    browser.put("b", "logs/readme", &[], b"x");
+    let page = browser.get("bucket?name=b");
+    assert_eq!(page.links("/-/console/bucket?name=b&prefix="), ["/-/console/bucket?name=b&prefix=logs%2F"]);
+    let page = browser.get("bucket?name=b&prefix=logs%2F");
+    assert!(page.text().contains(">readme</a>") && !page.text().contains("day-000"));
+    let mut next = "bucket?name=b&prefix=logs%2F2026%2F".to_owned();
+    let mut seen = Vec::new();
+    loop {
+        let page = browser.get(&next);
+        seen.extend(page.links("/-/console/object?"));
+        match page.links("/-/console/bucket?name=b&prefix=logs%2F2026%2F&after=").first() {
+            Some(link) => link.clone_into(&mut next),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 450);
+    assert!(seen.is_sorted() && seen[449].ends_with("day-449.txt"));
+    let found = browser.get("bucket?name=b&prefix=logs%2F2026%2F&search=day-12");
+    assert_eq!(found.links("/-/console/object?").len(), 10);
+}
+
+#[test]
+fn an_object_is_shown_with_its_properties_and_downloaded() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let lines = [
+        ("content-type", "text/plain"),
+        ("x-amz-meta-camera", "X100 & more"),
+        ("x-amz-tagging", "year=2026"),
+        ("cache-control", "max-age=60"),
+    ];
+    browser.put("b", "notes/a b+c.txt", &lines, b"first line\n<second>");
+    let page = browser.get("object?bucket=b&key=notes%2Fa%20b%2Bc.txt");
+    for shown in [
+        "<h1>notes/a b+c.txt</h1>",
+        "<dd>19 B</dd>",
+        "<dd>text/plain</dd>",
+        "<dt>x-amz-meta-camera</dt><dd>X100 &#38; more</dd>",
+        "<dt>Tag year</dt><dd>2026</dd>",
+        "<dd>max-age=60</dd>",
+        "first line\n&#60;second&#62;</pre>",
+    ] {
+        assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
+    }
+    let content = page.links("/-/console/content?").remove(0);
+    let answer = browser.get(&content);
+    assert_eq!(answer.body, b"first line\n<second>");
+    assert_eq!(answer.header("Content-Disposition"), Some("attachment; filename*=UTF-8''a%20b%2Bc.txt"));
+    let part = browser.send(Method::Get, &content, &[("range", "bytes=0-4")], b"");
+    assert_eq!((part.status, &*part.body), (206, &b"first"[..]));
+}
+
+#[test]
+fn media_are_shown_in_the_page_and_long_texts_are_cut() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for (content_type, shown) in
+        [("image/png", "<img class"), ("audio/ogg", "<audio class"), ("video/mp4", "<video class")]
+    {
+        browser.put("b", "k", &[("content-type", content_type)], b"x");
+        assert!(browser.get("object?bucket=b&key=k").text().contains(shown), "{shown}");
+    }
+    browser.put("b", "k", &[("content-type", "application/json")], "é".repeat(40_000).as_bytes());
+    let page = browser.get("object?bucket=b&key=k");
+    assert!(page.text().contains("Only the beginning is shown.") && page.body.len() < 80_000);
+    browser.put("b", "k", &[("content-type", "application/zip")], b"PK");
+    assert!(!browser.get("object?bucket=b&key=k").text().contains("class=\"preview\""));
+}
+
+#[test]
+fn selected_objects_and_folders_go_after_they_were_listed() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let keys = ["a", "dir/b", "dir/c/../d", "dir/two\nlines", "dir/\u{1}", "kept", "100%?x=1&y"];
+    for key in keys {
+        browser.put("b", key, &[], b"1234");
+    }
+    let page = browser.post(
+        "delete",
+        &[("bucket", "b"), ("object", "a"), ("folder", "dir%2F"), ("object", "100%25%3Fx%3D1%26y")],
+    );
+    assert!(page.status == 200 && page.text().contains("Delete 6 objects (24 B)?"), "{}", page.text());
+    assert!(page.text().contains("<li>dir/two⟨U+000A⟩lines</li>"), "{}", page.text());
+    assert_eq!(
+        browser.get("bucket?name=b&prefix=dir%2F").links("/-/console/object?").len(),
+        3,
+        "nothing went yet"
+    );
+    let answer = confirm(&mut browser, &page);
+    assert_eq!(
+        (answer.status, answer.header("Location")),
+        (303, Some("/-/console/bucket?name=b")),
+        "{}",
+        answer.text()
+    );
+    let left = browser.get("bucket?name=b");
+    assert_eq!(left.links("/-/console/object?").len(), 1, "{}", left.text());
+    assert!(left.links("/-/console/bucket?name=b&prefix=").is_empty());
+    let nothing = browser.post("delete", &[("bucket", "b"), ("at", "a%2F")]);
+    assert_eq!(nothing.header("Location"), Some("/-/console/bucket?name=b&prefix=a%2F"));
+}
+
+#[test]
+fn versions_are_listed_and_deleted_one_by_one() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    for text in ["one", "three"] {
+        browser.put("kept", "k", &[("content-type", "text/plain")], text.as_bytes());
+    }
+    let question = browser.post("delete", &[("bucket", "kept"), ("object", "k")]);
+    confirm(&mut browser, &question);
+    assert!(browser.get("bucket?name=kept").text().contains("There is nothing here."));
+    let page = browser.get("bucket?name=kept&versions=1");
+    assert_eq!(page.links("/-/console/object?").len(), 3);
+    assert!(page.text().contains("<em>deleted</em>"));
+    let oldest = page.links("/-/console/object?").remove(2);
+    let page = browser.get(&oldest);
+    assert!(
+        page.text().contains(">one</pre>") && page.text().contains("<em>delete marker</em>"),
+        "{}",
+        page.text()
+    );
+    let question = browser.post("delete", &[("bucket", "kept"), ("object", &field(&page, "object"))]);
+    assert!(question.text().contains("Versions that are named go for good."));
+    assert_eq!(confirm(&mut browser, &question).status, 303);
+    assert_eq!(browser.get(&oldest).status, 200, "the page of a key shows its other versions");
+    assert_eq!(browser.get("bucket?name=kept&versions=1").links("/-/console/object?").len(), 2);
+}
+
+#[test]
+fn a_shared_link_works_without_a_session_and_ends_with_the_key() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    browser.put("kept", "a b.txt", &[], b"first");
+    let page = browser.get("object?bucket=kept&key=a%20b.txt");
+    let fields = [("bucket", "kept"), ("key", &*field(&page, "key")), ("expires", "3600")];
+    let page = browser.post("share", &fields);
+    let url = page.links(&format!("http://{HOST}/kept/")).remove(0);
+    browser.put("kept", "a b.txt", &[], b"second");
+    let address = url.strip_prefix(&format!("http://{HOST}")).unwrap();
+    let mut stranger = site.browser();
+    assert_eq!(stranger.get(address).body, b"first", "the link names the version");
+    assert_eq!(stranger.get(&address.replace("a%20b", "b")).status, 403);
+    site.server.clock.advance(std::time::Duration::from_secs(3_601));
+    assert_eq!(stranger.get(address).status, 403);
+    let mut browser = site.signed_in("owner");
+    let page = browser.post("share", &fields);
+    let url = page.links(&format!("http://{HOST}/kept/")).remove(0);
+    let address = url.strip_prefix(&format!("http://{HOST}")).unwrap();
+    assert_eq!(stranger.get(address).body, b"second");
+    site.replace_users(&Site::users("rotated-secret-key"));
+    assert_eq!(stranger.get(address).status, 403);
+    let mut browser = site.browser();
+    browser.sign_in("AK-owner", "rotated-secret-key");
+    assert_eq!(browser.post("share", &[("bucket", "kept"), ("key", "k"), ("expires", "604801")]).status, 400);
+}
+
+#[test]
+fn lines_to_paste_name_this_server_and_this_user() {
+    let site = Site::new();
+    let mut browser = site.signed_in("reader");
+    let page = browser.get("connect");
+    assert!(
+        page.text().contains("export AWS_ENDPOINT_URL=http://127.0.0.1:9000\nexport AWS_DEFAULT_REGION=eu")
+    );
+    assert!(page.text().contains("AWS_ACCESS_KEY_ID=AK-reader") && !page.text().contains("secret of reader"));
+}
+
+#[test]
+fn the_state_is_shown_to_administrators() {
+    let site = Site::new();
+    let page = site.signed_in("owner").get("state");
+    assert!(
+        page.text().contains("<p>The server takes writes.</p>")
+            && page.text().contains("<dt>Buckets</dt><dd>1</dd>")
+    );
+    assert!(!site.signed_in("reader").get("").text().contains(">State</a>"));
+}
+
+#[test]
+fn a_script_uploads_in_parts_and_sees_them() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let begun = browser.s3(Method::Post, "bucket=b&key=a%2F..%2Fb&uploads", &[], b"");
+    let id = begun.text().split("<UploadId>").nth(1).unwrap().split('<').next().unwrap().to_owned();
+    let part = browser.s3(
+        Method::Put,
+        &format!("bucket=b&key=a%2F..%2Fb&uploadId={id}&partNumber=1"),
+        &[],
+        b"whole",
+    );
+    let etag = part.header("ETag").unwrap().to_owned();
+    let parts = browser.s3(Method::Get, &format!("bucket=b&key=a%2F..%2Fb&uploadId={id}"), &[], b"");
+    assert!(parts.text().contains("<Size>5</Size>"), "{}", parts.text());
+    let body = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+    );
+    let done =
+        browser.s3(Method::Post, &format!("bucket=b&key=a%2F..%2Fb&uploadId={id}"), &[], body.as_bytes());
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert_eq!(browser.get("content?bucket=b&key=a%2F..%2Fb").body, b"whole");
+}
+
+#[test]
+fn assets_are_kept_by_browsers_until_they_change() {
+    let site = Site::new();
+    let mut browser = site.browser();
+    let page = browser.get("");
+    let assets = page.links("/-/console/assets/");
+    assert_eq!(assets.len(), 3);
+    for asset in assets {
+        let answer = browser.get(&asset);
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("Cache-Control"), Some("public, max-age=31536000, immutable"));
+        assert!(!answer.body.is_empty());
+    }
+    assert_eq!(browser.get("assets/0000000000000000/style.css").status, 404);
+}
+
+#[test]
+fn other_requests_are_those_of_the_s3_api() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    // A cookie is no signature.
+    assert_eq!(browser.get("/b").status, 403);
+    assert_eq!(browser.get("/-/health").text(), "alive\n");
+}
