@@ -36,8 +36,8 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     out.flush()
 }
 
-/// After [`keys`], shows how to use them, if they were shown.
-pub(crate) fn first_steps(scheme: &str, address: SocketAddr) {
+/// After [`keys`], shows how to use them, if they were shown. `link` is the path that signs a browser in.
+pub(crate) fn first_steps(scheme: &str, address: SocketAddr, link: Option<&str>) {
     if !stderr().is_terminal() {
         return;
     }
@@ -46,6 +46,12 @@ pub(crate) fn first_steps(scheme: &str, address: SocketAddr) {
          aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n",
         reachable(address)
     );
+    if let Some(link) = link {
+        eprintln!(
+            "Or open the console in a browser on this host (the link works once, within an hour):\n\n  {scheme}://{}{link}\n",
+            reachable(address)
+        );
+    }
 }
 
 /// The one line on standard output.

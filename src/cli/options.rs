@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use siltstone::base::limits;
+use siltstone::console::ConsoleAccess;
 use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{Dialect, ObjectOwnership};
@@ -68,6 +69,16 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "NAME", env = "SILTSTONE_HTML_SANDBOX", global = true, default_value = "on")]
     #[arg(value_parser = one_of(&[("on", HtmlSandbox::On), ("off", HtmlSandbox::Off)]))]
     pub(crate) html_sandbox: HtmlSandbox,
+
+    /// Console for browsers at /-/console/, over TLS or for browsers on this host
+    #[arg(long, value_name = "NAME", env = "SILTSTONE_CONSOLE", global = true, default_value = "on")]
+    #[arg(value_parser = one_of(&[("on", ConsoleAccess::On), ("off", ConsoleAccess::Off)]))]
+    console: ConsoleAccess,
+
+    /// Show the console to other hosts also over plain HTTP, where everyone on the way can read its sessions
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_CONSOLE_INSECURE", global = true)]
+    #[arg(action = ArgAction::Set, default_value_t = false)]
+    console_insecure: bool,
 
     /// Dialect of requests without a vendor prefix
     #[arg(long, value_name = "NAME", env = "SILTSTONE_DIALECT", global = true, default_value = "svc")]
@@ -235,6 +246,14 @@ impl ServerOptions {
     /// The users file.
     pub(crate) fn users_path(&self) -> PathBuf {
         self.users.clone().unwrap_or_else(|| self.data_dir.join("users.toml"))
+    }
+
+    /// The browsers that may use the console.
+    pub(crate) fn console_access(&self) -> ConsoleAccess {
+        match self.console {
+            ConsoleAccess::On if self.console_insecure => ConsoleAccess::Insecure,
+            access => access,
+        }
     }
 
     /// The domain of virtual hosts, in lower case.

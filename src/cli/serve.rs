@@ -12,6 +12,7 @@ use log::{error, info, warn};
 use rustix::io::Errno;
 use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
+use siltstone::console::{Console, ConsoleAccess};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
 use siltstone::ops::{Context, PaddingTimes};
@@ -52,7 +53,7 @@ pub(crate) fn serve(
     let files = OpenFiles::divide(plan.connections_max, plan.workers);
     let store = open_store(options, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
-    let is_first_start = create_users_file(options, &users_file)?;
+    let first_key = create_users_file(options, &users_file)?;
     let users = users_file.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
     buckets::make(&store, &options.bucket, &options.xml_namespace)?;
@@ -68,9 +69,13 @@ pub(crate) fn serve(
     let tls = load_tls(options)?;
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
-    let server = bind(config, &clock, &(Arc::new(service) as Arc<dyn Handler>))?;
+    let console = console(options, service, &authenticator, &clock);
+    let link = first_key
+        .as_deref()
+        .map(|key| console.first_link(key).filter(|_| options.console_access() != ConsoleAccess::Off));
+    let server = bind(config, &clock, &(Arc::new(console) as Arc<dyn Handler>))?;
     let reloader = Reloader { users_file, authenticator, store: Arc::clone(&store), tls, access_log };
-    run_until_stopped(options, server, store, reloader, is_first_start, manager)
+    run_until_stopped(options, server, store, reloader, link, manager)
 }
 
 /// Binds the address. The IPv6 address that stands for all addresses also stands for those of IPv4; on a host without IPv6
@@ -94,13 +99,13 @@ fn lacks_ipv6(error: &io::Error) -> bool {
     matches!(error, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
 }
 
-/// Creates the users file on the first start and shows its keys. Returns whether it was created.
-fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<bool, CliError> {
+/// Creates the users file on the first start and shows its keys. Returns the access key if it was created.
+fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<Option<String>, CliError> {
     let generated = users_file.create_if_missing(&OsEntropy).map_err(CliError::start)?;
     if let Some(keys) = &generated {
         announce::keys(users_file.path(), &options.region.0[0], keys);
     }
-    Ok(generated.is_some())
+    Ok(generated.map(|keys| keys.access_key))
 }
 
 fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
@@ -120,7 +125,7 @@ fn run_until_stopped(
     server: Server,
     store: Arc<Store>,
     reloader: Reloader,
-    is_first_start: bool,
+    first_start: Option<Option<String>>,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
     let scheme = if reloader.tls.is_some() { "https" } else { "http" };
@@ -133,8 +138,8 @@ fn run_until_stopped(
     };
     let signals = Signals::watch(stop, move || reloader.reload())?;
     let address = server.local_addr();
-    if is_first_start {
-        announce::first_steps(scheme, address);
+    if let Some(link) = first_start {
+        announce::first_steps(scheme, address, link.as_deref());
     }
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     announce::listening(scheme, address);
@@ -237,6 +242,16 @@ fn service(
     // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
     Ok(Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings))
+}
+
+fn console(
+    options: &ServerOptions,
+    service: Service,
+    authenticator: &Arc<Authenticator>,
+    clock: &Arc<dyn Clock>,
+) -> Console {
+    let (authenticator, clock) = (Arc::clone(authenticator), Arc::clone(clock));
+    Console::new(Arc::new(service), authenticator, clock, Arc::new(OsEntropy), options.console_access())
 }
 
 fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {

@@ -48,7 +48,7 @@ pub(crate) struct ServerArguments {
     #[arg(long, value_name = "[IP]:PORT", env = "MINIO_ADDRESS", value_parser = address)]
     address: Option<SocketAddr>,
 
-    /// Accepted for the sake of MinIO's command; there is no console
+    /// Accepted for the sake of MinIO's command; the console is at /-/console/ of --address
     #[arg(long, value_name = "[IP]:PORT", env = "MINIO_CONSOLE_ADDRESS")]
     console_address: Option<String>,
 
@@ -91,7 +91,7 @@ impl ServerArguments {
             options.listen = address;
         }
         if let Some(address) = &self.console_address {
-            notes.info(format!("--console-address {address}: there is no console, so nothing listens there"));
+            notes.info(format!("--console-address {address}: nothing listens there; the console is at /-/console/ of --address"));
         }
         Ok(())
     }

@@ -91,14 +91,37 @@ fn the_first_start_makes_an_administrator_and_shows_its_keys_once_on_a_terminal(
         format!("export AWS_ACCESS_KEY_ID={access}"),
         format!("export AWS_SECRET_ACCESS_KEY={secret}"),
         format!("export AWS_ENDPOINT_URL={address}"),
+        format!("{address}/-/console/?token="),
         "aws s3 mb s3://my-bucket".to_owned(),
     ] {
         assert!(said.contains(&line), "{line} is missing in {said}");
     }
 
     let (_, said) = said_on_a_terminal(on_a_free_port(dir.path()));
-    assert!(!said.contains(secret), "{said}");
+    assert!(!said.contains(secret) && !said.contains("token="), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), users);
+}
+
+#[test]
+fn without_a_console_the_first_start_shows_no_link() {
+    let dir = TempDir::new().unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--console", "off"]);
+    let (_, said) = said_on_a_terminal(command);
+    assert!(said.contains("aws s3 mb") && !said.contains("console"), "{said}");
+}
+
+#[test]
+fn the_console_is_shown_on_this_host_and_can_be_left_out() {
+    let dir = TempDir::new().unwrap();
+    let running = Running::start(on_a_free_port(dir.path()));
+    assert!(running.answer("/-/console/").contains("<h1>Sign in</h1>"));
+    running.end(Signal::TERM);
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--console", "off"]);
+    let running = Running::start(command);
+    assert!(running.get("/-/console/").contains(" 404 "));
+    running.end(Signal::TERM);
 }
 
 #[test]

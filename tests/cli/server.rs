@@ -23,7 +23,7 @@ fn health(dir: &Path, url: &str) -> Output {
 }
 
 #[test]
-fn the_form_of_minio_serves_its_directory_and_says_that_there_is_no_console() {
+fn the_form_of_minio_serves_its_directory_and_says_where_the_console_is() {
     for program in [&[][..], &["minio"]] {
         let dir = TempDir::new().unwrap();
         let mut command = siltstone(dir.path());
@@ -32,7 +32,13 @@ fn the_form_of_minio_serves_its_directory_and_says_that_there_is_no_console() {
         let running = Running::start(command);
         assert!(running.get("/-/ready").contains(" 200 ") && dir.path().join("data/meta").is_dir());
         let (status, said) = running.end(Signal::TERM);
-        assert!(status == Some(0) && said.contains("--console-address :9001: there is no console"), "{said}");
+        assert!(
+            status == Some(0)
+                && said.contains(
+                    "--console-address :9001: nothing listens there; the console is at /-/console/"
+                ),
+            "{said}"
+        );
     }
 }
 
