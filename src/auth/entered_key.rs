@@ -52,7 +52,8 @@ impl Authenticator {
         let entered = Sha256::of(secret.as_bytes());
         let known = users.find(access_key).map(fingerprint);
         let is_same: bool = known.unwrap_or_else(|| Sha256::of(b"")).ct_eq(&entered).into();
-        (known.is_some() && is_same).then(|| EnteredKey { access_key: access_key.into(), fingerprint: entered })
+        (known.is_some() && is_same)
+            .then(|| EnteredKey { access_key: access_key.into(), fingerprint: entered })
     }
 
     /// The key of a user whom the server itself has admitted, by a token that it showed to its operator.
@@ -89,7 +90,8 @@ impl Authenticator {
             payload: "UNSIGNED-PAYLOAD",
         };
         let digest = hex32(&request.digest(TargetEncoding::Canonical));
-        let signature = signature::sign(&timestamp, &scope, &signer.signing_key(date, shared.region), &digest);
+        let signature =
+            signature::sign(&timestamp, &scope, &signer.signing_key(date, shared.region), &digest);
         let signature = String::from_utf8_lossy(&signature);
         Some(format!("{}{path}?{sent}&{}={signature}", shared.origin, signature_param(Dialect::Aws)))
     }

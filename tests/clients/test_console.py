@@ -1,0 +1,266 @@
+"""The console in headless Chromium: what people do, with scripts and without, and that no page breaks its content security policy."""
+
+import gzip
+import http.server
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from siltstone import ACCESS_KEY, ROOT, SECRET_KEY
+from test_other_clients import installed
+
+SCREENSHOTS = ROOT / "target/console"
+MIB = 1024 * 1024
+# After that long a step has failed; nothing passes because it was fast.
+PATIENCE_MILLIS = 60_000
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    installed("chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A browser with a profile of its own, and the complaints of its pages."""
+
+    def __init__(self, chromium, server, **options):
+        self.server = server
+        self.root = f"{server.url}/-/console/"
+        self.context = chromium.new_context(accept_downloads=True, **options)
+        self.context.set_default_timeout(PATIENCE_MILLIS)
+        self.complaints = []
+        self.page = self.open_page()
+
+    def open_page(self):
+        page = self.context.new_page()
+        page.on("console", lambda message: "Security Policy" in message.text and self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (self.complaints.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self._check_origin(request.url))
+        return page
+
+    def _check_origin(self, url):
+        if not url.startswith((self.server.url, "data:", "blob:")):
+            self.complaints.append(f"a request to {url}")
+
+    def sign_in(self, page=None):
+        page = page or self.page
+        page.goto(self.root)
+        page.get_by_label("Access key").fill(ACCESS_KEY)
+        page.get_by_label("Secret key").fill(SECRET_KEY)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", name="Buckets").wait_for()
+        return self
+
+    def end(self):
+        self.context.close()
+        assert self.complaints == []
+
+
+@pytest.fixture
+def visit(chromium, server):
+    made = []
+
+    def make(of=server, **options):
+        made.append(Visit(chromium, of, **options))
+        return made[-1]
+
+    yield make
+    for visit in made:
+        visit.end()
+
+
+def screenshot(page, name):
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+def uploaded(page, count):
+    page.get_by_text(re.compile(rf"^Uploaded {count} of {count} files")).wait_for()
+
+
+def test_the_first_steps_of_a_user(visit, s3, tmp_path):
+    browser = visit().sign_in()
+    page = browser.page
+    page.get_by_label("Name").fill("first-steps")
+    page.get_by_role("button", name="Create").click()
+    page.get_by_text("There is nothing here.").wait_for()
+    (tmp_path / "hello.txt").write_text("hello <world>")
+    page.get_by_label("Upload files").set_input_files(tmp_path / "hello.txt")
+    page.get_by_role("link", name="hello.txt").click()
+    page.get_by_text("hello <world>").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert Path(download.value.path()).read_text() == "hello <world>"
+    assert download.value.suggested_filename == "hello.txt"
+    screenshot(page, "object")
+    assert s3.get_object(Bucket="first-steps", Key="hello.txt")["Body"].read() == b"hello <world>"
+    page.goto(browser.root + "connect")
+    page.get_by_text("rclone config create").wait_for()
+    screenshot(page, "connect")
+    page.goto(browser.root + "state")
+    page.get_by_text("The server takes writes.").wait_for()
+    screenshot(page, "state")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name="Sign in").wait_for()
+    screenshot(page, "sign-in")
+    page.go_back()
+    page.reload()
+    page.get_by_role("heading", name="Sign in").wait_for()
+
+
+def test_folders_are_uploaded_browsed_and_deleted(visit, s3, bucket, tmp_path):
+    keys = [f"photos/{year}/{n}.txt" for year in (2025, 2026) for n in range(20)]
+    for key in keys:
+        path = tmp_path / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(key)
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.get_by_label("Upload a folder").set_input_files(tmp_path / "photos")
+    uploaded(page, 40)
+    page.get_by_role("link", name="photos/").click()
+    screenshot(page, "bucket")
+    assert [o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]] == sorted(keys)
+    page.get_by_label("Select the folder 2025/").check()
+    page.get_by_role("button", name="Delete the selected").click()
+    page.get_by_role("heading", name="Delete 20 objects").wait_for()
+    screenshot(page, "delete")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("link", name="2026/").wait_for()
+    assert len(s3.list_objects_v2(Bucket=bucket)["Contents"]) == 20
+
+
+def test_names_of_files_are_text(visit, s3, bucket, tmp_path):
+    names = ["<img src=x onerror=alert(1)>.txt", "a&b \"quoted\" 'x'.txt", "photo\u202egnp.exe", "ü+%23#?.txt"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.get_by_label("Upload files").set_input_files([tmp_path / name for name in names])
+    page.get_by_role("link", name="ü+%23#?.txt").wait_for()
+    assert sorted(o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]) == sorted(names)
+    for name in names:
+        page.goto(f"{browser.root}bucket?name={bucket}")
+        page.get_by_role("link", name=name.replace("\u202e", "⟨U+202E⟩"), exact=True).click()
+        page.get_by_role("link", name="Download").wait_for()
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    for box in page.locator("tbody input").all():
+        box.check()
+    page.get_by_role("button", name="Delete the selected").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_text("There is nothing here.").wait_for()
+
+
+def test_an_upload_goes_on_after_a_crash_of_the_server_and_while_pages_change(visit, own_server, tmp_path):
+    server = own_server().start()
+    server.client().create_bucket(Bucket="large")
+    content = b"0123456789abcdef" * (40 * MIB // 16)
+    (tmp_path / "large.bin").write_bytes(content)
+    browser = visit(server).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name=large")
+    slow = browser.context.new_cdp_session(page)
+    slow.send("Network.enable")
+    slow.send("Network.emulateNetworkConditions", dict(offline=False, latency=0, downloadThroughput=-1, uploadThroughput=16 * MIB))
+    page.get_by_label("Upload files").set_input_files(tmp_path / "large.bin")
+    # The pages forbid the evaluation of text, which Playwright's own wait for a condition needs.
+    while page.evaluate("document.querySelector('#uploads progress')?.value ?? 0") < 9 * MIB:
+        page.wait_for_timeout(50)
+    page.get_by_role("link", name="Connect").click()
+    page.get_by_role("heading", name="Connect a client").wait_for()
+    server.kill()
+    server.start()
+    page.get_by_text("Sign in again in another tab to go on.").wait_for()
+    browser.sign_in(browser.open_page())
+    uploaded(page, 1)
+    got = server.client().get_object(Bucket="large", Key="large.bin")
+    assert got["ETag"].endswith('-5"') and got["Body"].read() == content
+    assert "Uploads" not in server.client().list_multipart_uploads(Bucket="large")
+
+
+def test_pages_are_read_without_scripts_and_on_a_phone(visit, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="folder/notes.txt", Body=b"read me", ContentType="text/plain")
+    s3.put_object(Bucket=bucket, Key="long-" + 60 * "name", Body=b"x")
+    browser = visit(java_script_enabled=False, viewport={"width": 360, "height": 640}).sign_in()
+    page = browser.page
+    page.get_by_role("link", name=bucket, exact=True).click()
+    screenshot(page, "phone")
+    page.get_by_role("link", name="folder/").click()
+    page.get_by_role("link", name="notes.txt").click()
+    page.get_by_text("read me").wait_for()
+    page.get_by_text("Share").click()
+    page.get_by_role("button", name="Make a link").click()
+    url = page.get_by_label("Everyone who has it").input_value()
+    assert url.startswith(browser.server.url)
+    narrow = visit(viewport={"width": 360, "height": 640}).sign_in()
+    for address in ["", f"bucket?name={bucket}", f"object?bucket={bucket}&key=folder%2Fnotes.txt", "connect", "state"]:
+        narrow.page.goto(narrow.root + address)
+        assert narrow.page.evaluate("document.documentElement.scrollWidth") <= 360, address
+
+
+def test_pages_are_used_with_the_keyboard(visit, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    browser = visit()
+    page = browser.page
+    page.goto(browser.root)
+    page.keyboard.type(ACCESS_KEY)
+    page.keyboard.press("Tab")
+    page.keyboard.type(SECRET_KEY)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Buckets").wait_for()
+    # The first stop of every page leads to its content.
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    while page.evaluate("document.activeElement.textContent") != bucket:
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    box = page.get_by_label("Select k")
+    box.focus()
+    page.keyboard.press("Space")
+    assert box.is_checked()
+
+
+def test_a_page_at_another_port_of_the_host_changes_nothing(visit, server, s3):
+    page = b"""<!doctype html><form method=post action="%s/-/console/create-bucket"><input name=name value=forged></form>
+        <script>document.forms[0].submit()</script>""" % server.url.encode()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_):
+            pass
+
+    evil = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=evil.serve_forever, daemon=True).start()
+    browser = visit().sign_in()
+    other = browser.context.new_page()
+    other.goto(f"http://127.0.0.1:{evil.server_port}/")
+    other.get_by_text("This request came from a page of another origin.").wait_for()
+    evil.shutdown()
+    assert "forged" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+
+
+def test_the_pages_are_light(visit):
+    browser = visit()
+    sizes = {}
+    browser.page.on("response", lambda response: sizes.update({response.url: len(gzip.compress(response.body()))}))
+    browser.sign_in()
+    browser.page.wait_for_load_state("networkidle")
+    assert len(sizes) >= 4 and sum(sizes.values()) < 60_000, sizes
