@@ -59,6 +59,8 @@ pub const ROUTING_RULES_MAX: usize = 50;
 pub const CORS_MAX_BYTES: usize = 64 * KIB as usize;
 /// Cross-origin rules of a bucket (ibidem).
 pub const CORS_RULES_MAX: usize = 100;
+/// Lifecycle rules of a bucket (S3 API reference, PutBucketLifecycleConfiguration).
+pub const LIFECYCLE_RULES_MAX: usize = 1000;
 /// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
 /// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines

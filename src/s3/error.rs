@@ -99,6 +99,8 @@ error_codes! {
     InvalidRequest = 400, "The request is not valid.";
     /// S3 API reference, PutObjectLockConfiguration.
     InvalidRetentionPeriod = 400, "The retention period specified is too large.";
+    /// S3 API reference, "Error responses".
+    InvalidStorageClass = 400, "The storage class that you specified is not valid.";
     /// S3 API reference, PutObjectTagging.
     InvalidTag = 400, "The tag provided was not a valid tag.";
     /// S3 API reference, "Error responses".

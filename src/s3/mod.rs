@@ -12,6 +12,7 @@ pub mod error;
 pub mod form;
 pub mod hoisted;
 pub mod integrity;
+pub mod lifecycle;
 pub mod message;
 pub mod metadata;
 pub mod names;

@@ -128,6 +128,11 @@ fn the_limits_are_those_of_the_code() {
                 "400 MaxMessageLengthExceeded",
             ),
             ("rules of a CORS configuration", limits::CORS_RULES_MAX.to_string(), "400 InvalidRequest"),
+            (
+                "rules of a lifecycle configuration",
+                number(limits::LIFECYCLE_RULES_MAX as u64),
+                "400 InvalidRequest",
+            ),
             ("XML request body", size(limits::XML_BODY_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
             (
                 "list of the parts of an upload",

@@ -1,0 +1,178 @@
+//! The rules of a bucket, as they are read, written and asked.
+
+use std::collections::HashSet;
+
+use super::elements::{check_children, invalid, missing};
+use super::evaluation::{self, Expiry, ExpiryFacts};
+use super::prefix_index::PrefixIndex;
+use super::rule::LifecycleRule;
+use crate::base::Timestamp;
+use crate::base::limits::LIFECYCLE_RULES_MAX;
+use crate::s3::S3Error;
+use crate::xml::{Document, Element, Writer};
+
+/// The element of the stored document with the minimum size, which clients send as a header.
+const MINIMUM: &str = "TransitionDefaultMinimumObjectSize";
+
+/// The size below which objects are not moved to another storage class by default. It is kept for clients that compare it; no object
+/// is ever moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransitionMinimumSize {
+    /// 128 KiB.
+    #[default]
+    AllStorageClasses128K,
+    /// Another size for each storage class.
+    VariesByStorageClass,
+}
+
+/// The rules of a bucket, in the order in which they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LifecycleConfiguration {
+    rules: Vec<LifecycleRule>,
+    /// The minimum size for transitions.
+    pub minimum: TransitionMinimumSize,
+    /// Enabled rules that take versions.
+    of_versions: PrefixIndex,
+    /// Enabled rules that abort uploads.
+    of_uploads: PrefixIndex,
+}
+
+impl TransitionMinimumSize {
+    /// The name in headers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AllStorageClasses128K => "all_storage_classes_128K",
+            Self::VariesByStorageClass => "varies_by_storage_class",
+        }
+    }
+
+    /// The value with this name.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn named(name: &str) -> Result<Self, S3Error> {
+        let known = [Self::AllStorageClasses128K, Self::VariesByStorageClass];
+        known.into_iter().find(|value| value.as_str() == name).ok_or_else(|| {
+            S3Error::invalid_argument(MINIMUM, name, format!("Invalid value for {MINIMUM}: {name}"))
+        })
+    }
+}
+
+impl LifecycleConfiguration {
+    /// The name of the root element.
+    pub const ROOT: &'static str = "LifecycleConfiguration";
+
+    /// Reads the root element. Rules without an id get one.
+    ///
+    /// # Errors
+    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidRequest` for more than 1,000 rules and for combinations
+    /// that S3 refuses; `InvalidArgument` for a number, date or id that it refuses; `InvalidTag`; `InvalidStorageClass` for a
+    /// transition.
+    pub fn parse(root: Element<'_>, minimum: TransitionMinimumSize) -> Result<Self, S3Error> {
+        check_children(root, &["Rule"])?;
+        Self::parse_rules(root, minimum)
+    }
+
+    /// Reads a document as [`Self::to_document`] writes it; `None` if it is not one.
+    pub fn from_document(bytes: &[u8]) -> Option<Self> {
+        let document = Document::parse(bytes).ok()?;
+        let root = document.root();
+        check_children(root, &["Rule", MINIMUM]).ok()?;
+        let minimum = root.child_text(MINIMUM).ok()?;
+        let minimum = minimum.map(|name| TransitionMinimumSize::named(&name)).transpose().ok()?;
+        Self::parse_rules(root, minimum.unwrap_or_default()).ok()
+    }
+
+    fn parse_rules(root: Element<'_>, minimum: TransitionMinimumSize) -> Result<Self, S3Error> {
+        match root.all("Rule").count() {
+            0 => return Err(missing("Rule")),
+            1..=LIFECYCLE_RULES_MAX => {}
+            _ => {
+                return Err(invalid(format!(
+                    "The number of lifecycle rules should not exceed allowed limit of {LIFECYCLE_RULES_MAX} rules."
+                )));
+            }
+        }
+        let mut rules = root.all("Rule").map(LifecycleRule::parse).collect::<Result<Vec<_>, _>>()?;
+        check_ids(&rules)?;
+        make_ids(&mut rules);
+        Ok(Self::of_rules(rules, minimum))
+    }
+
+    fn of_rules(rules: Vec<LifecycleRule>, minimum: TransitionMinimumSize) -> Self {
+        let index = |is_wanted: fn(&LifecycleRule) -> bool| {
+            let wanted = rules.iter().enumerate().filter(|(_, rule)| rule.enabled && is_wanted(rule));
+            PrefixIndex::new(wanted.map(|(number, rule)| (rule.filter.prefix(), number)))
+        };
+        let of_versions =
+            index(|rule| rule.actions.expiration.is_some() || rule.actions.noncurrent.is_some());
+        let of_uploads = index(|rule| rule.actions.abort_days.is_some());
+        Self { rules, minimum, of_versions, of_uploads }
+    }
+
+    /// Writes the rules below the root element.
+    pub fn render(&self, document: &mut Writer) {
+        for rule in &self.rules {
+            document.element("Rule", |element| rule.render(element));
+        }
+    }
+
+    /// A document with the configuration alone, to be stored.
+    pub fn to_document(&self) -> Vec<u8> {
+        let mut document = Writer::new(Self::ROOT, None);
+        document.leaf(MINIMUM, self.minimum.as_str());
+        self.render(&mut document);
+        document.finish()
+    }
+
+    /// Whether a rule that is in force may take a version.
+    pub fn expires_versions(&self) -> bool {
+        !self.of_versions.is_empty()
+    }
+
+    /// Whether a rule that is in force aborts uploads.
+    pub fn aborts_uploads(&self) -> bool {
+        !self.of_uploads.is_empty()
+    }
+
+    /// The id of a rule by the number in [`Expiry::rule`].
+    ///
+    /// # Panics
+    /// With a number of another configuration.
+    pub fn rule_id(&self, number: usize) -> &str {
+        &self.rules[number].id
+    }
+
+    /// The earliest expiry of a version; `None` if no rule ever takes it. Of two at the same moment, that of the first rule. It
+    /// allocates nothing, unless tags are loaded.
+    pub fn expiry(&self, facts: &ExpiryFacts<'_>) -> Option<Expiry> {
+        evaluation::expiry(&self.rules, self.of_versions.rules_of(facts.key), facts)
+    }
+
+    /// The earliest abort of an upload that was initiated at this time; `None` if no rule aborts it. Later parts do not defer it.
+    pub fn abort_at(&self, key: &[u8], initiated: Timestamp) -> Option<Expiry> {
+        evaluation::abort(&self.rules, self.of_uploads.rules_of(key), initiated)
+    }
+}
+
+fn check_ids(rules: &[LifecycleRule]) -> Result<(), S3Error> {
+    let mut seen = HashSet::new();
+    let repeated = rules.iter().find(|rule| !rule.id.is_empty() && !seen.insert(&rule.id));
+    repeated.map_or(Ok(()), |rule| {
+        let message = "Rule ID must be unique. Found same ID for more than one rule";
+        Err(S3Error::invalid_argument("ID", &rule.id, message))
+    })
+}
+
+/// Gives each rule without an id one by its number, so that the same document gets the same ids again.
+fn make_ids(rules: &mut [LifecycleRule]) {
+    let mut taken: HashSet<String> = rules.iter().map(|rule| rule.id.clone()).collect();
+    let unnamed = rules.iter_mut().enumerate().filter(|(_, rule)| rule.id.is_empty());
+    for (at, rule) in unnamed {
+        let base = format!("rule-{}", at + 1);
+        let others = (1..).map(|more| format!("{base}.{more}"));
+        let free = std::iter::once(base.clone()).chain(others).find(|id| !taken.contains(id));
+        rule.id = free.unwrap_or(base);
+        taken.insert(rule.id.clone());
+    }
+}

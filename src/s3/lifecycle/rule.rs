@@ -1,0 +1,87 @@
+//! A rule: a filter, actions, and whether it is in force.
+
+use super::actions::{Expiration, LifecycleActions};
+use super::elements::{check_children, invalid, missing, text};
+use super::filter::LifecycleFilter;
+use crate::s3::S3Error;
+use crate::xml::{Element, Writer};
+
+/// The longest id of a rule, in characters.
+const ID_LEN_MAX_CHARS: usize = 255;
+
+/// A rule of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LifecycleRule {
+    /// Unique in the bucket; empty until it is made, where the client gave none.
+    pub(super) id: String,
+    pub(super) enabled: bool,
+    pub(super) filter: LifecycleFilter,
+    pub(super) actions: LifecycleActions,
+}
+
+impl LifecycleRule {
+    /// Reads an element `Rule`.
+    ///
+    /// # Errors
+    /// `MalformedXML`; `InvalidArgument` for a long id; `InvalidRequest` for actions that the filter does not allow; those of
+    /// [`LifecycleFilter::parse`] and [`LifecycleActions::parse`].
+    pub(super) fn parse(element: Element<'_>) -> Result<Self, S3Error> {
+        let known: Vec<_> =
+            ["ID", "Status", "Filter", "Prefix"].into_iter().chain(LifecycleActions::NAMES).collect();
+        check_children(element, &known)?;
+        let rule = Self {
+            id: id(element)?,
+            enabled: is_enabled(element)?,
+            filter: LifecycleFilter::parse(element)?,
+            actions: LifecycleActions::parse(element)?,
+        };
+        rule.check()?;
+        Ok(rule)
+    }
+
+    /// Checks that the actions go together with the filter (S3 API reference, LifecycleRule, LifecycleExpiration,
+    /// NoncurrentVersionExpiration).
+    fn check(&self) -> Result<(), S3Error> {
+        let (filter, actions) = (&self.filter, &self.actions);
+        let marker = matches!(actions.expiration, Some(Expiration::DeleteMarker(_)));
+        if marker && filter.has_tags() {
+            return Err(invalid("ExpiredObjectDeleteMarker cannot be specified with Tags"));
+        }
+        if actions.abort_days.is_some() && filter.has_tags() {
+            return Err(invalid("AbortIncompleteMultipartUpload cannot be specified with Tags"));
+        }
+        if actions.abort_days.is_some() && filter.has_sizes() {
+            return Err(invalid("AbortIncompleteMultipartUpload cannot be specified with Object Size"));
+        }
+        let keeps_some = actions.noncurrent.is_some_and(|noncurrent| noncurrent.newer.is_some());
+        if keeps_some && filter.is_plain_prefix() {
+            return Err(invalid("NewerNoncurrentVersions can only be specified in a rule with a Filter"));
+        }
+        Ok(())
+    }
+
+    /// Writes the content of an element `Rule`.
+    pub(super) fn render(&self, rule: &mut Writer) {
+        rule.leaf("ID", &self.id);
+        self.filter.render(rule);
+        rule.leaf("Status", if self.enabled { "Enabled" } else { "Disabled" });
+        self.actions.render(rule);
+    }
+}
+
+fn id(rule: Element<'_>) -> Result<String, S3Error> {
+    let id = text(rule, "ID")?.unwrap_or_default();
+    if id.chars().count() > ID_LEN_MAX_CHARS {
+        let message = format!("ID length should not exceed allowed limit of {ID_LEN_MAX_CHARS}");
+        return Err(S3Error::invalid_argument("ID", &id, message));
+    }
+    Ok(id)
+}
+
+fn is_enabled(rule: Element<'_>) -> Result<bool, S3Error> {
+    match text(rule, "Status")?.ok_or_else(|| missing("Status"))?.trim() {
+        "Enabled" => Ok(true),
+        "Disabled" => Ok(false),
+        _ => Err(S3Error::malformed_xml("<Status> is Enabled or Disabled")),
+    }
+}
