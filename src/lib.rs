@@ -9,7 +9,7 @@
 //! table.
 //!
 //! ```text
-//!   8   main.rs, cli/                                tools/
+//!   8   main.rs, cli/                                tools/      beside them: client
 //!   7   http         bytes in, bytes out; event loop and worker pool; the engines
 //!   6   console      pages for browsers
 //!   5   service      the life of a request on one page
@@ -30,6 +30,7 @@
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, xml |
+//! | [`client`] | a client of S3 servers: signed requests over TCP or TLS | base, xml |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
 //! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
@@ -126,6 +127,7 @@
 
 pub mod auth;
 pub mod base;
+pub mod client;
 pub mod console;
 pub mod format;
 pub mod fs;

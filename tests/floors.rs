@@ -11,6 +11,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("format", &["base"]),
     ("fs", &["base"]),
     ("xml", &["base"]),
+    ("client", &["base", "xml"]),
     ("log", &["base", "format", "fs"]),
     ("index", &["base", "format"]),
     ("s3", &["base", "xml"]),

@@ -3,7 +3,6 @@
 mod backup;
 mod bench;
 mod cas_check;
-mod client;
 mod compact;
 mod describe;
 mod dump;

@@ -10,7 +10,7 @@ use siltstone::base::{Entropy, SeededEntropy};
 
 use super::Operation;
 use super::report::Result as Measured;
-use crate::client::{Bucket, Connection, Endpoint, Request};
+use siltstone::client::{Bucket, Endpoint, HttpConnection, SignedRequest};
 
 /// The longest latency that is recorded, in microseconds. Latencies have three significant digits.
 const LATENCY_MAX_MICROS: u64 = 10 * 60 * 1_000_000;
@@ -37,7 +37,7 @@ struct Seen {
 
 /// The next step of a client.
 enum Next<'b> {
-    Request(Request<'b>, u16),
+    Request(SignedRequest<'b>, u16),
     /// No object is left.
     End,
 }
@@ -66,7 +66,7 @@ impl<'l> Load<'l> {
     /// A message, if an object cannot be put.
     pub(crate) fn fill_up(&self, count: u64) -> Result<(), String> {
         let body = self.body(0);
-        let mut connection = Connection::open(self.endpoint).map_err(|error| error.to_string())?;
+        let mut connection = HttpConnection::open(self.endpoint).map_err(|error| error.to_string())?;
         while self.end.load(Ordering::Relaxed) - self.first.load(Ordering::Relaxed) < count
             && !self.is_stopped()
         {
@@ -109,7 +109,7 @@ impl<'l> Load<'l> {
     fn client(&self, number: u64, operation: Operation, until: Instant) -> Seen {
         let mut seen = Seen::new();
         let (body, random) = (self.body(number), SeededEntropy::new(number));
-        let mut connection = match Connection::open(self.endpoint) {
+        let mut connection = match HttpConnection::open(self.endpoint) {
             Ok(connection) => connection,
             Err(error) => {
                 seen.fail(error.to_string());

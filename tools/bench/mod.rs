@@ -15,10 +15,10 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use siltstone::base::{Entropy, OsEntropy};
 
-use crate::client::{self, Bucket, Connection, Endpoint, Signer};
 use crate::outcome::{Failure, Outcome};
 use load::Load;
 use report::Result as Measured;
+use siltstone::client::{self, Bucket, Endpoint, HttpConnection, RequestSigner};
 
 pub(crate) const HELP: &str = "\
 Creates a bucket, measures each operation at each size and number of clients in turn, and removes the bucket with its objects,
@@ -109,12 +109,14 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
     if let Some(size) = arguments.sizes.iter().find(|size| **size > SIZE_MAX) {
         return Err(Failure::of(size, format!("objects have at most {SIZE_MAX}")));
     }
-    let endpoint = Endpoint::resolve(&arguments.endpoint, arguments.ca_file.as_deref())?;
-    let signer = Signer::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
+    let endpoint =
+        Endpoint::resolve(&arguments.endpoint, arguments.ca_file.as_deref()).map_err(Failure::Command)?;
+    let signer = RequestSigner::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
     let bucket = Bucket::new(format!("bench-{:016x}", OsEntropy.next_u64()), &endpoint, signer);
     let stopped = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped))?;
-    let mut connection = Connection::open(&endpoint).map_err(|why| Failure::of(&arguments.endpoint, why))?;
+    let mut connection =
+        HttpConnection::open(&endpoint).map_err(|why| Failure::of(&arguments.endpoint, why))?;
     make(&bucket, &mut connection).map_err(|why| Failure::of(&arguments.endpoint, why))?;
     let results = measure_all(arguments, &bucket, &endpoint, &stopped);
     remove(&bucket, &mut connection)
@@ -128,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
     Ok(if failed { Outcome::Findings } else { Outcome::Success })
 }
 
-fn make(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
+fn make(bucket: &Bucket, connection: &mut HttpConnection) -> Result<(), String> {
     let answer = connection.exchange(&bucket.create()).map_err(|error| error.to_string())?;
     match answer.status {
         200 => Ok(()),
@@ -165,7 +167,7 @@ fn measure_all(
 }
 
 /// Removes the bucket with its objects, a page at a time.
-fn remove(bucket: &Bucket, connection: &mut Connection) -> Result<(), String> {
+fn remove(bucket: &Bucket, connection: &mut HttpConnection) -> Result<(), String> {
     loop {
         let page = connection.exchange(&bucket.list()).map_err(|error| error.to_string())?;
         let keys = client::keys(&page.text())?;

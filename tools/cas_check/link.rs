@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use siltstone::xml::{Document, Writer};
 
 use super::place::{Place, Versions};
-use crate::client::{Answer, Connection, Request};
+use siltstone::client::{Answer, HttpConnection, SignedRequest};
 
 /// Attempts at a request that an overloaded store refuses.
 const ATTEMPTS: u32 = 6;
@@ -81,8 +81,8 @@ impl<'p> Link<'p> {
         self.requests.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn connect(&self) -> Result<Connection, Finding> {
-        Connection::open(&self.place.endpoint).map_err(unfinished)
+    pub(crate) fn connect(&self) -> Result<HttpConnection, Finding> {
+        HttpConnection::open(&self.place.endpoint).map_err(unfinished)
     }
 
     /// A key of this run.
@@ -97,11 +97,11 @@ impl<'p> Link<'p> {
         format!("{}write {number}", self.place.prefix).into_bytes()
     }
 
-    pub(crate) fn put(&self, key: &str, body: &[u8], condition: Precondition<'_>) -> Request<'static> {
+    pub(crate) fn put(&self, key: &str, body: &[u8], condition: Precondition<'_>) -> SignedRequest<'static> {
         self.place.bucket.request("PUT", key, &[], &condition.line(), body.to_vec().into())
     }
 
-    pub(crate) fn delete(&self, key: &str, condition: Precondition<'_>) -> Request<'static> {
+    pub(crate) fn delete(&self, key: &str, condition: Precondition<'_>) -> SignedRequest<'static> {
         self.place.bucket.request("DELETE", key, &[], &condition.line(), Vec::new().into())
     }
 
@@ -111,7 +111,7 @@ impl<'p> Link<'p> {
         key: &str,
         PartialUpload { id, part }: &PartialUpload,
         condition: Precondition<'_>,
-    ) -> Request<'static> {
+    ) -> SignedRequest<'static> {
         let mut document = Writer::new("CompleteMultipartUpload", None);
         document.element("Part", |entry| {
             entry.leaf("PartNumber", "1");
@@ -121,14 +121,14 @@ impl<'p> Link<'p> {
         self.place.bucket.request("POST", key, &[("uploadId", id)], &condition.line(), body)
     }
 
-    pub(crate) fn abort(&self, key: &str, upload: &PartialUpload) -> Request<'static> {
+    pub(crate) fn abort(&self, key: &str, upload: &PartialUpload) -> SignedRequest<'static> {
         self.place.bucket.request("DELETE", key, &[("uploadId", &upload.id)], "", Vec::new().into())
     }
 
     /// Begins an upload, and sends its only part.
     pub(crate) fn upload(
         &self,
-        connection: &mut Connection,
+        connection: &mut HttpConnection,
         key: &str,
         body: &[u8],
     ) -> Result<PartialUpload, Finding> {
@@ -146,7 +146,11 @@ impl<'p> Link<'p> {
     }
 
     /// Reads the content of a key, and its entity tag.
-    pub(crate) fn read(&self, connection: &mut Connection, key: &str) -> Result<(Content, String), Finding> {
+    pub(crate) fn read(
+        &self,
+        connection: &mut HttpConnection,
+        key: &str,
+    ) -> Result<(Content, String), Finding> {
         let answer = self.exchange(connection, &self.place.bucket.object("GET", key)).map_err(unfinished)?;
         match answer.status {
             200 => {
@@ -162,7 +166,11 @@ impl<'p> Link<'p> {
     ///
     /// # Errors
     /// The time is up.
-    pub(crate) fn send(&self, connection: &mut Connection, request: &Request<'_>) -> Result<Reply, Finding> {
+    pub(crate) fn send(
+        &self,
+        connection: &mut HttpConnection,
+        request: &SignedRequest<'_>,
+    ) -> Result<Reply, Finding> {
         self.check_time()?;
         Ok(match self.exchange(connection, request) {
             Ok(answer) => Reply::of(&answer),
@@ -171,7 +179,7 @@ impl<'p> Link<'p> {
     }
 
     /// Sends a request; again after a pause where the store is overloaded, which it says before it does anything.
-    fn exchange(&self, connection: &mut Connection, request: &Request<'_>) -> io::Result<Answer> {
+    fn exchange(&self, connection: &mut HttpConnection, request: &SignedRequest<'_>) -> io::Result<Answer> {
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
             self.requests.fetch_add(1, Ordering::Relaxed);

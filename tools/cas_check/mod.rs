@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::client::{Endpoint, Signer};
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use contract::{CHECKS, Check};
@@ -23,6 +22,7 @@ use link::{Finding, Link};
 use place::{Place, Versions};
 use report::{CheckResult, Report};
 use session::Session;
+use siltstone::client::{Endpoint, RequestSigner};
 
 pub(crate) const HELP: &str = "\
 Programs that coordinate by an object store (leases, table formats, backups) rely on conditional writes: If-None-Match: * creates
@@ -83,8 +83,9 @@ pub(crate) struct Arguments {
 /// Checks the store, and prints the results with a verdict.
 pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let begun = Instant::now();
-    let endpoint = Endpoint::resolve(&arguments.endpoint, arguments.ca_file.as_deref())?;
-    let signer = Signer::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
+    let endpoint =
+        Endpoint::resolve(&arguments.endpoint, arguments.ca_file.as_deref()).map_err(Failure::Command)?;
+    let signer = RequestSigner::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
     let signer = signer.signing_bodies(arguments.session_token.clone());
     let stopped = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped))?;

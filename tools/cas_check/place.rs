@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use siltstone::base::{Entropy, OsEntropy};
 use siltstone::xml::{Document, Writer};
 
-use crate::client::{Answer, Bucket, Connection, Endpoint, ObjectVersion, Request, Signer, keys, versions};
+use siltstone::client::{
+    Answer, Bucket, Endpoint, HttpConnection, ObjectVersion, RequestSigner, SignedRequest, keys, versions,
+};
 
 /// The most pages of keys that are removed.
 const PAGES_MAX: usize = 1000;
@@ -34,7 +36,7 @@ impl Place {
     /// A message, if the store cannot be reached or refuses the bucket.
     pub(crate) fn open(
         endpoint: &Endpoint,
-        signer: Signer,
+        signer: RequestSigner,
         name: Option<String>,
         region: &str,
     ) -> Result<Self, String> {
@@ -92,7 +94,7 @@ impl Place {
         Ok(status.is_some())
     }
 
-    fn create(&self, region: &str) -> Request<'static> {
+    fn create(&self, region: &str) -> SignedRequest<'static> {
         if region == "us-east-1" {
             return self.bucket.create();
         }
@@ -128,15 +130,15 @@ impl Place {
         versions(&self.page(&self.bucket.request("GET", "", &query, "", Vec::new().into()))?)
     }
 
-    fn page(&self, request: &Request<'_>) -> Result<String, String> {
+    fn page(&self, request: &SignedRequest<'_>) -> Result<String, String> {
         let answer = self.ask(request)?;
         expect(&answer, 200)?;
         Ok(answer.text())
     }
 
     /// Sends a request over a connection of its own, which no pause has made stale.
-    fn ask(&self, request: &Request<'_>) -> Result<Answer, String> {
-        let connection = Connection::open(&self.endpoint);
+    fn ask(&self, request: &SignedRequest<'_>) -> Result<Answer, String> {
+        let connection = HttpConnection::open(&self.endpoint);
         connection.and_then(|mut connection| connection.exchange(request)).map_err(|error| error.to_string())
     }
 }

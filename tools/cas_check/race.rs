@@ -6,18 +6,18 @@ use std::thread;
 use super::link::Precondition::{Absent, None as Always, Tag};
 use super::link::{Content, Finding, Link, Precondition, Reply, unfinished};
 use super::session::{Session, expect_content};
-use crate::client::{Connection, Request};
+use siltstone::client::{HttpConnection, SignedRequest};
 
 /// The most repetitions of a round in which every write is asked for another attempt (409).
 const REPETITIONS_MAX: u32 = 5;
 
 /// The part of one connection in a round.
 struct Entry {
-    request: Request<'static>,
+    request: SignedRequest<'static>,
     /// The content of the key if the request is done.
     content: Content,
     /// The request for the case that it is not.
-    cleanup: Option<Request<'static>>,
+    cleanup: Option<SignedRequest<'static>>,
 }
 
 /// An entry after the race.
@@ -29,14 +29,14 @@ struct Attempt {
 }
 
 /// Prepares the entry of the connection with that number.
-type Enter<'e> = &'e (dyn Fn(&mut Connection, usize) -> Result<Entry, Finding> + Sync);
+type Enter<'e> = &'e (dyn Fn(&mut HttpConnection, usize) -> Result<Entry, Finding> + Sync);
 
 pub(super) fn create(session: &mut Session<'_>) -> Result<String, Finding> {
     let mut connections = session.connect_racers()?;
     for round in 0..session.rounds {
         until_won(round, |attempt| {
             let key = session.link.key(&format!("create-race-{round}-{attempt}"));
-            let enter = |_: &mut Connection, _| Ok(Entry::put(&session.link, &key, Absent));
+            let enter = |_: &mut HttpConnection, _| Ok(Entry::put(&session.link, &key, Absent));
             let won = run(&session.link, &mut connections, &key, &enter)?;
             session.lists(&key, 1)?;
             Ok(won)
@@ -52,7 +52,7 @@ pub(super) fn replace(session: &mut Session<'_>) -> Result<String, Finding> {
     let mut etag = session.done(&first, "a put")?;
     for round in 0..session.rounds {
         etag = until_won(round, |_| {
-            let enter = |_: &mut Connection, _| Ok(Entry::put(&session.link, &key, Tag(&etag)));
+            let enter = |_: &mut HttpConnection, _| Ok(Entry::put(&session.link, &key, Tag(&etag)));
             run(&session.link, &mut connections, &key, &enter)
         })?;
         session.step_is_over("replace-race");
@@ -66,7 +66,7 @@ pub(super) fn delete(session: &mut Session<'_>) -> Result<String, Finding> {
         let first = session.link.put(&key, &session.link.content(), Always);
         let etag = session.done(&first, "a put")?;
         until_won(round, |_| {
-            let enter = |_: &mut Connection, number| {
+            let enter = |_: &mut HttpConnection, number| {
                 Ok(match number % 2 {
                     0 => Entry::put(&session.link, &key, Tag(&etag)),
                     _ => Entry::delete(&session.link, &key, Tag(&etag)),
@@ -84,7 +84,8 @@ pub(super) fn multipart(session: &mut Session<'_>) -> Result<String, Finding> {
     for round in 0..rounds {
         until_won(round, |attempt| {
             let key = session.link.key(&format!("multipart-race-{round}-{attempt}"));
-            let enter = |connection: &mut Connection, _| Entry::completion(&session.link, connection, &key);
+            let enter =
+                |connection: &mut HttpConnection, _| Entry::completion(&session.link, connection, &key);
             let won = run(&session.link, &mut connections, &key, &enter)?;
             session.lists(&key, 1)?;
             Ok(won)
@@ -123,7 +124,7 @@ fn until_won(
 /// Runs a round. Gives the entity tag of the winner, which is empty for deletions; `None` if all writes were answered 409.
 fn run(
     link: &Link<'_>,
-    connections: &mut [Connection],
+    connections: &mut [HttpConnection],
     key: &str,
     enter: Enter<'_>,
 ) -> Result<Option<String>, Finding> {
@@ -188,14 +189,14 @@ impl Entry {
         Self { request: link.delete(key, condition), content: None, cleanup: None }
     }
 
-    fn completion(link: &Link<'_>, connection: &mut Connection, key: &str) -> Result<Self, Finding> {
+    fn completion(link: &Link<'_>, connection: &mut HttpConnection, key: &str) -> Result<Self, Finding> {
         let content = link.content();
         let upload = link.upload(connection, key, &content)?;
         let request = link.complete(key, &upload, Absent);
         Ok(Self { request, content: Some(content), cleanup: Some(link.abort(key, &upload)) })
     }
 
-    fn race(self, link: &Link<'_>, connection: &mut Connection, key: &str) -> Result<Attempt, Finding> {
+    fn race(self, link: &Link<'_>, connection: &mut HttpConnection, key: &str) -> Result<Attempt, Finding> {
         let reply = link.send(connection, &self.request)?;
         let clear = matches!(reply, Reply::Done(_) | Reply::Unmet(404 | 412));
         let seen = if clear { Some(link.read(connection, key)?.0) } else { None };

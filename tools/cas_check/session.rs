@@ -1,8 +1,8 @@
 //! The steps of the checks that run one after the other, and the display of progress.
 
 use super::link::{Content, Finding, Link, PartialUpload, Reply};
-use crate::client::{Connection, Request};
 use crate::progress::Meter;
+use siltstone::client::{HttpConnection, SignedRequest};
 
 /// A run of checks. Writes and reads use different connections, so that no cache of a connection answers.
 pub(crate) struct Session<'p> {
@@ -11,8 +11,8 @@ pub(crate) struct Session<'p> {
     pub(crate) rounds: u32,
     /// The connections that race.
     pub(crate) racers: usize,
-    writer: Connection,
-    reader: Connection,
+    writer: HttpConnection,
+    reader: HttpConnection,
     meter: Meter,
     steps_done: u64,
     steps: u64,
@@ -28,7 +28,7 @@ impl<'p> Session<'p> {
         (rounds, racers): (u32, usize),
         (meter, steps): (Meter, u64),
     ) -> Result<Self, String> {
-        let open = || Connection::open(&link.place.endpoint).map_err(|error| error.to_string());
+        let open = || HttpConnection::open(&link.place.endpoint).map_err(|error| error.to_string());
         let (writer, reader) = (open()?, open()?);
         Ok(Self { link, rounds, racers, writer, reader, meter, steps_done: 0, steps })
     }
@@ -53,7 +53,7 @@ impl<'p> Session<'p> {
     }
 
     /// Sends a write that must be done. Gives the entity tag.
-    pub(crate) fn done(&mut self, request: &Request<'_>, what: &str) -> Result<String, Finding> {
+    pub(crate) fn done(&mut self, request: &SignedRequest<'_>, what: &str) -> Result<String, Finding> {
         match self.link.send(&mut self.writer, request)? {
             Reply::Done(etag) => Ok(etag),
             Reply::Unmet(status) => {
@@ -66,7 +66,7 @@ impl<'p> Session<'p> {
     /// Sends a write that must be refused with one of `statuses`.
     pub(crate) fn refused(
         &mut self,
-        request: &Request<'_>,
+        request: &SignedRequest<'_>,
         statuses: &[u16],
         what: &str,
     ) -> Result<(), Finding> {
@@ -91,7 +91,7 @@ impl<'p> Session<'p> {
     }
 
     /// Connections for a race.
-    pub(crate) fn connect_racers(&self) -> Result<Vec<Connection>, Finding> {
+    pub(crate) fn connect_racers(&self) -> Result<Vec<HttpConnection>, Finding> {
         (0..self.racers).map(|_| self.link.connect()).collect()
     }
 

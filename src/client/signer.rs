@@ -3,13 +3,13 @@
 
 use std::time::SystemTime;
 
+use crate::base::Timestamp;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
-use siltstone::base::Timestamp;
 
 /// The keys of a user, and the region.
 #[derive(Clone)]
-pub(crate) struct Signer {
+pub struct RequestSigner {
     access_key: String,
     secret_key: String,
     region: String,
@@ -19,21 +19,21 @@ pub(crate) struct Signer {
     hash_bodies: bool,
 }
 
-impl Signer {
+impl RequestSigner {
     /// A signer for that region, which leaves bodies unsigned.
-    pub(crate) fn new(access_key: &str, secret_key: &str, region: &str) -> Self {
+    pub fn new(access_key: &str, secret_key: &str, region: &str) -> Self {
         let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
         Self { access_key, secret_key, region: region.to_owned(), token: None, hash_bodies: false }
     }
 
     /// The signer with the session token of temporary keys, if there is one, and with signed bodies.
-    pub(crate) fn signing_bodies(self, token: Option<String>) -> Self {
+    pub fn signing_bodies(self, token: Option<String>) -> Self {
         Self { token, hash_bodies: true, ..self }
     }
 
     /// The header lines that sign a request for `path` with `query`. The parameters of the query are sorted and
     /// encoded.
-    pub(crate) fn lines(&self, method: &str, path: &str, query: &str, host: &str, body: &[u8]) -> String {
+    pub fn lines(&self, method: &str, path: &str, query: &str, host: &str, body: &[u8]) -> String {
         let hash = if self.hash_bodies { hex(&Sha256::digest(body)) } else { "UNSIGNED-PAYLOAD".to_owned() };
         let date = Timestamp::from_system(SystemTime::now()).to_iso_basic();
         let mut signed = vec![("host", host), ("x-amz-content-sha256", &hash), ("x-amz-date", &date)];

@@ -31,7 +31,7 @@ pub(super) enum Transport {
 
 /// The client's side of TLS for one server.
 #[derive(Clone)]
-pub(crate) struct TlsClient {
+pub(super) struct TlsClient {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }

@@ -2,9 +2,9 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
-use super::endpoint::Endpoint;
-use super::requests::{self, Request};
-use super::transport::Transport;
+use crate::client::endpoint::Endpoint;
+use crate::client::requests::{self, SignedRequest};
+use crate::client::transport::Transport;
 
 /// The longest head of an answer, in bytes.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
@@ -14,7 +14,7 @@ const HEADERS_MAX: usize = 64;
 const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A connection that stays open between requests.
-pub(crate) struct Connection {
+pub struct HttpConnection {
     endpoint: Endpoint,
     socket: Transport,
     received: Vec<u8>,
@@ -23,16 +23,17 @@ pub(crate) struct Connection {
 }
 
 /// An answer.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    /// The status.
+    pub status: u16,
     /// The length of its body.
-    pub(crate) len: u64,
+    pub len: u64,
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
 /// The parsed head of an answer.
-struct Head {
+struct AnswerHead {
     status: u16,
     len: Option<u64>,
     chunked: bool,
@@ -43,17 +44,17 @@ struct Head {
 
 impl Answer {
     /// The body as text.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The body.
-    pub(crate) fn into_body(self) -> Vec<u8> {
+    pub fn into_body(self) -> Vec<u8> {
         self.body
     }
 
     /// The value of a header.
-    pub(crate) fn header(&self, name: &str) -> Option<String> {
+    pub fn header(&self, name: &str) -> Option<String> {
         let mut lines = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut raw = httparse::Response::new(&mut lines);
         raw.parse(&self.head).ok()?;
@@ -61,33 +62,33 @@ impl Answer {
     }
 
     /// The status, and the message of the error document.
-    pub(crate) fn refusal(&self) -> String {
+    pub fn refusal(&self) -> String {
         let message = requests::error_message(&self.text()).unwrap_or_default();
         format!("the server answers {} {message}", self.status)
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Connects.
-    pub(crate) fn open(endpoint: &Endpoint) -> io::Result<Self> {
+    pub fn open(endpoint: &Endpoint) -> io::Result<Self> {
         let socket = connect(endpoint)?;
         Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), keep: true })
     }
 
     /// Sends a request, and reads the answer with its body.
-    pub(crate) fn exchange(&mut self, request: &Request<'_>) -> io::Result<Answer> {
+    pub fn exchange(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
         self.keep = true;
         self.run(request)
     }
 
     /// Like `send`, but the body of a good answer is only counted.
-    pub(crate) fn exchange_counting(&mut self, request: &Request<'_>) -> io::Result<Answer> {
+    pub fn exchange_counting(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
         self.keep = false;
         self.run(request)
     }
 
     /// After an error the state of the connection is unknown: the next request uses a new one.
-    fn run(&mut self, request: &Request<'_>) -> io::Result<Answer> {
+    fn run(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
         let answer = self.send(request).and_then(|()| self.receive(request.head_only));
         let close = answer.as_ref().map_or(true, |(_, close)| *close);
         if close {
@@ -97,7 +98,7 @@ impl Connection {
         answer.map(|(answer, _)| answer)
     }
 
-    fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
+    fn send(&mut self, request: &SignedRequest<'_>) -> io::Result<()> {
         let (head, body) = (request.head.as_bytes(), &*request.body);
         let sent = self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
         if sent < head.len() {
@@ -122,7 +123,7 @@ impl Connection {
     }
 
     /// The head of the answer, parsed and as received. Informational ones before it are skipped.
-    fn head(&mut self) -> io::Result<(Head, Vec<u8>)> {
+    fn head(&mut self) -> io::Result<(AnswerHead, Vec<u8>)> {
         loop {
             if let Some(head) = parse(&self.received)? {
                 let bytes: Vec<u8> = self.received.drain(..head.taken).collect();
@@ -204,7 +205,7 @@ fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
 }
 
 /// The head at the start of `bytes`; `None` while its end is missing.
-fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
+fn parse(bytes: &[u8]) -> io::Result<Option<AnswerHead>> {
     let mut lines = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut raw = httparse::Response::new(&mut lines);
     let taken = match raw.parse(bytes).map_err(malformed)? {
@@ -212,7 +213,7 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
         httparse::Status::Partial => return Ok(None),
     };
     let value = |name: &str| header(&raw, name).map(|value| value.to_ascii_lowercase());
-    Ok(Some(Head {
+    Ok(Some(AnswerHead {
         status: raw.code.unwrap_or_default(),
         len: value("content-length").and_then(|len| len.parse().ok()),
         chunked: value("transfer-encoding").is_some_and(|coding| coding == "chunked"),

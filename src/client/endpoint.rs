@@ -4,16 +4,15 @@ use std::fmt::Display;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-use super::transport::TlsClient;
-use crate::outcome::Failure;
+use crate::client::transport::TlsClient;
 
 const FORM: &str = "the endpoint must be of the form http://HOST:PORT or https://HOST:PORT";
 
 /// A server.
 #[derive(Clone)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     /// The value of the header `Host`.
-    pub(crate) host: String,
+    pub host: String,
     pub(super) address: SocketAddr,
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsClient>,
@@ -25,19 +24,19 @@ impl Endpoint {
     ///
     /// # Errors
     /// A message, if the URL is of another form, the host is unknown, or no authority is known.
-    pub(crate) fn resolve(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
+    pub fn resolve(url: &str, authorities: Option<&Path>) -> Result<Self, String> {
         let (rest, port, encrypted) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
             (Some(rest), _) => (rest, 80, false),
             (_, Some(rest)) => (rest, 443, true),
-            _ => return Err(Failure::of(url, FORM)),
+            _ => return Err(format!("{url}: {FORM}")),
         };
         let host = rest.trim_end_matches('/');
         if host.is_empty() || host.contains(['/', '@', '?']) {
-            return Err(Failure::of(url, FORM));
+            return Err(format!("{url}: {FORM}"));
         }
         let named = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let with_port = if named.is_some() { host.to_owned() } else { format!("{host}:{port}") };
-        let failed = |why: &dyn Display| Failure::of(url, why);
+        let failed = |why: &dyn Display| format!("{url}: {why}");
         let mut addresses = with_port.to_socket_addrs().map_err(|why| failed(&why))?;
         let address = addresses.next().ok_or_else(|| failed(&"the host has no address"))?;
         let name = named.map_or(host, |(name, _)| name);

@@ -2,73 +2,83 @@
 
 use std::borrow::Cow;
 
+use crate::xml::{Document, Element, Writer, XmlError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use siltstone::xml::{Document, Element, Writer, XmlError};
 
-use super::endpoint::Endpoint;
-use super::signer::Signer;
+use crate::client::endpoint::Endpoint;
+use crate::client::signer::RequestSigner;
 
 /// All but the unreserved characters: the encoding of parameters in a signature.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// A bucket of a server.
-pub(crate) struct Bucket {
-    pub(crate) name: String,
+pub struct Bucket {
+    /// Its name.
+    pub name: String,
     host: String,
-    signer: Signer,
+    signer: RequestSigner,
 }
 
 /// A request: its head, and its body if there is one.
-pub(crate) struct Request<'b> {
-    pub(crate) head: String,
-    pub(crate) body: Cow<'b, [u8]>,
+pub struct SignedRequest<'b> {
+    /// The request line and the header lines, with the empty line after them.
+    pub head: String,
+    /// The body; empty for none.
+    pub body: Cow<'b, [u8]>,
     /// Whether the answer has no body.
-    pub(crate) head_only: bool,
+    pub head_only: bool,
 }
 
 /// A version of an object, or a delete marker.
-pub(crate) struct ObjectVersion {
-    pub(crate) key: String,
-    /// `None` where the bucket has no versions.
-    pub(crate) id: Option<String>,
-    pub(crate) delete_marker: bool,
+pub struct ObjectVersion {
+    /// The key.
+    pub key: String,
+    /// The version; `None` where the bucket has no versions.
+    pub id: Option<String>,
+    /// Whether it is a delete marker.
+    pub delete_marker: bool,
 }
 
 /// A parameter of a query: its name and its value, not encoded.
-pub(crate) type Parameter<'p> = (&'p str, &'p str);
+pub(super) type Parameter<'p> = (&'p str, &'p str);
 
 impl Bucket {
     /// The bucket `name` of `endpoint`, with path-style addresses.
-    pub(crate) fn new(name: String, endpoint: &Endpoint, signer: Signer) -> Self {
+    pub fn new(name: String, endpoint: &Endpoint, signer: RequestSigner) -> Self {
         Self { name, host: endpoint.host.clone(), signer }
     }
 
+    /// The server itself, for requests that address no bucket.
+    pub fn none(endpoint: &Endpoint, signer: RequestSigner) -> Self {
+        Self::new(String::new(), endpoint, signer)
+    }
+
     /// CreateBucket.
-    pub(crate) fn create(&self) -> Request<'static> {
+    pub fn create(&self) -> SignedRequest<'static> {
         self.request("PUT", "", &[], "", Cow::default())
     }
 
     /// DeleteBucket.
-    pub(crate) fn delete(&self) -> Request<'static> {
+    pub fn delete(&self) -> SignedRequest<'static> {
         self.request("DELETE", "", &[], "", Cow::default())
     }
 
     /// ListObjectsV2, a page of 1,000 keys.
-    pub(crate) fn list(&self) -> Request<'static> {
+    pub fn list(&self) -> SignedRequest<'static> {
         self.list_prefix("")
     }
 
     /// ListObjectsV2, a page of 1,000 keys that begin with `prefix`.
-    pub(crate) fn list_prefix(&self, prefix: &str) -> Request<'static> {
+    pub fn list_prefix(&self, prefix: &str) -> SignedRequest<'static> {
         let page = [("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix)];
         self.request("GET", "", &page[..if prefix.is_empty() { 2 } else { 3 }], "", Cow::default())
     }
 
     /// DeleteObjects.
-    pub(crate) fn delete_all(&self, objects: &[ObjectVersion]) -> Request<'static> {
+    pub fn delete_all(&self, objects: &[ObjectVersion]) -> SignedRequest<'static> {
         let mut document = Writer::new("Delete", None);
         for ObjectVersion { key, id, .. } in objects {
             document.element("Object", |object| {
@@ -82,24 +92,24 @@ impl Bucket {
     }
 
     /// PutObject.
-    pub(crate) fn put<'b>(&self, key: &str, body: &'b [u8]) -> Request<'b> {
+    pub fn put<'b>(&self, key: &str, body: &'b [u8]) -> SignedRequest<'b> {
         self.request("PUT", key, &[], "", body.into())
     }
 
     /// A request without a body for an object.
-    pub(crate) fn object(&self, method: &str, key: &str) -> Request<'static> {
+    pub fn object(&self, method: &str, key: &str) -> SignedRequest<'static> {
         self.request(method, key, &[], "", Cow::default())
     }
 
     /// A request with the header lines `more`, each with its line end. The query is sorted by the caller.
-    pub(crate) fn request<'b>(
+    pub fn request<'b>(
         &self,
         method: &str,
         key: &str,
         query: &[Parameter<'_>],
         more: &str,
         body: Cow<'b, [u8]>,
-    ) -> Request<'b> {
+    ) -> SignedRequest<'b> {
         let path = if key.is_empty() { format!("/{}", self.name) } else { format!("/{}/{key}", self.name) };
         let encode =
             |(name, value): &Parameter<'_>| format!("{name}={}", utf8_percent_encode(value, ENCODED));
@@ -112,7 +122,7 @@ impl Bucket {
         let signature = self.signer.lines(method, &path, &query, &self.host, &body);
         let head =
             format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{length}{more}{signature}\r\n", self.host);
-        Request { head, body, head_only: method == "HEAD" }
+        SignedRequest { head, body, head_only: method == "HEAD" }
     }
 }
 
@@ -120,7 +130,7 @@ impl Bucket {
 ///
 /// # Errors
 /// A message, if it is not a listing.
-pub(crate) fn keys(page: &str) -> Result<Vec<ObjectVersion>, String> {
+pub fn keys(page: &str) -> Result<Vec<ObjectVersion>, String> {
     entries(page, &["ListBucketResult"], &["Contents"])
 }
 
@@ -128,7 +138,7 @@ pub(crate) fn keys(page: &str) -> Result<Vec<ObjectVersion>, String> {
 ///
 /// # Errors
 /// A message, if it is not one.
-pub(crate) fn versions(page: &str) -> Result<Vec<ObjectVersion>, String> {
+pub fn versions(page: &str) -> Result<Vec<ObjectVersion>, String> {
     // The S3 API reference names the root in the plural, and S3 itself in the singular.
     entries(page, &["ListVersionsResult", "ListVersionResult"], &["Version", "DeleteMarker"])
 }
@@ -151,7 +161,7 @@ fn entry(entry: Element<'_>) -> Result<ObjectVersion, XmlError> {
 }
 
 /// The code and the message of an error document; `None` for any other.
-pub(crate) fn error_message(body: &str) -> Option<String> {
+pub(super) fn error_message(body: &str) -> Option<String> {
     let document = Document::parse(body.as_bytes()).ok()?;
     let text = |name| document.root().child_text(name).ok().flatten();
     Some(format!("{}: {}", text("Code")?, text("Message")?))

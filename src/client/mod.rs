@@ -1,0 +1,12 @@
+//! The HTTP client of the commands that talk to a server: endpoints, connections over TCP or TLS, signed requests.
+
+mod connection;
+mod endpoint;
+mod requests;
+mod signer;
+mod transport;
+
+pub use connection::{Answer, HttpConnection};
+pub use endpoint::Endpoint;
+pub use requests::{Bucket, ObjectVersion, SignedRequest, keys, versions};
+pub use signer::RequestSigner;
