@@ -139,6 +139,14 @@ impl Users {
         &self.quotas
     }
 
+    /// The keys of an administrator: of the one that the first start creates, or else of the first by access key.
+    pub fn administrator_keys(&self) -> Option<KeyPair> {
+        let all = self.by_access_key.iter().filter(|(_, signer)| signer.user.is_administrator());
+        let order = |entry: &(&String, &Signer)| (entry.1.user.name != ADMINISTRATOR, entry.0.clone());
+        let (access_key, signer) = all.min_by_key(order)?;
+        Some(KeyPair { access_key: access_key.clone(), secret_key: signer.secret.clone() })
+    }
+
     /// The user of an access key in a request.
     ///
     /// # Errors

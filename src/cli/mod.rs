@@ -19,6 +19,7 @@ mod old_names;
 mod open_files;
 mod option_values;
 mod options;
+mod quota;
 mod serve;
 mod server;
 mod service_manager;
@@ -41,6 +42,7 @@ use keys::AdministratorKeys;
 use layers::{is_set, with_layers};
 use notes::Notes;
 use options::ServerOptions;
+use quota::QuotaCommand;
 use server::ServerArguments;
 use service_manager::{SOCKET_VARIABLE, ServiceManager};
 use user::UserCommand;
@@ -106,6 +108,9 @@ enum CliCommand {
     Server(ServerArguments),
     /// Ask a server whether a put would succeed now; exit status 0 or 1
     Health(HealthArguments),
+    /// Set, show and remove quotas of buckets and owners, on a running server
+    #[command(subcommand, after_help = quota::EXAMPLES)]
+    Quota(QuotaCommand),
     /// Create, show and remove users, and rotate their keys
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(UserCommand),
@@ -150,21 +155,26 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     arguments.iter().enumerate().filter(|it| !is_name(it)).map(|(_, argument)| argument.clone()).collect()
 }
 
-/// The parser. Options may precede or follow any command; the help of `user` shows only the options that concern it.
+/// The parser. Options may precede or follow any command; the help of `user` and `quota` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
     command.build();
     command
-        .mut_subcommand("user", |user| without_server_options(user).mut_subcommands(without_server_options))
+        .mut_subcommand("user", |user| with_options(user, &user::OPTIONS))
+        .mut_subcommand("quota", |quota| with_options(quota, &quota::OPTIONS))
         .mut_subcommand("server", server::with_defaults)
 }
 
-fn without_server_options(command: clap::Command) -> clap::Command {
-    command.mut_args(|arg| {
-        let of_server = arg.is_global_set() && !user::OPTIONS.contains(&arg.get_id().as_str());
-        if of_server { arg.hide(true) } else { arg }
-    })
+/// Hides the options of the server in the help of a command and of its subcommands, except those of `shown`.
+fn with_options(command: clap::Command, shown: &[&str]) -> clap::Command {
+    let hide = |command: clap::Command| {
+        command.mut_args(|arg| {
+            let hidden = arg.is_global_set() && !shown.contains(&arg.get_id().as_str());
+            if hidden { arg.hide(true) } else { arg }
+        })
+    };
+    hide(command).mut_subcommands(|command| hide(command).mut_subcommands(hide))
 }
 
 /// Runs the command.
@@ -182,6 +192,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     match command {
         CliCommand::Serve | CliCommand::Server(_) => serve(&options, environment, notes),
         CliCommand::Health(arguments) => health::run(&arguments, &options),
+        CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &UsersFile::new(options.users_path(), None)),
     }
 }

@@ -8,5 +8,5 @@ mod transport;
 
 pub use connection::{Answer, HttpConnection};
 pub use endpoint::Endpoint;
-pub use requests::{Bucket, ObjectVersion, SignedRequest, keys, versions};
+pub use requests::{Bucket, ObjectVersion, QueryParameter, SignedRequest, keys, versions};
 pub use signer::RequestSigner;

@@ -43,7 +43,7 @@ pub struct ObjectVersion {
 }
 
 /// A parameter of a query: its name and its value, not encoded.
-pub(super) type Parameter<'p> = (&'p str, &'p str);
+pub type QueryParameter<'p> = (&'p str, &'p str);
 
 impl Bucket {
     /// The bucket `name` of `endpoint`, with path-style addresses.
@@ -106,13 +106,13 @@ impl Bucket {
         &self,
         method: &str,
         key: &str,
-        query: &[Parameter<'_>],
+        query: &[QueryParameter<'_>],
         more: &str,
         body: Cow<'b, [u8]>,
     ) -> SignedRequest<'b> {
         let path = if key.is_empty() { format!("/{}", self.name) } else { format!("/{}/{key}", self.name) };
         let encode =
-            |(name, value): &Parameter<'_>| format!("{name}={}", utf8_percent_encode(value, ENCODED));
+            |(name, value): &QueryParameter<'_>| format!("{name}={}", utf8_percent_encode(value, ENCODED));
         let query = query.iter().map(encode).collect::<Vec<_>>().join("&");
         let target = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
         let length = match method {

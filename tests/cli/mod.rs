@@ -1,6 +1,7 @@
 //! The server as an operator meets it: arguments, the first start, signals and exit statuses.
 
 mod environment;
+mod quota;
 mod server;
 mod service;
 mod users;

@@ -1,0 +1,276 @@
+//! The `quota` commands, which ask a running server.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
+use siltstone::auth::KeyPair;
+use siltstone::base::Quota;
+use siltstone::client::{Answer, Bucket, Endpoint, HttpConnection, QueryParameter, RequestSigner};
+use siltstone::s3::BucketName;
+
+use super::environment::Environment;
+use super::keys::AdministratorKeys;
+use super::notes::Notes;
+use super::options::ServerOptions;
+use super::users_file::UsersFile;
+use super::{CliError, announce};
+
+/// Shown below the help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  siltstone quota set bucket pictures --bytes 100GiB --objects 1000000
+  siltstone quota set owner camera --bytes 1TiB --uploads 20 --buckets 3
+      In place of the quota that it has: limits that are not named do not limit.
+  siltstone quota show
+  siltstone quota show owner camera --json
+  siltstone quota remove bucket pictures
+  siltstone quota show --endpoint https://objects.example --ca-file ca.pem
+
+The commands ask the running server, at the address of --listen without --endpoint, and sign with the keys of an administrator:
+SILTSTONE_ACCESS_KEY and SILTSTONE_SECRET_KEY, or else those in the users file.";
+
+/// The server options that also apply to these commands.
+pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];
+
+/// A `quota` command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// Set the quota of a bucket or an owner, in place of the one that it has
+    Set {
+        #[command(flatten)]
+        holder: HolderName,
+        #[command(flatten)]
+        limits: LimitArguments,
+        #[command(flatten)]
+        server: QuotaServer,
+    },
+    /// Show quotas and what is used of them: all, or that of a bucket or an owner
+    Show {
+        /// `bucket` or `owner`
+        #[arg(requires = "name")]
+        kind: Option<HolderKind>,
+        /// Name of the bucket or of the user
+        name: Option<String>,
+        /// As the server answers, for programs
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: QuotaServer,
+    },
+    /// Remove the quota of a bucket or an owner
+    Remove {
+        #[command(flatten)]
+        holder: HolderName,
+        #[command(flatten)]
+        server: QuotaServer,
+    },
+}
+
+/// The kinds of holders of quotas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HolderKind {
+    /// A bucket
+    Bucket,
+    /// A user, for the sum of its buckets
+    Owner,
+}
+
+/// The holder of a quota.
+#[derive(Debug, Args)]
+pub(crate) struct HolderName {
+    /// `bucket` or `owner`
+    kind: HolderKind,
+    /// Name of the bucket or of the user
+    name: String,
+}
+
+/// The limits of a quota.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct LimitArguments {
+    /// Most bytes of all versions and of the parts of uploads, such as 500MiB or 10GiB
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<ByteSize>,
+    /// Most versions, without delete markers
+    #[arg(long, value_name = "N")]
+    objects: Option<u64>,
+    /// Most multipart uploads in progress
+    #[arg(long, value_name = "N")]
+    uploads: Option<u64>,
+    /// Most buckets; for owners alone
+    #[arg(long, value_name = "N")]
+    buckets: Option<u64>,
+}
+
+/// The server that is asked.
+#[derive(Debug, Args)]
+pub(crate) struct QuotaServer {
+    /// URL of the server [default: plain HTTP at the address of --listen]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// PEM file with the authorities that verify its certificate [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// A message for the operator: wrong arguments, or the server cannot be asked or refuses.
+pub(crate) fn run(
+    command: &QuotaCommand,
+    options: &ServerOptions,
+    environment: &Environment,
+) -> Result<(), CliError> {
+    match command {
+        QuotaCommand::Set { holder, limits, server } => {
+            let quota = limits.quota(holder.kind)?;
+            Session::open(server, options, environment)?.change("PUT", holder, &quota.document())
+        }
+        QuotaCommand::Remove { holder, server } => {
+            Session::open(server, options, environment)?.change("DELETE", holder, &[])
+        }
+        QuotaCommand::Show { kind, name, json, server } => {
+            let holder = kind.zip(name.as_ref()).map(|(kind, name)| HolderName { kind, name: name.clone() });
+            let text = Session::open(server, options, environment)?.show(holder.as_ref())?;
+            let lines = if *json { vec![text] } else { table(holder.as_ref(), &text)? };
+            announce::lines(lines).map_err(|e| CliError::refused(format!("cannot show the quotas: {e}")))
+        }
+    }
+}
+
+impl LimitArguments {
+    fn quota(&self, kind: HolderKind) -> Result<Quota, CliError> {
+        let Self { bytes, objects, uploads, buckets } = *self;
+        if kind == HolderKind::Bucket && buckets.is_some() {
+            return Err(CliError::usage("--buckets: a bucket has no buckets; name an owner"));
+        }
+        Ok(Quota { bytes: bytes.map(|size| size.as_u64()), objects, uploads, buckets })
+    }
+}
+
+/// A connection to the server, and the keys that sign.
+struct Session {
+    endpoint: Endpoint,
+    signer: RequestSigner,
+    connection: HttpConnection,
+}
+
+impl Session {
+    fn open(
+        server: &QuotaServer,
+        options: &ServerOptions,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        let url = match &server.endpoint {
+            Some(url) => url.clone(),
+            None if options.tls_files()?.is_some() => {
+                return Err(CliError::usage(
+                    "the server speaks HTTPS: name it by --endpoint https://NAME:PORT",
+                ));
+            }
+            None => format!("http://{}", announce::reachable(options.listen)),
+        };
+        let endpoint = Endpoint::resolve(&url, server.ca_file.as_deref()).map_err(CliError::refused)?;
+        let KeyPair { access_key, secret_key } = administrator_keys(options, environment)?;
+        let signer = RequestSigner::new(&access_key, secret_key.reveal(), &options.region.0[0]);
+        let connection = HttpConnection::open(&endpoint)
+            .map_err(|e| CliError::refused(format!("{url} does not answer: {e}")))?;
+        Ok(Self { endpoint, signer: signer.signing_bodies(None), connection })
+    }
+
+    fn change(mut self, method: &str, holder: &HolderName, document: &[u8]) -> Result<(), CliError> {
+        self.ask(method, Some(holder), document).map(drop)
+    }
+
+    fn show(mut self, holder: Option<&HolderName>) -> Result<String, CliError> {
+        self.ask("GET", holder, &[]).map(|answer| answer.text())
+    }
+
+    fn ask(
+        &mut self,
+        method: &str,
+        holder: Option<&HolderName>,
+        document: &[u8],
+    ) -> Result<Answer, CliError> {
+        let (bucket, query) = self.target(holder)?;
+        let request = bucket.request(method, "", &query, "", document.into());
+        let answer = self.connection.exchange(&request);
+        let answer = answer.map_err(|e| CliError::refused(format!("the server does not answer: {e}")))?;
+        if answer.status < 300 { Ok(answer) } else { Err(CliError::refused(answer.refusal())) }
+    }
+
+    /// The bucket, or none, and the query of a request, sorted.
+    fn target<'h>(
+        &self,
+        holder: Option<&'h HolderName>,
+    ) -> Result<(Bucket, Vec<QueryParameter<'h>>), CliError> {
+        let (endpoint, signer) = (&self.endpoint, self.signer.clone());
+        Ok(match holder {
+            Some(HolderName { kind: HolderKind::Bucket, name }) => {
+                BucketName::new(name)
+                    .map_err(|_| CliError::usage(format!("{name}: no bucket has this name")))?;
+                (Bucket::new(name.clone(), endpoint, signer), vec![("quota", "")])
+            }
+            Some(HolderName { name, .. }) => {
+                (Bucket::none(endpoint, signer), vec![("owner", name.as_str()), ("quota", "")])
+            }
+            None => (Bucket::none(endpoint, signer), vec![("quota", "")]),
+        })
+    }
+}
+
+/// The keys that the environment sets, or else those of an administrator in the users file.
+fn administrator_keys(options: &ServerOptions, environment: &Environment) -> Result<KeyPair, CliError> {
+    let keys = AdministratorKeys::from_environment(environment, &mut Notes::default());
+    if let Some(keys) = keys.map_err(CliError::usage)? {
+        return keys.read().map_err(CliError::usage);
+    }
+    let file = UsersFile::new(options.users_path(), None);
+    let users = file.read().map_err(CliError::refused)?;
+    users.administrator_keys().ok_or_else(|| {
+        CliError::refused(format!("{} has no administrator, who alone sets quotas", file.path().display()))
+    })
+}
+
+/// A line for each quota: its holder, and each limit with its usage.
+fn table(holder: Option<&HolderName>, text: &str) -> Result<Vec<String>, CliError> {
+    let unread = |e| CliError::refused(format!("the answer of the server cannot be read: {e}"));
+    let answer: Value = serde_json::from_str(text).map_err(unread)?;
+    let rows = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
+    Ok(match holder {
+        Some(HolderName { kind: HolderKind::Bucket, name }) => vec![line("bucket", name, &answer)],
+        Some(HolderName { name, .. }) => vec![line("owner", name, &answer)],
+        None => {
+            let of = |kind: &'static str| move |row: &Value| line(kind, text_of(&row[kind]), row);
+            rows("buckets").iter().map(of("bucket")).chain(rows("owners").iter().map(of("owner"))).collect()
+        }
+    })
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// The line of a holder: kind, name and limits, separated by tabs.
+fn line(kind: &str, name: &str, row: &Value) -> String {
+    let of_file = Quota::parse(row["users_file"].to_string().as_bytes()).unwrap_or_default();
+    let stored = Quota::parse(row["quota"].to_string().as_bytes()).unwrap_or_default();
+    let quota = stored.stricter(&of_file);
+    let limits = [
+        ("bytes", quota.bytes),
+        ("objects", quota.objects),
+        ("uploads", quota.uploads),
+        ("buckets", quota.buckets),
+    ];
+    let limits = limits.into_iter().filter_map(|(limit, allowed)| {
+        let used = row["used"][limit].as_u64()?;
+        Some(match allowed {
+            Some(allowed) => format!("{used} of {allowed} {limit}"),
+            None => format!("{used} {limit}"),
+        })
+    });
+    format!("{kind}\t{name}\t{}", limits.collect::<Vec<_>>().join(", "))
+}
