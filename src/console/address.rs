@@ -17,8 +17,14 @@ pub(super) enum PagePath {
     Bucket,
     CreateBucket,
     DeleteBucket,
+    /// The settings of a bucket.
+    Settings,
+    /// A change of one setting.
+    Set,
     /// One object, with its versions.
     Object,
+    /// A change of an object: restoration of a version, tags, metadata.
+    Change,
     /// The bytes of an object.
     Content,
     /// Deletion of objects, and the question before it.
@@ -49,7 +55,10 @@ pub(super) fn page_path(path: &str) -> Option<PagePath> {
         "bucket" => PagePath::Bucket,
         "create-bucket" => PagePath::CreateBucket,
         "delete-bucket" => PagePath::DeleteBucket,
+        "settings" => PagePath::Settings,
+        "set" => PagePath::Set,
         "object" => PagePath::Object,
+        "change" => PagePath::Change,
         "content" => PagePath::Content,
         "delete" => PagePath::Delete,
         "share" => PagePath::Share,

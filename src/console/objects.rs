@@ -70,7 +70,7 @@ pub(super) struct DeletionError {
 }
 
 /// Headers that are shown as metadata.
-const SYSTEM_METADATA: [&str; 7] = [
+pub(super) const SYSTEM_METADATA: [&str; 7] = [
     "cache-control",
     "content-disposition",
     "content-encoding",
@@ -244,7 +244,8 @@ fn is_legible(name: &str) -> bool {
         .all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..))
 }
 
-fn base64_md5(bytes: &[u8]) -> String {
+/// The value of `Content-MD5` for a body.
+pub(super) fn base64_md5(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(crate::base::digest::Md5::of(bytes))
 }

@@ -180,6 +180,140 @@ fn versions_are_listed_and_deleted_one_by_one() {
 }
 
 #[test]
+fn an_older_version_becomes_current_and_a_deleted_object_comes_back() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    for text in ["one", "two"] {
+        browser.put(
+            "kept",
+            "a/k",
+            &[("content-type", "text/plain"), ("x-amz-meta-n", text)],
+            text.as_bytes(),
+        );
+    }
+    let oldest = browser.get("bucket?name=kept&prefix=a%2F&versions=1").links("/-/console/object?").remove(1);
+    let page = browser.get(&oldest);
+    assert!(page.text().contains("Make this version the current one"));
+    let (key, version) = (field(&page, "key"), field(&page, "version"));
+    let fields = [("bucket", "kept"), ("key", &*key), ("version", &*version), ("change", "restore")];
+    let answer = browser.post("change", &fields);
+    assert_eq!(
+        answer.header("Location"),
+        Some("/-/console/object?bucket=kept&key=a%2Fk"),
+        "{}",
+        answer.text()
+    );
+    let page = browser.get("object?bucket=kept&key=a%2Fk");
+    assert!(page.text().contains(">one</pre>") && page.text().contains("<dt>x-amz-meta-n</dt><dd>one</dd>"));
+    assert!(!page.text().contains("Make this version the current one"));
+    let question = browser.post("delete", &[("bucket", "kept"), ("object", "a%2Fk")]);
+    confirm(&mut browser, &question);
+    let page = browser.get("object?bucket=kept&key=a%2Fk");
+    let (_, undelete) = page.text().split_once("<h2>Versions</h2>").unwrap();
+    assert!(undelete.contains("Undelete"), "{}", page.text());
+    let marker = undelete.split("name=\"object\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let question = browser.post("delete", &[("bucket", "kept"), ("object", marker)]);
+    assert_eq!(confirm(&mut browser, &question).status, 303);
+    assert_eq!(browser.get("content?bucket=kept&key=a%2Fk").body, b"one");
+}
+
+#[test]
+fn type_metadata_and_tags_are_edited() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let lines = [("content-type", "text/plain"), ("x-amz-meta-note", "<a>"), ("cache-control", "max-age=1")];
+    browser.put("b", "k", &lines, b"kept");
+    let text = "Note: new & <b>\r\nx-amz-meta-other:1\r\n\r\ncache-control: no-store\r\n";
+    let fields = [
+        ("bucket", "b"),
+        ("key", "k"),
+        ("change", "metadata"),
+        ("content_type", "text/html"),
+        ("text", text),
+    ];
+    assert_eq!(browser.post("change", &fields).status, 303);
+    let tags = [("bucket", "b"), ("key", "k"), ("change", "tags"), ("text", "year=2026\r\nplain\r\n")];
+    assert_eq!(browser.post("change", &tags).status, 303);
+    let page = browser.get("object?bucket=b&key=k");
+    for shown in [
+        "<dd>text/html</dd>",
+        "<dt>x-amz-meta-note</dt><dd>new &#38; &#60;b&#62;</dd>",
+        "<dt>x-amz-meta-other</dt><dd>1</dd>",
+        "<dt>Cache-Control</dt><dd>no-store</dd>",
+        "<dt>Tag year</dt><dd>2026</dd>",
+        "<dt>Tag plain</dt><dd></dd>",
+        "year=2026\nplain=\n</textarea>",
+    ] {
+        assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
+    }
+    assert_eq!(browser.get("content?bucket=b&key=k").body, b"kept");
+    let bad = [
+        ("bucket", "b"),
+        ("key", "k"),
+        ("change", "metadata"),
+        ("content_type", "a/b"),
+        ("text", "no colon"),
+    ];
+    assert_eq!(browser.post("change", &bad).status, 400);
+    assert_eq!(browser.post("change", &[("bucket", "b"), ("key", "k"), ("change", "colour")]).status, 400);
+}
+
+#[test]
+fn settings_of_a_bucket_are_shown_and_changed() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.put("b", "k", &[], b"1234");
+    let set = |browser: &mut Browser<'_>, fields: &[(&str, &str)]| {
+        let mut all = vec![("name", "b")];
+        all.extend(fields);
+        let answer = browser.post("set", &all);
+        assert_eq!(answer.header("Location"), Some("/-/console/settings?name=b"), "{}", answer.text());
+    };
+    let page = browser.get("settings?name=b");
+    assert!(
+        page.text().contains("<p>1 object, 4 B, versions and parts of uploads included.</p>"),
+        "{}",
+        page.text()
+    );
+    set(&mut browser, &[("setting", "quota"), ("bytes", "10KiB"), ("objects", "2")]);
+    set(&mut browser, &[("setting", "versioning"), ("status", "Enabled")]);
+    let page = browser.get("settings?name=b");
+    assert!(
+        page.text().contains("name=\"bytes\" value=\"10240\"")
+            && page.text().contains("Keep no further versions")
+    );
+    let answer = browser.s3(Method::Put, "bucket=b&key=long", &[], &[0; 20_000]);
+    assert!(answer.status == 403 && answer.text().contains("QuotaExceeded"), "{}", answer.text());
+    set(&mut browser, &[("setting", "quota")]);
+    assert!(browser.get("settings?name=b").text().contains("name=\"bytes\" value=\"\""));
+
+    let mut stranger = site.browser();
+    assert_eq!(stranger.get("/b/k").status, 403);
+    set(&mut browser, &[("setting", "public"), ("status", "on")]);
+    assert!(browser.get("settings?name=b").text().contains("End public reading"));
+    assert_eq!((stranger.get("/b/k").status, stranger.get("/b").status), (200, 403), "and nobody lists it");
+    set(&mut browser, &[("setting", "public"), ("status", "off")]);
+    assert_eq!(stranger.get("/b/k").status, 403);
+
+    let rule = "<CORSConfiguration><CORSRule><AllowedOrigin>https://a.example</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>";
+    set(&mut browser, &[("setting", "cors"), ("text", rule)]);
+    assert!(browser.get("settings?name=b").text().contains("https://a.example"));
+    set(&mut browser, &[("setting", "cors"), ("text", "")]);
+    assert!(!browser.get("settings?name=b").text().contains("https://a.example"));
+    let answer = browser.post("set", &[("name", "b"), ("setting", "policy"), ("text", "{}")]);
+    assert!(answer.status == 400 && answer.text().contains("MalformedPolicy"), "{}", answer.text());
+    assert_eq!(browser.post("set", &[("name", "b"), ("setting", "acl"), ("text", "x")]).status, 400);
+    assert_eq!(browser.get("settings?name=none").status, 404);
+    assert_eq!(
+        site.signed_in("reader")
+            .post("set", &[("name", "b"), ("setting", "public"), ("status", "on")])
+            .status,
+        403
+    );
+}
+
+#[test]
 fn a_shared_link_works_without_a_session_and_ends_with_the_key() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");

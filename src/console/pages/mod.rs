@@ -1,10 +1,12 @@
 //! The pages: a file for each group, and what all have in common.
 
 mod bucket;
+mod change;
 mod connect;
 mod delete;
 mod home;
 mod object;
+mod settings;
 mod share;
 mod state;
 
@@ -106,7 +108,10 @@ pub(super) fn answer(
         (PagePath::CreateBucket, true) => home::create(&view),
         (PagePath::DeleteBucket, true) => home::delete(&view),
         (PagePath::Bucket, false) => bucket::show(&view),
+        (PagePath::Settings, false) => settings::show(&view),
+        (PagePath::Set, true) => settings::set(&view),
         (PagePath::Object, false) => object::show(&view),
+        (PagePath::Change, true) => change::answer(&view),
         (PagePath::Delete, true) => delete::answer(&view),
         (PagePath::Share, true) => share::answer(&view),
         (PagePath::Connect, false) => connect::show(&view),

@@ -23,6 +23,8 @@ struct ObjectPage<'a> {
     name: String,
     id: String,
     version: Option<&'a str>,
+    /// Whether the shown version is the current one.
+    is_current: bool,
     head: Result<Properties, String>,
     content: String,
     preview: Preview,
@@ -36,6 +38,9 @@ struct Properties {
     etag: String,
     metadata: Vec<(String, String)>,
     tags: Vec<(String, String)>,
+    /// Both as a form has them: a line for each pair.
+    metadata_text: String,
+    tags_text: String,
     retained_until: Option<String>,
     legal_hold: bool,
 }
@@ -52,6 +57,8 @@ enum Preview {
 
 struct VersionRow {
     link: String,
+    /// The value of its field.
+    id: String,
     version: String,
     size: String,
     modified: String,
@@ -85,6 +92,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         name: text::visible(key).into_owned(),
         id: super::delete::object_id(key, version),
         version,
+        is_current: versions.iter().any(|version| version.is_shown && version.is_current),
         head,
         content,
         preview,
@@ -108,6 +116,10 @@ fn properties(
         Err(refusal) if refusal.status != 403 => return Err(refusal),
         tags => tags.unwrap_or_default(),
     };
+    let lines = |pairs: &[(String, String)], between: &str| {
+        pairs.iter().map(|(name, value)| format!("{name}{between}{value}\n")).collect::<String>()
+    };
+    let (metadata_text, tags_text) = (lines(&head.metadata, ": "), lines(&tags, "="));
     let shown = |text: String| text::visible(&text).into_owned();
     let pairs = |pairs: Vec<(String, String)>| {
         pairs.into_iter().map(|(name, value)| (shown(name), shown(value))).collect::<Vec<_>>()
@@ -119,6 +131,8 @@ fn properties(
         etag: head.etag,
         metadata: pairs(head.metadata),
         tags: pairs(tags),
+        metadata_text,
+        tags_text,
         retained_until: head.retained_until.as_deref().map(text::time),
         legal_hold: head.legal_hold,
     })
@@ -192,6 +206,7 @@ fn version_row(bucket: &str, object: ObjectLine, shown: Option<&str>) -> Version
     let params = [("bucket", Some(bucket)), ("key", Some(&*object.key)), ("version", Some(&*version))];
     VersionRow {
         link: with_params("object", &params),
+        id: super::delete::object_id(&object.key, Some(&version)),
         size: if object.is_marker { String::new() } else { text::size(object.size) },
         modified: text::time(&object.modified),
         is_shown: shown.map_or(object.is_current, |shown| shown == version),

@@ -1,0 +1,164 @@
+//! The settings of a bucket: usage and quota, versions, public reading, and the documents that S3 has for the rest.
+
+use askama::Template;
+
+use super::super::s3_client::{Refusal, S3Request, target};
+use super::super::text;
+use super::{Page, View, html, see_other};
+use crate::console::address::with_params;
+use crate::s3::{Method, Response};
+
+/// The sub-resources with a document: title, name of the parameter.
+const DOCUMENTS: [(&str, &str); 5] = [
+    ("Policy (JSON)", "policy"),
+    ("Cross-origin rules (XML)", "cors"),
+    ("Lifecycle rules (XML)", "lifecycle"),
+    ("Website (XML)", "website"),
+    ("Tags (XML)", "tagging"),
+];
+
+#[derive(Template)]
+#[template(path = "settings.html", config = "src/console/askama.toml")]
+struct SettingsPage<'a> {
+    page: Page,
+    bucket: &'a str,
+    back: String,
+    usage: Option<UsageRow>,
+    /// `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
+    versioning: Option<String>,
+    /// Whether everyone may read the objects, by the statement of this page; `None` where the user may not see the policy, or the
+    /// policy is another.
+    is_public: Option<bool>,
+    documents: Vec<DocumentRow>,
+}
+
+struct UsageRow {
+    objects: u64,
+    bytes: String,
+    quota_bytes: String,
+    quota_objects: String,
+}
+
+struct DocumentRow {
+    title: &'static str,
+    name: &'static str,
+    text: String,
+}
+
+/// The policy by which everyone may read objects, and not list them.
+fn public_policy(bucket: &str) -> String {
+    format!(
+        "{{\"Version\":\"2012-10-17\",\"Statement\":[{{\"Sid\":\"PublicRead\",\"Effect\":\"Allow\",\"Principal\":\"*\",\
+         \"Action\":\"s3:GetObject\",\"Resource\":\"arn:aws:s3:::{bucket}/*\"}}]}}"
+    )
+}
+
+pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
+    let bucket = view.required("name")?;
+    // A bucket that is not there has no settings.
+    view.s3().send(Method::Head, target(Some(bucket), None)?, S3Request::default())?;
+    let documents = DOCUMENTS.iter().filter_map(|(title, name)| {
+        let text = match document(view, bucket, name) {
+            Ok(text) => text,
+            Err(refusal) if refusal.status == 404 => String::new(),
+            Err(_) => return None,
+        };
+        Some(DocumentRow { title, name, text })
+    });
+    let page = SettingsPage {
+        page: view.page(),
+        bucket,
+        back: with_params("bucket", &[("name", Some(bucket))]),
+        usage: usage(view, bucket),
+        versioning: versioning(view, bucket),
+        is_public: is_public(view, bucket),
+        documents: documents.collect(),
+    };
+    Ok(html(200, &page))
+}
+
+/// Changes the setting that the field `setting` names, and leads back.
+pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
+    let (bucket, setting) = (view.required("name")?, view.required("setting")?);
+    match setting {
+        "versioning" => {
+            let status = view.required("status")?;
+            let body =
+                format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
+            change(view, bucket, "versioning", Some(body))?;
+        }
+        "public" if view.given("status") == Some("on") => {
+            change(view, bucket, "policy", Some(public_policy(bucket)))?;
+        }
+        "public" => change(view, bucket, "policy", None)?,
+        "quota" => set_quota(view, bucket)?,
+        name if DOCUMENTS.iter().any(|(_, known)| *known == name) => {
+            change(view, bucket, name, view.given("text").map(str::to_owned))?;
+        }
+        _ => return Err(Refusal::new(400, "There is no such setting.")),
+    }
+    Ok(see_other(&with_params("settings", &[("name", Some(bucket))])))
+}
+
+fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
+    let mut quota = serde_json::Map::new();
+    if let Some(bytes) = view.given("bytes") {
+        let bytes = bytes
+            .parse::<bytesize::ByteSize>()
+            .map_err(|_| Refusal::new(400, "A size is written as 10GiB."))?;
+        quota.insert("bytes".to_owned(), bytes.as_u64().into());
+    }
+    if let Some(objects) = view.given("objects") {
+        let objects =
+            objects.parse::<u64>().map_err(|_| Refusal::new(400, "A number of objects has digits alone."))?;
+        quota.insert("objects".to_owned(), objects.into());
+    }
+    change(view, bucket, "quota", Some(serde_json::Value::Object(quota).to_string()))
+}
+
+/// Sets a sub-resource, or removes it.
+fn change(view: &View<'_>, bucket: &str, name: &str, body: Option<String>) -> Result<(), Refusal> {
+    let method = if body.is_some() { Method::Put } else { Method::Delete };
+    let body = body.unwrap_or_default().into_bytes();
+    let digest = super::super::objects::base64_md5(&body);
+    let request = S3Request { query: &[(name, "")], headers: &[("content-md5", &digest)], body };
+    view.s3().send(method, target(Some(bucket), None)?, request).map(drop)
+}
+
+fn document(view: &View<'_>, bucket: &str, name: &str) -> Result<String, Refusal> {
+    let request = S3Request { query: &[(name, "")], ..S3Request::default() };
+    let reply = view.s3().send(Method::Get, target(Some(bucket), None)?, request)?;
+    Ok(String::from_utf8_lossy(&reply.body).into_owned())
+}
+
+fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
+    let document = document(view, bucket, "quota").ok()?;
+    let report: serde_json::Value = serde_json::from_str(&document).ok()?;
+    let (used, quota) = (report.get("used")?, report.get("quota")?);
+    let number = |of: &serde_json::Value, name| of.get(name).and_then(serde_json::Value::as_u64);
+    Some(UsageRow {
+        objects: number(used, "objects")?,
+        bytes: text::size(number(used, "bytes")?),
+        quota_bytes: number(quota, "bytes").map(|bytes| bytes.to_string()).unwrap_or_default(),
+        quota_objects: number(quota, "objects").map(|objects| objects.to_string()).unwrap_or_default(),
+    })
+}
+
+fn versioning(view: &View<'_>, bucket: &str) -> Option<String> {
+    let text = document(view, bucket, "versioning").ok()?;
+    let status = ["Enabled", "Suspended"].into_iter().find(|status| text.contains(&format!(">{status}<")));
+    Some(status.unwrap_or_default().to_owned())
+}
+
+fn is_public(view: &View<'_>, bucket: &str) -> Option<bool> {
+    match document(view, bucket, "policy") {
+        Ok(policy) if same_json(&policy, &public_policy(bucket)) => Some(true),
+        Err(refusal) if refusal.status == 404 => Some(false),
+        _ => None,
+    }
+}
+
+fn same_json(one: &str, other: &str) -> bool {
+    let parsed = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+    parsed(one).is_some() && parsed(one) == parsed(other)
+}
