@@ -21,6 +21,9 @@ pub mod quotas {}
 #[doc = include_str!("guide/console.md")]
 pub mod console {}
 
+#[doc = include_str!("guide/lifecycle.md")]
+pub mod lifecycle {}
+
 #[doc = include_str!("guide/http.md")]
 pub mod http {}
 

@@ -99,6 +99,8 @@ actions! {
     GetBucketCORS: Bucket;
     /// GetBucketEncryption.
     GetEncryptionConfiguration: Bucket;
+    /// PutBucketLifecycleConfiguration and DeleteBucketLifecycle.
+    PutLifecycleConfiguration: Bucket;
     /// GetBucketLifecycleConfiguration.
     GetLifecycleConfiguration: Bucket;
     /// GetObjectLockConfiguration.

@@ -16,6 +16,7 @@ mod copy;
 mod cors;
 mod delete;
 mod get;
+mod lifecycle;
 mod list;
 mod listing;
 mod lookup;
@@ -143,6 +144,9 @@ impl Context {
             Operation::PutBucketCors => cors::put(self, proof, call),
             Operation::GetBucketCors => cors::get(self, proof, call),
             Operation::DeleteBucketCors => cors::delete(self, proof, call),
+            Operation::PutBucketLifecycleConfiguration => lifecycle::put(self, proof, call),
+            Operation::GetBucketLifecycleConfiguration => lifecycle::get(self, proof, call),
+            Operation::DeleteBucketLifecycle => lifecycle::delete(self, proof, call),
             Operation::PutObjectLockConfiguration => object_lock::put_configuration(self, proof, call),
             Operation::GetObjectLockConfiguration => object_lock::get_configuration(self, proof, call),
             Operation::PutObjectRetention => object_lock::put_retention(self, proof, call),
@@ -155,10 +159,9 @@ impl Context {
             Operation::PutOwnerQuota => quota::put_of_owner(self, proof, call),
             Operation::GetOwnerQuota => quota::get_of_owner(self, proof, call),
             Operation::DeleteOwnerQuota => quota::delete_of_owner(self, proof, call),
-            Operation::GetBucketEncryption
-            | Operation::GetBucketLifecycleConfiguration
-            | Operation::GetBucketReplication
-            | Operation::NotServed => not_configured::respond(self, proof, call),
+            Operation::GetBucketEncryption | Operation::GetBucketReplication | Operation::NotServed => {
+                not_configured::respond(self, proof, call)
+            }
         }
     }
 

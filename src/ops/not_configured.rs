@@ -17,7 +17,6 @@ pub(super) fn respond(context: &Context, _: &Authorized, call: &Call<'_>) -> Res
 fn code_of(operation: Operation) -> Option<ErrorCode> {
     match operation {
         Operation::GetBucketEncryption => Some(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
-        Operation::GetBucketLifecycleConfiguration => Some(ErrorCode::NoSuchLifecycleConfiguration),
         Operation::GetBucketReplication => Some(ErrorCode::ReplicationConfigurationNotFoundError),
         _ => None,
     }

@@ -114,8 +114,12 @@ operations! {
     DeleteBucketCors = Delete Bucket "cors" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketEncryption = Get Bucket "encryption" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the lifecycle rules of a bucket.
+    PutBucketLifecycleConfiguration = Put Bucket "lifecycle" RouteCondition::None;
+    /// Returns the lifecycle rules of a bucket.
     GetBucketLifecycleConfiguration = Get Bucket "lifecycle" RouteCondition::None;
+    /// Removes the lifecycle rules of a bucket.
+    DeleteBucketLifecycle = Delete Bucket "lifecycle" RouteCondition::None;
     /// Sets the access control list of a bucket.
     PutBucketAcl = Put Bucket "acl" RouteCondition::None;
     /// Returns the access control list of a bucket.

@@ -19,6 +19,9 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::PutBucketCors | Operation::DeleteBucketCors => &[Action::PutBucketCORS],
         Operation::GetBucketCors => &[Action::GetBucketCORS],
         Operation::GetBucketEncryption => &[Action::GetEncryptionConfiguration],
+        Operation::PutBucketLifecycleConfiguration | Operation::DeleteBucketLifecycle => {
+            &[Action::PutLifecycleConfiguration]
+        }
         Operation::GetBucketLifecycleConfiguration => &[Action::GetLifecycleConfiguration],
         Operation::GetBucketOwnershipControls => &[Action::GetBucketOwnershipControls],
         Operation::PutBucketOwnershipControls | Operation::DeleteBucketOwnershipControls => {

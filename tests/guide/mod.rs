@@ -237,11 +237,7 @@ fn the_limits_of_connections_are_those_of_the_code() {
 }
 
 /// Told in a sentence below the table: they answer that there is no such configuration.
-const NEVER_SET: [Operation; 3] = [
-    Operation::GetBucketEncryption,
-    Operation::GetBucketLifecycleConfiguration,
-    Operation::GetBucketReplication,
-];
+const NEVER_SET: [Operation; 2] = [Operation::GetBucketEncryption, Operation::GetBucketReplication];
 
 /// The request of an operation as the table shows it.
 fn request(row: &Route) -> String {

@@ -41,6 +41,7 @@ const TAKERS: &[(&str, &str, &str)] = &[
     ("POST", "/b?delete", "Content-MD5: @\r\n"),
     ("PUT", "/b?versioning", ""),
     ("PUT", "/b/kept?tagging", "Content-MD5: @\r\n"),
+    ("PUT", "/b?lifecycle", "Content-MD5: @\r\n"),
 ];
 
 /// Documents of the right kind: a name, a method, a target, a document, and the answer.
@@ -161,6 +162,46 @@ const OF_A_KIND: &[(&str, &str, &str, &str, &str)] = &[
     ),
     ("no tag set", "PUT", "/b/kept?tagging", "<Tagging/>", "400 MalformedXML"),
     ("two tag sets", "PUT", "/b/kept?tagging", "<Tagging><TagSet/><TagSet/></Tagging>", "400 MalformedXML"),
+    ("no rule", "PUT", "/b?lifecycle", "<LifecycleConfiguration/>", "400 MalformedXML"),
+    (
+        "a rule of nothing",
+        "PUT",
+        "/b?lifecycle",
+        "<LifecycleConfiguration><Rule/></LifecycleConfiguration>",
+        "400 MalformedXML",
+    ),
+    (
+        "a filter within a filter",
+        "PUT",
+        "/b?lifecycle",
+        "<LifecycleConfiguration><Rule><Status>Enabled</Status><Filter><And><And><Prefix/></And></And></Filter>\
+         <Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>",
+        "400 MalformedXML",
+    ),
+    (
+        "more days than there are",
+        "PUT",
+        "/b?lifecycle",
+        "<LifecycleConfiguration><Rule><Status>Enabled</Status><Filter/><Expiration><Days>9223372036854775807</Days>\
+         </Expiration></Rule></LifecycleConfiguration>",
+        "400 InvalidArgument",
+    ),
+    (
+        "a number that is too long",
+        "PUT",
+        "/b?lifecycle",
+        "<LifecycleConfiguration><Rule><Status>Enabled</Status><Filter/><Expiration><Days>99999999999999999999</Days>\
+         </Expiration></Rule></LifecycleConfiguration>",
+        "400 MalformedXML",
+    ),
+    (
+        "the end of time",
+        "PUT",
+        "/b?lifecycle",
+        "<LifecycleConfiguration><Rule><Status>Enabled</Status><Filter/><Expiration>\
+         <Date>99999-01-01T00:00:00Z</Date></Expiration></Rule></LifecycleConfiguration>",
+        "400 MalformedXML",
+    ),
     ("no location", "PUT", "/made", "<CreateBucketConfiguration/>", "403 AccessDenied"),
     (
         "a part of an upload that is none",

@@ -7,7 +7,6 @@ fn configurations_that_are_never_set_have_their_own_errors() {
     let server = Server::new();
     for (name, code) in [
         ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
-        ("lifecycle", "NoSuchLifecycleConfiguration"),
         ("replication", "ReplicationConfigurationNotFoundError"),
     ] {
         server.get(&format!("/b?{name}")).is_error(404, code);

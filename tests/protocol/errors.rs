@@ -72,6 +72,10 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
     let long = format!("/b/{}", "k".repeat(1025));
     let keyless = "<Tagging><TagSet><Tag><Key/><Value/></Tag></TagSet></Tagging>";
     let preflight = server.request("OPTIONS", "/b").anonymous().header("Origin", "https://a.example");
+    let moving = "<LifecycleConfiguration><Rule><Filter/><Status>Enabled</Status><Transition><Days>1</Days>\
+        <StorageClass>GLACIER</StorageClass></Transition></Rule></LifecycleConfiguration>";
+    let transition =
+        put("/b?lifecycle").header("Content-MD5", delete::content_md5(moving)).body(moving.as_bytes());
     vec![
         provoke("AccessForbidden", preflight),
         provoke("AccessControlListNotSupported", put("/b/new").header("p-acl", "public-read")),
@@ -90,6 +94,7 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
         provoke("InvalidRange", get("/b/k").header("Range", "bytes=99-")),
         provoke("InvalidRedirectLocation", put("/b/new").header("p-website-redirect-location", "x")),
         provoke("InvalidRequest", put("/b/new").header("p-checksum-crc32", "x")),
+        provoke("InvalidStorageClass", transition),
         provoke("InvalidTag", put("/b/k?tagging").body(keyless.as_bytes())),
         provoke("InvalidURI", get("/b/%zz")),
         provoke("KeyTooLongError", get(&long)),

@@ -18,6 +18,7 @@ mod harness;
 mod headers;
 mod hostile;
 mod html_sandbox;
+mod lifecycle;
 mod list;
 mod memory;
 mod multipart;

@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 77] = [
+const REQUESTS: [(&str, &str, &str, &str); 79] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -23,7 +23,9 @@ const REQUESTS: [(&str, &str, &str, &str); 77] = [
     ("GET", "/b?cors", "GetBucketCORS", "b"),
     ("DELETE", "/b?cors", "PutBucketCORS", "b"),
     ("GET", "/b?encryption", "GetEncryptionConfiguration", "b"),
+    ("PUT", "/b?lifecycle", "PutLifecycleConfiguration", "b"),
     ("GET", "/b?lifecycle", "GetLifecycleConfiguration", "b"),
+    ("DELETE", "/b?lifecycle", "PutLifecycleConfiguration", "b"),
     ("GET", "/b?acl", "GetBucketAcl", "b"),
     ("PUT", "/b?acl", "PutBucketAcl", "b"),
     ("GET", "/b/k?acl", "GetObjectAcl", "b/k"),

@@ -10,7 +10,7 @@ const ACTION_PREFIX: &str = "s3:";
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 
 /// Actions of S3 that a policy may name although no operation here asks for them: whether they apply to objects.
-const FOREIGN_ACTIONS: [(&str, bool); 9] = [
+const FOREIGN_ACTIONS: [(&str, bool); 8] = [
     ("BypassGovernanceRetention", true),
     ("GetObjectLegalHold", true),
     ("GetObjectRetention", true),
@@ -19,7 +19,6 @@ const FOREIGN_ACTIONS: [(&str, bool); 9] = [
     ("PutObjectRetention", true),
     ("RestoreObject", true),
     ("GetBucketNotification", false),
-    ("PutLifecycleConfiguration", false),
 ];
 
 /// Whether a statement allows or denies.

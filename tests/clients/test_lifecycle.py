@@ -1,0 +1,54 @@
+"""Lifecycle rules as boto3 sets them, and the headers that tell of them."""
+
+import datetime
+
+from test_objects import refusal
+
+RULES = [
+    {
+        "ID": "logs",
+        "Filter": {"Prefix": "logs/"},
+        "Status": "Enabled",
+        "Expiration": {"Days": 30},
+    },
+    {
+        "ID": "small and tagged",
+        "Filter": {
+            "And": {
+                "Prefix": "tmp/",
+                "Tags": [{"Key": "kind", "Value": "scratch"}, {"Key": "team", "Value": "a b"}],
+                "ObjectSizeGreaterThan": 10,
+                "ObjectSizeLessThan": 1000,
+            }
+        },
+        "Status": "Disabled",
+        "Expiration": {"Date": datetime.datetime(2040, 1, 1, tzinfo=datetime.timezone.utc)},
+    },
+    {
+        "ID": "versions",
+        "Filter": {"Prefix": ""},
+        "Status": "Enabled",
+        "Expiration": {"ExpiredObjectDeleteMarker": True},
+        "NoncurrentVersionExpiration": {"NoncurrentDays": 7, "NewerNoncurrentVersions": 3},
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 2},
+    },
+    {"ID": "old form", "Prefix": "old/", "Status": "Enabled", "Expiration": {"Days": 1}},
+]
+
+
+def set_rules(s3, bucket, rules):
+    return s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+
+
+def test_rules_come_back_as_they_were_set(s3, bucket):
+    set_rules(s3, bucket, RULES)
+    read = s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+    assert read["Rules"] == RULES
+    assert read["TransitionDefaultMinimumObjectSize"] == "all_storage_classes_128K"
+    moving = {**RULES[0], "Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]}
+    wrong = {"Rules": [moving]}
+    assert refusal(s3.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration=wrong) == (
+        "InvalidStorageClass", 400,
+    )
+    s3.delete_bucket_lifecycle(Bucket=bucket)
+    assert refusal(s3.get_bucket_lifecycle_configuration, Bucket=bucket) == ("NoSuchLifecycleConfiguration", 404)
