@@ -6,7 +6,7 @@ use super::access::{self, Place};
 use super::client_error::{ForClient as _, RequestNames};
 use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
-use super::{Context, body, checksums, new_object, tagging, version_id};
+use super::{Context, body, checksums, lifecycle, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::ChecksumHasher;
@@ -75,7 +75,8 @@ impl CopyTask {
             }
             written => self.source.copied(written, &self.target)?,
         };
-        Ok(response(&self.store, self.document, &self.source, (etag, written, &kept)))
+        let response = response(&self.store, self.document, &self.source, (etag, written, &kept));
+        Ok(lifecycle::add_new_expiration(&self.store, response, place, &written))
     }
 
     fn compute(&self, algorithm: ChecksumAlgorithm, cancel: &CancelToken) -> Result<Vec<u8>, S3Error> {

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use super::client_error::{self, ForClient as _};
-use super::{Context, checksums, lookup, memory, object_lock, tagging, version_id};
+use super::{Context, checksums, lifecycle, lookup, memory, object_lock, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ConditionOutcome, ReadConditions, range_applies};
@@ -95,6 +95,7 @@ fn head_of(
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
     response = tagging::add_tag_count(response, version, context, proof, call);
     response = object_lock::add_headers(response, version, context, proof, call);
+    response = lifecycle::add_expiration(context, response, found, call);
     response = match announced {
         Some(selected) => selected.describe(response, version, call),
         None => with_checksums(response, &version.checksums, call),

@@ -1,7 +1,7 @@
 //! PutObject.
 
 use super::client_error::ForClient as _;
-use super::{Context, EntityTags, body, checksums, new_object, tagging, version_id};
+use super::{Context, EntityTags, body, checksums, lifecycle, new_object, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::Md5Purpose;
 use crate::s3::checksum;
@@ -39,7 +39,10 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
             writer.commit(commit(ETag::Crc(crc)))
         }
     };
-    Ok(answer(context, &new_object::committed(written, context, proof, call)?, &verified))
+    let written = new_object::committed(written, context, proof, call)?;
+    let response = answer(context, &written, &verified);
+    let place = (call.bucket(), call.key());
+    Ok(lifecycle::add_new_expiration(&context.store, response, place, &written))
 }
 
 fn answer(context: &Context, written: &CommittedVersion, verified: &Verified) -> Response {

@@ -152,3 +152,71 @@ fn a_refused_document_leaves_the_rules_as_they_are() {
     absent.is_error(404, "NoSuchBucket");
     assert!(set(&server, &rule("a", all, &transition)).one("Message").unwrap().contains("'GLACIER'"));
 }
+
+#[test]
+fn current_versions_tell_when_they_expire() {
+    let logs = "<Filter><Prefix>logs/</Prefix></Filter>";
+    let tagged = "<Filter><Tag><Key>k</Key><Value>v</Value></Tag></Filter>";
+    let rules = [rule("a b/\"ü", logs, &days(3)), rule("tagged", tagged, &days(1))];
+    let server = server_with(&rules.concat());
+    let three = "expiry-date=\"Wed, 04 Feb 2026 00:00:00 GMT\", rule-id=\"a%20b/%22%C3%BC\"";
+    let one = "expiry-date=\"Mon, 02 Feb 2026 00:00:00 GMT\", rule-id=\"tagged\"";
+    let told = |answer: &Answer| {
+        assert!(answer.status < 300, "{}", answer.text());
+        answer.header("p-expiration").map(str::to_owned)
+    };
+    assert_eq!(told(&server.put("/b/logs/a", b"x")).as_deref(), Some(three));
+    assert_eq!(told(&server.get("/b/logs/a")).as_deref(), Some(three));
+    assert_eq!(told(&server.head("/b/logs/a")).as_deref(), Some(three));
+    assert_eq!(told(&server.put("/b/kept", b"x")), None);
+    assert_eq!(told(&server.get("/b/kept")), None);
+    let put = server.request("PUT", "/b/logs/b").header("p-tagging", "k=v").body(b"x").send();
+    assert_eq!(told(&put).as_deref(), Some(one));
+    let copy = |to: &str| server.request("PUT", to).header("p-copy-source", "/b/logs/b").send();
+    assert_eq!(told(&copy("/b/copy")).as_deref(), Some(one));
+    // A rule that is disabled or removed says nothing.
+    assert_eq!(set(&server, &rules[0].replace("Enabled", "Disabled")).status, 200);
+    assert_eq!(told(&server.head("/b/logs/a")), None);
+    assert_eq!(set(&server, &rules[0]).status, 200);
+    assert_eq!(told(&server.head("/b/logs/a")).as_deref(), Some(three));
+    server.delete("/b?lifecycle");
+    assert_eq!(told(&server.head("/b/logs/a")), None);
+    assert_eq!(told(&server.put("/b/logs/a", b"x")), None);
+}
+
+#[test]
+fn noncurrent_versions_tell_no_expiry() {
+    let server = server_with(&rule("a", "<Filter/>", &days(3)));
+    server.set_versioning("Enabled");
+    let first = server.put("/b/k", b"x").header("p-version-id").unwrap().to_owned();
+    server.put("/b/k", b"y");
+    assert_eq!(server.get(&format!("/b/k?versionId={first}")).header("p-expiration"), None);
+    assert!(server.get("/b/k").header("p-expiration").is_some());
+}
+
+#[test]
+fn uploads_tell_when_they_are_aborted_and_their_objects_when_they_expire() {
+    let rules = [
+        rule("up loads", "<Filter><Prefix>film</Prefix></Filter>", SEVEN_DAYS),
+        rule("all", "<Filter/>", &days(1)),
+    ];
+    let server = server_with(&rules.concat());
+    let told = |answer: &Answer| {
+        let header = |name| answer.header(name).map(str::to_owned);
+        header("p-abort-date").zip(header("p-abort-rule-id"))
+    };
+    let expected = Some(("Sun, 08 Feb 2026 00:00:00 GMT".to_owned(), "up%20loads".to_owned()));
+    let created = server.request("POST", "/b/film?uploads").send();
+    assert_eq!(told(&created), expected);
+    let upload = created.all("UploadId").remove(0);
+    let target = format!("/b/film?uploadId={upload}");
+    assert_eq!(told(&server.get(&target)), expected);
+    assert_eq!(told(&server.request("POST", "/b/other?uploads").send()), None);
+    let tag = server.put(&format!("{target}&partNumber=1"), b"x").header("ETag").unwrap().to_owned();
+    let parts = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{tag}</ETag></Part></CompleteMultipartUpload>"
+    );
+    let done = server.request("POST", &target).body(parts.as_bytes()).send();
+    let expiration = "expiry-date=\"Mon, 02 Feb 2026 00:00:00 GMT\", rule-id=\"all\"";
+    assert_eq!((done.status, done.header("p-expiration")), (200, Some(expiration)));
+}

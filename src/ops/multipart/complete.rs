@@ -9,7 +9,9 @@ use crate::auth::Authorized;
 use crate::base::Reservation;
 use crate::ops::client_error::{self, ForClient as _};
 use crate::ops::padded_response::CancelToken;
-use crate::ops::{Context, body, checksums, lookup, memory, new_object, padded_response, version_id};
+use crate::ops::{
+    Context, body, checksums, lifecycle, lookup, memory, new_object, padded_response, version_id,
+};
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
@@ -206,7 +208,9 @@ impl CompletionTask {
         let concealed =
             |error| lookup::conceal_if(self.hides_absence, client_error::to_client_error(&error, &self.id));
         let written = written.map_err(concealed)?;
-        Ok(version_id::add_new_version_id(&self.store, response(self.document, etag, &kept), &written))
+        let response = response(self.document, etag, &kept);
+        let response = version_id::add_new_version_id(&self.store, response, &written);
+        Ok(lifecycle::add_new_expiration(&self.store, response, object, &written))
     }
 
     /// The outcome for a client that repeated its request while the first one was in progress: the same for both.

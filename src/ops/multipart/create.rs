@@ -3,7 +3,7 @@
 use super::{checksum, upload_id};
 use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
-use crate::ops::{Context, checksums, new_object, tagging};
+use crate::ops::{Context, checksums, lifecycle, new_object, tagging};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::NewUpload;
@@ -28,7 +28,7 @@ pub(in crate::ops) fn create(
     document.leaf("Bucket", call.bucket());
     document.leaf("Key", call.key());
     document.plain("UploadId", context.store.client_ids().of_upload(upload.id));
-    let response = xml(200, document);
+    let response = lifecycle::add_abort_date(context, xml(200, document), call, upload.initiated);
     Ok(match announced {
         Some((algorithm, kind)) => response
             .header("p-checksum-algorithm", algorithm.as_str())

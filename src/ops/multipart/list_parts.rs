@@ -4,7 +4,7 @@ use super::upload_id;
 use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
 use crate::ops::listing::{ListParams, write_user};
-use crate::ops::{Context, checksums, memory};
+use crate::ops::{Context, checksums, lifecycle, memory};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::{ETag, PartSummary, UploadSummary};
@@ -40,7 +40,8 @@ pub(in crate::ops) fn list_parts(
     write_user(&mut document, "Owner", &bucket.owner);
     document.plain("StorageClass", "STANDARD");
     write_announced(&mut document, &page.upload);
-    Ok(xml(200, document).holding(held))
+    let response = xml(200, document).holding(held);
+    Ok(lifecycle::add_abort_date(context, response, call, page.upload.initiated))
 }
 
 fn write_part(document: &mut Writer, part: &PartSummary) {
