@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 pub use cors::BucketCors;
 pub use padded_response::PaddingTimes;
+pub use quota::QuotaLimit;
 pub use website::{BucketWebsite, WebsiteObject};
 
 use crate::auth::Authorized;

@@ -8,10 +8,54 @@ use crate::auth::Authorized;
 use crate::base::Quota;
 use crate::base::limits::CREDENTIAL_LEN_MAX_BYTES;
 use crate::s3::{Call, ErrorCode, Response, ResponseBody, S3Error};
-use crate::store::{LimitedBucket, LimitedOwner, Usage};
+use crate::store::{LimitedBucket, LimitedOwner, OwnerUsage, Usage};
 
 /// The memory of one bucket or owner in the report of all quotas.
 const ROW_BYTES: u64 = 4096;
+
+/// A limit of a bucket or an owner, and its usage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaLimit {
+    /// Whether an owner has it, rather than a bucket.
+    pub of_owner: bool,
+    /// The name of the bucket or the owner.
+    pub name: String,
+    /// The name of the limit.
+    pub limit: &'static str,
+    /// The limit.
+    pub allowed: u64,
+    /// The usage.
+    pub used: u64,
+}
+
+impl Context {
+    /// All limits that quotas set, by buckets and then by owners. The cost grows with the number of buckets.
+    pub fn quota_limits(&self) -> Vec<QuotaLimit> {
+        let of_buckets = self.store.limited_buckets().into_iter().map(|limited| {
+            (false, limited.bucket, limited.quota, OwnerUsage { buckets: 0, content: limited.content })
+        });
+        let of_owners = self.store.limited_owners().into_iter().map(|limited| {
+            let quota = limited.stored.unwrap_or_default().stricter(&limited.configured.unwrap_or_default());
+            (true, limited.owner, quota, limited.usage)
+        });
+        of_buckets.chain(of_owners).flat_map(limits_of).collect()
+    }
+}
+
+/// The limits that a quota sets.
+fn limits_of(
+    (of_owner, name, quota, usage): (bool, String, Quota, OwnerUsage),
+) -> impl Iterator<Item = QuotaLimit> {
+    let rows = [
+        ("bytes", quota.bytes, usage.content.bytes()),
+        ("objects", quota.objects, usage.content.objects()),
+        ("uploads", quota.uploads, usage.content.uploads.count),
+        ("buckets", quota.buckets, usage.buckets),
+    ];
+    rows.into_iter().filter_map(move |(limit, allowed, used)| {
+        Some(QuotaLimit { of_owner, name: name.clone(), limit, allowed: allowed?, used })
+    })
+}
 
 /// PutBucketQuota. A quota without limits removes that of the bucket. Durable on return.
 pub(super) fn put_of_bucket(

@@ -9,6 +9,7 @@ mod html_sandbox;
 mod metrics;
 mod pages;
 pub mod permission;
+mod quota_metrics;
 mod website;
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The pages below `/-/`, for monitoring. They need no signature, so they show nothing of the stored data and of the
 //! disk.
 
-use super::Service;
+use super::{Service, quota_metrics};
 use crate::base::Timestamp;
 use crate::ops::Health;
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
@@ -143,6 +143,7 @@ impl Service {
             "counter",
             health.written.payload,
         );
+        page += &quota_metrics::exposition(self.context.quota_limits());
         // The version of the format (Prometheus, "Exposition formats").
         Response::new(200)
             .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

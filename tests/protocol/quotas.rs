@@ -178,3 +178,19 @@ fn the_users_file_limits_an_owner_too() {
     let shown = json(&server.request("GET", "/?quota").send());
     assert_eq!(shown["owners"][0]["users_file"].to_string(), r#"{"bytes":1024}"#);
 }
+
+#[test]
+fn the_metrics_show_limits_and_their_usage() {
+    let server = limited(r#"{"bytes": 100}"#);
+    server.put("/b/k", &[1; 60]);
+    set(&server, "/?quota&owner=owner", r#"{"buckets": 3}"#);
+    let metrics = server.request("GET", "/-/metrics").anonymous().send();
+    for line in [
+        r#"siltstone_quota_bytes{holder="bucket",name="b"} 100"#,
+        r#"siltstone_quota_used_bytes{holder="bucket",name="b"} 60"#,
+        r#"siltstone_quota_buckets{holder="owner",name="owner"} 3"#,
+        r#"siltstone_quota_used_buckets{holder="owner",name="owner"} 1"#,
+    ] {
+        assert!(metrics.text().lines().any(|l| l == line), "{line} is missing from\n{}", metrics.text());
+    }
+}

@@ -292,7 +292,8 @@ fn writers_that_race_never_overrun_and_leave_no_room_unused() {
                     assert!(used <= QUOTA, "writer {writer}, step {step}: {used}");
                     match done {
                         Ok(()) => {}
-                        Err(StoreError::QuotaExceeded { limit: "bytes", .. }) => {
+                        Err(StoreError::QuotaExceeded { limit: "bytes", used, .. }) => {
+                            assert!(used + len as u64 > QUOTA, "refused with {used} used, {len} wanted");
                             refused.fetch_add(1, Ordering::Relaxed);
                         }
                         Err(other) => panic!("writer {writer}, step {step}: {other}"),

@@ -1,0 +1,83 @@
+//! The metrics of quotas.
+
+use crate::ops::QuotaLimit;
+
+/// The most limits on the page: those that are used the most.
+const LIMITS_MAX: usize = 100;
+
+/// The limits and their usage in the text format of Prometheus. Without quotas there are none.
+pub(super) fn exposition(mut limits: Vec<QuotaLimit>) -> String {
+    // The products of two `u64` fit.
+    let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
+    limits.sort_by(|one, other| product(other.used, one.allowed).cmp(&product(one.used, other.allowed)));
+    limits.truncate(LIMITS_MAX);
+    let mut page = String::new();
+    for unit in ["bytes", "objects", "uploads", "buckets"] {
+        let of_unit = || limits.iter().filter(|limit| limit.limit == unit);
+        page += &family(
+            &format!("quota_{unit}"),
+            "Most that a quota allows, by the kind and the name of its holder.",
+        );
+        of_unit().for_each(|limit| page += &sample(&format!("quota_{unit}"), limit, limit.allowed));
+        page += &family(
+            &format!("quota_used_{unit}"),
+            "Usage of a quota, by the kind and the name of its holder.",
+        );
+        of_unit().for_each(|limit| page += &sample(&format!("quota_used_{unit}"), limit, limit.used));
+    }
+    page
+}
+
+fn family(name: &str, help: &str) -> String {
+    format!("# HELP siltstone_{name} {help}\n# TYPE siltstone_{name} gauge\n")
+}
+
+fn sample(name: &str, limit: &QuotaLimit, value: u64) -> String {
+    let kind = if limit.of_owner { "owner" } else { "bucket" };
+    format!("siltstone_{name}{{holder=\"{kind}\",name=\"{}\"}} {value}\n", escaped(&limit.name))
+}
+
+/// The value of a label (Prometheus, "Exposition formats"): names of owners may hold any character.
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(of_owner: bool, name: &str, limit: &'static str, allowed: u64, used: u64) -> QuotaLimit {
+        QuotaLimit { of_owner, name: name.to_owned(), limit, allowed, used }
+    }
+
+    fn samples(limits: Vec<QuotaLimit>) -> Vec<String> {
+        let page = exposition(limits);
+        page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_limit_is_shown_with_its_usage_and_its_holder() {
+        let found =
+            samples(vec![limit(false, "photos", "bytes", 100, 60), limit(true, r#"a"b\c"#, "buckets", 3, 1)]);
+        assert_eq!(
+            found,
+            [
+                r#"siltstone_quota_bytes{holder="bucket",name="photos"} 100"#,
+                r#"siltstone_quota_used_bytes{holder="bucket",name="photos"} 60"#,
+                r#"siltstone_quota_buckets{holder="owner",name="a\"b\\c"} 3"#,
+                r#"siltstone_quota_used_buckets{holder="owner",name="a\"b\\c"} 1"#,
+            ]
+        );
+        assert!(exposition(Vec::new()).contains("# TYPE siltstone_quota_used_uploads gauge"));
+    }
+
+    #[test]
+    fn only_the_limits_that_are_used_the_most_are_shown() {
+        let mut limits: Vec<_> =
+            (0..500).map(|nth| limit(false, &format!("b{nth}"), "bytes", u64::MAX, nth)).collect();
+        limits.push(limit(true, "exceeded", "bytes", 0, 1));
+        let found = samples(limits);
+        assert_eq!(found.len(), 2 * LIMITS_MAX);
+        assert!(found[0].contains("exceeded") && found[1].contains("\"b499\""), "{found:?}");
+    }
+}
