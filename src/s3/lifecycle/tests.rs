@@ -1,5 +1,7 @@
 use std::cell::Cell;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::base::Timestamp;
 use crate::s3::{ErrorCode, S3Error};
@@ -355,4 +357,37 @@ fn uploads_are_aborted_days_after_their_initiation() {
     assert_eq!(configuration.abort_at(b"b", initiated), None);
     assert!(configuration.aborts_uploads());
     assert!(!parse(&rule("d", "<Filter/>", DAYS)).unwrap().aborts_uploads());
+}
+
+/// Elements of a rule, right and wrong ones.
+const PARTS: [&str; 16] = [
+    "<ID>a</ID>",
+    "<ID> &#13;&amp;ü</ID>",
+    "<Status>Enabled</Status>",
+    "<Status>Disabled</Status>",
+    "<Prefix>p</Prefix>",
+    "<Filter/>",
+    "<Filter><Prefix>a&#10;</Prefix></Filter>",
+    "<Filter><And><Prefix>a</Prefix><Tag><Key>k</Key><Value/></Tag></And></Filter>",
+    "<Filter><ObjectSizeLessThan>18446744073709551615</ObjectSizeLessThan></Filter>",
+    "<Filter><ObjectSizeGreaterThan>9223372036854775807</ObjectSizeGreaterThan></Filter>",
+    "<Expiration><Days>2147483647</Days></Expiration>",
+    "<Expiration><Date>9999-12-31T00:00:00Z</Date></Expiration>",
+    "<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>",
+    "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>",
+    "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>",
+    "<Archive/>",
+];
+
+proptest! {
+    #[test]
+    fn documents_are_refused_or_read_back(
+        rules in proptest::collection::vec(proptest::sample::subsequence(&PARTS[..], 0..6), 1..4),
+    ) {
+        let rules: String = rules.iter().map(|parts| format!("<Rule>{}</Rule>", parts.concat())).collect();
+        if let Ok(configuration) = parse(&rules) {
+            configuration.expiry(&facts("a", ExpiryState::Current));
+            prop_assert_eq!(LifecycleConfiguration::from_document(&configuration.to_document()), Some(configuration));
+        }
+    }
 }
