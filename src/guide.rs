@@ -24,6 +24,9 @@ pub mod console {}
 #[doc = include_str!("guide/lifecycle.md")]
 pub mod lifecycle {}
 
+#[doc = include_str!("guide/metrics.md")]
+pub mod metrics {}
+
 #[doc = include_str!("guide/http.md")]
 pub mod http {}
 

@@ -121,7 +121,7 @@
 //! | add a limit | `base/limits.rs`, and a row in `src/guide/limits.md` |
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
 //! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |
-//! | add a metric | `service/metrics.rs`, and a panel in `tools/package/grafana.json` |
+//! | add a metric | `service/metrics/store.rs`, a row in `src/guide/metrics.md`, and a panel in `tools/package/grafana.json` |
 //! | change when space is reclaimed | `store/reclaim/mod.rs` |
 //! | change the fairness between requests | `http/direct/work_queues/mod.rs` |
 

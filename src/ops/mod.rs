@@ -49,8 +49,8 @@ pub use website::{BucketWebsite, WebsiteObject};
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
-pub use crate::store::Health;
 use crate::store::Store;
+pub use crate::store::{BucketUsage, CommitFigures, Health, Usage};
 use crate::xml::Writer;
 
 /// The entity tags of objects put in one piece. Parts, and so multipart objects, always have MD5s.

@@ -9,7 +9,6 @@ mod html_sandbox;
 mod metrics;
 mod pages;
 pub mod permission;
-mod quota_metrics;
 mod website;
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The pages below `/-/`, for monitoring. They need no signature, so they show nothing of the stored data and of the
 //! disk.
 
-use super::{Service, quota_metrics};
-use crate::base::Timestamp;
+use super::Service;
+use super::metrics::{self, Exposition};
 use crate::ops::Health;
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
@@ -93,61 +93,17 @@ impl Service {
     }
 
     fn exposition(&self) -> Response {
-        let health = self.context.health();
-        let scrub = health.scrub;
-        let finished = scrub.finished.map_or(0, Timestamp::as_secs);
-        let mut page = self.recorder.metrics.exposition();
-        let memory = self.context.memory.usage();
-        for (name, help, value) in [
-            ("memory_max_bytes", "Memory that may be used beside the index.", memory.ceiling),
-            (
-                "memory_used_bytes",
-                "Memory that is set aside or reserved, of memory_max_bytes.",
-                memory.fixed + memory.reserved,
-            ),
-            ("memory_index_bytes", "Memory that the index takes up.", health.index_bytes),
-            ("memory_index_max_bytes", "Memory that the index may take up.", health.index_max_bytes),
-            ("store_read_only", "Whether the store takes no writes.", u64::from(health.read_only.is_some())),
-            ("store_damaged_places", "Places of damage found since the start.", health.damage.len() as u64),
-            ("store_buckets", "Buckets.", health.buckets),
-            ("store_versions", "Versions of objects, delete markers included.", health.versions),
-            ("store_live_bytes", "Bytes of extents that versions refer to.", health.live_bytes),
-            ("store_segments", "Data segments.", health.segments),
-            ("scrub_bad_extents", "Extents found bad by the scrub and still referred to.", scrub.bad),
-            (
-                "scrub_finished_seconds",
-                "When the last pass ended, in seconds since 1970; 0: never.",
-                finished,
-            ),
-        ] {
-            page += &family(name, help, "gauge", value);
-        }
-        for (name, help, value) in [
-            ("memory_refused_total", "Reservations of memory that were refused.", memory.refused),
-            ("store_reclaimed_segments_total", "Data segments taken away.", health.reclaimed_segments),
-            ("store_reclaimed_bytes_total", "Bytes given back to the file system.", health.reclaimed_bytes),
-            ("store_moved_bytes_total", "Bytes moved so that segments could go.", health.moved_bytes),
-            ("scrub_extents_total", "Extents checked by the scrub.", scrub.extents),
-            ("scrub_bytes_total", "Bytes checked by the scrub.", scrub.bytes),
-        ] {
-            page += &family(name, help, "counter", value);
-        }
-        page += "# HELP siltstone_written_bytes_total Bytes written to the disk, by what they were written for.\n\
-                 # TYPE siltstone_written_bytes_total counter\n";
-        for (kind, bytes) in health.written.by_kind() {
-            page += &format!("siltstone_written_bytes_total{{kind=\"{kind}\"}} {bytes}\n");
-        }
-        page += &family(
-            "put_bytes_total",
-            "Payload of objects and parts that was acknowledged: what the bytes written are the cost of.",
-            "counter",
-            health.written.payload,
-        );
-        page += &quota_metrics::exposition(self.context.quota_limits());
+        let mut page = Exposition::default();
+        self.recorder.metrics.show(&mut page);
+        let clock_behind = self.context.store.clock_behind();
+        metrics::store(&mut page, &self.context.health(), &self.context.memory.usage(), clock_behind);
+        metrics::commits(&mut page, &self.context.store.commit_figures());
+        metrics::usage(&mut page, self.context.store.bucket_usages());
+        metrics::quotas(&mut page, self.context.quota_limits());
         // The version of the format (Prometheus, "Exposition formats").
         Response::new(200)
             .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            .with_body(ResponseBody::Bytes(page.into_bytes()))
+            .with_body(ResponseBody::Bytes(page.finish()))
     }
 }
 
@@ -185,10 +141,6 @@ fn no_administration() -> Response {
     Response::new(501)
         .header("Content-Type", "application/json")
         .with_body(ResponseBody::Bytes(REFUSAL.as_bytes().to_vec()))
-}
-
-fn family(name: &str, help: &str, kind: &str, value: u64) -> String {
-    format!("# HELP siltstone_{name} {help}\n# TYPE siltstone_{name} {kind}\nsiltstone_{name} {value}\n")
 }
 
 fn text(status: u16, text: &str) -> Response {

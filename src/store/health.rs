@@ -1,6 +1,7 @@
 //! The health of the store, as it reports it.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::format::{FileKind, WrittenBytes};
@@ -96,6 +97,10 @@ pub struct Health {
     pub index_max_bytes: u64,
     /// Whether it is so near to the limit that puts are refused.
     pub index_full: bool,
+    /// Bytes that are free on the file system, and all of it; `None` if it does not tell.
+    pub disk: Option<(u64, u64)>,
+    /// The estimated time that the next start needs for the log that no checkpoint covers, after a crash now.
+    pub replay_time: Duration,
     /// Whether the file system lacks the space for a small put, or does not tell.
     pub disk_full: bool,
     /// A background thread that has panicked. The store goes on without it until the disk or the log is full.

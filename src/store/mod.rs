@@ -8,7 +8,7 @@
 //! | `mod`, `buckets`, `objects`, `uploads`, `listings`, `requests` | the interface: [`Store`] and the values of its callers |
 //! | `writer`, `reader`, `copy`, `extents` | bytes of bodies to segments and back; the ranges that a copy shares |
 //! | `mutation`, `plan`, `retention`, `committer` | a change: its request and bounds; the decision against the index; the rules of object lock; durability and publication |
-//! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `thread_watch`, `write_counters` | the state that all threads share |
+//! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `thread_watch`, `write_counters`, `commit_counters` | the state that all threads share |
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
 //! | `reclaim`, `scrub`, `upload_expiry` | maintenance: disk space, latent damage, old uploads |
@@ -33,6 +33,7 @@ pub mod backup;
 mod buckets;
 mod bulk_apply;
 mod checkpointer;
+mod commit_counters;
 mod committer;
 pub mod compact;
 mod copy;
@@ -84,6 +85,7 @@ pub use crate::index::{
 };
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
+pub use commit_counters::CommitFigures;
 pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};
 pub use health::{Health, ReadOnlyReason};

@@ -14,6 +14,7 @@ use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments, SpaceClaim};
 use crate::store::backlog::Backlog;
+use crate::store::commit_counters::CommitCounters;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;
@@ -50,6 +51,7 @@ pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
 pub(super) struct SharedStore {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) write_counters: Arc<WriteCounters>,
+    pub(super) commit_counters: CommitCounters,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: StoreId,
     pub(super) client_ids: ClientIds,
@@ -95,6 +97,7 @@ impl SharedStore {
         Self {
             fs: disk.fs,
             write_counters: disk.counters,
+            commit_counters: CommitCounters::default(),
             clock,
             client_ids: ClientIds::new(&store),
             store,
@@ -261,6 +264,8 @@ impl SharedStore {
             index_bytes: index.memory_bytes(),
             index_max_bytes: self.options.index_max_bytes,
             index_full: IndexBudget::of(&index, self.options.index_max_bytes).check().is_err(),
+            disk: self.fs.space().ok().map(|space| (space.free_bytes, space.total_bytes)),
+            replay_time: self.backlog.replay_time(),
             disk_full: self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true),
             stopped_thread: self.stopped_thread.get().copied(),
             live_bytes: index.liveness().total(),

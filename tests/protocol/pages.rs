@@ -100,6 +100,35 @@ fn metrics_count_requests_bytes_and_stored_objects() {
     }
 }
 
+#[test]
+fn the_guide_has_every_metric_with_its_type_and_labels() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    let limits = br#"{"bytes":9,"objects":9,"uploads":9}"#;
+    assert_eq!(server.request("PUT", "/b?quota").body(limits).send().status, 200);
+    let owner = server.request("PUT", "/?quota&owner=owner").body(br#"{"buckets":9}"#).send();
+    assert_eq!(owner.status, 200, "{owner:?}");
+    let page = page(&server, "GET", "/-/metrics");
+    let mut shown = std::collections::BTreeMap::new();
+    for line in page.text().lines() {
+        if let Some(declared) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = declared.split_once(' ').unwrap();
+            shown.insert(name.to_owned(), (kind.to_owned(), String::new()));
+        } else if let Some((sample, labels)) = line.split_once('{') {
+            let name = sample.trim_end_matches("_bucket").to_owned();
+            let labels = labels.split("\",").map(|label| label.split('=').next().unwrap());
+            let labels: Vec<_> = labels.filter(|label| *label != "le" && !label.contains('}')).collect();
+            if let Some((_, known)) = shown.get_mut(&name) {
+                *known = labels.join(", ");
+            }
+        }
+    }
+    let of_row = |row: Vec<String>| (row[0].trim_matches('`').to_owned(), (row[1].clone(), row[2].clone()));
+    let listed: std::collections::BTreeMap<_, _> =
+        crate::guide::rows("src/guide/metrics.md", "# Metrics").into_iter().map(of_row).collect();
+    assert_eq!(shown, listed);
+}
+
 fn server_with(metrics: MetricsAccess) -> Server {
     Server::with_settings(ServiceSettings { metrics, ..ServiceSettings::default() })
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -173,13 +174,16 @@ impl GroupWriter {
                 return mutations.into_iter().for_each(|mutation| mutation.reject(error.clone()));
             }
         };
+        let (begun, count) = (Instant::now(), mutations.len());
         let mut plan = self.plan(mutations, room, place.as_ref());
         let place = self.release_if_unused(place, &plan);
         let replies = std::mem::take(&mut plan.replies);
         let done = if plan.entries.is_empty() {
             Ok(())
         } else {
-            self.write(plan, place.as_ref(), batch.entry_bytes)
+            let done = self.write(plan, place.as_ref(), batch.entry_bytes);
+            self.shared.commit_counters.count_group(count, begun.elapsed());
+            done
         };
         drop(place);
         send_replies(replies, &done);
@@ -267,7 +271,9 @@ impl GroupWriter {
         place.iter().for_each(|place| self.syncer.begin(place.segment.file.clone()));
         let body = encoded(&plan.entries);
         let written = self.log_writer.write(plan.entries.len() as u32, &body, pack);
+        let begun = Instant::now();
         let log_synced = written.as_ref().map_or(Ok(()), |_| self.log_writer.file().sync_data());
+        self.shared.commit_counters.count_sync(begun.elapsed());
         let segment_synced = place.map_or(Ok(()), |_| self.syncer.wait());
         let segment_path = || place.map(|place| place.segment.path()).unwrap_or_default();
         segment_synced.map_err(|error| self.sync_failed(&segment_path(), &error))?;

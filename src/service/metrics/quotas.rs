@@ -1,45 +1,31 @@
 //! The metrics of quotas.
 
+use super::Exposition;
 use crate::ops::QuotaLimit;
 
 /// The most limits on the page: those that are used the most.
 const LIMITS_MAX: usize = 100;
 
-/// The limits and their usage in the text format of Prometheus. Without quotas there are none.
-pub(super) fn exposition(mut limits: Vec<QuotaLimit>) -> String {
+/// Adds the limits and their usage. Without quotas there are no samples.
+pub(in crate::service) fn quotas(page: &mut Exposition, mut limits: Vec<QuotaLimit>) {
     // The products of two `u64` fit.
     let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
     limits.sort_by(|one, other| product(other.used, one.allowed).cmp(&product(one.used, other.allowed)));
     limits.truncate(LIMITS_MAX);
-    let mut page = String::new();
     for unit in ["bytes", "objects", "uploads", "buckets"] {
         let of_unit = || limits.iter().filter(|limit| limit.limit == unit);
-        page += &family(
-            &format!("quota_{unit}"),
-            "Most that a quota allows, by the kind and the name of its holder.",
-        );
-        of_unit().for_each(|limit| page += &sample(&format!("quota_{unit}"), limit, limit.allowed));
-        page += &family(
-            &format!("quota_used_{unit}"),
-            "Usage of a quota, by the kind and the name of its holder.",
-        );
-        of_unit().for_each(|limit| page += &sample(&format!("quota_used_{unit}"), limit, limit.used));
+        let name = format!("quota_{unit}");
+        page.family(&name, "gauge", "Most that a quota allows, by the kind and the name of its holder.");
+        of_unit().for_each(|limit| sample(page, &name, limit, limit.allowed));
+        let name = format!("quota_used_{unit}");
+        page.family(&name, "gauge", "Usage of a quota, by the kind and the name of its holder.");
+        of_unit().for_each(|limit| sample(page, &name, limit, limit.used));
     }
-    page
 }
 
-fn family(name: &str, help: &str) -> String {
-    format!("# HELP siltstone_{name} {help}\n# TYPE siltstone_{name} gauge\n")
-}
-
-fn sample(name: &str, limit: &QuotaLimit, value: u64) -> String {
+fn sample(page: &mut Exposition, name: &str, limit: &QuotaLimit, value: u64) {
     let kind = if limit.of_owner { "owner" } else { "bucket" };
-    format!("siltstone_{name}{{holder=\"{kind}\",name=\"{}\"}} {value}\n", escaped(&limit.name))
-}
-
-/// The value of a label (Prometheus, "Exposition formats"): names of owners may hold any character.
-fn escaped(name: &str) -> String {
-    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    page.sample(name, &[("holder", kind), ("name", &limit.name)], value);
 }
 
 #[cfg(test)]
@@ -50,8 +36,14 @@ mod tests {
         QuotaLimit { of_owner, name: name.to_owned(), limit, allowed, used }
     }
 
+    fn shown(limits: Vec<QuotaLimit>) -> String {
+        let mut page = Exposition::default();
+        quotas(&mut page, limits);
+        String::from_utf8(page.finish()).unwrap()
+    }
+
     fn samples(limits: Vec<QuotaLimit>) -> Vec<String> {
-        let page = exposition(limits);
+        let page = shown(limits);
         page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
     }
 
@@ -68,7 +60,7 @@ mod tests {
                 r#"siltstone_quota_used_buckets{holder="owner",name="a\"b\\c"} 1"#,
             ]
         );
-        assert!(exposition(Vec::new()).contains("# TYPE siltstone_quota_used_uploads gauge"));
+        assert!(shown(Vec::new()).contains("# TYPE siltstone_quota_used_uploads gauge"));
     }
 
     #[test]

@@ -1,0 +1,107 @@
+//! Histograms that many threads count into without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The upper bounds of the buckets of durations, in microseconds: from half a millisecond to half a minute.
+pub const DURATION_BOUNDS_MICROS: [u64; 14] = [
+    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+    10_000_000, 30_000_000,
+];
+
+/// The upper bounds of the buckets of counts.
+pub const COUNT_BOUNDS: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 1024];
+
+/// A histogram with `N` buckets of bounded values, and one for greater ones. It counts since the start.
+#[derive(Debug)]
+pub struct Histogram<const N: usize> {
+    bounds: [u64; N],
+    counts: [AtomicU64; N],
+    beyond: AtomicU64,
+    sum: AtomicU64,
+}
+
+/// A histogram of durations.
+pub type DurationHistogram = Histogram<14>;
+/// A histogram of counts.
+pub type CountHistogram = Histogram<10>;
+
+/// The values of a histogram at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistogramSnapshot {
+    /// Each upper bound, and the number of values up to it.
+    pub buckets: Vec<(u64, u64)>,
+    /// The number of all values.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+}
+
+impl Default for DurationHistogram {
+    fn default() -> Self {
+        Self::new(DURATION_BOUNDS_MICROS)
+    }
+}
+
+impl Default for CountHistogram {
+    fn default() -> Self {
+        Self::new(COUNT_BOUNDS)
+    }
+}
+
+impl<const N: usize> Histogram<N> {
+    fn new(bounds: [u64; N]) -> Self {
+        Self {
+            bounds,
+            counts: [const { AtomicU64::new(0) }; N],
+            beyond: AtomicU64::new(0),
+            sum: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a value.
+    pub fn count(&self, value: u64) {
+        let at = self.bounds.partition_point(|bound| *bound < value);
+        self.counts.get(at).unwrap_or(&self.beyond).fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// Counts a duration, in microseconds.
+    pub fn count_duration(&self, duration: Duration) {
+        self.count(duration.as_micros().try_into().unwrap_or(u64::MAX / 2));
+    }
+
+    /// The values so far. Values that are counted meanwhile may be in one part and not yet in another.
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        let mut count = 0;
+        let buckets = self.bounds.iter().zip(&self.counts).map(|(bound, counted)| {
+            count += counted.load(Ordering::Relaxed);
+            (*bound, count)
+        });
+        let buckets: Vec<_> = buckets.collect();
+        let count = count + self.beyond.load(Ordering::Relaxed);
+        HistogramSnapshot { buckets, count, sum: self.sum.load(Ordering::Relaxed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_up_to_their_bounds() {
+        let histogram = CountHistogram::default();
+        for value in [0, 1, 2, 3, 4, 1024, 1025] {
+            histogram.count(value);
+        }
+        let HistogramSnapshot { buckets, count, sum } = histogram.snapshot();
+        assert_eq!((count, sum), (7, 2_059));
+        assert_eq!(&buckets[..4], [(1, 2), (2, 3), (4, 5), (8, 5)]);
+        assert_eq!(buckets[9], (1024, 6));
+        let histogram = DurationHistogram::default();
+        histogram.count_duration(Duration::from_millis(1));
+        histogram.count_duration(Duration::MAX);
+        let snapshot = histogram.snapshot();
+        assert_eq!((snapshot.buckets[0].1, snapshot.buckets[1].1, snapshot.count), (0, 1, 2));
+    }
+}

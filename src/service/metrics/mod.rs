@@ -1,0 +1,11 @@
+//! What `/-/metrics` shows: requests, and the state of the store.
+
+mod exposition;
+mod quotas;
+mod requests;
+mod store;
+
+pub(super) use exposition::Exposition;
+pub(super) use quotas::quotas;
+pub(super) use requests::Metrics;
+pub(super) use store::{commits, store, usage};

@@ -1,0 +1,129 @@
+//! Counters of requests since the start. Threads count without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Exposition;
+use crate::base::DurationHistogram;
+use crate::s3::Operation;
+
+/// Names of requests without an operation; the last one stands for all that are in no table.
+const OTHERS: [&str; 4] = ["None", "Preflight", "Website", "Other"];
+/// Classes of status: 1xx to 5xx, and others.
+const CLASSES: usize = 6;
+/// Seconds of a microsecond.
+const MICRO: f64 = 1e-6;
+
+/// The counters, which only increase.
+#[derive(Debug)]
+pub(in crate::service) struct Metrics {
+    /// By operation, sorted by its name.
+    requests: Vec<(&'static str, RequestCounters)>,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+/// Requests of one operation.
+#[derive(Debug, Default)]
+struct RequestCounters {
+    by_class: [AtomicU64; CLASSES],
+    durations: DurationHistogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut names: Vec<_> =
+            Operation::TABLE.iter().map(|row| row.operation.as_str()).chain(OTHERS).collect();
+        names.sort_unstable();
+        names.dedup();
+        let requests = names.into_iter().map(|name| (name, RequestCounters::default())).collect();
+        Self { requests, received_bytes: AtomicU64::new(0), sent_bytes: AtomicU64::new(0) }
+    }
+}
+
+impl Metrics {
+    /// Counts one request when the head of its response is known.
+    pub(in crate::service) fn count(
+        &self,
+        operation: &'static str,
+        status: u16,
+        took: Duration,
+        received_bytes: u64,
+        sent_bytes: u64,
+    ) {
+        self.received_bytes.fetch_add(received_bytes, Ordering::Relaxed);
+        self.sent_bytes.fetch_add(sent_bytes, Ordering::Relaxed);
+        let counters = self.of(operation);
+        let class = usize::from(status / 100).min(CLASSES) % CLASSES;
+        counters.by_class[class].fetch_add(1, Ordering::Relaxed);
+        counters.durations.count_duration(took);
+    }
+
+    fn of(&self, operation: &str) -> &RequestCounters {
+        let at = |name: &str| self.requests.binary_search_by_key(&name, |(known, _)| known).ok();
+        let at = at(operation).or_else(|| at("Other"));
+        &self.requests[at.expect("the table has a row for others")].1
+    }
+
+    /// Adds all counters. Operations without a request are left out.
+    pub(in crate::service) fn show(&self, page: &mut Exposition) {
+        let used = || self.requests.iter().filter(|(_, counters)| counters.durations.snapshot().count > 0);
+        page.family("requests_total", "counter", "Requests answered, by operation and class of status.");
+        for (operation, counters) in used() {
+            for (class, count) in counters.by_class.iter().enumerate() {
+                let count = count.load(Ordering::Relaxed);
+                if count > 0 {
+                    let labels = [("operation", *operation), ("status", &*format!("{class}xx"))];
+                    page.sample("requests_total", &labels, count);
+                }
+            }
+        }
+        let name = "request_duration_seconds";
+        page.family(
+            name,
+            "histogram",
+            "Time from the head of a request to the head of its response, by operation.",
+        );
+        for (operation, counters) in used() {
+            page.histogram(name, &[("operation", operation)], &counters.durations.snapshot(), MICRO);
+        }
+        for (name, help, value) in [
+            ("received_bytes_total", "Bytes of request bodies.", &self.received_bytes),
+            ("sent_bytes_total", "Bytes of response bodies, as announced.", &self.sent_bytes),
+        ] {
+            page.single(name, "counter", help, value.load(Ordering::Relaxed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_operation_and_class() {
+        let metrics = Metrics::default();
+        metrics.count("GetObject", 200, Duration::from_millis(1500), 0, 10);
+        metrics.count("GetObject", 206, Duration::ZERO, 0, 5);
+        metrics.count("PutObject", 403, Duration::ZERO, 7, 100);
+        metrics.count("Unheard", 999, Duration::ZERO, 0, 0);
+        let mut page = Exposition::default();
+        metrics.show(&mut page);
+        let page = String::from_utf8(page.finish()).unwrap();
+        for line in [
+            "siltstone_requests_total{operation=\"GetObject\",status=\"2xx\"} 2",
+            "siltstone_requests_total{operation=\"PutObject\",status=\"4xx\"} 1",
+            "siltstone_requests_total{operation=\"Other\",status=\"0xx\"} 1",
+            "siltstone_request_duration_seconds_bucket{operation=\"GetObject\",le=\"1\"} 1",
+            "siltstone_request_duration_seconds_bucket{operation=\"GetObject\",le=\"2.5\"} 2",
+            "siltstone_request_duration_seconds_sum{operation=\"GetObject\"} 1.5",
+            "siltstone_request_duration_seconds_count{operation=\"GetObject\"} 2",
+            "siltstone_received_bytes_total 7",
+            "siltstone_sent_bytes_total 115",
+            "# TYPE siltstone_requests_total counter",
+        ] {
+            assert!(page.lines().any(|l| l == line), "{line} is missing from\n{page}");
+        }
+        assert!(!page.contains("DeleteObject"), "unused operations are left out");
+    }
+}

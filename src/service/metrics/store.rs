@@ -1,0 +1,156 @@
+//! The state of the store as metrics.
+
+use std::time::Duration;
+
+use super::Exposition;
+use crate::base::Timestamp;
+use crate::base::memory::MemoryUsage;
+use crate::ops::{BucketUsage, CommitFigures, Health, Usage};
+
+/// Buckets with samples of their own, those with the most bytes. The others are one sum.
+const BUCKETS_MAX: usize = 100;
+/// The label of that sum, which no bucket can have.
+const OTHER_BUCKETS: &str = "(other)";
+const MICRO: f64 = 1e-6;
+
+/// Adds the state of the store, and of the memory beside its index.
+pub(in crate::service) fn store(
+    page: &mut Exposition,
+    health: &Health,
+    memory: &MemoryUsage,
+    clock_behind: Duration,
+) {
+    page.family("build_info", "gauge", "The version of the server; always 1.");
+    page.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    for (name, help, value) in gauges(health, memory) {
+        page.single(name, "gauge", help, value);
+    }
+    for (name, help, value) in counters(health, memory) {
+        page.single(name, "counter", help, value);
+    }
+    if let Some((free, total)) = health.disk {
+        page.single("disk_free_bytes", "gauge", "Bytes that are free on the file system of the data.", free);
+        page.single("disk_size_bytes", "gauge", "Bytes of the file system of the data.", total);
+    }
+    let help = "Estimated time to replay the log that no checkpoint covers, after a crash.";
+    page.single("replay_estimate_seconds", "gauge", help, health.replay_time.as_secs_f64());
+    let help = "How far the clock is behind the newest stamp of the log.";
+    page.single("clock_behind_seconds", "gauge", help, clock_behind.as_secs_f64());
+    page.family("written_bytes_total", "counter", "Bytes written to the disk, by the purpose of the write.");
+    for (kind, bytes) in health.written.by_kind() {
+        page.sample("written_bytes_total", &[("kind", kind)], bytes);
+    }
+    let help = "Payload of objects and parts that was acknowledged, which caused the bytes written.";
+    page.single("put_bytes_total", "counter", help, health.written.payload);
+}
+
+type Figure = (&'static str, &'static str, u64);
+
+fn gauges(health: &Health, memory: &MemoryUsage) -> [Figure; 12] {
+    let scrubbed = health.scrub.finished.map_or(0, Timestamp::as_secs);
+    [
+        ("memory_max_bytes", "Memory that may be used beside the index.", memory.ceiling),
+        (
+            "memory_used_bytes",
+            "Memory that is set aside or reserved, of memory_max_bytes.",
+            memory.fixed + memory.reserved,
+        ),
+        ("memory_index_bytes", "Memory that the index takes up.", health.index_bytes),
+        ("memory_index_max_bytes", "Memory that the index may take up.", health.index_max_bytes),
+        ("store_read_only", "Whether the store takes no writes.", u64::from(health.read_only.is_some())),
+        ("store_damaged_places", "Places of damage found since the start.", health.damage.len() as u64),
+        ("store_buckets", "Buckets.", health.buckets),
+        ("store_versions", "Versions of objects, delete markers included.", health.versions),
+        ("store_live_bytes", "Bytes of extents that versions refer to.", health.live_bytes),
+        ("store_segments", "Data segments.", health.segments),
+        ("scrub_bad_extents", "Extents found bad by the scrub and still referred to.", health.scrub.bad),
+        (
+            "scrub_finished_timestamp_seconds",
+            "The end of the last pass of the scrub; 0 before the first.",
+            scrubbed,
+        ),
+    ]
+}
+
+fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 6] {
+    [
+        ("memory_refused_total", "Reservations of memory that were refused.", memory.refused),
+        ("store_reclaimed_segments_total", "Data segments taken away.", health.reclaimed_segments),
+        ("store_reclaimed_bytes_total", "Bytes given back to the file system.", health.reclaimed_bytes),
+        ("store_moved_bytes_total", "Bytes moved so that segments could go.", health.moved_bytes),
+        ("scrub_extents_total", "Extents checked by the scrub.", health.scrub.extents),
+        ("scrub_bytes_total", "Bytes checked by the scrub.", health.scrub.bytes),
+    ]
+}
+
+/// Adds the histograms of commits.
+pub(in crate::service) fn commits(page: &mut Exposition, figures: &CommitFigures) {
+    let help = "Time of a commit group from its first decision until it is durable and visible.";
+    page.family("commit_duration_seconds", "histogram", help);
+    page.histogram("commit_duration_seconds", &[], &figures.durations, MICRO);
+    page.family("log_sync_duration_seconds", "histogram", "Time of a sync of the log.");
+    page.histogram("log_sync_duration_seconds", &[], &figures.syncs, MICRO);
+    page.family("commit_group_mutations", "histogram", "Mutations of a commit group.");
+    page.histogram("commit_group_mutations", &[], &figures.group_sizes, 1.0);
+}
+
+/// Adds the content of buckets by kind: of the largest, and the sum of the others.
+pub(in crate::service) fn usage(page: &mut Exposition, mut usages: Vec<BucketUsage>) {
+    usages.sort_by_key(|usage| std::cmp::Reverse(usage.content.bytes()));
+    let mut others = Usage::default();
+    usages.iter().skip(BUCKETS_MAX).for_each(|usage| others.add(&usage.content));
+    let has_others = usages.len() > BUCKETS_MAX;
+    let shown: Vec<_> = usages
+        .iter()
+        .take(BUCKETS_MAX)
+        .map(|usage| (usage.bucket.as_str(), &usage.content))
+        .chain(has_others.then_some((OTHER_BUCKETS, &others)))
+        .collect();
+    page.family("bucket_bytes", "gauge", "Bytes of versions and of parts of uploads, by bucket and kind.");
+    for (bucket, content) in &shown {
+        for (kind, bytes) in [
+            ("current", content.current.bytes),
+            ("noncurrent", content.noncurrent.bytes),
+            ("uploads", content.uploads.bytes),
+        ] {
+            page.sample("bucket_bytes", &[("bucket", bucket), ("kind", kind)], bytes);
+        }
+    }
+    page.family("bucket_objects", "gauge", "Versions, delete markers and uploads, by bucket and kind.");
+    for (bucket, content) in &shown {
+        for (kind, count) in [
+            ("current", content.current.count),
+            ("noncurrent", content.noncurrent.count),
+            ("delete_markers", content.delete_markers),
+            ("uploads", content.uploads.count),
+        ] {
+            page.sample("bucket_objects", &[("bucket", bucket), ("kind", kind)], count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_buckets_are_shown_and_the_others_summed() {
+        let bucket = |n: u64| {
+            let mut content = Usage::default();
+            (content.current.bytes, content.current.count) = (n, 1);
+            BucketUsage { bucket: format!("b{n}"), owner: String::new(), content }
+        };
+        let mut page = Exposition::default();
+        usage(&mut page, (1..=103).map(bucket).collect());
+        let text = String::from_utf8(page.finish()).unwrap();
+        for line in [
+            "siltstone_bucket_bytes{bucket=\"b103\",kind=\"current\"} 103",
+            "siltstone_bucket_bytes{bucket=\"b4\",kind=\"current\"} 4",
+            "siltstone_bucket_bytes{bucket=\"(other)\",kind=\"current\"} 6",
+            "siltstone_bucket_objects{bucket=\"(other)\",kind=\"current\"} 3",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is missing");
+        }
+        assert!(!text.contains("\"b3\"") && text.lines().count() == 4 + 101 * 7);
+    }
+}

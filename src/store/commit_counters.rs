@@ -1,0 +1,48 @@
+//! Figures of commits since the store was opened.
+
+use std::time::Duration;
+
+use crate::base::{CountHistogram, DurationHistogram, HistogramSnapshot};
+use crate::store::Store;
+
+/// The histograms that the commit leader counts into.
+#[derive(Debug, Default)]
+pub(super) struct CommitCounters {
+    durations: DurationHistogram,
+    syncs: DurationHistogram,
+    group_sizes: CountHistogram,
+}
+
+/// Figures of the groups that were committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitFigures {
+    /// The time of each group from its first decision until it was durable and visible, in microseconds.
+    pub durations: HistogramSnapshot,
+    /// The time of each sync of the log, in microseconds.
+    pub syncs: HistogramSnapshot,
+    /// The mutations of each group.
+    pub group_sizes: HistogramSnapshot,
+}
+
+impl CommitCounters {
+    pub(super) fn count_group(&self, mutations: usize, took: Duration) {
+        self.group_sizes.count(mutations as u64);
+        self.durations.count_duration(took);
+    }
+
+    pub(super) fn count_sync(&self, took: Duration) {
+        self.syncs.count_duration(took);
+    }
+}
+
+impl Store {
+    /// Figures of the commits since the store was opened.
+    pub fn commit_figures(&self) -> CommitFigures {
+        let CommitCounters { durations, syncs, group_sizes } = &self.shared.commit_counters;
+        CommitFigures {
+            durations: durations.snapshot(),
+            syncs: syncs.snapshot(),
+            group_sizes: group_sizes.snapshot(),
+        }
+    }
+}
