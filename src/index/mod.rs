@@ -10,6 +10,7 @@ mod loader;
 mod memory;
 mod owner_quotas;
 mod parts;
+mod placed_versions;
 mod uploads;
 mod usage;
 mod version_listing;
@@ -25,6 +26,7 @@ pub use bucket_configurations::{BucketConfiguration, BucketConfigurations, confi
 pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
+pub use placed_versions::{PlaceCursor, PlacedVersion, VersionPlace};
 pub use uploads::{Upload, UploadSummary};
 pub use usage::{ContentTotal, OWNER_BYTES, OwnerUsage, Usage};
 pub use version_listing::{ListedVersion, VersionRef};

@@ -11,7 +11,7 @@
 //! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `thread_watch`, `write_counters`, `commit_counters` | the state that all threads share |
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
-//! | `reclaim`, `scrub`, `upload_expiry` | maintenance: disk space, latent damage, old uploads |
+//! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
 //! | `backup`, `rebuild`, `verify`, `stats`, `compact`, `undelete` | tools |
 //!
 //! Ownership by threads and locks:
@@ -38,6 +38,7 @@ mod committer;
 pub mod compact;
 mod copy;
 mod error;
+mod expiry;
 mod extents;
 mod health;
 mod id_generator;
@@ -81,13 +82,14 @@ pub use crate::format::{
 };
 pub use crate::index::{
     BucketConfiguration, BucketConfigurations, ContentTotal, ListItem, ListPage, ListQuery, ListedVersion,
-    OwnerUsage, Upload, UploadSummary, Usage, VersionRef,
+    OwnerUsage, PlaceCursor, PlacedVersion, Upload, UploadSummary, Usage, VersionPlace, VersionRef,
 };
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
 pub use commit_counters::CommitFigures;
 pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};
+pub use expiry::{EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest};
 pub use health::{Health, ReadOnlyReason};
 pub use objects::FoundVersion;
 pub use options::StoreOptions;

@@ -12,8 +12,8 @@ use crate::format::{
 use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
 use crate::store::{
-    Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, NewBucket, NewUpload, StoreError,
-    VersionChange,
+    Commit, CommittedVersion, Completion, CopyRange, Deleted, Deletion, ExpiryOutcome, ExpiryRequest,
+    NewBucket, NewUpload, StoreError, VersionChange,
 };
 
 pub(super) use bounds::{EXTENT_BYTES_MAX, marker_index_bytes_max};
@@ -147,6 +147,8 @@ pub(super) enum Mutation {
         bypass_governance: bool,
         reply: Reply<DeletionResults>,
     },
+    /// Expiries, decided alone: their conditions are read from the index.
+    Expire(Box<ExpiryRequest>, Reply<Vec<ExpiryOutcome>>),
     Upload {
         bucket: String,
         key: String,
@@ -191,6 +193,7 @@ impl Mutation {
             Self::Relocate(..) => SpaceClaim::Upkeep,
             Self::Bucket(..)
             | Self::Delete { .. }
+            | Self::Expire(..)
             | Self::Upload { .. }
             | Self::Amend { .. }
             | Self::OwnerQuota { .. } => SpaceClaim::Removal,
@@ -214,6 +217,7 @@ impl Mutation {
             Self::Bucket(_, reply) => reply.send(Err(error)).is_ok(),
             Self::Put(_, reply) | Self::Complete { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::Delete { reply, .. } => reply.send(Err(error)).is_ok(),
+            Self::Expire(_, reply) => reply.send(Err(error)).is_ok(),
             Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
             Self::Amend { reply, .. } | Self::Relocate(_, reply) | Self::OwnerQuota { reply, .. } => {

@@ -90,7 +90,13 @@ impl MutationBatch {
     pub(super) fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
         // These are decided against the index alone, without the other changes of their group.
         let alone = |m: &Mutation| {
-            matches!(m, Mutation::Bucket(..) | Mutation::Relocate(..) | Mutation::OwnerQuota { .. })
+            matches!(
+                m,
+                Mutation::Bucket(..)
+                    | Mutation::Relocate(..)
+                    | Mutation::OwnerQuota { .. }
+                    | Mutation::Expire(..)
+            )
         };
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
         let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();

@@ -66,6 +66,9 @@ impl Mutation {
             Self::Delete { deletions, .. } => {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
             }
+            Self::Expire(request, _) => {
+                request.items.iter().map(|item| item.key.len() + DELETION_BYTES_MAX).sum()
+            }
             Self::Upload { key, change: UploadChange::Create(new), .. } => {
                 ENTRY_BYTES_MAX + key.len() + bytes_of(&new.attributes, &new.tags)
             }
@@ -98,6 +101,7 @@ impl Mutation {
             }
             Self::Bucket(..)
             | Self::Delete { .. }
+            | Self::Expire(..)
             | Self::Upload { .. }
             | Self::Amend { .. }
             | Self::OwnerQuota { .. }
@@ -124,6 +128,7 @@ impl Mutation {
             Self::Upload { .. }
             | Self::Amend { .. }
             | Self::Delete { .. }
+            | Self::Expire(..)
             | Self::Complete { .. }
             | Self::OwnerQuota { .. }
             | Self::Relocate(..) => 0,

@@ -1,6 +1,7 @@
 //! Planning a group: each mutation is decided against the index and the changes of earlier mutations in the group. The planner
 //! writes nothing.
 
+mod expiry;
 mod key_changes;
 mod locks;
 mod objects;
@@ -146,6 +147,10 @@ impl<'a> Planner<'a> {
             }
             Mutation::Delete { bucket, deletions, bypass_governance, reply } => {
                 let decided = self.delete(&bucket, deletions, bypass_governance);
+                self.reply_when_durable(decided, reply);
+            }
+            Mutation::Expire(request, reply) => {
+                let decided = self.expire(*request);
                 self.reply_when_durable(decided, reply);
             }
             Mutation::Relocate(relocation, reply) => {

@@ -90,7 +90,7 @@ impl Planner<'_> {
         Ok(Deleted { delete_marker, version: named })
     }
 
-    fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Result<Deleted, StoreError> {
+    pub(super) fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Result<Deleted, StoreError> {
         self.growth.reserve(marker_index_bytes_max(&key), IndexGrowth::Marker)?;
         let id = VersionId(self.ids.next());
         let null = bucket.versioning != Versioning::Enabled;

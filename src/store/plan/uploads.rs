@@ -113,12 +113,12 @@ impl Planner<'_> {
         Ok(written)
     }
 
-    fn check_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> Result<(), StoreError> {
+    pub(super) fn check_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> Result<(), StoreError> {
         let there = self.index.has_upload(bucket, key, upload) && !self.ended.contains(&upload);
         if there { Ok(()) } else { Err(StoreError::NoSuchUpload) }
     }
 
-    fn end_upload(&mut self, bucket: u64, key: Vec<u8>, upload: UploadId) {
+    pub(super) fn end_upload(&mut self, bucket: u64, key: Vec<u8>, upload: UploadId) {
         self.ended.insert(upload);
         self.plan.entries.push(Entry::UploadDelete { bucket, key, upload });
     }

@@ -8,6 +8,7 @@ mod concurrent;
 mod configurations;
 mod crashes;
 mod damage;
+mod expiry;
 mod faults;
 mod full_disk;
 mod full_index;

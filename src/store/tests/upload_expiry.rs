@@ -12,7 +12,7 @@ fn open_at(clock: &Arc<ManualClock>, abort_uploads_after: Option<Duration>) -> S
     store
 }
 
-fn begin(store: &Store, bucket: &str, key: &str) -> UploadId {
+pub(super) fn begin(store: &Store, bucket: &str, key: &str) -> UploadId {
     let new = NewUpload {
         initiator: "admin".into(),
         checksum: None,

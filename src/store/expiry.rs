@@ -1,0 +1,96 @@
+//! Expiry: what the rules of a bucket take, in bounded groups. The store knows no rules. A caller walks the versions and uploads,
+//! decides, and submits its decisions; the committer drops those whose reason is gone.
+
+use std::sync::Arc;
+
+use crate::base::Timestamp;
+use crate::format::{UploadId, VersionId};
+use crate::index::{BucketConfiguration, PlaceCursor, PlacedVersion};
+use crate::store::mutation::Mutation;
+use crate::store::{BucketInfo, Store, StoreError};
+
+/// Versions and uploads that expire in one commit, so that no other commit waits for long.
+pub const EXPIRY_GROUP_MAX: usize = 500;
+
+/// The reason for which a version or an upload expires. It must hold at the commit, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpiringRole {
+    /// The version is the current one, and no delete marker. It is deleted as by a request that names no version.
+    Current(VersionId),
+    /// The version is a delete marker and the only version of its key. It is removed.
+    LoneDeleteMarker(VersionId),
+    /// The version is below the current one. It is removed.
+    Noncurrent {
+        /// The version.
+        version: VersionId,
+        /// Newer noncurrent versions that the key must have.
+        newer_noncurrent_min: u32,
+    },
+    /// The upload is in progress. It is aborted.
+    Upload(UploadId),
+    /// The upload is in progress, and neither began nor got a part since that time. It is aborted.
+    IdleUpload(UploadId, Timestamp),
+}
+
+/// A version or an upload that expires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiringItem {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The version or upload, and the reason.
+    pub role: ExpiringRole,
+}
+
+/// Expiries in a bucket that become durable together.
+#[derive(Clone)]
+pub struct ExpiryRequest {
+    /// The bucket.
+    pub bucket: BucketInfo,
+    /// The lifecycle configuration by which it was decided. Once the bucket has another one, or none, nothing expires. `None` for
+    /// a decision by no configuration.
+    pub configuration: Option<Arc<BucketConfiguration>>,
+    /// The versions and uploads, at most [`EXPIRY_GROUP_MAX`].
+    pub items: Vec<ExpiringItem>,
+}
+
+/// The result of one expiry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpiryOutcome {
+    /// The version was removed, or the upload aborted.
+    Removed,
+    /// A delete marker was added.
+    MarkerAdded,
+    /// A lock keeps the version.
+    Locked,
+    /// The reason is gone: the version was deleted or is in another place, or the configuration was changed.
+    Obsolete,
+    /// The index is full, so that a delete marker has no place.
+    IndexFull,
+}
+
+impl Store {
+    /// Reads up to `limit` further versions of a bucket from the newest snapshot of the index, with their places, and advances the
+    /// cursor; `false` at the end, or without the bucket. No commit waits for it.
+    pub fn visit_places(
+        &self,
+        bucket: &BucketInfo,
+        cursor: &mut PlaceCursor,
+        limit: usize,
+        visit: &mut dyn FnMut(&PlacedVersion<'_>),
+    ) -> bool {
+        self.shared.index().visit_places(bucket.id, cursor, limit, visit)
+    }
+
+    /// Makes versions and uploads expire in one commit, with one outcome each. Each reason is checked at the commit; locks hold, and
+    /// nothing bypasses them. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many items; [`StoreError::DiskFull`]
+    /// without space for delete markers; otherwise as of every commit.
+    pub fn expire(&self, request: ExpiryRequest) -> Result<Vec<ExpiryOutcome>, StoreError> {
+        if request.items.len() > EXPIRY_GROUP_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        self.committer.submit(|reply| Mutation::Expire(Box::new(request), reply))
+    }
+}
