@@ -162,6 +162,8 @@ pub const WRITE_STALL_BUDGET_DEFAULT_SECS: u64 = 30;
 pub const LINGER_DEFAULT_MILLIS: u64 = 10;
 /// The longest such wait that may be set, since other requests may have to wait for the worker.
 pub const LINGER_MAX_MILLIS: u64 = 1000;
+/// From the latest part of a multipart upload to its abort, where no rule of the bucket sets another time.
+pub const ABORT_UPLOADS_AFTER_DEFAULT_SECS: u64 = 7 * 24 * 60 * 60;
 /// From the signal to stop to the end of the process, whatever still runs.
 pub const SHUTDOWN_TIMEOUT_DEFAULT_SECS: u64 = 10;
 /// The buffer of a worker for response bodies from the store.

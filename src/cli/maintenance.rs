@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use log::{error, info};
 use siltstone::base::limits::MIB;
+use siltstone::ops::abort_idle_uploads;
 use siltstone::store::{Reclaimed, ScrubPace, Scrubbed, Store, StoreError};
 
 use super::CliError;
@@ -127,9 +128,9 @@ impl MaintenanceLoop {
     }
 
     fn abort_stale_uploads(&self) {
-        match self.store.abort_expired_uploads() {
+        match abort_idle_uploads(&self.store) {
             Ok(0) => {}
-            Ok(count) => info!("aborted {count} multipart uploads that were older than allowed"),
+            Ok(count) => info!("aborted {count} multipart uploads that were idle for longer than allowed"),
             Err(problem) => error!("expired multipart uploads could not be aborted: {problem}"),
         }
     }

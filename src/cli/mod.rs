@@ -11,6 +11,7 @@ mod error;
 mod health;
 mod keys;
 mod layers;
+mod lifecycle;
 mod logging;
 mod maintenance;
 mod memory;

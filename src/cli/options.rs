@@ -186,9 +186,10 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = limits::BUCKETS_MAX_DEFAULT)]
     pub(crate) buckets_max: u64,
 
-    /// Age at which multipart uploads in progress are aborted
+    /// Time after the latest part after which multipart uploads are aborted, unless a lifecycle rule of the bucket does
     #[arg(long, value_name = "TIME", env = "SILTSTONE_ABORT_UPLOADS_AFTER", global = true)]
-    pub(crate) abort_uploads_after: Option<TimeSpan>,
+    #[arg(default_value_t = TimeSpan::from_secs(limits::ABORT_UPLOADS_AFTER_DEFAULT_SECS))]
+    pub(crate) abort_uploads_after: TimeSpan,
 
     /// Size at which a data segment is followed by another; at least 1MiB
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_SEGMENT_SIZE", global = true)]

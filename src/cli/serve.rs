@@ -26,10 +26,10 @@ use super::access_log::AccessLogFile;
 use super::announce;
 use super::buckets;
 use super::data_dir;
+use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
-use super::option_values::TimeSpan;
 use super::options::ServerOptions;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
@@ -129,6 +129,7 @@ fn run_until_stopped(
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
     let scheme = if reloader.tls.is_some() { "https" } else { "http" };
+    let expiry_log = reloader.access_log.clone();
     let stopped: Arc<OnceLock<Instant>> = Arc::default();
     let (stopping, handle, told) = (Arc::clone(&stopped), server.handle(), manager.clone());
     let stop = move || {
@@ -142,10 +143,12 @@ fn run_until_stopped(
         announce::first_steps(scheme, address, link.as_deref());
     }
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
+    let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log)?;
     announce::listening(scheme, address);
     manager.ready();
     let outcome = server.run();
     signals.end();
+    lifecycle.end();
     maintenance.end();
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map(report).map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
@@ -192,7 +195,7 @@ fn open_store(
     let data_dir = &options.data_dir;
     let options = store::StoreOptions {
         buckets_max: options.buckets_max,
-        abort_uploads_after: options.abort_uploads_after.map(|TimeSpan(age)| age),
+        abort_uploads_after: Some(options.abort_uploads_after.0),
         segment_max_bytes: options.segment_size.0,
         segments_open_max: files.segments_open_max,
         index_max_bytes: plan.index_max,

@@ -39,12 +39,16 @@ mod versioning;
 mod versions_list;
 mod website;
 
+mod lifecycle_sweep;
+
 use std::sync::Arc;
 
 pub use cors::BucketCors;
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;
 pub use website::{BucketWebsite, WebsiteObject};
+
+pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads};
 
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};

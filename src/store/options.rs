@@ -27,7 +27,8 @@ pub struct StoreOptions {
     pub idle_group_after: Option<Duration>,
     /// The limit of the index in bytes. Near it, mutations that make the index grow are refused.
     pub index_max_bytes: u64,
-    /// The age at which maintenance aborts multipart uploads in progress. `None`: never.
+    /// The time after the latest part, or the initiation, after which maintenance aborts multipart uploads that no rule of their
+    /// bucket aborts. `None`: never.
     pub abort_uploads_after: Option<Duration>,
     /// The buckets that an owner without another limit may have.
     pub buckets_max: u64,

@@ -1,55 +1,75 @@
-//! Expiry of multipart uploads.
+//! Expiry of multipart uploads that nobody goes on with.
 
 use crate::base::Timestamp;
 use crate::base::limits::PAGE_LEN_MAX;
-use crate::store::{ListQuery, Store, StoreError};
+use crate::format::BucketRecord;
+use crate::store::{
+    ConfiguredBucket, EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, ListQuery,
+    Store, StoreError,
+};
+
+/// Whether a rule of its bucket aborts an upload for this key that was initiated at this time.
+type IsRuled<'r> = &'r dyn Fn(&ConfiguredBucket, &str, Timestamp) -> bool;
 
 impl Store {
-    /// Aborts all multipart uploads in progress that are older than [`abort_uploads_after`], and returns their number. The
-    /// maintenance thread calls it at intervals. Durable on return.
+    /// Aborts all multipart uploads in progress whose latest part, or initiation if they have none, is longer ago than
+    /// [`abort_uploads_after`], except those that a rule of their bucket aborts. Returns their number. The maintenance thread calls it
+    /// at intervals. Durable on return.
     ///
     /// # Errors
     /// Errors of the commit. Uploads aborted before the error stay aborted.
     ///
     /// [`abort_uploads_after`]: crate::store::StoreOptions::abort_uploads_after
-    pub fn abort_expired_uploads(&self) -> Result<u64, StoreError> {
+    pub fn abort_idle_uploads(&self, is_ruled: IsRuled<'_>) -> Result<u64, StoreError> {
         let Some(age) = self.shared.options.abort_uploads_after else { return Ok(0) };
         let limit = self.shared.clock.now().as_millis().saturating_sub(age.as_millis() as u64);
         let limit = Timestamp::from_millis(limit);
         let mut aborted = 0;
         for bucket in self.buckets() {
-            aborted += self.abort_initiated_before(&bucket.name, limit)?;
+            match self.abort_idle_since(&bucket, limit, is_ruled) {
+                Ok(count) => aborted += count,
+                // The bucket was deleted with its uploads.
+                Err(StoreError::NoSuchBucket) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(aborted)
     }
 
-    fn abort_initiated_before(&self, bucket: &str, limit: Timestamp) -> Result<u64, StoreError> {
-        let (mut aborted, mut query, mut after) =
-            (0, ListQuery { limit: PAGE_LEN_MAX, ..ListQuery::default() }, None);
+    fn abort_idle_since(
+        &self,
+        bucket: &BucketRecord,
+        limit: Timestamp,
+        is_ruled: IsRuled<'_>,
+    ) -> Result<u64, StoreError> {
+        let configured = self.configured_bucket(&bucket.name)?;
+        let (mut aborted, mut after) = (0, None);
+        let mut query = ListQuery { limit: PAGE_LEN_MAX, ..ListQuery::default() };
         loop {
-            let page = match self.list_uploads(bucket, &query, after) {
-                // The bucket was deleted with its uploads.
-                Err(StoreError::NoSuchBucket) => return Ok(aborted),
-                page => page?,
-            };
+            let page = self.list_uploads(&bucket.name, &query, after)?;
+            let mut items = Vec::new();
             for (key, upload) in page.keys() {
-                if upload.initiated < limit && ended(self.abort_upload(bucket, &key, upload.id))? {
-                    aborted += 1;
+                if upload.initiated < limit && !is_ruled(&configured, &key, upload.initiated) {
+                    let role = ExpiringRole::IdleUpload(upload.id, limit);
+                    items.push(ExpiringItem { key: key.as_bytes().to_vec(), role });
                 }
                 (query.after, after) = (Some(key.as_bytes().to_vec()), Some(upload.id));
             }
+            aborted += self.abort_in_groups(bucket, &items)?;
             if !page.truncated {
                 return Ok(aborted);
             }
         }
     }
-}
 
-/// Whether this call aborted the upload; its client, or the deletion of the bucket, may have come first.
-fn ended(aborted: Result<(), StoreError>) -> Result<bool, StoreError> {
-    match aborted {
-        Ok(()) => Ok(true),
-        Err(StoreError::NoSuchUpload | StoreError::NoSuchBucket) => Ok(false),
-        Err(error) => Err(error),
+    /// Aborts uploads that are idle at the commit, too. Returns their number.
+    fn abort_in_groups(&self, bucket: &BucketRecord, items: &[ExpiringItem]) -> Result<u64, StoreError> {
+        let mut aborted = 0;
+        for group in items.chunks(EXPIRY_GROUP_MAX) {
+            let (bucket, items) = (bucket.clone(), group.to_vec());
+            let outcomes = self.expire(ExpiryRequest { bucket, configuration: None, items })?;
+            aborted += outcomes.iter().filter(|outcome| **outcome == ExpiryOutcome::Removed).count() as u64;
+        }
+        Ok(aborted)
     }
 }

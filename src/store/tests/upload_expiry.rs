@@ -39,15 +39,33 @@ fn uploads_older_than_the_age_are_aborted_and_their_parts_freed() {
     part.commit([0; 16], None).unwrap();
     clock.advance(HOUR);
     let young = begin(&store, "b", "k7");
-    assert_eq!(store.abort_expired_uploads(), Ok(0));
+    assert_eq!(store.abort_idle_uploads(&|_, _, _| false), Ok(0));
     clock.advance(Duration::from_millis(1));
-    assert_eq!(store.abort_expired_uploads(), Ok(1006));
+    assert_eq!(store.abort_idle_uploads(&|_, _, _| false), Ok(1006));
     assert_eq!(store.upload_record("b", "k7", young).unwrap().id, young);
     for (id, key) in old {
         assert_eq!(store.upload_record("b", &key, id), Err(StoreError::NoSuchUpload));
     }
     assert_eq!(store.health().live_bytes, 0);
-    assert_eq!(store.abort_expired_uploads(), Ok(0));
+    assert_eq!(store.abort_idle_uploads(&|_, _, _| false), Ok(0));
+}
+
+#[test]
+fn an_upload_that_gets_parts_goes_on_and_one_with_a_rule_is_left_to_it() {
+    let clock = clock();
+    let store = open_at(&clock, Some(HOUR));
+    let (busy, ruled) = (begin(&store, "a", "busy"), begin(&store, "b", "ruled"));
+    clock.advance(HOUR);
+    let mut part = store.part_writer("a", "busy", busy, 1, None).unwrap();
+    part.write(b"abc").unwrap();
+    part.commit([0; 16], None).unwrap();
+    clock.advance(HOUR);
+    let abort = || store.abort_idle_uploads(&|bucket, key, _| (&*bucket.info.name, key) == ("b", "ruled"));
+    assert_eq!(abort(), Ok(0));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(abort(), Ok(1));
+    assert_eq!(store.upload_record("a", "busy", busy), Err(StoreError::NoSuchUpload));
+    assert!(store.upload_record("b", "ruled", ruled).is_ok());
 }
 
 #[test]
@@ -56,6 +74,6 @@ fn no_upload_is_too_old_where_no_age_is_set() {
     let store = open_at(&clock, None);
     let id = begin(&store, "b", "k");
     clock.advance(HOUR * 24 * 365);
-    assert_eq!(store.abort_expired_uploads(), Ok(0));
+    assert_eq!(store.abort_idle_uploads(&|_, _, _| false), Ok(0));
     assert!(store.upload_record("b", "k", id).is_ok());
 }

@@ -1,0 +1,99 @@
+//! The thread that sweeps buckets with lifecycle rules.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use log::{error, info};
+use siltstone::base::{Clock as _, SystemClock};
+use siltstone::ops::{ExpiredItem, LifecycleSweeper, SweepTotals};
+use siltstone::service::{AccessLog as _, AccessRecord};
+use siltstone::store::Store;
+
+use super::CliError;
+use super::access_log::AccessLogFile;
+
+/// The interval of checks for buckets that are due: a sweep follows a change of rules within it.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The thread.
+pub(crate) struct LifecycleThread {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl LifecycleThread {
+    /// Starts the thread, which sweeps at once. Each expiry becomes a line of the access log.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(store: Arc<Store>, log: Option<Arc<AccessLogFile>>) -> Result<Self, CliError> {
+        let (stop, stopped) = bounded(0);
+        let run = move || {
+            let _watch = store.watch_thread("lifecycle");
+            let sweeper = LifecycleSweeper::new(Arc::clone(&store), Arc::new(SystemClock));
+            run(sweeper, &stopped, log.as_deref());
+        };
+        let thread = thread::Builder::new().name("lifecycle".into()).spawn(run);
+        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread after the group that it commits.
+    pub(crate) fn end(self) {
+        drop(self.stop);
+        if self.thread.join().is_err() {
+            error!("the lifecycle thread panicked");
+        }
+    }
+}
+
+fn run(mut sweeper: LifecycleSweeper, stopped: &Receiver<()>, log: Option<&AccessLogFile>) {
+    let is_stopped = || stopped.try_recv() == Err(TryRecvError::Disconnected);
+    loop {
+        match sweeper.sweep_due(&is_stopped, &mut |expired| record(expired, log)) {
+            Ok(totals) if totals != SweepTotals::default() => info!(
+                "lifecycle: swept {} buckets; {} versions expired with {} bytes, {} uploads were aborted, {} versions are locked",
+                totals.buckets, totals.versions, totals.bytes, totals.uploads, totals.locked
+            ),
+            Ok(_) => {}
+            Err(problem) => error!("the lifecycle sweep failed: {problem}"),
+        }
+        if stopped.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Disconnected) {
+            return;
+        }
+    }
+}
+
+/// Records an expiry, by the names of S3 for its operations ("Amazon S3 server access log format", lifecycle).
+fn record(expired: &ExpiredItem<'_>, log: Option<&AccessLogFile>) {
+    let ExpiredItem { bucket, key, version, rule, is_hidden, bytes: _ } = *expired;
+    let operation = match version {
+        None => "S3.DELETE.UPLOAD",
+        Some(_) if is_hidden => "S3.CREATE.DELETEMARKER",
+        Some(_) => "S3.EXPIRE.OBJECT",
+    };
+    let Some(log) = log else {
+        let version = version.unwrap_or("-");
+        return info!(target: "access", "{operation} /{bucket}/{key} version {version} by the rule {rule:?}");
+    };
+    let version = version.map(|version| format!("versionId={version}&")).unwrap_or_default();
+    log.record(&AccessRecord {
+        time: SystemClock.now(),
+        id: "-",
+        peer: None,
+        user: None,
+        operation,
+        method: "",
+        path: &format!("/{bucket}/{key}"),
+        query: &format!("{version}lifecycle-rule={rule}"),
+        status: 204,
+        error: None,
+        received: 0,
+        sent: 0,
+        took: Duration::ZERO,
+        secure: false,
+        agent: "",
+    });
+}

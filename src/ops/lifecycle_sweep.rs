@@ -1,0 +1,307 @@
+//! The sweep: takes the versions and uploads whose time has come by the lifecycle rules of their buckets.
+//!
+//! It keeps no position on the disk. After a restart it reads a bucket from the beginning, which costs no disk access, and meets
+//! only what it has not taken before; so it makes progress however often it is cut off.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::limits::PAGE_LEN_MAX;
+use crate::base::{Clock, Timestamp};
+use crate::s3::lifecycle::{Expiry, ExpiryFacts, ExpiryState, LifecycleConfiguration};
+use crate::store::{
+    BucketConfiguration, BucketConfigurationKind, BucketInfo, ConfiguredBucket, EXPIRY_GROUP_MAX,
+    ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, ListQuery, PlaceCursor, PlacedVersion, Store,
+    StoreError, VersionPlace, VersionRef,
+};
+
+const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
+/// The time between two sweeps of a bucket whose rules have not changed.
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// Versions that are read in one step. What is due among them is held in memory.
+const STEP_VERSIONS: usize = 2000;
+/// A bound on the number of newer versions that a rule may keep (S3 API reference, NoncurrentVersionExpiration).
+const NEWER_KEPT_MAX: u32 = 100;
+
+/// A version or an upload that a rule took.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpiredItem<'i> {
+    /// The name of the bucket.
+    pub bucket: &'i str,
+    /// The key.
+    pub key: &'i str,
+    /// The version, as clients see it; `None` for an upload.
+    pub version: Option<&'i str>,
+    /// The id of the rule.
+    pub rule: &'i str,
+    /// Whether a delete marker hides the version, which stays.
+    pub is_hidden: bool,
+    /// The size of a removed version, in bytes.
+    pub bytes: u64,
+}
+
+/// The totals of a sweep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SweepTotals {
+    /// Buckets that were read to their end.
+    pub buckets: u64,
+    /// Versions that were removed or hidden.
+    pub versions: u64,
+    /// The sizes of the removed versions, in bytes.
+    pub bytes: u64,
+    /// Uploads that were aborted.
+    pub uploads: u64,
+    /// Versions that a lock kept.
+    pub locked: u64,
+}
+
+/// The last complete sweep of a bucket.
+struct LastSweep {
+    by: Arc<BucketConfiguration>,
+    at: Timestamp,
+}
+
+/// Sweeps buckets when they are due: after the start, after a change of their rules, and every hour.
+pub struct LifecycleSweeper {
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    /// By the ids of buckets.
+    swept: HashMap<u64, LastSweep>,
+}
+
+impl LifecycleSweeper {
+    /// A sweeper for which all buckets with rules are due.
+    pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, swept: HashMap::new() }
+    }
+
+    /// Sweeps the buckets that are due, and reports each expiry once it is durable. Ends early when `is_stopped`, which is asked
+    /// after each group.
+    ///
+    /// # Errors
+    /// Those of a commit. What expired before stays expired, and the bucket stays due.
+    pub fn sweep_due(
+        &mut self,
+        is_stopped: &dyn Fn() -> bool,
+        report: &mut dyn FnMut(&ExpiredItem<'_>),
+    ) -> Result<SweepTotals, StoreError> {
+        let (now, buckets, mut totals) = (self.clock.now(), self.store.buckets(), SweepTotals::default());
+        self.swept.retain(|id, _| buckets.iter().any(|bucket| bucket.id == *id));
+        for bucket in buckets {
+            let Some(by) = self.due_rules(&bucket, now) else { continue };
+            let Some(rules) = rules_of(&by) else {
+                log::error!(
+                    "the lifecycle rules of the bucket {} cannot be read: nothing expires",
+                    bucket.name
+                );
+                continue;
+            };
+            let sweep = BucketSweep { store: &self.store, bucket: &bucket, by: &by, rules, now, is_stopped };
+            match sweep.run(&mut totals, report) {
+                Ok(true) => drop(self.swept.insert(bucket.id, LastSweep { by, at: now })),
+                Ok(false) | Err(StoreError::NoSuchBucket) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(totals)
+    }
+
+    /// The rules of a bucket that is due.
+    fn due_rules(&self, bucket: &BucketInfo, now: Timestamp) -> Option<Arc<BucketConfiguration>> {
+        let by = self.store.configured_bucket(&bucket.name).ok()?.configurations.get(KIND)?.clone();
+        // A clock that was set back must not put off a sweep for long.
+        let is_recent = |last: &LastSweep| now.distance(last.at) < INTERVAL && Arc::ptr_eq(&last.by, &by);
+        let is_due = !self.swept.get(&bucket.id).is_some_and(is_recent);
+        is_due.then_some(by)
+    }
+}
+
+/// Aborts the uploads of all buckets that are idle for longer than the store allows, except those that a rule of their bucket
+/// aborts at its own time. Returns their number. Durable on return.
+///
+/// # Errors
+/// Those of a commit.
+pub fn abort_idle_uploads(store: &Store) -> Result<u64, StoreError> {
+    store.abort_idle_uploads(&|bucket: &ConfiguredBucket, key, initiated| {
+        let Some(by) = bucket.configuration(KIND) else { return false };
+        // Rules that cannot be read may concern the upload.
+        rules_of(by).is_none_or(|rules| rules.abort_at(key.as_bytes(), initiated).is_some())
+    })
+}
+
+fn rules_of(by: &BucketConfiguration) -> Option<&LifecycleConfiguration> {
+    by.parsed(LifecycleConfiguration::from_document).as_ref()
+}
+
+/// A version or an upload that is due.
+struct DueItem {
+    item: ExpiringItem,
+    version: Option<VersionRef>,
+    rule: usize,
+    bytes: u64,
+}
+
+struct BucketSweep<'s> {
+    store: &'s Store,
+    bucket: &'s BucketInfo,
+    by: &'s Arc<BucketConfiguration>,
+    rules: &'s LifecycleConfiguration,
+    now: Timestamp,
+    is_stopped: &'s dyn Fn() -> bool,
+}
+
+impl BucketSweep<'_> {
+    /// Returns whether it came to the end.
+    fn run(
+        &self,
+        totals: &mut SweepTotals,
+        report: &mut dyn FnMut(&ExpiredItem<'_>),
+    ) -> Result<bool, StoreError> {
+        let (mut cursor, mut more) = (PlaceCursor::default(), self.rules.expires_versions());
+        while more {
+            let mut due = Vec::new();
+            more = self.store.visit_places(self.bucket, &mut cursor, STEP_VERSIONS, &mut |placed| {
+                due.extend(self.due_version(placed));
+            });
+            if !self.expire(&due, totals, report)? {
+                return Ok(false);
+            }
+        }
+        if self.rules.aborts_uploads() && !self.run_uploads(totals, report)? {
+            return Ok(false);
+        }
+        totals.buckets += 1;
+        Ok(true)
+    }
+
+    fn run_uploads(
+        &self,
+        totals: &mut SweepTotals,
+        report: &mut dyn FnMut(&ExpiredItem<'_>),
+    ) -> Result<bool, StoreError> {
+        let mut query = ListQuery { limit: PAGE_LEN_MAX, ..ListQuery::default() };
+        let mut after = None;
+        loop {
+            let page = self.store.list_uploads(&self.bucket.name, &query, after)?;
+            let mut due = Vec::new();
+            for (key, upload) in page.keys() {
+                let abort = self.rules.abort_at(key.as_bytes(), upload.initiated);
+                if let Some(abort) = abort.filter(|abort| abort.at <= self.now) {
+                    let item =
+                        ExpiringItem { key: key.as_bytes().to_vec(), role: ExpiringRole::Upload(upload.id) };
+                    due.push(DueItem { item, version: None, rule: abort.rule, bytes: 0 });
+                }
+                (query.after, after) = (Some(key.as_bytes().to_vec()), Some(upload.id));
+            }
+            let goes_on = self.expire(&due, totals, report)?;
+            if !page.truncated || !goes_on {
+                return Ok(goes_on);
+            }
+        }
+    }
+
+    fn due_version(&self, placed: &PlacedVersion<'_>) -> Option<DueItem> {
+        let version = &placed.version;
+        let (role, rule) = match placed.place {
+            VersionPlace::Current => {
+                (ExpiringRole::Current(version.id), self.due(placed, ExpiryState::Current)?.rule)
+            }
+            VersionPlace::LoneDeleteMarker => {
+                let expiry = self.due(placed, ExpiryState::LoneDeleteMarker)?;
+                (ExpiringRole::LoneDeleteMarker(version.id), expiry.rule)
+            }
+            VersionPlace::Noncurrent { since, newer_noncurrent } => {
+                let with = |newer_noncurrent| ExpiryState::Noncurrent { since, newer_noncurrent };
+                let expiry = self.due(placed, with(newer_noncurrent))?;
+                let newer_noncurrent_min = least(newer_noncurrent.min(NEWER_KEPT_MAX), |newer| {
+                    self.due(placed, with(newer)).is_some()
+                });
+                (ExpiringRole::Noncurrent { version: version.id, newer_noncurrent_min }, expiry.rule)
+            }
+        };
+        let named = if version.null { VersionRef::Null } else { VersionRef::Id(version.id) };
+        let item = ExpiringItem { key: placed.key.to_vec(), role };
+        Some(DueItem { item, version: Some(named), rule, bytes: version.size })
+    }
+
+    fn due(&self, placed: &PlacedVersion<'_>, state: ExpiryState) -> Option<Expiry> {
+        let facts = ExpiryFacts {
+            key: placed.key,
+            size: placed.version.size,
+            modified: placed.version.modified,
+            state,
+            tags: &|| placed.tags(),
+        };
+        self.rules.expiry(&facts).filter(|expiry| expiry.at <= self.now)
+    }
+
+    /// Submits items in groups. Returns whether the sweep goes on: not when it was stopped, or the rules were changed.
+    fn expire(
+        &self,
+        due: &[DueItem],
+        totals: &mut SweepTotals,
+        report: &mut dyn FnMut(&ExpiredItem<'_>),
+    ) -> Result<bool, StoreError> {
+        for group in due.chunks(EXPIRY_GROUP_MAX) {
+            if (self.is_stopped)() {
+                return Ok(false);
+            }
+            let items = group.iter().map(|due| due.item.clone()).collect();
+            let (bucket, configuration) = (self.bucket.clone(), Some(self.by.clone()));
+            let outcomes = self.store.expire(ExpiryRequest { bucket, configuration, items })?;
+            for (due, outcome) in group.iter().zip(outcomes) {
+                self.conclude(due, outcome, totals, report);
+            }
+        }
+        let now = self.store.configured_bucket(&self.bucket.name)?.configurations;
+        let in_force = now.get(KIND).is_some_and(|now| Arc::ptr_eq(now, self.by));
+        Ok(in_force && !(self.is_stopped)())
+    }
+
+    fn conclude(
+        &self,
+        due: &DueItem,
+        outcome: ExpiryOutcome,
+        totals: &mut SweepTotals,
+        report: &mut dyn FnMut(&ExpiredItem<'_>),
+    ) {
+        let is_hidden = outcome == ExpiryOutcome::MarkerAdded;
+        match outcome {
+            ExpiryOutcome::Removed | ExpiryOutcome::MarkerAdded => {}
+            ExpiryOutcome::Locked => {
+                totals.locked += 1;
+                return;
+            }
+            ExpiryOutcome::Obsolete | ExpiryOutcome::IndexFull => return,
+        }
+        let bytes = if is_hidden { 0 } else { due.bytes };
+        match due.version {
+            Some(_) => (totals.versions, totals.bytes) = (totals.versions + 1, totals.bytes + bytes),
+            None => totals.uploads += 1,
+        }
+        let version = due.version.map(|version| version.text(self.store.client_ids()));
+        report(&ExpiredItem {
+            bucket: &self.bucket.name,
+            key: &String::from_utf8_lossy(&due.item.key),
+            version: version.as_deref(),
+            rule: self.rules.rule_id(due.rule),
+            is_hidden,
+            bytes,
+        });
+    }
+}
+
+/// The least number up to `max` for which a predicate holds that holds for `max`, and for every greater number than one for which it
+/// holds.
+fn least(max: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (0, max);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Sweeps with a clock that the tests set.
+
+use super::*;
+use crate::base::{ManualClock, SeededEntropy, WriteCondition};
+use crate::fs::sim::SimFs;
+use crate::store::{Attributes, Commit, DeleteCondition, Deletion, ETag, ObjectControls, Selector};
+use crate::store::{StoreOptions, VersionId, Versioning};
+
+/// Noon of a day.
+const NOON: u64 = 1_700_000_000_000 / DAY * DAY + DAY / 2;
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+struct Sweeps {
+    store: Arc<Store>,
+    clock: Arc<ManualClock>,
+    sweeper: LifecycleSweeper,
+}
+
+impl Sweeps {
+    fn new(versioning: Versioning) -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOON)));
+        let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
+        let fs = Arc::new(SimFs::new());
+        let store = Store::open(fs, clock.clone(), &SeededEntropy::new(1), options).unwrap();
+        store.create_bucket("b", "admin").unwrap();
+        if versioning != Versioning::Unset {
+            store.set_versioning("b", versioning).unwrap();
+        }
+        let store = Arc::new(store);
+        let sweeper = LifecycleSweeper::new(store.clone(), clock.clone());
+        Self { store, clock, sweeper }
+    }
+
+    fn rules(&self, rules: &str) {
+        let document = format!("<LifecycleConfiguration>{rules}</LifecycleConfiguration>").into_bytes();
+        assert!(LifecycleConfiguration::from_document(&document).is_some(), "{rules}");
+        self.store.set_bucket_configuration("b", KIND, Some(document)).unwrap();
+    }
+
+    fn put(&self, key: &str, len: usize) -> VersionId {
+        let mut writer = self.store.writer("b", key, None).unwrap();
+        writer.write(vec![7; len]).unwrap();
+        let (attributes, controls) = (Attributes::new(), ObjectControls::default());
+        let condition = WriteCondition::None;
+        let (etag, checksums, tags) = (ETag::None, vec![], vec![]);
+        writer.commit(Commit { etag, attributes, checksums, tags, controls, condition }).unwrap().id
+    }
+
+    fn delete(&self, key: &str) {
+        let (key, which, condition) = (key.to_owned(), Selector::Current, DeleteCondition::default());
+        self.store.delete("b", vec![Deletion { key, which, condition }]).unwrap();
+    }
+
+    /// Lets time pass, and sweeps. Returns the totals, and the keys with their rules.
+    fn sweep_at(&mut self, millis: u64) -> (SweepTotals, Vec<String>) {
+        self.clock.set(Timestamp::from_millis(millis));
+        let mut expired = Vec::new();
+        let mut report = |item: &ExpiredItem<'_>| expired.push(format!("{} by {}", item.key, item.rule));
+        let totals = self.sweeper.sweep_due(&|| false, &mut report).unwrap();
+        (totals, expired)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let query = ListQuery { limit: 1000, ..ListQuery::default() };
+        self.store.list_objects("b", &query).unwrap().items().map(|item| item.name().into_owned()).collect()
+    }
+
+    fn versions(&self) -> usize {
+        let query = ListQuery { limit: 1000, ..ListQuery::default() };
+        self.store.list_versions("b", &query, None).unwrap().keys().count()
+    }
+}
+
+fn rule(id: &str, prefix: &str, actions: &str) -> String {
+    let filter = format!("<Filter><Prefix>{prefix}</Prefix></Filter>");
+    format!("<Rule><ID>{id}</ID>{filter}<Status>Enabled</Status>{actions}</Rule>")
+}
+
+fn days(days: u32) -> String {
+    format!("<Expiration><Days>{days}</Days></Expiration>")
+}
+
+#[test]
+fn a_rule_of_one_day_takes_objects_at_the_midnight_after_it_also_older_ones() {
+    let mut sweeps = Sweeps::new(Versioning::Unset);
+    sweeps.put("logs/old", 5000);
+    sweeps.put("other", 10);
+    sweeps.rules(&rule("one day", "logs/", &days(1)));
+    let midnight = NOON + DAY + DAY / 2;
+    assert_eq!(sweeps.sweep_at(midnight - 1).0, SweepTotals { buckets: 1, ..SweepTotals::default() });
+    let live = sweeps.store.health().live_bytes;
+    let (totals, expired) = sweeps.sweep_at(midnight + 60 * 60 * 1000);
+    assert_eq!(totals, SweepTotals { buckets: 1, versions: 1, bytes: 5000, ..SweepTotals::default() });
+    assert_eq!(expired, ["logs/old by one day"]);
+    assert_eq!(sweeps.keys(), ["other"]);
+    assert!(sweeps.store.health().live_bytes + 5000 <= live, "its space is dead");
+}
+
+#[test]
+fn a_bucket_is_due_after_a_change_of_its_rules_and_after_an_hour() {
+    let mut sweeps = Sweeps::new(Versioning::Unset);
+    sweeps.put("a", 1);
+    let late = NOON + 9 * DAY;
+    assert_eq!(sweeps.sweep_at(late).0.buckets, 0, "without rules");
+    sweeps.rules(&rule("r", "b", &days(1)));
+    assert_eq!(sweeps.sweep_at(late).0.buckets, 1);
+    assert_eq!(sweeps.sweep_at(late + 60 * 60 * 1000 - 1).0.buckets, 0, "just swept");
+    assert_eq!(sweeps.sweep_at(late + 60 * 60 * 1000).0.buckets, 1);
+    sweeps.rules(&rule("r", "", &days(1)));
+    assert_eq!(sweeps.sweep_at(late + 60 * 60 * 1000).1, ["a by r"]);
+}
+
+#[test]
+fn rules_that_were_removed_take_nothing() {
+    let mut sweeps = Sweeps::new(Versioning::Unset);
+    sweeps.put("a", 1);
+    sweeps.rules(&rule("r", "", &days(1)));
+    sweeps.store.set_bucket_configuration("b", KIND, None).unwrap();
+    assert_eq!(sweeps.sweep_at(NOON + 9 * DAY), (SweepTotals::default(), vec![]));
+    assert_eq!(sweeps.keys(), ["a"]);
+}
+
+#[test]
+fn rules_that_change_during_a_sweep_end_it() {
+    let mut sweeps = Sweeps::new(Versioning::Unset);
+    for number in 0..2 * EXPIRY_GROUP_MAX {
+        sweeps.put(&format!("k{number:05}"), 1);
+    }
+    sweeps.rules(&rule("r", "", &days(1)));
+    sweeps.clock.set(Timestamp::from_millis(NOON + 9 * DAY));
+    let store = sweeps.store.clone();
+    let mut expired = 0;
+    let mut report = |_: &ExpiredItem<'_>| {
+        if expired == 0 {
+            store.set_bucket_configuration("b", KIND, None).unwrap();
+        }
+        expired += 1;
+    };
+    sweeps.sweeper.sweep_due(&|| false, &mut report).unwrap();
+    assert_eq!((expired, sweeps.keys().len()), (EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX));
+}
+
+#[test]
+fn a_sweep_that_is_stopped_goes_on_with_the_rest_later() {
+    let mut sweeps = Sweeps::new(Versioning::Unset);
+    for number in 0..EXPIRY_GROUP_MAX + 1 {
+        sweeps.put(&format!("k{number:05}"), 1);
+    }
+    sweeps.rules(&rule("r", "", &days(1)));
+    sweeps.clock.set(Timestamp::from_millis(NOON + 9 * DAY));
+    let expired = std::cell::Cell::new(0);
+    let is_stopped = || expired.get() > 0;
+    let totals = sweeps.sweeper.sweep_due(&is_stopped, &mut |_| expired.set(expired.get() + 1)).unwrap();
+    assert_eq!((totals.buckets, totals.versions), (0, EXPIRY_GROUP_MAX as u64));
+    assert_eq!(sweeps.sweep_at(NOON + 9 * DAY).0.versions, 1);
+    assert_eq!(sweeps.keys(), [""; 0]);
+}
+
+#[test]
+fn noncurrent_versions_go_beyond_those_that_are_kept_and_then_lone_markers() {
+    let mut sweeps = Sweeps::new(Versioning::Enabled);
+    for len in 0..6 {
+        sweeps.put("k", len);
+    }
+    let kept = "<NoncurrentVersionExpiration><NoncurrentDays>2</NoncurrentDays>\
+                <NewerNoncurrentVersions>3</NewerNoncurrentVersions></NoncurrentVersionExpiration>";
+    sweeps.rules(&rule("kept", "", kept));
+    assert_eq!(sweeps.sweep_at(NOON + 2 * DAY).0.versions, 0, "before the midnight");
+    assert_eq!(sweeps.sweep_at(NOON + 3 * DAY).0.versions, 2);
+    assert_eq!(sweeps.versions(), 4);
+    sweeps.delete("k");
+    let markers = "<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>\
+                   <NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>";
+    sweeps.rules(&rule("all", "", markers));
+    assert_eq!(sweeps.sweep_at(NOON + 9 * DAY).0.versions, 4);
+    assert_eq!(sweeps.versions(), 1, "the marker was not alone before");
+    assert_eq!(sweeps.sweep_at(NOON + 10 * DAY).0.versions, 1);
+    assert_eq!(sweeps.versions(), 0);
+}
+
+#[test]
+fn current_versions_are_hidden_where_versions_are_kept_and_locked_ones_stay() {
+    let mut sweeps = Sweeps::new(Versioning::Enabled);
+    let held = sweeps.put("k", 10);
+    let found = sweeps.store.find("b", "k", Selector::Id(held)).unwrap().version;
+    sweeps.store.set_legal_hold("b", "k", found, true).unwrap();
+    let noncurrent =
+        "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>";
+    sweeps.rules(&rule("r", "", &format!("{}{noncurrent}", days(1))));
+    let (totals, _) = sweeps.sweep_at(NOON + 3 * DAY);
+    assert_eq!((totals.versions, totals.bytes, sweeps.keys().len(), sweeps.versions()), (1, 0, 0, 2));
+    let (totals, _) = sweeps.sweep_at(NOON + 9 * DAY);
+    assert_eq!((totals.versions, totals.locked, sweeps.versions()), (0, 1, 2));
+}
+
+#[test]
+fn the_least_number_is_found() {
+    for least_one in 0..=9 {
+        assert_eq!(least(9, |number| number >= least_one), least_one);
+    }
+}
