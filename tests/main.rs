@@ -24,6 +24,7 @@ mod guide;
 mod hostile;
 mod http;
 mod index_memory;
+mod lifecycle;
 mod names;
 mod protocol;
 mod readme;

@@ -304,4 +304,13 @@ fn least(max: u32, holds: impl Fn(u32) -> bool) -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_number_is_found() {
+        for least_one in 0..=9 {
+            assert_eq!(least(9, |number| number >= least_one), least_one);
+        }
+    }
+}

@@ -17,6 +17,7 @@ mod cors;
 mod delete;
 mod get;
 mod lifecycle;
+mod lifecycle_sweep;
 mod list;
 mod listing;
 mod lookup;
@@ -38,8 +39,6 @@ mod version_id;
 mod versioning;
 mod versions_list;
 mod website;
-
-mod lifecycle_sweep;
 
 use std::sync::Arc;
 

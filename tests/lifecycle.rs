@@ -1,10 +1,17 @@
 //! Sweeps with a clock that the tests set.
 
-use super::*;
-use crate::base::{ManualClock, SeededEntropy, WriteCondition};
-use crate::fs::sim::SimFs;
-use crate::store::{Attributes, Commit, DeleteCondition, Deletion, ETag, ObjectControls, Selector};
-use crate::store::{StoreOptions, VersionId, Versioning};
+use std::sync::Arc;
+
+use siltstone::base::{ManualClock, SeededEntropy, Timestamp, WriteCondition};
+use siltstone::fs::sim::SimFs;
+use siltstone::ops::{ExpiredItem, LifecycleSweeper, SweepTotals};
+use siltstone::s3::lifecycle::LifecycleConfiguration;
+use siltstone::store::{
+    Attributes, BucketConfigurationKind, Commit, DeleteCondition, Deletion, ETag, EXPIRY_GROUP_MAX,
+    ListQuery, ObjectControls, Selector, Store, StoreOptions, VersionId, Versioning,
+};
+
+const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
 
 /// Noon of a day.
 const NOON: u64 = 1_700_000_000_000 / DAY * DAY + DAY / 2;
@@ -191,11 +198,4 @@ fn current_versions_are_hidden_where_versions_are_kept_and_locked_ones_stay() {
     assert_eq!((totals.versions, totals.bytes, sweeps.keys().len(), sweeps.versions()), (1, 0, 0, 2));
     let (totals, _) = sweeps.sweep_at(NOON + 9 * DAY);
     assert_eq!((totals.versions, totals.locked, sweeps.versions()), (0, 1, 2));
-}
-
-#[test]
-fn the_least_number_is_found() {
-    for least_one in 0..=9 {
-        assert_eq!(least(9, |number| number >= least_one), least_one);
-    }
 }
