@@ -1,16 +1,14 @@
 //! The access log: a file with a line for each request.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write, stderr};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
-use log::{info, warn};
+use log::warn;
 use serde_json::json;
 use siltstone::service::{AccessLog, AccessRecord};
+
+use super::log_file::LogFile;
 
 /// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,9 +21,7 @@ pub(crate) enum AccessLogFormat {
 
 /// The file of the access log, or standard error.
 pub(crate) struct AccessLogFile {
-    /// `None` for standard error.
-    path: Option<PathBuf>,
-    file: Mutex<Option<File>>,
+    file: LogFile,
     format: AccessLogFormat,
     /// Whether the last line could not be written. Reported once, not for each line.
     failing: AtomicBool,
@@ -37,35 +33,19 @@ impl AccessLogFile {
     /// # Errors
     /// In words for the operator.
     pub(crate) fn open(path: &Path, format: AccessLogFormat) -> Result<Self, String> {
-        let path = (path != Path::new("-")).then(|| path.to_owned());
-        let file = path.as_deref().map(append_to).transpose()?;
-        Ok(Self { path, file: Mutex::new(file), format, failing: AtomicBool::new(false) })
+        let file = LogFile::open("access log", path)?;
+        Ok(Self { file, format, failing: AtomicBool::new(false) })
     }
 
     /// Opens the file again after it was renamed. On an error the old file stays in use.
     pub(crate) fn reopen(&self) {
-        let Some(path) = &self.path else { return };
-        match append_to(path) {
-            Ok(file) => {
-                *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
-                info!("reopened the access log");
-            }
-            Err(problem) => warn!("the access log continues in the old file: {problem}"),
-        }
-    }
-
-    /// Writes a line in one call, so that lines of several writers do not mix.
-    fn write(&self, line: &str) -> io::Result<()> {
-        match &mut *self.file.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(file) => file.write_all(line.as_bytes()),
-            None => stderr().lock().write_all(line.as_bytes()),
-        }
+        self.file.reopen();
     }
 }
 
 impl AccessLog for AccessLogFile {
     fn record(&self, record: &AccessRecord<'_>) {
-        let written = self.write(&match self.format {
+        let written = self.file.append(&match self.format {
             AccessLogFormat::Json => json_line(record),
             AccessLogFormat::Common => common_line(record),
         });
@@ -74,11 +54,6 @@ impl AccessLog for AccessLogFile {
             warn!("lines are missing from the access log: {error}");
         }
     }
-}
-
-fn append_to(path: &Path) -> Result<File, String> {
-    let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
-    opened.map_err(|e| format!("cannot open the access log {}: {e}", path.display()))
 }
 
 fn json_line(record: &AccessRecord<'_>) -> String {

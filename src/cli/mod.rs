@@ -3,6 +3,7 @@
 mod access_log;
 mod allocator;
 mod announce;
+mod audit_log;
 mod buckets;
 mod config_file;
 mod data_dir;
@@ -12,6 +13,7 @@ mod health;
 mod keys;
 mod layers;
 mod lifecycle;
+mod log_file;
 mod logging;
 mod maintenance;
 mod memory;
@@ -27,6 +29,7 @@ mod service_manager;
 mod signals;
 mod tls_files;
 mod user;
+mod user_changes;
 mod users_file;
 mod users_text;
 
@@ -36,6 +39,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use allocator::restart_configured;
+use audit_log::AuditLogFile;
 pub(crate) use environment::Environment;
 pub(crate) use error::CliError;
 use health::HealthArguments;
@@ -72,8 +76,8 @@ Environment:
 
 Signals:
   SIGTERM, SIGINT  finish running requests, then exit
-  SIGHUP           read the users file, the key files, the certificate and its key again, and reopen the access log; a broken file is
-                   reported and changes nothing
+  SIGHUP           read the users file, the key files, the certificate and its key again, and reopen the access log and the
+                   audit log; a broken file is reported and changes nothing
 
 Exit status:
   0  ended by a signal
@@ -194,8 +198,13 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Serve | CliCommand::Server(_) => serve(&options, environment, notes),
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
-        CliCommand::User(command) => user::run(&command, &UsersFile::new(options.users_path(), None)),
+        CliCommand::User(command) => run_user_command(&command, &options),
     }
+}
+
+fn run_user_command(command: &UserCommand, options: &ServerOptions) -> Result<(), CliError> {
+    let log = options.audit_log.as_deref().map(AuditLogFile::open).transpose().map_err(CliError::refused)?;
+    user::run(command, &UsersFile::new(options.users_path(), None), log.as_ref())
 }
 
 fn serve(options: &ServerOptions, environment: &Environment, mut notes: Notes) -> Result<(), CliError> {

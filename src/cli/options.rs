@@ -219,6 +219,11 @@ pub(crate) struct ServerOptions {
     #[arg(value_enum, default_value_t = AccessLogFormat::Json)]
     pub(crate) access_log_format: AccessLogFormat,
 
+    /// Write a line of JSON for each attempt to change users, permissions, locks or configurations, or to delete a version, to this
+    /// file, - for standard error
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_AUDIT_LOG", global = true)]
+    pub(crate) audit_log: Option<PathBuf>,
+
     /// Lowest level that is logged on standard error
     #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
     #[arg(value_enum, default_value_t = LogLevel::Info)]

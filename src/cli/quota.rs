@@ -229,7 +229,7 @@ fn administrator_keys(options: &ServerOptions, environment: &Environment) -> Res
         return keys.read().map_err(CliError::usage);
     }
     let file = UsersFile::new(options.users_path(), None);
-    let users = file.read().map_err(CliError::refused)?;
+    let (users, _) = file.read().map_err(CliError::refused)?;
     users.administrator_keys().ok_or_else(|| {
         CliError::refused(format!("{} has no administrator, who alone sets quotas", file.path().display()))
     })

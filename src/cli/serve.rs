@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use siltstone::store::{self, OpenError, Store};
 use super::CliError;
 use super::access_log::AccessLogFile;
 use super::announce;
+use super::audit_log::AuditLogFile;
 use super::buckets;
 use super::data_dir;
 use super::lifecycle::LifecycleThread;
@@ -34,6 +35,7 @@ use super::options::ServerOptions;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::tls_files::TlsFiles;
+use super::user_changes::{ChangeOrigin, UserList};
 use super::users_file::UsersFile;
 
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
@@ -54,7 +56,7 @@ pub(crate) fn serve(
     let store = open_store(options, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
-    let users = users_file.read().map_err(CliError::start)?;
+    let (users, list) = users_file.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
     buckets::make(&store, &options.bucket, &options.xml_namespace)?;
     let authenticator = Arc::new(authenticator(options, users, &clock));
@@ -63,6 +65,11 @@ pub(crate) fn serve(
     let access_log = open_access_log(options)?;
     let service = match &access_log {
         Some(log) => service.with_access_log(log.clone()),
+        None => service,
+    };
+    let audit_log = open_audit_log(options)?;
+    let service = match &audit_log {
+        Some(log) => service.with_audit_log(log.clone()),
         None => service,
     };
     warn_of_plain_http(options)?;
@@ -74,7 +81,8 @@ pub(crate) fn serve(
         .as_deref()
         .map(|key| console.first_link(key).filter(|_| options.console_access() != ConsoleAccess::Off));
     let server = bind(config, &clock, &(Arc::new(console) as Arc<dyn Handler>))?;
-    let reloader = Reloader { users_file, authenticator, store: Arc::clone(&store), tls, access_log };
+    let audit = audit_log.map(|log| (log, Mutex::new(list)));
+    let reloader = Reloader { users_file, authenticator, store: Arc::clone(&store), tls, access_log, audit };
     run_until_stopped(options, server, store, reloader, link, manager)
 }
 
@@ -110,6 +118,11 @@ fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<
 
 fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
     let opened = options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
+    Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
+}
+
+fn open_audit_log(options: &ServerOptions) -> Result<Option<Arc<AuditLogFile>>, CliError> {
+    let opened = options.audit_log.as_deref().map(AuditLogFile::open);
     Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
 }
 
@@ -161,15 +174,42 @@ struct Reloader {
     store: Arc<Store>,
     tls: Option<(TlsFiles, Arc<Tls>)>,
     access_log: Option<Arc<AccessLogFile>>,
+    /// The audit log, and the users as it knows them.
+    audit: Option<(Arc<AuditLogFile>, Mutex<UserList>)>,
 }
 
 impl Reloader {
     fn reload(&self) {
-        reload_users(&self.users_file, &self.authenticator, &self.store);
+        self.access_log.iter().for_each(|log| log.reopen());
+        self.audit.iter().for_each(|(log, _)| log.reopen());
+        self.reload_users();
         if let Some((files, tls)) = &self.tls {
             reload_tls(files, tls);
         }
-        self.access_log.iter().for_each(|log| log.reopen());
+    }
+
+    /// Reads the users file again. If it is broken the previous users stay in effect.
+    fn reload_users(&self) {
+        match self.users_file.read() {
+            Ok((users, list)) => {
+                self.store.configure_owner_quotas(users.quotas().clone());
+                self.authenticator.replace(users);
+                self.audit_users(list);
+                info!("the users file was read again");
+            }
+            Err(problem) => {
+                let audit = self.audit.iter();
+                audit.for_each(|(log, _)| ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, log));
+                error!("the users are unchanged: {problem}");
+            }
+        }
+    }
+
+    fn audit_users(&self, list: UserList) {
+        let Some((log, known)) = &self.audit else { return };
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        list.record_changes(&known, log, ChangeOrigin::SIGNAL);
+        *known = list;
     }
 }
 
@@ -300,18 +340,6 @@ fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
         );
     }
     Ok(())
-}
-
-/// Reads the users file again. If it is broken the previous users stay in effect.
-fn reload_users(users_file: &UsersFile, authenticator: &Authenticator, store: &Store) {
-    match users_file.read() {
-        Ok(users) => {
-            store.configure_owner_quotas(users.quotas().clone());
-            authenticator.replace(users);
-            info!("the users file was read again");
-        }
-        Err(problem) => error!("the users are unchanged: {problem}"),
-    }
 }
 
 /// Reads the certificate again for new connections. If it is broken the previous one stays in effect.

@@ -3,7 +3,10 @@
 use clap::{Args, Subcommand};
 use siltstone::auth::{KeyPair, Users};
 use siltstone::base::OsEntropy;
+use siltstone::service::AuditLog as _;
 
+use super::audit_log::AuditLogFile;
+use super::user_changes::ChangeOrigin;
 use super::users_file::UsersFile;
 use super::users_text::{self, AllowEntry, ListedUser};
 use super::{CliError, announce};
@@ -29,7 +32,7 @@ Examples:
 A running server uses the changed file after SIGHUP: kill -HUP PID";
 
 /// The server options that also apply to these commands.
-pub(crate) const OPTIONS: [&str; 4] = ["config", "data_dir", "users", "log_level"];
+pub(crate) const OPTIONS: [&str; 5] = ["config", "data_dir", "users", "audit_log", "log_level"];
 
 /// A `user` command.
 #[derive(Debug, Subcommand)]
@@ -73,11 +76,43 @@ pub(crate) struct Add {
     admin: bool,
 }
 
-/// Runs a command on `file`.
+impl UserCommand {
+    /// The action in the audit log, and the name of the user; `None` for a command that changes nothing.
+    fn audited(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Add(new) => Some(("CreateUser", &new.name)),
+            Self::List => None,
+            Self::Rotate { name, .. } => Some(("RotateKeys", name)),
+            Self::Remove { name, .. } => Some(("DeleteUser", name)),
+        }
+    }
+}
+
+/// Runs a command on `file`, and records it in `log`.
 ///
 /// # Errors
-/// A message for the operator; the file is unchanged.
-pub(crate) fn run(command: &UserCommand, file: &UsersFile) -> Result<(), CliError> {
+/// A message for the operator; the file is unchanged, unless the message says otherwise.
+pub(crate) fn run(
+    command: &UserCommand,
+    file: &UsersFile,
+    log: Option<&AuditLogFile>,
+) -> Result<(), CliError> {
+    let (Some(log), Some((action, name))) = (log, command.audited()) else { return execute(command, file) };
+    let uid = format!("uid {}", rustix::process::getuid().as_raw());
+    let origin = ChangeOrigin { user: Some(&uid), peer: "command" };
+    let before = file.list();
+    let done = execute(command, file);
+    match &done {
+        Ok(()) => file.list().record_changes(&before, log, origin),
+        Err(_) => origin.record_refused(action, Some(name), log),
+    }
+    if done.is_ok() && !log.is_writable() {
+        return Err(CliError::refused("the users file was changed, but the audit log cannot be written"));
+    }
+    done
+}
+
+fn execute(command: &UserCommand, file: &UsersFile) -> Result<(), CliError> {
     let done = match command {
         UserCommand::Add(new) => add(new, file),
         UserCommand::List => list(file),

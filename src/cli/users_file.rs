@@ -11,6 +11,7 @@ use siltstone::base::{Entropy, limits};
 use siltstone::fs::{Fs, OsFs};
 
 use super::keys::AdministratorKeys;
+use super::user_changes::UserList;
 
 /// The path of the file, and the administrator from the environment.
 pub(crate) struct UsersFile {
@@ -41,26 +42,34 @@ impl UsersFile {
         Ok(Some(keys))
     }
 
-    /// Reads the file. It may be missing if the environment sets the administrator. Warns of dangerous settings.
+    /// Reads the file: the users, and the same in the form that the audit log compares. It may be missing if the environment sets
+    /// the administrator. Warns of dangerous settings.
     ///
     /// # Errors
     /// A message for the operator, with the file and the line.
-    pub(crate) fn read(&self) -> Result<Users, String> {
-        let users = match &self.administrator {
-            None => self.load()?.1,
-            Some(keys) => self.load_if_any()?.with_administrator(keys.read()?)?,
+    pub(crate) fn read(&self) -> Result<(Users, UserList), String> {
+        let (users, list) = match &self.administrator {
+            None => {
+                let (text, users) = self.load()?;
+                (users, UserList::of(&text))
+            }
+            Some(keys) => {
+                let ((text, users), keys) = (self.load_if_any()?, keys.read()?);
+                let list = UserList::of(&text).with_administrator(&keys);
+                (users.with_administrator(keys)?, list)
+            }
         };
         warn_of_readers(&self.path);
         warn_of_short_secrets(&users);
-        Ok(users)
+        Ok((users, list))
     }
 
-    fn load_if_any(&self) -> Result<Users, String> {
+    fn load_if_any(&self) -> Result<(String, Users), String> {
         if self.path.exists() {
-            return self.load().map(|(_, users)| users);
+            return self.load();
         }
         info!("there is no users file {}: `admin` alone can sign requests", self.path.display());
-        Ok(Users::default())
+        Ok(Default::default())
     }
 
     /// The text of the file, after validation.
@@ -69,6 +78,11 @@ impl UsersFile {
     /// As [`UsersFile::read`].
     pub(crate) fn text(&self) -> Result<String, String> {
         self.load().map(|(text, _)| text)
+    }
+
+    /// The users in the form that the audit log compares; none for a file that is missing or broken.
+    pub(crate) fn list(&self) -> UserList {
+        self.text().map(|text| UserList::of(&text)).unwrap_or_default()
     }
 
     /// Replaces the text by the result of `change`, durably, and keeps the owner of the file. The new text is

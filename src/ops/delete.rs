@@ -2,11 +2,11 @@
 
 use super::access::{self, Place};
 use super::client_error::{self, ForClient as _};
-use super::{Context, body, memory, new_object, object_lock, version_id};
+use super::{Context, audit, body, memory, new_object, object_lock, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, conditions};
+use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, VersionDeletion, conditions};
 use crate::store::{DeleteCondition, Deleted, Deletion, Selector, StoreError};
 use crate::xml::{Element, Writer};
 
@@ -48,8 +48,10 @@ pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -
     context.store.bucket(call.bucket()).for_client(call)?;
     let request = body::read_claimed_document(context, call)?;
     let (object, quiet) = parse(&request)?;
+    note_named_versions(context, call, &object);
     let held = memory::for_deletions(context, object.iter().map(|object| object.key.as_str()))?;
     let results = delete(context, proof, call, &object)?;
+    note_outcomes(call, &object, &results);
     let mut document = context.long_document("DeleteResult", &held);
     for (object, result) in object.iter().zip(results) {
         match result {
@@ -59,6 +61,29 @@ pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -
         }
     }
     Ok(xml(200, document).holding(held))
+}
+
+/// Notes the versions that the request names, if they are audited.
+fn note_named_versions(context: &Context, call: &mut Call<'_>, object: &[ObjectIdentifier]) {
+    if call.deletions.is_none() {
+        return;
+    }
+    let note = |object: &ObjectIdentifier| {
+        let version = object.version.clone()?;
+        let before = audit::version_state(context, call, &object.key, &version);
+        Some(VersionDeletion { key: object.key.clone(), version, before, error: None })
+    };
+    let noted = object.iter().filter_map(note).collect();
+    call.deletions = Some(noted);
+}
+
+/// Adds the outcomes to the noted versions.
+fn note_outcomes(call: &mut Call<'_>, object: &[ObjectIdentifier], results: &[Result<Deleted, S3Error>]) {
+    let of_versions = object.iter().zip(results).filter(|(object, _)| object.version.is_some());
+    let noted = call.deletions.iter_mut().flatten();
+    for (noted, (_, result)) in noted.zip(of_versions) {
+        noted.error = result.as_ref().err().map(|error| error.code);
+    }
 }
 
 fn parse(request: &[u8]) -> Result<(Vec<ObjectIdentifier>, bool), S3Error> {

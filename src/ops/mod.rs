@@ -5,6 +5,7 @@ mod access;
 mod acl;
 mod amend;
 mod attributes;
+mod audit;
 mod body;
 mod bucket_policy;
 mod bucket_tagging;

@@ -4,7 +4,9 @@ use std::fmt;
 
 use crate::base::{Entropy, Timestamp};
 use crate::s3::form::PostForm;
-use crate::s3::{Dialect, Headers, Operation, QueryParams, Request, TargetResource, VendorHeaders};
+use crate::s3::{
+    Dialect, ErrorCode, Headers, Operation, QueryParams, Request, TargetResource, VendorHeaders,
+};
 
 /// Identifies one request, for the client and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,19 @@ impl fmt::Display for RequestId {
     }
 }
 
+/// A deletion of a version that the body of a DeleteObjects names.
+#[derive(Debug, Clone)]
+pub struct VersionDeletion {
+    /// The key of the object.
+    pub key: String,
+    /// The version.
+    pub version: String,
+    /// The version before the deletion, as text.
+    pub before: Option<String>,
+    /// The error of this deletion.
+    pub error: Option<ErrorCode>,
+}
+
 /// The input of an operation: a request, routed and authenticated.
 pub struct Call<'c> {
     /// The id of the request.
@@ -44,6 +59,8 @@ pub struct Call<'c> {
     pub received: Timestamp,
     /// The tags in the body of a PutObjectTagging, where they were read before its operation.
     pub body_tags: Option<Vec<(String, String)>>,
+    /// The deletions of versions that the body names, where the audit log asks for them.
+    pub deletions: Option<Vec<VersionDeletion>>,
     /// The form that the request is; `None` for other requests.
     pub form: Option<PostForm>,
     /// The request. Its body is wrapped in the readers that verify it.

@@ -29,7 +29,7 @@ pub mod uri;
 pub mod website;
 
 pub use access_block::PublicAccessBlock;
-pub use call::{Call, RequestId};
+pub use call::{Call, RequestId, VersionDeletion};
 pub use copy_source::CopySourceHeader;
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::audit::{AuditEntry, AuditLog, AuditOutcome};
 use super::metrics::Metrics;
 use crate::base::Timestamp;
 use crate::s3::{Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
@@ -104,6 +105,8 @@ pub(super) struct RequestLogEntry {
     pub(super) user: Option<String>,
     /// The code of the error in the response.
     pub(super) error: Option<&'static str>,
+    /// The attempt, if it is audited.
+    pub(super) audit: Option<Box<AuditEntry>>,
     query: String,
     agent: String,
     secure: bool,
@@ -134,12 +137,28 @@ impl RequestLogEntry {
             operation: "None",
             user: None,
             error: None,
+            audit: None,
             query: String::new(),
             agent: String::new(),
             secure: false,
             peer: None,
             begun: now,
         }
+    }
+
+    /// Records the attempt, if it is audited.
+    pub(super) fn audit(&self, log: &dyn AuditLog, status: u16) {
+        let Some(audit) = &self.audit else { return };
+        let peer = self.peer.map(|peer| peer.to_string());
+        let outcome = AuditOutcome {
+            time: self.begun,
+            id: self.id.as_str(),
+            user: self.user.as_deref(),
+            peer: peer.as_deref(),
+            status,
+            error: self.error,
+        };
+        audit.conclude(log, &outcome);
     }
 
     /// Counts the request and records it in `log`.

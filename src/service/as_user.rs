@@ -54,14 +54,16 @@ impl Service {
         let copies = headers.get("copy-source").is_some();
         let operation = route::operation(&request.method, target.level(), &query, copies)?;
         entry.operation = operation.as_str();
+        self.begin_audit(entry, operation, &target, &query);
         if operation == Operation::PostObject {
             // A form proves who sends it in its fields.
             return Err(S3Error::new(ErrorCode::MethodNotAllowed));
         }
         CountingBody::wrap(&mut request.body, received);
         let (id, received) = (entry.id.clone(), entry.begun);
-        let (body_tags, form) = (None, None);
-        let mut call = Call { id, dialect, operation, target, query, received, body_tags, form, request };
-        self.perform(identity, &mut call)
+        let (body_tags, deletions, form) = (None, None, None);
+        let mut call =
+            Call { id, dialect, operation, target, query, received, body_tags, deletions, form, request };
+        self.perform(identity, &mut call, entry)
     }
 }

@@ -41,6 +41,7 @@ impl Service {
             query,
             received: entry.begun,
             body_tags: None,
+            deletions: None,
             form: Some(form),
             request,
         };

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod as_user;
+mod audit;
 mod cors;
 mod failed_signatures;
 mod form;
@@ -27,6 +28,8 @@ use crate::s3::{
 };
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
+use audit::AuditEntry;
+pub use audit::{AuditLog, AuditRecord, AuditedState};
 use cors::ServerCors;
 use failed_signatures::FailedSignatures;
 pub use html_sandbox::HtmlSandbox;
@@ -73,12 +76,13 @@ pub struct Service {
     recorder: RequestRecorder,
 }
 
-/// Records the outcomes of requests: metrics and access log.
+/// Records the outcomes of requests: metrics, access log and audit log.
 #[derive(Clone)]
 struct RequestRecorder {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     access_log: Arc<dyn AccessLog>,
+    audit_log: Option<Arc<dyn AuditLog>>,
 }
 
 impl Handler for Service {
@@ -121,7 +125,12 @@ impl Service {
         entropy: Arc<dyn Entropy>,
         settings: ServiceSettings,
     ) -> Self {
-        let recorder = RequestRecorder { clock, metrics: Arc::default(), access_log: Arc::new(ProcessLog) };
+        let recorder = RequestRecorder {
+            clock,
+            metrics: Arc::default(),
+            access_log: Arc::new(ProcessLog),
+            audit_log: None,
+        };
         let failed_signatures = FailedSignatures::default();
         let server_cors = ServerCors::new(&settings.cors_allow_origins);
         Self { context, authenticator, entropy, settings, server_cors, failed_signatures, recorder }
@@ -131,6 +140,13 @@ impl Service {
     #[must_use]
     pub fn with_access_log(mut self, log: Arc<dyn AccessLog>) -> Self {
         self.recorder.access_log = log;
+        self
+    }
+
+    /// The same service with `log` as its audit log. By default there is none.
+    #[must_use]
+    pub fn with_audit_log(mut self, log: Arc<dyn AuditLog>) -> Self {
+        self.recorder.audit_log = Some(log);
         self
     }
 
@@ -157,6 +173,7 @@ impl Service {
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
+        self.begin_audit(entry, operation, &target, &query);
         CountingBody::wrap(&mut request.body, received);
         let (identity, mut call) = match (operation, target) {
             (Operation::PostObject, TargetResource::Bucket(bucket)) => {
@@ -170,23 +187,56 @@ impl Service {
                 entry.user = Some(identity.name().to_owned());
                 hoisted::restore_headers(&mut request.headers, &query, dialect)?;
                 let (id, received) = (entry.id.clone(), entry.begun);
-                let (body_tags, form) = (None, None);
-                (identity, Call { id, dialect, operation, target, query, received, body_tags, form, request })
+                let (body_tags, deletions, form) = (None, None, None);
+                let call = Call {
+                    id,
+                    dialect,
+                    operation,
+                    target,
+                    query,
+                    received,
+                    body_tags,
+                    deletions,
+                    form,
+                    request,
+                };
+                (identity, call)
             }
         };
         let operation = call.operation;
-        let response = self.perform(&identity, &mut call)?;
+        let response = self.perform(&identity, &mut call, entry)?;
         Ok(match self.settings.html_sandbox {
             HtmlSandbox::On if identity.is_anonymous() => html_sandbox::confine(response, operation),
             _ => response,
         })
     }
 
+    /// Has the attempt of a request audited, if there is an audit log.
+    fn begin_audit(
+        &self,
+        entry: &mut RequestLogEntry,
+        operation: Operation,
+        target: &TargetResource,
+        query: &QueryParams,
+    ) {
+        if self.recorder.audit_log.is_some() {
+            entry.audit = AuditEntry::begin(operation, target, query);
+        }
+    }
+
     /// Runs the operation of a call, if its sender may.
-    fn perform(&self, identity: &Identity, call: &mut Call<'_>) -> Result<Response, S3Error> {
+    fn perform(
+        &self,
+        identity: &Identity,
+        call: &mut Call<'_>,
+        entry: &mut RequestLogEntry,
+    ) -> Result<Response, S3Error> {
         self.context.read_tags_for_policy(call)?;
         let proof = self.authorize(identity, call)?;
-        self.context.dispatch(&proof, call)
+        match (&mut entry.audit, &self.recorder.audit_log) {
+            (Some(audit), Some(log)) => audit.run(&**log, &self.context, &proof, call),
+            _ => self.context.dispatch(&proof, call),
+        }
     }
 
     fn log_failed_signature(&self, error: &S3Error, request: &Request<'_>, entry: &RequestLogEntry) {
@@ -243,7 +293,7 @@ impl Service {
 }
 
 impl RequestRecorder {
-    /// Renders, counts and logs an outcome. The response gets the headers of `cors`.
+    /// Renders, audits, counts and logs an outcome. The response gets the headers of `cors`.
     fn conclude(
         &self,
         outcome: Result<Response, S3Error>,
@@ -258,6 +308,9 @@ impl RequestRecorder {
         let frame = ResponseFrame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
         let mut response = render(outcome, frame);
         cors::add_headers(&mut response, cors);
+        if let Some(log) = &self.audit_log {
+            entry.audit(&**log, response.status);
+        }
         entry.conclude(&response, received, &self.metrics, &*self.access_log, self.clock.now());
         response
     }

@@ -173,6 +173,7 @@ impl Service {
             query: QueryParams::default(),
             received: visit.received,
             body_tags: None,
+            deletions: None,
             form: None,
             request: visit.request_with(operation, keeps),
         };

@@ -1,5 +1,6 @@
 //! The server as an operator meets it: arguments, the first start, signals and exit statuses.
 
+mod audit;
 mod environment;
 mod quota;
 mod server;
@@ -19,7 +20,7 @@ use siltstone::base::{Clock as _, SystemClock};
 use tempfile::TempDir;
 
 use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
-use crate::support::users::write_users;
+use crate::support::users::{user, write_users};
 
 /// The value of `name = "value"` in a users file.
 fn value<'a>(users: &'a str, name: &str) -> &'a str {

@@ -65,6 +65,7 @@ impl Site {
             padding: PaddingTimes::default(),
             entity_tags: EntityTags::Md5,
             store: store_options(),
+            audit_log: None,
         });
         let (service, authenticator) = (server.service.clone(), server.authenticator.clone());
         let entropy = Arc::new(SeededEntropy::new(7));

@@ -86,6 +86,7 @@ impl Victim {
             padding: PaddingTimes::default(),
             entity_tags: EntityTags::Md5,
             store: store_options(),
+            audit_log: None,
         });
         let (store, service) = (started.store, started.service);
         let mut config = http::Config::new(([127, 0, 0, 1], 0).into());

@@ -12,7 +12,7 @@ use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
-use siltstone::service::{MetricsAccess, Service, ServiceSettings};
+use siltstone::service::{AuditLog, MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
 use crate::support::form::{Form, FormVersion};
@@ -132,11 +132,29 @@ impl Server {
     fn with_options(
         users: &str,
         settings: ServiceSettings,
-        (padding, entity_tags): (PaddingTimes, EntityTags),
+        choices: (PaddingTimes, EntityTags),
         options: StoreOptions,
     ) -> Self {
-        let InProcess { fs, store, service, memory, .. } =
-            InProcess::start(ServiceOptions { users, settings, padding, entity_tags, store: options });
+        Self::start(users, settings, choices, options, None)
+    }
+
+    /// A server with an audit log. `owner` may do everything, `limited` only put and delete objects.
+    pub(super) fn with_audit_log(log: Arc<dyn AuditLog>) -> Self {
+        let users = user("owner", &["*"], &["*"]) + &user("limited", &["PutObject", "DeleteObject"], &["*"]);
+        let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
+        let choices = (PaddingTimes::default(), EntityTags::Md5);
+        Self::start(&users, settings, choices, store_options(), Some(log))
+    }
+
+    fn start(
+        users: &str,
+        settings: ServiceSettings,
+        (padding, entity_tags): (PaddingTimes, EntityTags),
+        store: StoreOptions,
+        audit_log: Option<Arc<dyn AuditLog>>,
+    ) -> Self {
+        let options = ServiceOptions { users, settings, padding, entity_tags, store, audit_log };
+        let InProcess { fs, store, service, memory, .. } = InProcess::start(options);
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
         Self { fs, store, service, memory, socket }
     }

@@ -3,6 +3,7 @@
 
 mod acl;
 mod attributes;
+mod audit;
 mod bucket_policy;
 mod buckets;
 mod conditions;

@@ -6,7 +6,7 @@ use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::ops::{Context, EntityTags, PaddingTimes};
-use siltstone::service::{Service, ServiceSettings};
+use siltstone::service::{AuditLog, Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
 /// The time of the tests, unless a test moves the clock.
@@ -24,6 +24,7 @@ pub(crate) struct ServiceOptions<'u> {
     pub(crate) padding: PaddingTimes,
     pub(crate) entity_tags: EntityTags,
     pub(crate) store: StoreOptions,
+    pub(crate) audit_log: Option<Arc<dyn AuditLog>>,
 }
 
 /// A service with one bucket, `b`, that belongs to `owner`.
@@ -67,6 +68,10 @@ impl InProcess {
         };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);
+        let service = match options.audit_log {
+            Some(log) => service.with_audit_log(log),
+            None => service,
+        };
         Self { fs, store, service: Arc::new(service), memory, authenticator, clock }
     }
 }

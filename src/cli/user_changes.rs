@@ -1,0 +1,172 @@
+//! The differences between two versions of the users, for the audit log. Keys are compared by digest and never shown.
+
+use serde_json::Value;
+use siltstone::auth::{KeyPair, Users};
+use siltstone::base::digest::Sha256;
+use siltstone::base::{Clock as _, SystemClock};
+use siltstone::service::{AuditLog as _, AuditRecord, AuditedState};
+use toml::{Table, Value as TomlValue};
+
+use super::audit_log::AuditLogFile;
+
+/// The parts of a user that the audit log shows. An allow list, so that no secret can appear.
+const SHOWN: [&str; 3] = ["name", "allow", "quota"];
+/// The parts that sign.
+const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];
+
+/// The users of one version of the file.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct UserList(Vec<UserOutline>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct UserOutline {
+    name: String,
+    /// Its name, its grants and its quota, as JSON.
+    shown: String,
+    /// The digest of its keys.
+    keys: [u8; 32],
+}
+
+/// Where a change of the users comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChangeOrigin<'o> {
+    /// The account of the system that runs the command; `None` for a signal.
+    pub(crate) user: Option<&'o str>,
+    /// `command` or `SIGHUP`.
+    pub(crate) peer: &'static str,
+}
+
+impl<'o> ChangeOrigin<'o> {
+    /// The server that reads the users file again.
+    pub(crate) const SIGNAL: Self = Self { user: None, peer: "SIGHUP" };
+
+    /// Records an attempt that changed nothing.
+    pub(crate) fn record_refused(self, action: &str, subject: Option<&str>, log: &AuditLogFile) {
+        log.record(&[AuditRecord { action, subject, error: Some("Refused"), ..self.record() }]);
+    }
+
+    fn record(self) -> AuditRecord<'o> {
+        let time = SystemClock.now();
+        AuditRecord { time, user: self.user, peer: Some(self.peer), ..AuditRecord::default() }
+    }
+}
+
+/// A change of one user.
+#[derive(Debug, PartialEq)]
+pub(crate) struct UserChange {
+    pub(crate) action: &'static str,
+    pub(crate) name: String,
+    /// Name, grants and quota, as JSON.
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+}
+
+impl UserList {
+    /// The users of a valid users file.
+    pub(crate) fn of(text: &str) -> Self {
+        let users = text.parse::<Table>().unwrap_or_default().remove("user");
+        let users = users.and_then(|users| users.try_into::<Vec<Table>>().ok()).unwrap_or_default();
+        Self(users.iter().map(UserOutline::of).collect())
+    }
+
+    /// These users with an administrator who signs with `keys`, in place of that of the file.
+    pub(crate) fn with_administrator(mut self, keys: &KeyPair) -> Self {
+        self.0.retain(|user| user.name != Users::ADMINISTRATOR);
+        self.0.extend(Self::of(&Users::first_file(keys)).0);
+        self
+    }
+
+    /// Records the changes from `old` to these users.
+    pub(crate) fn record_changes(&self, old: &Self, log: &AuditLogFile, origin: ChangeOrigin<'_>) {
+        let changes = self.changes_since(old);
+        let states: Vec<_> = changes
+            .iter()
+            .map(|change| [&change.before, &change.after].map(|it| it.clone().map(AuditedState::new)))
+            .collect();
+        let records = changes.iter().zip(&states).map(|(change, [before, after])| AuditRecord {
+            action: change.action,
+            subject: Some(&change.name),
+            before: before.as_ref(),
+            after: after.as_ref(),
+            ..origin.record()
+        });
+        let records: Vec<_> = records.collect();
+        if !records.is_empty() {
+            log.record(&records);
+        }
+    }
+
+    /// The changes from `old` to these users: those who went, then the others in the order of the file.
+    pub(crate) fn changes_since(&self, old: &Self) -> Vec<UserChange> {
+        let gone = old.0.iter().filter(|user| self.find(&user.name).is_none());
+        let gone = gone.map(|user| change("DeleteUser", Some(user), None));
+        gone.chain(self.0.iter().flat_map(|user| changes_of(old.find(&user.name), user))).collect()
+    }
+
+    fn find(&self, name: &str) -> Option<&UserOutline> {
+        self.0.iter().find(|user| user.name == name)
+    }
+}
+
+impl UserOutline {
+    fn of(table: &Table) -> Self {
+        let name = table.get("name").and_then(TomlValue::as_str).unwrap_or_default().to_owned();
+        let part = |names: &[&str]| -> Table {
+            let held = names.iter().filter_map(|name| Some(((*name).to_owned(), table.get(*name)?.clone())));
+            held.collect()
+        };
+        let shown = serde_json::to_value(part(&SHOWN)).unwrap_or(Value::Null).to_string();
+        Self { name, shown, keys: Sha256::of(part(&KEYS).to_string().as_bytes()) }
+    }
+}
+
+fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserChange> {
+    let Some(old) = old else { return vec![change("CreateUser", None, Some(user))] };
+    let grants = (old.shown != user.shown).then(|| change("ChangeUser", Some(old), Some(user)));
+    let keys = (old.keys != user.keys).then(|| change("RotateKeys", Some(user), Some(user)));
+    grants.into_iter().chain(keys).collect()
+}
+
+fn change(action: &'static str, before: Option<&UserOutline>, after: Option<&UserOutline>) -> UserChange {
+    let shown = |user: Option<&UserOutline>| user.map(|user| user.shown.clone());
+    let name = after.or(before).map_or_else(String::new, |user| user.name.clone());
+    UserChange { action, name, before: shown(before), after: shown(after) }
+}
+
+#[cfg(test)]
+mod tests {
+    use siltstone::auth::Secret;
+
+    use super::*;
+
+    const OLD: &str = "[[user]]\nname = \"a\"\naccess_key = \"AK1\"\nsecret_key = \"s3cr3t\"\n
+[[user]]\nname = \"b\"\naccess_key = \"AK2\"\nsecret_key = \"s3cr3t\"\nallow = [{ actions = [\"GetObject\"], resources = [\"x/*\"] }]\n
+[[user]]\nname = \"anonymous\"\n";
+
+    #[test]
+    fn users_come_and_go_and_change_and_no_key_is_shown() {
+        let new = OLD
+            .replace("\"anonymous\"", "\"c\"")
+            .replace("GetObject", "PutObject")
+            .replacen("s3cr3t", "s3cr3t2", 1);
+        let changes = UserList::of(&new).changes_since(&UserList::of(OLD));
+        let named: Vec<_> = changes.iter().map(|change| (change.action, change.name.as_str())).collect();
+        assert_eq!(
+            named,
+            [("DeleteUser", "anonymous"), ("RotateKeys", "a"), ("ChangeUser", "b"), ("CreateUser", "c")]
+        );
+        assert!(changes[2].before.as_ref().unwrap().contains("GetObject"));
+        assert!(changes[2].after.as_ref().unwrap().contains("PutObject"));
+        let told = format!("{changes:?}");
+        assert!(!told.contains("s3cr3t") && !told.contains("AK"), "{told}");
+        assert_eq!(UserList::of(OLD).changes_since(&UserList::of(OLD)), []);
+    }
+
+    #[test]
+    fn the_administrator_of_the_environment_is_one_of_the_users() {
+        let keys = |secret: &str| KeyPair { access_key: "AK".to_owned(), secret_key: Secret::new(secret) };
+        let of = |secret: &str| UserList::of(OLD).with_administrator(&keys(secret));
+        let changes = of("two").changes_since(&of("one"));
+        assert_eq!((changes.len(), changes[0].action, changes[0].name.as_str()), (1, "RotateKeys", "admin"));
+    }
+}
