@@ -1,6 +1,5 @@
 //! The addresses of the pages.
 
-use super::s3_client::Refusal;
 use crate::s3::{Request, uri};
 
 /// The path below which all pages are.
@@ -82,14 +81,6 @@ pub(super) fn with_params(page: &str, params: &[(&str, Option<&str>)]) -> String
 /// A value in a query.
 pub(super) fn encoded(value: &str) -> String {
     uri::encode_listed(value).replace('/', "%2F")
-}
-
-/// Decodes a field that pages percent-encode.
-///
-/// # Errors
-/// It is malformed.
-pub(super) fn decoded(field: &str) -> Result<String, Refusal> {
-    uri::decode_path(field).map_err(|error| Refusal::of_error(&error))
 }
 
 /// The page that was asked for, to return to after signing in.

@@ -1,7 +1,7 @@
 //! The fields of forms.
 
 use super::s3_client::Refusal;
-use crate::s3::{QueryParams, Request};
+use crate::s3::{QueryParams, Request, uri};
 
 /// Bytes of a form of a signed-in user: enough for a thousand keys of the greatest length.
 pub(super) const FORM_MAX_BYTES: usize = 1 << 20;
@@ -52,6 +52,14 @@ fn parse(text: &str) -> Result<QueryParams, Refusal> {
 pub(super) fn required<'q>(fields: &'q QueryParams, name: &str) -> Result<&'q str, Refusal> {
     let value = fields.get(name).filter(|value| !value.is_empty());
     value.ok_or_else(|| Refusal::new(400, format!("The field `{name}` is missing.")))
+}
+
+/// Decodes a field that pages percent-encode.
+///
+/// # Errors
+/// It is malformed.
+pub(super) fn decoded(field: &str) -> Result<String, Refusal> {
+    uri::decode_path(field).map_err(|error| Refusal::of_error(&error))
 }
 
 /// All values of a field, in their order.

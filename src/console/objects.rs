@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::address::decoded;
+use super::form::decoded;
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
 use crate::s3::Method;
 use crate::xml::{Document, Element};

@@ -2,7 +2,8 @@
 
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::{View, see_other};
-use crate::console::address::{decoded, encoded, with_params};
+use crate::console::address::{encoded, with_params};
+use crate::console::form::decoded;
 use crate::s3::{Method, Response, uri};
 use crate::xml::Writer;
 

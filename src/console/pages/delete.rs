@@ -9,7 +9,8 @@ use super::super::objects::{DeletionError, Folder};
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::console::address::{decoded, encoded, with_params};
+use crate::console::address::{encoded, with_params};
+use crate::console::form::decoded;
 use crate::s3::Response;
 
 /// Objects that one request deletes; of folders with more the rest stays, and the page says so.

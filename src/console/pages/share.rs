@@ -6,7 +6,8 @@ use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
 use crate::auth::SharedObject;
-use crate::console::address::{decoded, with_params};
+use crate::console::address::with_params;
+use crate::console::form::decoded;
 use crate::s3::Response;
 
 /// The longest time of a presigned URL, in seconds.
