@@ -3,11 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper bounds of the buckets of durations, in microseconds: from half a millisecond to half a minute.
-pub const DURATION_BOUNDS_MICROS: [u64; 14] = [
-    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
-    10_000_000, 30_000_000,
+/// The upper bounds of the buckets of durations, in microseconds: from a tenth of a millisecond to half a minute.
+pub const DURATION_BOUNDS_MICROS: [u64; 16] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 10_000_000, 30_000_000,
 ];
+
+/// The longest duration that is counted: about a year.
+const DURATION_MAX_MICROS: u64 = 1 << 45;
 
 /// The upper bounds of the buckets of counts.
 pub const COUNT_BOUNDS: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 1024];
@@ -22,7 +25,7 @@ pub struct Histogram<const N: usize> {
 }
 
 /// A histogram of durations.
-pub type DurationHistogram = Histogram<14>;
+pub type DurationHistogram = Histogram<16>;
 /// A histogram of counts.
 pub type CountHistogram = Histogram<10>;
 
@@ -68,7 +71,8 @@ impl<const N: usize> Histogram<N> {
 
     /// Counts a duration, in microseconds.
     pub fn count_duration(&self, duration: Duration) {
-        self.count(duration.as_micros().try_into().unwrap_or(u64::MAX / 2));
+        // A sum of such durations does not wrap.
+        self.count(duration.as_micros().try_into().unwrap_or(u64::MAX).min(DURATION_MAX_MICROS));
     }
 
     /// The values so far. Values that are counted meanwhile may be in one part and not yet in another.
@@ -102,6 +106,6 @@ mod tests {
         histogram.count_duration(Duration::from_millis(1));
         histogram.count_duration(Duration::MAX);
         let snapshot = histogram.snapshot();
-        assert_eq!((snapshot.buckets[0].1, snapshot.buckets[1].1, snapshot.count), (0, 1, 2));
+        assert_eq!((snapshot.buckets[2].1, snapshot.buckets[3].1, snapshot.count), (0, 1, 2));
     }
 }

@@ -188,7 +188,9 @@ impl GroupWriter {
             Ok(())
         } else {
             let done = self.write(plan, place.as_ref(), batch.entry_bytes);
-            self.shared.commit_counters.count_group(count, begun.elapsed());
+            if done.is_ok() {
+                self.shared.commit_counters.count_group(count, begun.elapsed());
+            }
             done
         };
         drop(place);
