@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use log::{error, info};
 use siltstone::base::{Clock as _, SystemClock};
-use siltstone::ops::{ExpiredItem, LifecycleSweeper, SweepTotals};
+use siltstone::ops::{ExpiredItem, LifecycleFigures, LifecycleSweeper, SweepTotals};
 use siltstone::service::{AccessLog as _, AccessRecord};
 use siltstone::store::Store;
 
@@ -24,16 +24,20 @@ pub(crate) struct LifecycleThread {
 }
 
 impl LifecycleThread {
-    /// Starts the thread, which sweeps at once. Each expiry becomes a line of the access log.
+    /// Starts the thread, which sweeps at once. Each expiry becomes a line of the access log, and is counted in `figures`.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn start(store: Arc<Store>, log: Option<Arc<AccessLogFile>>) -> Result<Self, CliError> {
+    pub(crate) fn start(
+        store: Arc<Store>,
+        log: Option<Arc<AccessLogFile>>,
+        figures: Arc<LifecycleFigures>,
+    ) -> Result<Self, CliError> {
         let (stop, stopped) = bounded(0);
         let run = move || {
             let _watch = store.watch_thread("lifecycle");
             let sweeper = LifecycleSweeper::new(Arc::clone(&store), Arc::new(SystemClock));
-            run(sweeper, &stopped, log.as_deref());
+            run(sweeper, &stopped, log.as_deref(), &figures);
         };
         let thread = thread::Builder::new().name("lifecycle".into()).spawn(run);
         let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
@@ -49,10 +53,23 @@ impl LifecycleThread {
     }
 }
 
-fn run(mut sweeper: LifecycleSweeper, stopped: &Receiver<()>, log: Option<&AccessLogFile>) {
+fn run(
+    mut sweeper: LifecycleSweeper,
+    stopped: &Receiver<()>,
+    log: Option<&AccessLogFile>,
+    figures: &LifecycleFigures,
+) {
     let is_stopped = || stopped.try_recv() == Err(TryRecvError::Disconnected);
     loop {
-        match sweeper.sweep_due(&is_stopped, &mut |expired| record(expired, log)) {
+        let mut report = |expired: &ExpiredItem<'_>| {
+            figures.count(expired);
+            record(expired, log);
+        };
+        let swept = sweeper.sweep_due(&is_stopped, &mut report);
+        if swept.is_ok() {
+            figures.swept(SystemClock.now());
+        }
+        match swept {
             Ok(totals) if totals != SweepTotals::default() => info!(
                 "lifecycle: swept {} buckets; {} versions expired with {} bytes, {} uploads were aborted, {} versions are locked",
                 totals.buckets, totals.versions, totals.bytes, totals.uploads, totals.locked

@@ -15,7 +15,7 @@ use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEnt
 use siltstone::console::{Console, ConsoleAccess};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
-use siltstone::ops::{Context, PaddingTimes};
+use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
 use siltstone::s3::Handler;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
@@ -61,7 +61,9 @@ pub(crate) fn serve(
     buckets::make(&store, &options.bucket, &options.xml_namespace)?;
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let memory = plan.budget();
+    let expiries: Arc<LifecycleFigures> = Arc::default();
     let service = service(options, &store, &authenticator, &clock, &memory)?;
+    let service = service.with_lifecycle_figures(Arc::clone(&expiries));
     let access_log = open_access_log(options)?;
     let service = match &access_log {
         Some(log) => service.with_access_log(log.clone()),
@@ -83,7 +85,7 @@ pub(crate) fn serve(
     let server = bind(config, &clock, &(Arc::new(console) as Arc<dyn Handler>))?;
     let audit = audit_log.map(|log| (log, Mutex::new(list)));
     let reloader = Reloader { users_file, authenticator, store: Arc::clone(&store), tls, access_log, audit };
-    run_until_stopped(options, server, store, reloader, link, manager)
+    run_until_stopped(options, server, store, (reloader, expiries), link, manager)
 }
 
 /// Binds the address. The IPv6 address that stands for all addresses also stands for those of IPv4; on a host without IPv6
@@ -137,7 +139,7 @@ fn run_until_stopped(
     options: &ServerOptions,
     server: Server,
     store: Arc<Store>,
-    reloader: Reloader,
+    (reloader, expiries): (Reloader, Arc<LifecycleFigures>),
     first_start: Option<Option<String>>,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
@@ -156,7 +158,7 @@ fn run_until_stopped(
         announce::first_steps(scheme, address, link.as_deref());
     }
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
-    let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log)?;
+    let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
     announce::listening(scheme, address);
     manager.ready();
     let outcome = server.run();

@@ -18,6 +18,7 @@ mod cors;
 mod delete;
 mod get;
 mod lifecycle;
+mod lifecycle_figures;
 mod lifecycle_sweep;
 mod list;
 mod listing;
@@ -48,6 +49,7 @@ pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;
 pub use website::{BucketWebsite, WebsiteObject};
 
+pub use lifecycle_figures::{LifecycleFigures, LifecycleTotals};
 pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads};
 
 use crate::auth::Authorized;

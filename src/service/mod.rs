@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy};
-use crate::ops::Context;
+use crate::ops::{Context, LifecycleFigures};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
 use crate::s3::render::{ResponseFrame, render};
@@ -73,6 +73,7 @@ pub struct Service {
     settings: ServiceSettings,
     server_cors: ServerCors,
     failed_signatures: FailedSignatures,
+    lifecycle: Arc<LifecycleFigures>,
     recorder: RequestRecorder,
 }
 
@@ -131,9 +132,24 @@ impl Service {
             access_log: Arc::new(ProcessLog),
             audit_log: None,
         };
-        let failed_signatures = FailedSignatures::default();
+        let (failed_signatures, lifecycle) = (FailedSignatures::default(), Arc::default());
         let server_cors = ServerCors::new(&settings.cors_allow_origins);
-        Self { context, authenticator, entropy, settings, server_cors, failed_signatures, recorder }
+        Self {
+            context,
+            authenticator,
+            entropy,
+            settings,
+            server_cors,
+            failed_signatures,
+            lifecycle,
+            recorder,
+        }
+    }
+
+    /// The same service, whose metrics show these figures of the lifecycle sweeps.
+    #[must_use]
+    pub fn with_lifecycle_figures(self, lifecycle: Arc<LifecycleFigures>) -> Self {
+        Self { lifecycle, ..self }
     }
 
     /// The same service with `log` as its access log. By default requests are in the log of the process.

@@ -1,5 +1,5 @@
-//! The pages below `/-/`, for monitoring. They need no signature, so they show nothing of the stored data and of the
-//! disk.
+//! The pages below `/-/`, for monitoring. They need no signature, so they show no key, no content and no path. The metrics show the names of
+//! buckets and of owners with quotas to those who may read them ([`MetricsAccess`]).
 
 use super::Service;
 use super::metrics::{self, Exposition};
@@ -100,6 +100,7 @@ impl Service {
         metrics::commits(&mut page, &self.context.store.commit_figures());
         metrics::usage(&mut page, self.context.store.bucket_usages());
         metrics::quotas(&mut page, self.context.quota_limits());
+        metrics::lifecycle(&mut page, &self.lifecycle.snapshot());
         // The version of the format (Prometheus, "Exposition formats").
         Response::new(200)
             .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use siltstone::base::{Budget, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
-use siltstone::ops::{EntityTags, PaddingTimes};
+use siltstone::ops::{EntityTags, LifecycleFigures, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
@@ -59,6 +59,7 @@ pub(super) struct Server {
     pub(super) store: Arc<Store>,
     pub(super) service: Arc<Service>,
     pub(super) memory: Arc<Budget>,
+    pub(super) expiries: Arc<LifecycleFigures>,
     socket: Option<Socket>,
 }
 
@@ -154,9 +155,9 @@ impl Server {
         audit_log: Option<Arc<dyn AuditLog>>,
     ) -> Self {
         let options = ServiceOptions { users, settings, padding, entity_tags, store, audit_log };
-        let InProcess { fs, store, service, memory, .. } = InProcess::start(options);
+        let InProcess { fs, store, service, memory, expiries, .. } = InProcess::start(options);
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
-        Self { fs, store, service, memory, socket }
+        Self { fs, store, service, memory, expiries, socket }
     }
 
     /// A request to be filled in. It is signed by `owner`.

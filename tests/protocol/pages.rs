@@ -1,5 +1,6 @@
 //! The pages below `/-/`.
 
+use siltstone::ops::ExpiredItem;
 use siltstone::service::{MetricsAccess, ServiceSettings};
 
 use super::*;
@@ -104,6 +105,8 @@ fn metrics_count_requests_bytes_and_stored_objects() {
 fn the_guide_has_every_metric_with_its_type_and_labels() {
     let server = Server::new();
     server.put("/b/k", b"x");
+    let (bucket, key, version, rule, is_hidden, bytes) = ("b", "k", Some("v"), "r", false, 1);
+    server.expiries.count(&ExpiredItem { bucket, key, version, rule, is_hidden, bytes });
     let limits = br#"{"bytes":9,"objects":9,"uploads":9}"#;
     assert_eq!(server.request("PUT", "/b?quota").body(limits).send().status, 200);
     let owner = server.request("PUT", "/?quota&owner=owner").body(br#"{"buckets":9}"#).send();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::{Context, EntityTags, PaddingTimes};
+use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
 use siltstone::service::{AuditLog, Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
@@ -35,6 +35,7 @@ pub(crate) struct InProcess {
     pub(crate) memory: Arc<Budget>,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) clock: Arc<ManualClock>,
+    pub(crate) expiries: Arc<LifecycleFigures>,
 }
 
 /// Options of a store that uses its simulated disk to the last byte and writes no idle groups.
@@ -68,10 +69,12 @@ impl InProcess {
         };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);
+        let expiries: Arc<LifecycleFigures> = Arc::default();
+        let service = service.with_lifecycle_figures(expiries.clone());
         let service = match options.audit_log {
             Some(log) => service.with_audit_log(log),
             None => service,
         };
-        Self { fs, store, service: Arc::new(service), memory, authenticator, clock }
+        Self { fs, store, service: Arc::new(service), memory, authenticator, clock, expiries }
     }
 }

@@ -1,11 +1,13 @@
 //! What `/-/metrics` shows: requests, and the state of the store.
 
 mod exposition;
+mod lifecycle;
 mod quotas;
 mod requests;
 mod store;
 
 pub(super) use exposition::Exposition;
+pub(super) use lifecycle::lifecycle;
 pub(super) use quotas::quotas;
 pub(super) use requests::Metrics;
 pub(super) use store::{commits, store, usage};

@@ -1,0 +1,88 @@
+//! Figures of the lifecycle sweeps since the start.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use super::lifecycle_sweep::ExpiredItem;
+use crate::base::Timestamp;
+
+/// Pairs of a bucket and a rule with figures of their own. Further pairs are counted together.
+const PAIRS_MAX: usize = 1_000;
+/// The bucket and the rule of the others, which no bucket can have.
+const OTHERS: &str = "(other)";
+
+/// Figures that the sweeper counts into, and the metrics show.
+#[derive(Debug, Default)]
+pub struct LifecycleFigures(Mutex<LifecycleTotals>);
+
+/// The figures at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LifecycleTotals {
+    /// By bucket and id of the rule: versions that were removed or hidden, and the bytes of the removed ones.
+    pub expired: BTreeMap<(String, String), (u64, u64)>,
+    /// Uploads that rules aborted.
+    pub aborted_uploads: u64,
+    /// The end of the last sweep of all buckets that were due.
+    pub swept: Option<Timestamp>,
+}
+
+impl LifecycleFigures {
+    /// Counts an expiry.
+    pub fn count(&self, item: &ExpiredItem<'_>) {
+        let mut totals = self.totals();
+        if item.version.is_none() {
+            totals.aborted_uploads += 1;
+            return;
+        }
+        let pair = (item.bucket.to_owned(), item.rule.to_owned());
+        let has_place = totals.expired.len() < PAIRS_MAX || totals.expired.contains_key(&pair);
+        let pair = if has_place { pair } else { (OTHERS.to_owned(), OTHERS.to_owned()) };
+        let (count, bytes) = totals.expired.entry(pair).or_default();
+        *count += 1;
+        *bytes += item.bytes;
+    }
+
+    /// Notes the end of a sweep.
+    pub fn swept(&self, at: Timestamp) {
+        self.totals().swept = Some(at);
+    }
+
+    /// The figures so far.
+    pub fn snapshot(&self) -> LifecycleTotals {
+        self.totals().clone()
+    }
+
+    fn totals(&self) -> MutexGuard<'_, LifecycleTotals> {
+        self.0.lock().expect("no code panics while it holds the figures")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiries_are_counted_by_bucket_and_rule_up_to_a_bound() {
+        let figures = LifecycleFigures::default();
+        let item = |rule: &'static str, version: Option<&'static str>, bytes| ExpiredItem {
+            bucket: "b",
+            key: "k",
+            version,
+            rule,
+            is_hidden: bytes == 0,
+            bytes,
+        };
+        figures.count(&item("r", Some("v"), 5));
+        figures.count(&item("r", Some("v"), 0));
+        figures.count(&item("r", None, 0));
+        for rule in 0..PAIRS_MAX + 5 {
+            let rule: &'static str = Box::leak(format!("rule {rule}").into_boxed_str());
+            figures.count(&item(rule, Some("v"), 1));
+        }
+        let LifecycleTotals { expired, aborted_uploads, swept } = figures.snapshot();
+        let pair = |rule: &str| expired.get(&("b".to_owned(), rule.to_owned()));
+        assert_eq!((pair("r"), aborted_uploads, swept), (Some(&(2, 5)), 1, None));
+        assert_eq!((expired.len(), pair("rule 998"), pair("rule 999")), (PAIRS_MAX + 1, Some(&(1, 1)), None));
+        assert_eq!(expired[&(OTHERS.to_owned(), OTHERS.to_owned())], (6, 6));
+    }
+}
