@@ -6,6 +6,7 @@ mod cas_check;
 mod compact;
 mod describe;
 mod dump;
+mod lifecycle;
 mod outcome;
 #[cfg(test)]
 #[path = "package/pages.rs"]
@@ -112,6 +113,9 @@ enum Command {
     /// Print what is stored and its use of space, also while a server runs
     #[command(after_help = stats::HELP)]
     Stats(stats::Arguments),
+    /// Tell what the lifecycle rules of a bucket would take, also while a server runs
+    #[command(after_help = lifecycle::HELP)]
+    Lifecycle(lifecycle::Arguments),
     /// Rebuild the metadata log from the segments
     #[command(after_help = rebuild::HELP)]
     Rebuild(rebuild::Arguments),
@@ -138,6 +142,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments, line.json, &mut out),
         Command::CasCheck(arguments) => cas_check::run(&arguments, line.json, &mut out),
         Command::Stats(arguments) => stats::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Lifecycle(arguments) => lifecycle::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),

@@ -12,7 +12,7 @@
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
 //! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
-//! | `backup`, `rebuild`, `verify`, `stats`, `compact`, `undelete` | tools |
+//! | `backup`, `rebuild`, `verify`, `stats`, `stored_bucket`, `compact`, `undelete` | tools |
 //!
 //! Ownership by threads and locks:
 //!
@@ -61,6 +61,7 @@ mod scrub;
 mod shared;
 mod state_file;
 pub mod stats;
+mod stored_bucket;
 mod thread_watch;
 pub mod undelete;
 mod upload_expiry;
@@ -105,6 +106,7 @@ pub use requests::{
 };
 pub use scrub::{ScrubPace, Scrubbed};
 pub use stats::stats;
+pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use thread_watch::ThreadWatch;
 pub use uploads::{PartSummary, PartsPage, PartsTotal};
 pub use usage::BucketUsage;

@@ -126,15 +126,38 @@ impl Stats {
 /// If there is no store, or its metadata cannot be read.
 pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsError> {
     let guarded = ReadOnlyFs::new(fs);
-    if any_header(&guarded)?.is_none() {
+    attempt(&guarded, |fs| read(fs, clock.now(), top), |stats| stats.damage.is_empty())
+}
+
+/// The index of the store in `fs`, and damage of its metadata, as [`stats`] reads them.
+///
+/// # Errors
+/// As [`stats`].
+pub(super) fn load(fs: &ReadOnlyFs<'_>) -> Result<(Index, Vec<Damage>), StatsError> {
+    let load = |fs: &dyn Fs| {
+        let store = store_id(fs)?.ok_or(StatsError::NotAStore)?;
+        let mut damage = Vec::new();
+        let mut loader = StoreLoader::from_newest(fs, store, &mut damage)?;
+        damage.extend(loader.replay()?.damage);
+        Ok((loader.index, damage))
+    };
+    attempt(fs, load, |(_, damage)| damage.is_empty())
+}
+
+/// Reads until the result is whole, or too often. While a server writes, the end of the log may look damaged and files may go; the
+/// next attempt may find another state.
+fn attempt<T>(
+    fs: &ReadOnlyFs<'_>,
+    read: impl Fn(&dyn Fs) -> Result<T, StatsError>,
+    is_whole: impl Fn(&T) -> bool,
+) -> Result<T, StatsError> {
+    if any_header(fs)?.is_none() {
         return Err(StatsError::NotAStore);
     }
     let mut attempt = 1;
     loop {
-        // While a server writes, the end of the log may look damaged and files may go; the next attempt may find
-        // another state.
-        match read(&guarded, clock.now(), top) {
-            Ok(stats) if stats.damage.is_empty() || attempt == ATTEMPTS_MAX => return Ok(stats),
+        match read(fs) {
+            Ok(found) if is_whole(&found) || attempt == ATTEMPTS_MAX => return Ok(found),
             Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
             _ => attempt += 1,
         }

@@ -54,6 +54,8 @@ fn a_store_is_checked_copied_and_shown_by_the_commands_of_the_guide() {
     assert!(run("dump").lines().count() > 10);
     assert!(run("stats").contains("objects"));
     assert!(run("undelete").contains("could be undeleted"));
+    fs::write(root.path().join("rules.xml"), crate::tools::lifecycle::RULES).unwrap();
+    assert!(run("lifecycle").contains("in all: "));
     let outside = example("backup and restore").replace("/mnt/usb/objects", "objects");
     self::run(shell(root.path(), &outside));
     assert!(root.path().join("new-data/meta").is_dir());

@@ -5,6 +5,7 @@ mod bench;
 mod cas_check;
 mod compact;
 mod dump;
+pub(crate) mod lifecycle;
 mod rebuild;
 mod stats;
 mod tiny_store;
