@@ -59,7 +59,8 @@ def upload(s3, key, body):
 def write(s3, seed, until, outcomes):
     draw = random.Random(seed)
     while time.monotonic() < until:
-        key, other = (str(draw.randrange(KEYS)) for _ in range(2))
+        # A copy of a key onto itself changes nothing, and is refused for that.
+        key, other = map(str, draw.sample(range(KEYS), 2))
         body = bytes(draw.randrange(SIZE_MAX))
         step = draw.choices([put, upload, copy, None], [6, 2, 1, 1])[0]
         try:
