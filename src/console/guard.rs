@@ -4,9 +4,6 @@ use super::ConsoleAccess;
 use super::s3_client::Refusal;
 use crate::s3::{Headers, Method, Request, Response};
 
-/// Headers that proxies add. A request with one of them may come from another host than its peer.
-const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
-
 /// Headers of every response: it runs and loads nothing from elsewhere, is in no frame, is not stored, and gives its address to no other site.
 const HEADERS: [(&str, &str); 7] = [
     (
@@ -27,7 +24,7 @@ const HEADERS: [(&str, &str); 7] = [
 /// # Errors
 /// The refusal to show.
 pub(super) fn check(request: &Request<'_>, access: ConsoleAccess) -> Result<(), Refusal> {
-    if access != ConsoleAccess::Insecure && !request.secure && !is_local(request) {
+    if access != ConsoleAccess::Insecure && !request.secure && !request.is_local() {
         return Err(Refusal::new(
             403,
             "The console is not shown over plain HTTP to other hosts, where everyone on the way could read the session. Give the server a \
@@ -50,12 +47,6 @@ pub(super) fn protect(mut response: Response) -> Response {
         }
     }
     response
-}
-
-/// An unknown peer may be anywhere.
-fn is_local(request: &Request<'_>) -> bool {
-    let is_forwarded = FORWARDING_HEADERS.iter().any(|name| request.headers.get(name).is_some());
-    !is_forwarded && request.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
 /// Whether a page of this origin sent the request. Cookies do not tell: the ports of a host are one site, so a page on another

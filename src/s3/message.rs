@@ -192,6 +192,18 @@ pub struct Request<'c> {
     pub client: Option<Arc<dyn Client>>,
 }
 
+/// Headers that proxies add. A request with one of them may come from another host than its peer.
+const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+
+impl Request<'_> {
+    /// Whether the client is on this host: the peer has a loopback address and does not forward for another client. An unknown peer
+    /// may be anywhere.
+    pub fn is_local(&self) -> bool {
+        let is_forwarded = FORWARDING_HEADERS.iter().any(|name| self.headers.get(name).is_some());
+        !is_forwarded && self.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
+    }
+}
+
 /// The connection of a client, for work that outlasts the handling of its request.
 pub trait Client: Send + Sync {
     /// Whether the client has closed the connection or its half of it.

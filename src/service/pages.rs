@@ -6,9 +6,6 @@ use super::metrics::{self, Exposition};
 use crate::ops::Health;
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
-/// Headers that proxies add. A request with one of them may come from another client than its peer.
-const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
-
 /// The clients that may read `/-/metrics`. None needs a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsAccess {
@@ -24,16 +21,10 @@ impl MetricsAccess {
     fn allows(self, request: &Request<'_>) -> bool {
         match self {
             Self::Off => false,
-            Self::Local => is_local(request),
+            Self::Local => request.is_local(),
             Self::Open => true,
         }
     }
-}
-
-/// An unknown peer may be anywhere.
-fn is_local(request: &Request<'_>) -> bool {
-    let is_forwarded = FORWARDING_HEADERS.iter().any(|name| request.headers.get(name).is_some());
-    !is_forwarded && request.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
 /// The name of the page that MinIO has at the requested path ("Healthcheck API", "Admin API"). Only GET and HEAD ask for the health
