@@ -98,18 +98,13 @@ impl Authenticator {
 }
 
 fn presigned_query(key: &EnteredKey, shared: SharedObject<'_>, scope: &str, timestamp: &str) -> String {
-    let credential = encoded(&format!("{}/{scope}", key.access_key));
-    let version = shared.version.map(|version| format!("&versionId={}", encoded(version)));
+    let credential = uri::encode_query(&format!("{}/{scope}", key.access_key));
+    let version = shared.version.map(|version| format!("&versionId={}", uri::encode_query(version)));
     format!(
         "X-Amz-Algorithm={ALGORITHM}&X-Amz-Credential={credential}&X-Amz-Date={timestamp}&X-Amz-Expires={}&X-Amz-SignedHeaders=host{}",
         shared.expires_secs,
         version.unwrap_or_default()
     )
-}
-
-/// The value of a parameter.
-fn encoded(text: &str) -> String {
-    uri::encode_listed(text).replace('/', "%2F")
 }
 
 fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Signer> {

@@ -12,7 +12,7 @@ use log::{error, info, warn};
 use rustix::io::Errno;
 use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
-use siltstone::console::{Console, ConsoleAccess};
+use siltstone::console::Console;
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Outcome, Server, Tls};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
@@ -79,9 +79,7 @@ pub(crate) fn serve(
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
     let console = console(options, service, &authenticator, &clock);
-    let link = first_key
-        .as_deref()
-        .map(|key| console.first_link(key).filter(|_| options.console_access() != ConsoleAccess::Off));
+    let link = first_key.map(|key| console.first_link(&key));
     let server = bind(config, &clock, &(Arc::new(console) as Arc<dyn Handler>))?;
     let audit = audit_log.map(|log| (log, Mutex::new(list)));
     let reloader = Reloader { users_file, authenticator, store: Arc::clone(&store), tls, access_log, audit };

@@ -74,13 +74,11 @@ pub(super) fn page_path(path: &str) -> Option<PagePath> {
 /// The address of a page with parameters. Absent ones are left out.
 pub(super) fn with_params(page: &str, params: &[(&str, Option<&str>)]) -> String {
     let given = params.iter().filter_map(|(name, value)| Some((name, (*value)?)));
-    let query = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&");
+    let query = given
+        .map(|(name, value)| format!("{name}={}", uri::encode_query(value)))
+        .collect::<Vec<_>>()
+        .join("&");
     if query.is_empty() { format!("{ROOT}{page}") } else { format!("{ROOT}{page}?{query}") }
-}
-
-/// A value in a query.
-pub(super) fn encoded(value: &str) -> String {
-    uri::encode_listed(value).replace('/', "%2F")
 }
 
 /// The page that was asked for, to return to after signing in.

@@ -2,8 +2,8 @@
 //! request. The names are parameters, because browsers change paths such as `a/../b`.
 
 use super::s3_client::{Refusal, target};
-use super::{Console, Visitor, address, form, pages};
-use crate::s3::{Headers, Method, Request, Response};
+use super::{Console, Visitor, form, pages};
+use crate::s3::{Headers, Method, Request, Response, uri};
 
 /// Headers of a browser that S3 requests must not have, since they speak of the page.
 const OF_THE_PAGE: [&str; 5] = ["cookie", "authorization", "origin", "referer", "x-amz-security-token"];
@@ -25,7 +25,7 @@ pub(super) fn content(console: &Console, visitor: &Visitor, request: Request<'_>
         Ok(response) => {
             let mut response = confine(response);
             response.headers.retain(|(header, _)| !header.eq_ignore_ascii_case("content-disposition"));
-            let name = address::encoded(&name.unwrap_or_default());
+            let name = uri::encode_query(&name.unwrap_or_default());
             response.header("Content-Disposition", format!("attachment; filename*=UTF-8''{name}"))
         }
         Err(refusal) => pages::plain_refusal(&refusal),
@@ -37,7 +37,7 @@ fn send(console: &Console, visitor: &Visitor, mut request: Request<'_>) -> Resul
     let target = target(query.get("bucket"), query.get("key"))?;
     let others = query.iter().filter(|(name, _)| !["bucket", "key"].contains(name));
     request.query = others
-        .map(|(name, value)| format!("{}={}", address::encoded(name), address::encoded(value)))
+        .map(|(name, value)| format!("{}={}", uri::encode_query(name), uri::encode_query(value)))
         .collect::<Vec<_>>()
         .join("&");
     request.headers = without_page(&request.headers);

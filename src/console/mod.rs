@@ -119,8 +119,7 @@ impl Console {
             PagePath::Content => gateway::content(self, &visitor, request),
             page => {
                 let outcome = pages::answer(self, &visitor, page, &mut request);
-                outcome
-                    .unwrap_or_else(|refusal| pages::refusal(Some(&Page::of(&visitor, &request)), &refusal))
+                outcome.unwrap_or_else(|refusal| pages::refusal(Some(&Page::of(&visitor)), &refusal))
             }
         }
     }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use super::form::decoded;
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
-use crate::s3::Method;
-use crate::xml::{Document, Element};
+use crate::base::digest::Md5;
+use crate::s3::{Method, checksum};
+use crate::xml::{Document, Element, legible};
 
 /// Keys and folders on a page.
 pub(super) const PAGE_LEN: &str = "200";
@@ -238,16 +239,14 @@ impl S3Client<'_> {
     }
 }
 
-/// Whether a document may hold a name (XML 1.0, section 2.2).
+/// Whether a document may hold a name.
 fn is_legible(name: &str) -> bool {
-    name.chars()
-        .all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..))
+    matches!(legible(name), Cow::Borrowed(_))
 }
 
 /// The value of `Content-MD5` for a body.
 pub(super) fn base64_md5(bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(crate::base::digest::Md5::of(bytes))
+    checksum::encode(&Md5::of(bytes))
 }
 
 fn document(reply: &Reply) -> Result<Document<'_>, Refusal> {

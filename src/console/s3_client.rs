@@ -137,8 +137,9 @@ fn path(target: &TargetResource) -> String {
 }
 
 fn query(params: &[(&str, &str)]) -> String {
-    let encode = |text| super::address::encoded(text);
-    let pairs = params.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
+    let pairs = params
+        .iter()
+        .map(|(name, value)| format!("{}={}", uri::encode_query(name), uri::encode_query(value)));
     pairs.collect::<Vec<_>>().join("&")
 }
 

@@ -4,7 +4,7 @@ use log::{info, warn};
 
 use super::address::{self, ROOT};
 use super::s3_client::Refusal;
-use super::{Console, Visitor, cookie, form, pages};
+use super::{Console, ConsoleAccess, Visitor, cookie, form, pages};
 use crate::auth::EnteredKey;
 use crate::s3::{Request, Response};
 
@@ -14,9 +14,9 @@ const USED: &str = "This link has been used, or is older than an hour. Sign in w
 
 impl Console {
     /// The path and the query of a page that signs in the user of an access key, once and within an hour. For the operator of the server, whom
-    /// it may be shown to. `None` for an unknown access key.
+    /// it may be shown to. `None` for an unknown access key, and where there is no console.
     pub fn first_link(&self, access_key: &str) -> Option<String> {
-        let key = self.authenticator.admit(access_key)?;
+        let key = self.authenticator.admit(access_key).filter(|_| self.access != ConsoleAccess::Off)?;
         let token = self.sessions.offer(key, self.clock.now(), &*self.entropy);
         Some(format!("{ROOT}?token={token}"))
     }

@@ -8,6 +8,9 @@ use crate::s3::{ErrorCode, S3Error};
 /// ListObjectsV2). A space becomes `%20` and a plus `%2B`, so that decoders of forms and of paths read the same.
 const LISTED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
+/// The same with `/`: all but the unreserved characters, as in a query.
+const QUERY: &AsciiSet = &LISTED.add(b'/');
+
 /// The characters of a path that need encoding: all but those of segments (RFC 3986, section 3.3) and `/`.
 const PATH: &AsciiSet = &LISTED
     .remove(b'!')
@@ -62,6 +65,11 @@ pub fn encode_listed(text: &str) -> String {
     utf8_percent_encode(text, LISTED).to_string()
 }
 
+/// Encodes a name or a value of a query.
+pub fn encode_query(text: &str) -> String {
+    utf8_percent_encode(text, QUERY).to_string()
+}
+
 /// Encodes a key as a path.
 pub fn encode_path(text: &str) -> String {
     utf8_percent_encode(text, PATH).to_string()
@@ -100,6 +108,7 @@ mod tests {
     #[test]
     fn listed_names_keep_their_slashes_and_nothing_else_that_is_reserved() {
         assert_eq!(encode_listed("a b+c/(ü)~*\u{1}"), "a%20b%2Bc/%28%C3%BC%29~%2A%01");
+        assert_eq!(encode_query("a b+c/(ü)~*\u{1}"), "a%20b%2Bc%2F%28%C3%BC%29~%2A%01");
     }
 
     #[test]

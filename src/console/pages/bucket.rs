@@ -6,8 +6,8 @@ use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
-use crate::console::address::{encoded, with_params};
-use crate::s3::Response;
+use crate::console::address::with_params;
+use crate::s3::{Response, uri};
 
 #[derive(Template)]
 #[template(path = "bucket.html", config = "src/console/askama.toml")]
@@ -79,7 +79,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         bucket,
         prefix,
-        at: encoded(prefix),
+        at: uri::encode_query(prefix),
         search,
         shows_versions,
         crumbs: crumbs(bucket, prefix),
@@ -113,7 +113,7 @@ fn crumbs(bucket: &str, prefix: &str) -> Vec<Crumb> {
 
 fn folder_row(bucket: &str, prefix: &str, folder: &FolderLine) -> FolderRow {
     let link = with_params("bucket", &[("name", Some(bucket)), ("prefix", Some(&folder.prefix))]);
-    FolderRow { name: name_in(prefix, &folder.prefix), link, id: encoded(&folder.prefix) }
+    FolderRow { name: name_in(prefix, &folder.prefix), link, id: uri::encode_query(&folder.prefix) }
 }
 
 fn object_row(bucket: &str, prefix: &str, object: ObjectLine) -> ObjectRow {

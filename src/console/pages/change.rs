@@ -2,7 +2,7 @@
 
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::{View, see_other};
-use crate::console::address::{encoded, with_params};
+use crate::console::address::with_params;
 use crate::console::form::decoded;
 use crate::s3::{Method, Response, uri};
 use crate::xml::Writer;
@@ -36,7 +36,8 @@ fn copy(
     version: Option<&str>,
     headers: &[(&str, &str)],
 ) -> Result<(), Refusal> {
-    let version = version.map(|version| format!("?versionId={}", encoded(version))).unwrap_or_default();
+    let version =
+        version.map(|version| format!("?versionId={}", uri::encode_query(version))).unwrap_or_default();
     let source = format!("{}/{}{version}", uri::encode_listed(bucket), uri::encode_listed(key));
     let mut lines = vec![("x-amz-copy-source", &*source)];
     lines.extend((!headers.is_empty()).then_some(("x-amz-metadata-directive", "REPLACE")));

@@ -9,9 +9,9 @@ use super::super::objects::{DeletionError, Folder};
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::console::address::{encoded, with_params};
+use crate::console::address::with_params;
 use crate::console::form::decoded;
-use crate::s3::Response;
+use crate::s3::{Response, uri};
 
 /// Objects that one request deletes; of folders with more the rest stays, and the page says so.
 const OBJECTS_MAX: usize = 10_000;
@@ -55,7 +55,7 @@ struct Selection {
 /// change line ends in fields.
 pub(super) fn object_id(key: &str, version: Option<&str>) -> String {
     let version = version.map(|version| format!("?{version}")).unwrap_or_default();
-    encoded(key) + &version
+    uri::encode_query(key) + &version
 }
 
 /// The fields `object` are ids, `folder` percent-encoded prefixes, `at` that of the page to return to; `confirmed` says that the list was seen.
@@ -63,11 +63,12 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let at = view.given("at").map(decoded).transpose()?;
     let back = with_params("bucket", &[("name", Some(bucket)), ("prefix", at.as_deref())]);
-    let selection = select(view, bucket)?;
+    let is_confirmed = view.given("confirmed").is_some();
+    let selection = select(view, bucket, !is_confirmed)?;
     if selection.objects.is_empty() {
         return Ok(see_other(&back));
     }
-    if view.given("confirmed").is_none() {
+    if !is_confirmed {
         return Ok(html(200, &question(view, bucket, back, &selection)));
     }
     let objects: Vec<_> = selection.objects.into_iter().collect();
@@ -98,12 +99,15 @@ fn question<'a>(view: &'a View<'_>, bucket: &'a str, back: String, selection: &S
     }
 }
 
-fn select(view: &View<'_>, bucket: &str) -> Result<Selection, Refusal> {
+/// The selected objects. The sizes of those that are named take a request each, which only the question is worth.
+fn select(view: &View<'_>, bucket: &str, with_sizes: bool) -> Result<Selection, Refusal> {
     let mut selection = Selection::default();
     for id in form::all(&view.params, "object") {
         let (key, version) = id.split_once('?').map_or((id, None), |(key, version)| (key, Some(version)));
         let key = decoded(key)?;
-        selection.bytes += view.s3().head(bucket, &key, version).map_or(0, |head| head.size);
+        if with_sizes {
+            selection.bytes += view.s3().head(bucket, &key, version).map_or(0, |head| head.size);
+        }
         selection.objects.insert((key, version.map(str::to_owned)));
     }
     for prefix in form::all(&view.params, "folder") {

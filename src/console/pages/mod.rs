@@ -30,7 +30,7 @@ pub(super) struct Page {
 
 impl Page {
     /// The frame for a signed-in user.
-    pub(super) fn of(visitor: &Visitor, _: &Request<'_>) -> Self {
+    pub(super) fn of(visitor: &Visitor) -> Self {
         let (user, is_administrator) =
             (visitor.identity.name().to_owned(), visitor.identity.is_administrator());
         Self { user, is_administrator, ..Self::of_stranger() }
@@ -63,7 +63,7 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn page(&self) -> Page {
-        Page::of(self.visitor, self.request)
+        Page::of(self.visitor)
     }
 
     fn s3(&self) -> S3Client<'a> {

@@ -6,8 +6,8 @@ use super::super::objects::{Folder, ObjectHead, ObjectLine};
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
 use super::{Page, View, html};
-use crate::console::address::{encoded, with_params};
-use crate::s3::{Method, Response};
+use crate::console::address::with_params;
+use crate::s3::{Method, Response, uri};
 
 /// Bytes of a text that are shown.
 const PREVIEW_BYTES: u64 = 64 * 1024;
@@ -88,7 +88,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         bucket,
         bucket_link: with_params("bucket", &[("name", Some(bucket)), ("prefix", folder_of(key))]),
-        key: encoded(key),
+        key: uri::encode_query(key),
         name: text::visible(key).into_owned(),
         id: super::delete::object_id(key, version),
         version,

@@ -57,22 +57,25 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("name")?;
     // A bucket that is not there has no settings.
     view.s3().send(Method::Head, target(Some(bucket), None)?, S3Request::default())?;
-    let documents = DOCUMENTS.iter().filter_map(|(title, name)| {
-        let text = match document(view, bucket, name) {
-            Ok(text) => text,
-            Err(refusal) if refusal.status == 404 => String::new(),
-            Err(_) => return None,
-        };
-        Some(DocumentRow { title, name, text })
-    });
+    let documents: Vec<_> = DOCUMENTS
+        .iter()
+        .filter_map(|(title, name)| {
+            let text = match document(view, bucket, name) {
+                Ok(text) => text,
+                Err(refusal) if refusal.status == 404 => String::new(),
+                Err(_) => return None,
+            };
+            Some(DocumentRow { title, name, text })
+        })
+        .collect();
     let page = SettingsPage {
         page: view.page(),
         bucket,
         back: with_params("bucket", &[("name", Some(bucket))]),
         usage: usage(view, bucket),
         versioning: versioning(view, bucket),
-        is_public: is_public(view, bucket),
-        documents: documents.collect(),
+        is_public: is_public(&documents, bucket),
+        documents,
     };
     Ok(html(200, &page))
 }
@@ -150,11 +153,11 @@ fn versioning(view: &View<'_>, bucket: &str) -> Option<String> {
     Some(status.unwrap_or_default().to_owned())
 }
 
-fn is_public(view: &View<'_>, bucket: &str) -> Option<bool> {
-    match document(view, bucket, "policy") {
-        Ok(policy) if same_json(&policy, &public_policy(bucket)) => Some(true),
-        Err(refusal) if refusal.status == 404 => Some(false),
-        _ => None,
+fn is_public(documents: &[DocumentRow], bucket: &str) -> Option<bool> {
+    let policy = documents.iter().find(|document| document.name == "policy")?;
+    match &*policy.text {
+        "" => Some(false),
+        text => same_json(text, &public_policy(bucket)).then_some(true),
     }
 }
 
