@@ -1,6 +1,7 @@
 //! The command `lifecycle`.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,12 +10,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::{Clock as _, SystemClock, Timestamp};
 use siltstone::fs::OsFs;
-use siltstone::s3::lifecycle::{
-    Expiry, ExpiryFacts, ExpiryKind, ExpiryState, LifecycleConfiguration, TransitionMinimumSize,
-};
-use siltstone::store::{
-    self, BucketConfigurationKind, ListQuery, PlaceCursor, PlacedVersion, StoredBucket, VersionPlace,
-};
+use siltstone::ops::expiry_of;
+use siltstone::s3::lifecycle::{Expiry, ExpiryKind, LifecycleConfiguration, TransitionMinimumSize};
+use siltstone::store::{self, BucketConfigurationKind, ListQuery, PlaceCursor, StoredBucket, UploadPages};
 use siltstone::xml::Document;
 
 use crate::outcome::{Failure, Outcome};
@@ -37,8 +35,6 @@ Exit status:
 
 /// Versions per step.
 const STEP_VERSIONS: usize = 4_096;
-/// Uploads per page.
-const UPLOADS_AT_ONCE: usize = 1_000;
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -127,24 +123,20 @@ impl Preview<'_> {
     fn add_versions(&mut self, bucket: &StoredBucket) {
         let mut cursor = PlaceCursor::default();
         while bucket.visit_places(&mut cursor, STEP_VERSIONS, &mut |placed| {
-            if let Some(expiry) = expiry(self.rules, placed) {
+            if let Some(expiry) = expiry_of(self.rules, placed, placed.place) {
                 self.add(placed.key, expiry, placed.version.size);
             }
         }) {}
     }
 
     fn add_uploads(&mut self, bucket: &StoredBucket) {
-        let (mut query, mut after) = (ListQuery { limit: UPLOADS_AT_ONCE, ..ListQuery::default() }, None);
-        loop {
-            let page = bucket.list_uploads(&query, after);
+        let mut pages = UploadPages::default();
+        let list = |query: &ListQuery, after| Ok::<_, Infallible>(bucket.list_uploads(query, after));
+        while let Ok(Some(page)) = pages.next(list) {
             for (key, upload) in page.keys() {
                 if let Some(abort) = self.rules.abort_at(key.as_bytes(), upload.initiated) {
                     self.add(key.as_bytes(), abort, bucket.upload_bytes(key.as_bytes(), upload.id));
                 }
-                (query.after, after) = (Some(key.as_bytes().to_vec()), Some(upload.id));
-            }
-            if !page.truncated {
-                return;
             }
         }
     }
@@ -220,23 +212,6 @@ impl Preview<'_> {
         let bytes: u64 = self.totals.values().map(|total| total.due.1).sum();
         writeln!(out, "in all: {due} due now with {bytes} bytes; locked versions among them stay")
     }
-}
-
-fn expiry(rules: &LifecycleConfiguration, placed: &PlacedVersion<'_>) -> Option<Expiry> {
-    let state = match placed.place {
-        VersionPlace::Current => ExpiryState::Current,
-        VersionPlace::LoneDeleteMarker => ExpiryState::LoneDeleteMarker,
-        VersionPlace::Noncurrent { since, newer_noncurrent } => {
-            ExpiryState::Noncurrent { since, newer_noncurrent }
-        }
-    };
-    rules.expiry(&ExpiryFacts {
-        key: placed.key,
-        size: placed.version.size,
-        modified: placed.version.modified,
-        state,
-        tags: &|| placed.tags(),
-    })
 }
 
 fn name_of(kind: ExpiryKind) -> &'static str {

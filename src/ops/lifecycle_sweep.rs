@@ -7,13 +7,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::limits::PAGE_LEN_MAX;
 use crate::base::{Clock, Timestamp};
 use crate::s3::lifecycle::{Expiry, ExpiryFacts, ExpiryState, LifecycleConfiguration};
 use crate::store::{
     BucketConfiguration, BucketConfigurationKind, BucketInfo, ConfiguredBucket, EXPIRY_GROUP_MAX,
-    ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, ListQuery, PlaceCursor, PlacedVersion, Store,
-    StoreError, VersionPlace, VersionRef,
+    ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, PlaceCursor, PlacedVersion, Store, StoreError,
+    UploadPages, VersionPlace, VersionRef,
 };
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
@@ -130,6 +129,28 @@ pub fn abort_idle_uploads(store: &Store) -> Result<u64, StoreError> {
     })
 }
 
+/// The earliest expiry of a version by the rules, if it is in this place.
+pub fn expiry_of(
+    rules: &LifecycleConfiguration,
+    placed: &PlacedVersion<'_>,
+    place: VersionPlace,
+) -> Option<Expiry> {
+    let state = match place {
+        VersionPlace::Current => ExpiryState::Current,
+        VersionPlace::LoneDeleteMarker => ExpiryState::LoneDeleteMarker,
+        VersionPlace::Noncurrent { since, newer_noncurrent } => {
+            ExpiryState::Noncurrent { since, newer_noncurrent }
+        }
+    };
+    rules.expiry(&ExpiryFacts {
+        key: placed.key,
+        size: placed.version.size,
+        modified: placed.version.modified,
+        state,
+        tags: &|| placed.tags(),
+    })
+}
+
 fn rules_of(by: &BucketConfiguration) -> Option<&LifecycleConfiguration> {
     by.parsed(LifecycleConfiguration::from_document).as_ref()
 }
@@ -180,10 +201,8 @@ impl BucketSweep<'_> {
         totals: &mut SweepTotals,
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<bool, StoreError> {
-        let mut query = ListQuery { limit: PAGE_LEN_MAX, ..ListQuery::default() };
-        let mut after = None;
-        loop {
-            let page = self.store.list_uploads(&self.bucket.name, &query, after)?;
+        let (name, mut pages) = (&self.bucket.name, UploadPages::default());
+        while let Some(page) = pages.next(|query, after| self.store.list_uploads(name, query, after))? {
             let mut due = Vec::new();
             for (key, upload) in page.keys() {
                 let abort = self.rules.abort_at(key.as_bytes(), upload.initiated);
@@ -192,28 +211,26 @@ impl BucketSweep<'_> {
                         ExpiringItem { key: key.as_bytes().to_vec(), role: ExpiringRole::Upload(upload.id) };
                     due.push(DueItem { item, version: None, rule: abort.rule, bytes: 0 });
                 }
-                (query.after, after) = (Some(key.as_bytes().to_vec()), Some(upload.id));
             }
-            let goes_on = self.expire(&due, totals, report)?;
-            if !page.truncated || !goes_on {
-                return Ok(goes_on);
+            if !self.expire(&due, totals, report)? {
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 
     fn due_version(&self, placed: &PlacedVersion<'_>) -> Option<DueItem> {
         let version = &placed.version;
         let (role, rule) = match placed.place {
-            VersionPlace::Current => {
-                (ExpiringRole::Current(version.id), self.due(placed, ExpiryState::Current)?.rule)
+            place @ VersionPlace::Current => {
+                (ExpiringRole::Current(version.id), self.due(placed, place)?.rule)
             }
-            VersionPlace::LoneDeleteMarker => {
-                let expiry = self.due(placed, ExpiryState::LoneDeleteMarker)?;
-                (ExpiringRole::LoneDeleteMarker(version.id), expiry.rule)
+            place @ VersionPlace::LoneDeleteMarker => {
+                (ExpiringRole::LoneDeleteMarker(version.id), self.due(placed, place)?.rule)
             }
-            VersionPlace::Noncurrent { since, newer_noncurrent } => {
-                let with = |newer_noncurrent| ExpiryState::Noncurrent { since, newer_noncurrent };
-                let expiry = self.due(placed, with(newer_noncurrent))?;
+            place @ VersionPlace::Noncurrent { since, newer_noncurrent } => {
+                let with = |newer_noncurrent| VersionPlace::Noncurrent { since, newer_noncurrent };
+                let expiry = self.due(placed, place)?;
                 let newer_noncurrent_min = least(newer_noncurrent.min(NEWER_KEPT_MAX), |newer| {
                     self.due(placed, with(newer)).is_some()
                 });
@@ -225,15 +242,8 @@ impl BucketSweep<'_> {
         Some(DueItem { item, version: Some(named), rule, bytes: version.size })
     }
 
-    fn due(&self, placed: &PlacedVersion<'_>, state: ExpiryState) -> Option<Expiry> {
-        let facts = ExpiryFacts {
-            key: placed.key,
-            size: placed.version.size,
-            modified: placed.version.modified,
-            state,
-            tags: &|| placed.tags(),
-        };
-        self.rules.expiry(&facts).filter(|expiry| expiry.at <= self.now)
+    fn due(&self, placed: &PlacedVersion<'_>, place: VersionPlace) -> Option<Expiry> {
+        expiry_of(self.rules, placed, place).filter(|expiry| expiry.at <= self.now)
     }
 
     /// Submits items in groups. Returns whether the sweep goes on: not when it was stopped, or the rules were changed.

@@ -50,7 +50,7 @@ pub use quota::QuotaLimit;
 pub use website::{BucketWebsite, WebsiteObject};
 
 pub use lifecycle_figures::{LifecycleFigures, LifecycleTotals};
-pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads};
+pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads, expiry_of};
 
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};

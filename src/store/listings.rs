@@ -2,9 +2,38 @@
 
 use std::sync::Arc;
 
+use crate::base::limits::PAGE_LEN_MAX;
 use crate::format::{UploadId, VersionSummary};
 use crate::index::Index;
 use crate::store::{ListPage, ListQuery, ListedVersion, Store, StoreError, UploadSummary, VersionRef};
+
+/// The pages of all uploads of a bucket, one after another. Each may show a later moment.
+#[derive(Debug, Default)]
+pub struct UploadPages {
+    /// The last upload of the page before.
+    after: Option<(Vec<u8>, UploadId)>,
+    is_done: bool,
+}
+
+impl UploadPages {
+    /// The next page, as `list` returns it for a query and an upload; `None` after the last one.
+    ///
+    /// # Errors
+    /// Those of `list`.
+    pub fn next<E>(
+        &mut self,
+        list: impl FnOnce(&ListQuery, Option<UploadId>) -> Result<ListPage<UploadSummary>, E>,
+    ) -> Result<Option<ListPage<UploadSummary>>, E> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let (key, id) = self.after.take().unzip();
+        let page = list(&ListQuery { limit: PAGE_LEN_MAX, after: key, ..ListQuery::default() }, id)?;
+        self.after = page.keys().last().map(|(key, upload)| (key.into_owned().into_bytes(), upload.id));
+        self.is_done = !page.truncated;
+        Ok(Some(page))
+    }
+}
 
 impl Store {
     /// A page of the current versions in a bucket. Keys that are hidden by delete markers cost nothing, whatever their number.

@@ -92,6 +92,7 @@ pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};
 pub use expiry::{EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest};
 pub use health::{Health, ReadOnlyReason};
+pub use listings::UploadPages;
 pub use objects::FoundVersion;
 pub use options::StoreOptions;
 pub use progress::{Progress, ProgressStep};

@@ -1,11 +1,10 @@
 //! Expiry of multipart uploads that nobody goes on with.
 
 use crate::base::Timestamp;
-use crate::base::limits::PAGE_LEN_MAX;
 use crate::format::BucketRecord;
 use crate::store::{
-    ConfiguredBucket, EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, ListQuery,
-    Store, StoreError,
+    ConfiguredBucket, EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, Store,
+    StoreError, UploadPages,
 };
 
 /// Whether a rule of its bucket aborts an upload for this key that was initiated at this time.
@@ -43,23 +42,18 @@ impl Store {
         is_ruled: IsRuled<'_>,
     ) -> Result<u64, StoreError> {
         let configured = self.configured_bucket(&bucket.name)?;
-        let (mut aborted, mut after) = (0, None);
-        let mut query = ListQuery { limit: PAGE_LEN_MAX, ..ListQuery::default() };
-        loop {
-            let page = self.list_uploads(&bucket.name, &query, after)?;
+        let (mut aborted, mut pages) = (0, UploadPages::default());
+        while let Some(page) = pages.next(|query, after| self.list_uploads(&bucket.name, query, after))? {
             let mut items = Vec::new();
             for (key, upload) in page.keys() {
                 if upload.initiated < limit && !is_ruled(&configured, &key, upload.initiated) {
                     let role = ExpiringRole::IdleUpload(upload.id, limit);
                     items.push(ExpiringItem { key: key.as_bytes().to_vec(), role });
                 }
-                (query.after, after) = (Some(key.as_bytes().to_vec()), Some(upload.id));
             }
             aborted += self.abort_in_groups(bucket, &items)?;
-            if !page.truncated {
-                return Ok(aborted);
-            }
         }
+        Ok(aborted)
     }
 
     /// Aborts uploads that are idle at the commit, too. Returns their number.
