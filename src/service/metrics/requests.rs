@@ -67,9 +67,11 @@ impl Metrics {
 
     /// Adds all counters. Operations without a request are left out.
     pub(in crate::service) fn show(&self, page: &mut Exposition) {
-        let used = || self.requests.iter().filter(|(_, counters)| counters.durations.snapshot().count > 0);
+        let all =
+            self.requests.iter().map(|(name, counters)| (*name, counters, counters.durations.snapshot()));
+        let used: Vec<_> = all.filter(|(_, _, durations)| durations.count > 0).collect();
         page.family("requests_total", "counter", "Requests answered, by operation and class of status.");
-        for (operation, counters) in used() {
+        for (operation, counters, _) in &used {
             for (class, count) in counters.by_class.iter().enumerate() {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {
@@ -84,8 +86,8 @@ impl Metrics {
             "histogram",
             "Time from the head of a request to the head of its response, by operation.",
         );
-        for (operation, counters) in used() {
-            page.histogram(name, &[("operation", operation)], &counters.durations.snapshot(), MICRO);
+        for (operation, _, durations) in &used {
+            page.histogram(name, &[("operation", operation)], durations, MICRO);
         }
         for (name, help, value) in [
             ("received_bytes_total", "Bytes of request bodies.", &self.received_bytes),
