@@ -8,7 +8,7 @@ use log::warn;
 use serde_json::json;
 use siltstone::service::{AccessLog, AccessRecord};
 
-use super::log_file::LogFile;
+use super::log_file::LineFile;
 
 /// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,7 +21,7 @@ pub(crate) enum AccessLogFormat {
 
 /// The file of the access log, or standard error.
 pub(crate) struct AccessLogFile {
-    file: LogFile,
+    file: LineFile,
     format: AccessLogFormat,
     /// Whether the last line could not be written. Reported once, not for each line.
     failing: AtomicBool,
@@ -33,7 +33,7 @@ impl AccessLogFile {
     /// # Errors
     /// In words for the operator.
     pub(crate) fn open(path: &Path, format: AccessLogFormat) -> Result<Self, String> {
-        let file = LogFile::open("access log", path)?;
+        let file = LineFile::open("access log", path)?;
         Ok(Self { file, format, failing: AtomicBool::new(false) })
     }
 

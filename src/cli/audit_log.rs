@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use siltstone::base::{Clock as _, SystemClock, Timestamp};
 use siltstone::service::{AuditLog, AuditRecord, AuditedState};
 
-use super::log_file::LogFile;
+use super::log_file::LineFile;
 
 /// The file of the audit log, or standard error.
 pub(crate) struct AuditLogFile {
-    file: LogFile,
+    file: LineFile,
     /// Lines that could not be written or synced since the last one that could.
     lost: Mutex<u64>,
 }
@@ -23,7 +23,7 @@ impl AuditLogFile {
     /// # Errors
     /// In words for the operator.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        Ok(Self { file: LogFile::open("audit log", path)?, lost: Mutex::new(0) })
+        Ok(Self { file: LineFile::open("audit log", path)?, lost: Mutex::new(0) })
     }
 
     /// Opens the file again after it was renamed. On an error the old file stays in use.

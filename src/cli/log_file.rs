@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use log::{info, warn};
 
 /// The file, or standard error.
-pub(crate) struct LogFile {
+pub(crate) struct LineFile {
     /// The name in messages.
     name: &'static str,
     /// `None` for standard error.
@@ -24,7 +24,7 @@ struct LineEnd {
     torn: bool,
 }
 
-impl LogFile {
+impl LineFile {
     /// Opens the file at `path` for appending; creates it if missing. `-` is standard error. `name` is its name in messages.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl LogFile {
         self.write(lines).map(drop)
     }
 
-    /// As [`LogFile::append`]. The lines are durable on return.
+    /// As [`LineFile::append`]. The lines are durable on return.
     ///
     /// # Errors
     /// Those of the write and the sync.

@@ -127,14 +127,14 @@ pub(crate) fn run(
     match command {
         QuotaCommand::Set { holder, limits, server } => {
             let quota = limits.quota(holder.kind)?;
-            Session::open(server, options, environment)?.change("PUT", holder, &quota.document())
+            QuotaClient::open(server, options, environment)?.change("PUT", holder, &quota.document())
         }
         QuotaCommand::Remove { holder, server } => {
-            Session::open(server, options, environment)?.change("DELETE", holder, &[])
+            QuotaClient::open(server, options, environment)?.change("DELETE", holder, &[])
         }
         QuotaCommand::Show { kind, name, json, server } => {
             let holder = kind.zip(name.as_ref()).map(|(kind, name)| HolderName { kind, name: name.clone() });
-            let text = Session::open(server, options, environment)?.show(holder.as_ref())?;
+            let text = QuotaClient::open(server, options, environment)?.show(holder.as_ref())?;
             let lines = if *json { vec![text] } else { table(holder.as_ref(), &text)? };
             announce::lines(lines).map_err(|e| CliError::refused(format!("cannot show the quotas: {e}")))
         }
@@ -152,13 +152,13 @@ impl LimitArguments {
 }
 
 /// A connection to the server, and the keys that sign.
-struct Session {
+struct QuotaClient {
     endpoint: Endpoint,
     signer: RequestSigner,
     connection: HttpConnection,
 }
 
-impl Session {
+impl QuotaClient {
     fn open(
         server: &QuotaServer,
         options: &ServerOptions,
