@@ -45,6 +45,7 @@ fn version(nth: u64, draw: &SeededEntropy) -> VersionRecord {
         tags: vec![],
         upload: None,
         controls: ObjectControls::default(),
+        controls_stamp: None,
     }
 }
 

@@ -97,6 +97,11 @@ fn describe_purpose(ids: &ClientIds, purpose: &ExtentPurpose) -> Value {
         ExtentPurpose::PartRecord(of, object) => {
             recorded("part record", object, upload(ids, of), part(&object.record))
         }
+        ExtentPurpose::Controls(id, controls) => json!({
+            "purpose": "controls",
+            "version": ids.of_version(*id).to_string(),
+            "controls": describe_controls(controls),
+        }),
     }
 }
 
@@ -243,6 +248,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         checksums,
         tags: tagged,
         controls,
+        controls_stamp,
         upload,
     } = record;
     json!({
@@ -257,6 +263,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         "checksums": list(checksums, checksum),
         "tags": tags(tagged),
         "controls": describe_controls(controls),
+        "controls_stamp": controls_stamp.map(stamp),
         "upload": upload.as_ref().map(|made| assembly(ids, made)),
     })
 }

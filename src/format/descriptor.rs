@@ -4,14 +4,15 @@
 use crate::base::Timestamp;
 use crate::format::entry::{decode_versioning, encode_versioning};
 use crate::format::{
-    BucketRecord, ByteDecoder, DecodeError, Decoded, Encode, PartRecord, UploadId, UploadRecord,
-    VersionRecord, Versioning,
+    BucketRecord, ByteDecoder, DecodeError, Decoded, Encode, ObjectControls, PartRecord, UploadId,
+    UploadRecord, VersionId, VersionRecord, Versioning,
 };
 
 const OBJECT: u8 = 1;
 const PART: u8 = 2;
 const OBJECT_RECORD: u8 = 3;
 const PART_RECORD: u8 = 4;
+const CONTROLS: u8 = 5;
 
 /// The smallest encoding of a source: three varints.
 const SOURCE_BYTES_MIN: usize = 3;
@@ -25,7 +26,7 @@ pub struct Descriptor {
     pub bucket_name: String,
     /// The key.
     pub key: Vec<u8>,
-    /// A stamp, the same in all extents of one object or part.
+    /// A stamp, the same in all extents of one object or part; of controls, that of their change.
     pub write: u64,
     /// The offset of the payload in the object or part.
     pub position: u64,
@@ -44,6 +45,8 @@ pub enum ExtentPurpose {
     ObjectRecord(Box<RebuildRecord<VersionRecord>>),
     /// A part of the upload and its record.
     PartRecord(Box<UploadRecord>, Box<RebuildRecord<PartRecord>>),
+    /// The controls of a version, which were changed after its put. There may be none left.
+    Controls(VersionId, ObjectControls),
 }
 
 /// A record, with the other metadata from which the object or part can be rebuilt without the log.
@@ -82,6 +85,7 @@ impl Descriptor {
             ExtentPurpose::Part(..) => PART,
             ExtentPurpose::ObjectRecord(_) => OBJECT_RECORD,
             ExtentPurpose::PartRecord(..) => PART_RECORD,
+            ExtentPurpose::Controls(..) => CONTROLS,
         });
         out.put_varint(self.bucket);
         out.put_bytes(self.bucket_name.as_bytes());
@@ -116,7 +120,7 @@ impl Descriptor {
         let (owner, created, versioning) = match &self.purpose {
             ExtentPurpose::ObjectRecord(object) => (&object.owner, object.created, object.versioning),
             ExtentPurpose::PartRecord(_, part) => (&part.owner, part.created, part.versioning),
-            ExtentPurpose::Object(_) | ExtentPurpose::Part(..) => return None,
+            ExtentPurpose::Object(_) | ExtentPurpose::Part(..) | ExtentPurpose::Controls(..) => return None,
         };
         let (id, name, owner) = (self.bucket, self.bucket_name.clone(), owner.clone());
         Some(BucketRecord { id, name, owner, created, versioning })
@@ -144,6 +148,10 @@ impl ExtentPurpose {
                 upload.encode(out);
                 part.record.encode(out);
             }
+            Self::Controls(version, controls) => {
+                out.put_u64(version.0);
+                controls.encode(out);
+            }
         }
     }
 
@@ -159,6 +167,7 @@ impl ExtentPurpose {
                 let (context, upload) = (RebuildRecord::decode_context(from)?, UploadRecord::decode(from)?);
                 Self::PartRecord(Box::new(upload), Box::new(context.with(PartRecord::decode(from)?)))
             }
+            CONTROLS => Self::Controls(VersionId(from.u64()?), ObjectControls::decode(from)?),
             _ => return Err(DecodeError::Unknown("the purpose of an extent")),
         })
     }
@@ -215,7 +224,7 @@ fn decode_last<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Attributes, ETag, ObjectControls, VersionId};
+    use crate::format::{AclGrants, Attributes, ETag};
 
     fn object() -> VersionRecord {
         VersionRecord {
@@ -231,6 +240,7 @@ mod tests {
             tags: vec![],
             upload: None,
             controls: ObjectControls::default(),
+            controls_stamp: None,
         }
     }
 
@@ -276,6 +286,11 @@ mod tests {
             ExtentPurpose::ObjectRecord(Box::new(recorded(sources.clone(), object()))),
             ExtentPurpose::ObjectRecord(Box::new(recorded(vec![], object()))),
             ExtentPurpose::PartRecord(Box::new(upload()), Box::new(recorded(sources, part()))),
+            ExtentPurpose::Controls(
+                VersionId(1 << 60),
+                ObjectControls { acl: AclGrants::ALL_READ, legal_hold: true, ..ObjectControls::default() },
+            ),
+            ExtentPurpose::Controls(VersionId(4), ObjectControls::default()),
         ];
         let descriptor = |purpose| Descriptor {
             bucket: 1,
@@ -302,7 +317,7 @@ mod tests {
     #[test]
     fn a_purpose_from_the_future_is_refused() {
         let mut bytes = descriptors()[0].encode();
-        bytes[0] = 5;
+        bytes[0] = 6;
         assert_eq!(Descriptor::decode(&bytes), Err(DecodeError::Unknown("the purpose of an extent")));
     }
 

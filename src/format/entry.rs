@@ -509,6 +509,7 @@ mod tests {
             tags: vec![],
             upload: None,
             controls: ObjectControls::default(),
+            controls_stamp: None,
         };
         let upload = UploadRecord {
             id: UploadId(12),

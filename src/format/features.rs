@@ -13,13 +13,19 @@ impl Features {
     pub const OBJECT_CONTROLS: Self = Self(1 << 1);
     /// Entries of the kind *owner quota*.
     pub const OWNER_QUOTAS: Self = Self(1 << 2);
+    /// Version records with an extent that holds their controls.
+    pub const AMENDED_CONTROLS: Self = Self(1 << 3);
     /// All that this version knows.
-    const KNOWN: Self = Self::BUCKET_CONFIGURATIONS.with(Self::OBJECT_CONTROLS).with(Self::OWNER_QUOTAS);
+    const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
+        .with(Self::OBJECT_CONTROLS)
+        .with(Self::OWNER_QUOTAS)
+        .with(Self::AMENDED_CONTROLS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 3] = [
+    pub const NAMES: [(Self, &str); 4] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
+        (Self::AMENDED_CONTROLS, "amended controls"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

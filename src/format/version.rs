@@ -20,7 +20,9 @@ pub(super) const CHECKSUMS: u64 = 8;
 pub(super) const TAGS: u64 = 16;
 pub(super) const UPLOAD: u64 = 32;
 pub(super) const CONTROLS: u64 = 64;
-const KNOWN_FLAGS: u64 = NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS | TAGS | UPLOAD | CONTROLS;
+pub(super) const AMENDED_CONTROLS: u64 = 128;
+const KNOWN_FLAGS: u64 =
+    NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS | TAGS | UPLOAD | CONTROLS | AMENDED_CONTROLS;
 
 /// The smallest encoding of a part.
 const PART_BYTES_MIN: usize = 3;
@@ -50,6 +52,8 @@ pub struct VersionRecord {
     pub tags: Vec<(String, String)>,
     /// Its controls.
     pub controls: ObjectControls,
+    /// The stamp of the last change of the controls after the put, if there was one: the last extent holds them.
+    pub controls_stamp: Option<u64>,
     /// The parts, for an object made by a multipart upload.
     pub upload: Option<Assembly>,
 }
@@ -111,6 +115,7 @@ impl VersionRecord {
             | flag(!self.checksums.is_empty(), CHECKSUMS)
             | flag(!self.tags.is_empty(), TAGS)
             | flag(!self.controls.is_empty(), CONTROLS)
+            | flag(self.controls_stamp.is_some(), AMENDED_CONTROLS)
             | flag(self.upload.is_some(), UPLOAD);
         encode_summary(&self.summary(), optional, out);
         encode_extents(&self.extents, out);
@@ -131,6 +136,9 @@ impl VersionRecord {
         if !self.controls.is_empty() {
             self.controls.encode(out);
         }
+        if let Some(stamp) = self.controls_stamp {
+            out.put_varint(stamp);
+        }
         if let Some(assembly) = &self.upload {
             encode_assembly(assembly, out);
         }
@@ -144,6 +152,9 @@ impl VersionRecord {
         let (flags, summary) = decode_summary(from)?;
         let extents = decode_extents(from)?;
         let mut record = Self::decode_middle(from, flags, summary)?;
+        if record.controls_stamp.is_some() && !extents.last().is_some_and(ExtentRef::holds_record_alone) {
+            return Err(DecodeError::Value("the extent with the controls"));
+        }
         record.extents = extents;
         record.upload = if flags & UPLOAD != 0 { Some(decode_assembly(from)?) } else { None };
         Ok(record)
@@ -167,6 +178,7 @@ impl VersionRecord {
         let tags = if flags & TAGS != 0 { decode_pairs(from)? } else { Vec::new() };
         let controls =
             if flags & CONTROLS != 0 { ObjectControls::decode(from)? } else { ObjectControls::default() };
+        let controls_stamp = if flags & AMENDED_CONTROLS != 0 { Some(from.varint()?) } else { None };
         Ok(Self {
             id: summary.id,
             null: summary.null,
@@ -179,13 +191,20 @@ impl VersionRecord {
             checksums,
             tags,
             controls,
+            controls_stamp,
             upload: None,
         })
     }
 
     /// The critical features that a file with this record needs.
     pub fn features(&self) -> Features {
-        self.controls.features()
+        let amended = self.controls_stamp.map_or(Features::NONE, |_| Features::AMENDED_CONTROLS);
+        self.controls.features().with(amended)
+    }
+
+    /// Its highest stamp.
+    pub fn last_stamp(&self) -> u64 {
+        self.controls_stamp.map_or(self.id.0, |stamp| stamp.max(self.id.0))
     }
 
     /// The multipart upload that made this version; `None` for copies and for objects without parts.
@@ -303,7 +322,16 @@ mod tests {
                 ],
             }),
             controls: ObjectControls { legal_hold: true, ..ObjectControls::default() },
+            controls_stamp: None,
         }
+    }
+
+    /// The same after a change of its controls, which leaves none.
+    fn amended() -> VersionRecord {
+        let mut record = VersionRecord { controls: ObjectControls::default(), ..full() };
+        record.extents.push(ExtentRef::of_record(9, 640, false));
+        record.controls_stamp = Some(1 << 50);
+        record
     }
 
     fn marker() -> VersionRecord {
@@ -353,7 +381,7 @@ mod tests {
 
     #[test]
     fn records_come_back_and_so_do_their_summaries() {
-        for record in [full(), marker(), plain(), VersionRecord { etag: ETag::Crc(9), ..full() }] {
+        for record in [full(), marker(), plain(), amended(), VersionRecord { etag: ETag::Crc(9), ..full() }] {
             let bytes = encoded(&record);
             let mut decoder = ByteDecoder::new(&bytes);
             assert_eq!(VersionRecord::decode(&mut decoder), Ok(record.clone()));
@@ -369,17 +397,33 @@ mod tests {
 
     #[test]
     fn every_prefix_of_a_record_is_refused() {
-        let bytes = encoded(&full());
-        for len in 0..bytes.len() {
-            assert!(VersionRecord::decode(&mut ByteDecoder::new(&bytes[..len])).is_err(), "{len} bytes");
+        for bytes in [encoded(&full()), encoded(&amended())] {
+            for len in 0..bytes.len() {
+                assert!(VersionRecord::decode(&mut ByteDecoder::new(&bytes[..len])).is_err(), "{len} bytes");
+            }
         }
+    }
+
+    #[test]
+    fn an_extent_with_controls_is_the_last_one_and_has_no_payload() {
+        for extents in [vec![], full().extents] {
+            let bytes = encoded(&VersionRecord { extents, ..amended() });
+            let refused = VersionRecord::decode(&mut ByteDecoder::new(&bytes));
+            assert_eq!(refused, Err(DecodeError::Value("the extent with the controls")));
+        }
+        assert_eq!(amended().features(), Features::AMENDED_CONTROLS);
+        assert!(amended().is_complete(), "it adds no bytes");
+        // One that would otherwise be plain is none.
+        let record = VersionRecord { extents: amended().extents.split_off(2), size: 0, ..amended() };
+        let plain = VersionRecord { tags: vec![], upload: None, ..record };
+        assert_eq!(PlainVersion::decode(&encoded(&plain)), Ok(None));
     }
 
     #[test]
     fn unknown_flags_and_slices_beyond_the_payload_are_refused() {
         let mut bytes = encoded(&full());
         assert_eq!(bytes[0] & 0x80, 0);
-        bytes.splice(..1, [bytes[0] | 0x80, 1]);
+        bytes.splice(..1, [bytes[0] | 0x80, 2]);
         assert!(matches!(VersionRecord::decode(&mut ByteDecoder::new(&bytes)), Err(DecodeError::Unknown(_))));
         let mut record = full();
         record.extents[1].take = 91;

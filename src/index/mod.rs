@@ -159,7 +159,7 @@ impl Index {
         }
     }
 
-    /// The highest stamp of a version, upload, part or bucket so far, or a higher number.
+    /// The highest stamp of a version, a change of controls, an upload, a part or a bucket so far, or a higher number.
     pub fn last_stamp(&self) -> u64 {
         self.last_stamp
     }
@@ -433,7 +433,7 @@ impl Index {
         replaced.iter().for_each(|old| self.liveness.remove(&old.extents));
         self.versions += 1;
         self.versions -= replaced.len() as u64;
-        self.raise_last_stamp(record.id.0);
+        self.raise_last_stamp(record.last_stamp());
         Ok(())
     }
 
@@ -447,6 +447,7 @@ impl Index {
             let announced = same && record.extents.iter().all(|extent| extent.shared);
             self.liveness.amend(&old.extents, &record.extents, announced);
         }
+        self.raise_last_stamp(record.last_stamp());
         Ok(())
     }
 

@@ -114,6 +114,11 @@ impl VersionChange {
         }
     }
 
+    /// Whether it changes controls, which segments hold, too.
+    pub(super) fn is_of_controls(&self) -> bool {
+        !matches!(self, Self::Tags(_))
+    }
+
     /// The new tags.
     pub(super) fn tags(&self) -> &[(String, String)] {
         if let Self::Tags(tags) = self { tags } else { &[] }

@@ -114,6 +114,7 @@ impl Commit {
             checksums: self.checksums,
             tags: self.tags,
             controls: self.controls,
+            controls_stamp: None,
             upload: None,
         }
     }

@@ -143,6 +143,7 @@ fn record(nth: u64, stamp: u64, draw: &SeededEntropy) -> VersionRecord {
         tags: vec![],
         upload: None,
         controls: ObjectControls::default(),
+        controls_stamp: None,
     }
 }
 

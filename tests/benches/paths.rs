@@ -179,6 +179,7 @@ fn version(id: u64) -> Entry {
         tags: vec![],
         upload: None,
         controls: ObjectControls::default(),
+        controls_stamp: None,
     };
     Entry::VersionPut { bucket: 1, key: key(id), record }
 }

@@ -253,6 +253,7 @@ fn index_of(keys: u64) -> Index {
             tags: vec![],
             upload: None,
             controls: ObjectControls::default(),
+            controls_stamp: None,
         };
         let key = format!("one/{id:040}").into_bytes();
         index.apply(&Entry::VersionPut { bucket: 1, key, record }).expect("the bucket is there");

@@ -52,13 +52,22 @@ fn small_store() -> SimFs {
     };
     put("small", 10);
     put("large", 200_000);
+    hold(&store, "large");
     store.checkpoint().unwrap();
     put("later", 100);
+    hold(&store, "later");
     let deletion =
         Deletion { key: "small".into(), which: Selector::Current, condition: DeleteCondition::default() };
     store.delete("b", vec![deletion]).unwrap();
     drop(store);
     fs
+}
+
+/// Changes the controls of an object, as far as the store lets it.
+fn hold(store: &Store, key: &str) {
+    if let Ok(found) = store.find("b", key, Selector::Current) {
+        let _ = store.set_legal_hold("b", key, found.version, true);
+    }
 }
 
 /// Calls every reading operation of an opened store.
@@ -74,6 +83,7 @@ fn use_up(store: &Store) {
         }
     }
     let _ = store.create_bucket("another", "admin");
+    ["large", "later"].iter().for_each(|key| hold(store, key));
     store.close();
 }
 

@@ -87,6 +87,7 @@ fn record() -> VersionRecord {
         tags: vec![],
         upload: None,
         controls: ObjectControls::default(),
+        controls_stamp: None,
     }
 }
 
@@ -541,6 +542,50 @@ fn a_store_with_configurations_and_controls_still_opens() {
         (RetentionMode::Compliance, 1 << 41, true)
     );
     assert_eq!(controls("public"), ObjectControls { acl: AclGrants::ALL_READ, ..ObjectControls::default() });
+}
+
+/// A store with controls that were changed after the put, once and twice.
+fn make_amended(dir: &Path) {
+    let store = open(dir);
+    store.create_bucket("locked", "camera").unwrap();
+    put(&store, "locked", "kept", b"kept", commit(b"kept"));
+    put(&store, "locked", "freed", &pattern(1, 70_000), commit(&pattern(1, 70_000)));
+    let version = |store: &Store, key| store.find("locked", key, Selector::Current).unwrap().version;
+    store.set_legal_hold("locked", "kept", version(&store, "kept"), true).unwrap();
+    store.set_legal_hold("locked", "freed", version(&store, "freed"), true).unwrap();
+    store.close();
+    drop(store);
+    let store = open(dir);
+    let until = Timestamp::from_millis(1 << 41);
+    let retention = Some(Retention { mode: RetentionMode::Compliance, until });
+    store.set_retention("locked", "kept", version(&store, "kept"), retention, false).unwrap();
+    store.set_legal_hold("locked", "freed", version(&store, "freed"), false).unwrap();
+    drop(store);
+}
+
+#[test]
+fn a_store_with_changed_controls_still_opens_and_its_log_can_be_rebuilt() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_tree(&fixture("v1-amended", make_amended), dir.path());
+    check_amended(dir.path());
+    fs::remove_dir_all(dir.path().join("meta")).unwrap();
+    let options = RebuildOptions { replace: false, owner: "nobody".into() };
+    let clock = ManualClock::new(Timestamp::from_millis(1));
+    let report = rebuild(&OsFs::new(dir.path()), &clock, &options, &mut |_| {}).unwrap();
+    assert!(report.is_whole(), "{report:#?}");
+    check_amended(dir.path());
+}
+
+fn check_amended(dir: &Path) {
+    let store = open(dir);
+    assert_eq!((store.health().damage, store.health().read_only), (vec![], None));
+    let found = |key| store.find("locked", key, Selector::Current).unwrap().version;
+    let kept = found("kept").controls;
+    let Retention { mode, until } = kept.retention.unwrap();
+    assert_eq!((mode, until.as_millis(), kept.legal_hold), (RetentionMode::Compliance, 1 << 41, true));
+    assert_eq!(found("freed").controls, ObjectControls::default());
+    assert_eq!(get(&store, "locked", "kept"), b"kept");
+    assert!(get(&store, "locked", "freed") == pattern(1, 70_000));
 }
 
 #[test]

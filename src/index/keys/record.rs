@@ -360,6 +360,7 @@ fn decode_record<'a>(
         tags: Vec::new(),
         upload: None,
         controls: ObjectControls::default(),
+        controls_stamp: None,
     })
 }
 

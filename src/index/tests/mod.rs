@@ -41,6 +41,7 @@ fn record(id: u64, null: bool) -> VersionRecord {
         tags: vec![],
         upload: None,
         controls: ObjectControls::default(),
+        controls_stamp: None,
     }
 }
 

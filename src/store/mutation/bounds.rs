@@ -99,6 +99,7 @@ impl Mutation {
             Self::Complete { key, completion, .. } => {
                 completion.record_bytes_max(key) + completion.parts.len() * SOURCE_BYTES_MAX
             }
+            Self::Amend { key, change, .. } if change.is_of_controls() => ENTRY_BYTES_MAX + key.len(),
             Self::Bucket(..)
             | Self::Delete { .. }
             | Self::Expire(..)
@@ -272,6 +273,7 @@ mod tests {
             tags: vec![],
             upload: Some(Assembly { upload: UploadId(1), parts: (1..=parts as u32).map(part).collect() }),
             controls: ObjectControls::default(),
+            controls_stamp: None,
         }
     }
 

@@ -70,7 +70,7 @@ impl Planner<'_> {
         if !self.has_controls() {
             return None;
         }
-        let updated = self.updated.get(&version).map(|record| record.controls);
+        let updated = self.updated.get(&version).map(|updated| updated.record.controls);
         updated.or_else(|| self.index.version_outline(bucket, key, version).map(|record| record.controls))
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct GroupPlan {
     pub(super) pack: PackBuilder,
     /// The indexes of their entries, in the order of the pack.
     packed: Vec<usize>,
+    /// Later entries of the same versions: the index of the extent in the pack, and that of the entry.
+    repeated: Vec<(usize, usize)>,
     /// The replies, refusals included: a refusal may depend on a change of this group.
     pub(super) replies: Vec<PendingReply>,
 }
@@ -45,17 +47,27 @@ pub(super) struct GroupPlan {
 impl GroupPlan {
     /// A bound on the bytes that [`GroupPlan::place_pack`] adds to the entries.
     pub(super) fn pack_extents_bytes_max(&self) -> usize {
-        self.packed.len() * EXTENT_BYTES_MAX
+        (self.packed.len() + self.repeated.len()) * EXTENT_BYTES_MAX
     }
 
     /// Adds the extents of the pack to the entries.
     pub(super) fn place_pack(&mut self, extents: &[ExtentRef]) {
         for (at, extent) in self.packed.iter().zip(extents) {
             match &mut self.entries[*at] {
-                Entry::VersionPut { record, .. } => record.extents.push(*extent),
+                Entry::VersionPut { record, .. } | Entry::VersionAmend { record, .. } => {
+                    record.extents.push(*extent);
+                }
                 Entry::PartPut { record, .. } => record.extents.push(*extent),
                 _ => unreachable!("only objects and parts have extents"),
             }
+        }
+        for (packed, at) in &self.repeated {
+            let Entry::VersionAmend { record, .. } = &mut self.entries[*at] else {
+                unreachable!("only versions have controls")
+            };
+            // An update that announces further references says *shared* of all extents.
+            let shared = record.extents.iter().all(|extent| extent.shared);
+            record.extents.push(ExtentRef { shared, ..extents[*packed] });
         }
     }
 }
@@ -90,6 +102,13 @@ struct PackedContent {
     sources: Vec<PayloadSource>,
 }
 
+/// A version of the index that an earlier mutation of the group updated.
+struct UpdatedVersion {
+    record: VersionRecord,
+    /// The index in the pack of the extent with its controls, which `record` still lacks.
+    controls: Option<usize>,
+}
+
 /// Builds the plan of a group.
 pub(super) struct Planner<'a> {
     index: &'a Index,
@@ -105,7 +124,7 @@ pub(super) struct Planner<'a> {
     /// The changes by key.
     changed: HashMap<(u64, Vec<u8>), KeyChanges>,
     /// Updated versions.
-    updated: HashMap<VersionId, VersionRecord>,
+    updated: HashMap<VersionId, UpdatedVersion>,
     /// Completed and aborted uploads.
     ended: HashSet<UploadId>,
     plan: GroupPlan,
@@ -332,14 +351,17 @@ impl<'a> Planner<'a> {
 
     /// A version of the index, after the earlier mutations of the group.
     fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        let updated = self.updated.get(&id).cloned();
+        let updated = self.updated.get(&id).map(|updated| updated.record.clone());
         let version = updated.or_else(|| self.index.version(bucket, key, id))?;
         let kept = self.changes(bucket, key).is_none_or(|changes| changes.keeps(&version.summary()));
         kept.then_some(version)
     }
 
+    /// Updates a version whose controls stay where they are.
     fn update_version(&mut self, bucket: u64, key: Vec<u8>, record: VersionRecord) {
-        self.updated.insert(record.id, record.clone());
+        let controls = self.updated.get(&record.id).and_then(|updated| updated.controls);
+        self.plan.repeated.extend(controls.map(|packed| (packed, self.plan.entries.len())));
+        self.updated.insert(record.id, UpdatedVersion { record: record.clone(), controls });
         self.plan.entries.push(Entry::VersionAmend { bucket, key, record });
     }
 

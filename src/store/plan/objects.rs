@@ -7,7 +7,7 @@ use crate::format::{
 use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
 use crate::store::mutation::{DeletionResults, Put, marker_index_bytes_max};
-use crate::store::plan::{Holdings, Planner, check};
+use crate::store::plan::{Holdings, PackedContent, Planner, UpdatedVersion, check};
 use crate::store::{
     CommittedVersion, DeleteCondition, Deleted, Deletion, ObjectControls, Selector, StoreError,
     VersionChange, VersionRef,
@@ -107,6 +107,7 @@ impl Planner<'_> {
             tags: Vec::new(),
             upload: None,
             controls: ObjectControls::default(),
+            controls_stamp: None,
         };
         let change = self.change_by_put(bucket, &key, Holdings::NONE);
         self.put_version(bucket.id, key, record);
@@ -122,17 +123,40 @@ impl Planner<'_> {
         version: &VersionRecord,
         change: VersionChange,
     ) -> Result<(), StoreError> {
-        let bucket = self.bucket(bucket)?.id;
+        let bucket = self.bucket(bucket)?;
         let key = key.into_bytes();
-        let found = self.version(bucket, &key, version.id).ok_or(StoreError::NoSuchVersion)?;
+        let found = self.version(bucket.id, &key, version.id).ok_or(StoreError::NoSuchVersion)?;
         if !change.is_permitted(&found.controls, self.lock_time()) {
             return Err(StoreError::Locked);
         }
-        if change.adds() {
+        let (adds, of_controls) = (change.adds(), change.is_of_controls());
+        if adds {
             self.check_room(SpaceClaim::Growth)?;
         }
-        self.update_version(bucket, key, change.apply_to(found));
+        let record = change.apply_to(found);
+        match (of_controls, self.place) {
+            (true, true) => self.update_controls(bucket, key, record),
+            (true, false) if adds => return Err(StoreError::DiskFull),
+            // Lifting something must need no disk space. A rebuild from segments then finds what was there before.
+            (true, false) | (false, _) => self.update_version(bucket.id, key, record),
+        }
         Ok(())
+    }
+
+    /// Updates the controls of a version in the log and, by an extent of their own, in a segment. The extent with the earlier
+    /// controls dies.
+    fn update_controls(&mut self, bucket: &BucketRecord, key: Vec<u8>, mut record: VersionRecord) {
+        let pending = self.updated.get(&record.id).is_some_and(|updated| updated.controls.is_some());
+        if record.controls_stamp.is_some() && !pending {
+            record.extents.pop();
+        }
+        let stamp = self.ids.next();
+        record.controls_stamp = Some(stamp);
+        let purpose = ExtentPurpose::Controls(record.id, record.controls);
+        self.pack(bucket, &key, (stamp, &PackedContent::default()), purpose);
+        let controls = Some(self.plan.packed.len() - 1);
+        self.updated.insert(record.id, UpdatedVersion { record: record.clone(), controls });
+        self.plan.entries.push(Entry::VersionAmend { bucket: bucket.id, key, record });
     }
 }
 

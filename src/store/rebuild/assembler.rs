@@ -208,7 +208,9 @@ impl<'a> Assembler<'a> {
                 self.rebuilt.lost.push(lost);
                 Ok(())
             }
-            ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) => Ok(()),
+            ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) | ExtentPurpose::Controls(..) => {
+                Ok(())
+            }
         }
     }
 
@@ -230,7 +232,7 @@ impl<'a> Assembler<'a> {
         };
         let put = extents.and_then(|extents| {
             let (bucket, key) = (item.descriptor.bucket, item.descriptor.key.clone());
-            let record = VersionRecord { extents, ..record.clone() };
+            let record = self.with_last_controls(bucket, &key, VersionRecord { extents, ..record.clone() });
             apply(&mut self.index, &Entry::VersionPut { bucket, key, record })
         });
         match put {
@@ -241,6 +243,16 @@ impl<'a> Assembler<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The record with the controls that were set last, and the extent that holds them.
+    fn with_last_controls(&self, bucket: u64, key: &[u8], mut record: VersionRecord) -> VersionRecord {
+        if let Some(last) = self.scan.controls_of(record.id, bucket, key) {
+            record.controls = last.controls;
+            record.controls_stamp = Some(last.stamp);
+            record.extents.push(last.extent);
+        }
+        record
     }
 
     fn restore_part(

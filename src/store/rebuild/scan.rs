@@ -1,12 +1,13 @@
 //! A scan of all segments: every complete extent, by its descriptor.
 
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{
-    BucketRecord, Descriptor, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, FileKind, StoreId,
-    UploadId, segment_path,
+    BucketRecord, Descriptor, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, FileKind, ObjectControls,
+    StoreId, UploadId, VersionId, segment_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Scanned, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
@@ -37,6 +38,16 @@ pub(super) struct RecordLocation {
     pub(super) offset: u64,
 }
 
+/// Controls that were set after the put of their version.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChangedControls {
+    pub(super) controls: ObjectControls,
+    pub(super) extent: ExtentRef,
+    pub(super) stamp: u64,
+    /// The mark of the key.
+    owner: u32,
+}
+
 /// The known facts about a bucket.
 #[derive(Debug)]
 pub(super) struct ScannedBucket {
@@ -63,6 +74,8 @@ pub(super) struct StoreScan {
     /// An unreadable place of a write, by write.
     pub(super) unreadable: HashMap<u64, Damage>,
     pub(super) damage: Vec<Damage>,
+    /// The newest change of the controls of each version.
+    controls: HashMap<VersionId, ChangedControls>,
     /// The highest stamp in any descriptor.
     pub(super) last_stamp: u64,
     pub(super) segments: u64,
@@ -103,6 +116,7 @@ impl StoreScan {
             bare_parts: HashMap::new(),
             unreadable: HashMap::new(),
             damage: Vec::new(),
+            controls: HashMap::new(),
             last_stamp: 0,
             segments: 0,
             extents: 0,
@@ -201,8 +215,40 @@ impl StoreScan {
                 self.raise_last_stamp(upload.id.0);
                 self.copied.extend(part.sources.iter().map(|source| source.stamp));
             }
+            ExtentPurpose::Controls(version, controls) => {
+                self.add_controls(header, descriptor, *version, *controls);
+            }
             ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) => {}
         }
+    }
+
+    fn add_controls(
+        &mut self,
+        header: &ExtentHeader,
+        descriptor: &Descriptor,
+        version: VersionId,
+        controls: ObjectControls,
+    ) {
+        let (stamp, owner) = (descriptor.write, owner_mark(descriptor.bucket, &descriptor.key));
+        let found = ChangedControls { controls, extent: header.to_ref(), stamp, owner };
+        // A relocation leaves two extents with one stamp, and the same controls.
+        match self.controls.entry(version) {
+            Slot::Occupied(known) if known.get().stamp >= stamp => {}
+            Slot::Occupied(mut known) => drop(known.insert(found)),
+            Slot::Vacant(unknown) => drop(unknown.insert(found)),
+        }
+    }
+
+    /// The controls that were set last after the put of a version.
+    pub(super) fn controls_of(
+        &self,
+        version: VersionId,
+        bucket: u64,
+        key: &[u8],
+    ) -> Option<&ChangedControls> {
+        let found = self.controls.get(&version)?;
+        // After a start with the clock set back, a version of another key may have had the same id.
+        (found.owner == owner_mark(bucket, key)).then_some(found)
     }
 
     fn record(&mut self, header: &ExtentHeader, descriptor: &Descriptor, id: u64, is_part: bool) {

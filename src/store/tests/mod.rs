@@ -6,6 +6,7 @@ mod churn;
 mod compact;
 mod concurrent;
 mod configurations;
+mod controls;
 mod crashes;
 mod damage;
 mod expiry;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::steps::{If, Step, Which, long_keys};
+use super::steps::{If, Step, Which, long_keys, retention_until};
 use super::*;
 use crate::format::Entry;
 use crate::index::{Cursor, Index};
@@ -33,7 +33,7 @@ struct Version {
     marker: bool,
     content: Content,
     tag: Option<String>,
-    acl: AclGrants,
+    controls: ObjectControls,
 }
 
 impl Version {
@@ -164,6 +164,7 @@ impl Model {
             | Step::Copy(name, ..)
             | Step::Tag(name, ..)
             | Step::Publish(name, ..)
+            | Step::Retain(name, ..)
             | Step::Delete(name, ..)
             | Step::DeleteLong(name)
             | Step::Initiate(name, ..)
@@ -214,7 +215,11 @@ impl Bucket {
                 self.keys.get_mut(*key).ok_or(StoreError::NoSuchKey)?[0].tag = Some((*tag).into());
             }
             Step::Publish(_, key) => {
-                self.keys.get_mut(*key).ok_or(StoreError::NoSuchKey)?[0].acl = AclGrants::ALL_READ;
+                self.keys.get_mut(*key).ok_or(StoreError::NoSuchKey)?[0].controls.acl = AclGrants::ALL_READ;
+            }
+            Step::Retain(_, key, until) => {
+                let versions = self.keys.get_mut(*key).ok_or(StoreError::NoSuchKey)?;
+                versions[0].controls.retention = retention_until(*until);
             }
             Step::Delete(_, deletions) => deletions.iter().for_each(|(key, which)| self.delete(key, *which)),
             Step::DeleteLong(_) => long_keys().for_each(|key| self.delete(&key, Which::Current)),
@@ -256,8 +261,8 @@ impl Bucket {
         let null = self.versioning != Versioning::Enabled;
         let versions = self.keys.entry(key.into()).or_default();
         versions.retain(|old| !(null && old.null));
-        let (id, tag, acl) = (None, None, AclGrants::NONE);
-        versions.insert(0, Version { id, null, marker, content, tag, acl });
+        let (id, tag, controls) = (None, None, ObjectControls::default());
+        versions.insert(0, Version { id, null, marker, content, tag, controls });
     }
 
     fn delete(&mut self, key: &str, which: Which) {
@@ -282,8 +287,8 @@ impl Bucket {
 fn version_of(store: &Store, record: VersionRecord) -> Version {
     let content = content_of(read_record(store, &record, 0..record.size).unwrap());
     let VersionRecord { id, null, delete_marker: marker, mut tags, controls, .. } = record;
-    let (tag, acl) = (tags.pop().map(|(_, value)| value), controls.acl);
-    Version { id: Some(id), null, marker, content, tag, acl }
+    let tag = tags.pop().map(|(_, value)| value);
+    Version { id: Some(id), null, marker, content, tag, controls }
 }
 
 fn content_of(mut reader: ObjectReader) -> Content {

@@ -34,6 +34,8 @@ pub(super) enum Step {
     Tag(&'static str, &'static str, &'static str),
     /// Lets everybody read an object.
     Publish(&'static str, &'static str),
+    /// Retains an object until so many milliseconds after 1970, which lets it be deleted at once.
+    Retain(&'static str, &'static str, u64),
     Delete(&'static str, &'static [(&'static str, Which)]),
     /// Deletes keys so long that their entries take up several pages of the log.
     DeleteLong(&'static str),
@@ -77,6 +79,10 @@ impl Step {
             Self::Publish(bucket, key) => {
                 let version = store.find(bucket, key, Selector::Current)?.version;
                 store.set_acl(bucket, key, version, AclGrants::ALL_READ)
+            }
+            Self::Retain(bucket, key, until) => {
+                let version = store.find(bucket, key, Selector::Current)?.version;
+                store.set_retention(bucket, key, version, retention_until(*until), false)
             }
             Self::Delete(bucket, deletions) => {
                 let chosen =
@@ -154,6 +160,11 @@ impl Which {
             }
         }
     }
+}
+
+/// A retention that has ended.
+pub(super) fn retention_until(millis: u64) -> Option<Retention> {
+    Some(Retention { mode: RetentionMode::Governance, until: Timestamp::from_millis(millis) })
 }
 
 pub(super) fn long_keys() -> impl Iterator<Item = String> {

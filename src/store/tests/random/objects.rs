@@ -273,7 +273,7 @@ impl Run {
         let version =
             self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
         if self.written(self.store().set_tags(bucket, &key, version, tags.clone()), Ok(())).is_some() {
-            self.record_mut(bucket, &key, &object).tags = tags;
+            self.object_mut(bucket, &key, &object).record.tags = tags;
         }
     }
 
@@ -283,17 +283,24 @@ impl Run {
         };
         let acl = AclGrants::from_bits(self.draw.below(4) as u8);
         println!("acl of {bucket}/{key} {:?} {acl:?}", object.named());
-        let version =
-            self.as_once_known(self.store().find(bucket, &key, object.selector()).expect("it is there"));
+        let found = self.store().find(bucket, &key, object.selector()).expect("it is there");
+        let before = found.version.controls_stamp;
+        let version = self.as_once_known(found);
         if self.written(self.store().set_acl(bucket, &key, version, acl), Ok(())).is_some() {
-            self.record_mut(bucket, &key, &object).controls.acl = acl;
+            let after = self.store().find(bucket, &key, object.selector()).expect("it is there").version;
+            let object = self.object_mut(bucket, &key, &object);
+            object.record.controls.acl = acl;
+            // On a full disk only the log has learned it.
+            if after.controls_stamp != before {
+                object.recorded_controls = object.record.controls;
+            }
         }
     }
 
-    fn record_mut(&mut self, bucket: &str, key: &str, object: &Object) -> &mut VersionRecord {
+    fn object_mut(&mut self, bucket: &str, key: &str, object: &Object) -> &mut Object {
         let versions = self.world.bucket_mut(bucket).keys.get_mut(key).expect("it is there");
         let found = versions.iter_mut().find(|version| version.record.id == object.record.id);
-        &mut found.expect("it is there").record
+        found.expect("it is there")
     }
 
     /// The version, or what a caller knows of it who looked at it some time ago.

@@ -15,8 +15,8 @@ pub(super) struct Object {
     pub(super) bytes: Arc<Vec<u8>>,
     /// The tags that it was put with.
     pub(super) first_tags: Vec<(String, String)>,
-    /// The controls that it was put with.
-    pub(super) first_controls: ObjectControls,
+    /// The controls that the segments know.
+    pub(super) recorded_controls: ObjectControls,
 }
 
 /// An upload and its parts.
@@ -64,10 +64,11 @@ impl Object {
             tags: commit.tags,
             upload,
             controls: commit.controls,
+            controls_stamp: None,
         };
         Self {
             first_tags: record.tags.clone(),
-            first_controls: record.controls,
+            recorded_controls: record.controls,
             record,
             bytes: Arc::new(bytes),
         }
@@ -87,8 +88,14 @@ impl Object {
             tags: vec![],
             upload: None,
             controls: ObjectControls::default(),
+            controls_stamp: None,
         };
-        Self { record, bytes: Arc::default(), first_tags: vec![], first_controls: ObjectControls::default() }
+        Self {
+            record,
+            bytes: Arc::default(),
+            first_tags: vec![],
+            recorded_controls: ObjectControls::default(),
+        }
     }
 
     /// Whether it was completed with an empty list, as no client can. A rebuild does not know how to tell it from one whose
@@ -116,7 +123,7 @@ impl Object {
     /// Whether this is what was found, as far as it is known.
     pub(super) fn is(&self, found: &VersionRecord) -> bool {
         let id = if self.record.id == UNKNOWN { UNKNOWN } else { found.id };
-        VersionRecord { id, extents: vec![], ..found.clone() } == self.record
+        VersionRecord { id, extents: vec![], controls_stamp: None, ..found.clone() } == self.record
     }
 }
 

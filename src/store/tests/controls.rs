@@ -1,0 +1,325 @@
+//! Controls that are changed after the put: the log knows them, and so do the segments.
+
+use super::random::{rebuild_log, segments_of};
+use super::waiting::{begin, hold};
+use super::*;
+use crate::base::limits::MIB;
+use crate::fs::sim::CrashPolicy;
+
+const NONE: ObjectControls = ObjectControls { acl: AclGrants::NONE, retention: None, legal_hold: false };
+
+fn until(days: u64) -> Option<Retention> {
+    let until = Timestamp::from_millis(1_800_000_000_000 + days * 86_400_000);
+    Some(Retention { mode: RetentionMode::Compliance, until })
+}
+
+fn current(store: &Store, key: &str) -> VersionRecord {
+    store.find("b", key, Selector::Current).unwrap().version
+}
+
+fn controls(store: &Store, key: &str) -> ObjectControls {
+    current(store, key).controls
+}
+
+fn retain(store: &Store, key: &str, days: u64) -> Result<(), StoreError> {
+    store.set_retention("b", key, current(store, key), until(days), false)
+}
+
+fn hold_legally(store: &Store, key: &str, held: bool) -> Result<(), StoreError> {
+    store.set_legal_hold("b", key, current(store, key), held)
+}
+
+/// The store that is made from the segments alone, of which nothing is damaged.
+fn rebuilt(fs: &SimFs) -> Store {
+    let copy = segments_of(fs);
+    let report = rebuild_log(&copy);
+    assert_eq!((report.damage, report.lost), (vec![], vec![]));
+    assert_eq!(verify(&copy, &mut |_| {}).unwrap().findings, []);
+    open(&copy)
+}
+
+fn bucket(fs: &SimFs, options: StoreOptions) -> Store {
+    let store = open_with(fs, options).unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    store
+}
+
+/// A small object, a large one, one that copies a range of it, and one that an upload made.
+const OF_EACH_KIND: [&str; 4] = ["small", "large", "copy", "film"];
+
+fn put_each_kind(store: &Store) {
+    put(store, "b", "small", b"abc").unwrap();
+    put(store, "b", "large", &bytes(1, 200_000)).unwrap();
+    copy_of_large(store, "copy");
+    let new = NewUpload {
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: NONE,
+    };
+    let upload = store.create_upload("b", "film", new).unwrap().id;
+    let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
+    part.write(&bytes(2, 70_000)[..]).unwrap();
+    part.commit(Md5::of(&bytes(2, 70_000)), None).unwrap();
+    let parts = store.upload("b", "film", upload).unwrap().parts;
+    store.complete_upload("b", "film", Completion { upload, parts, commit: commit_of(b"") }).unwrap();
+}
+
+fn copy_of_large(store: &Store, to: &str) {
+    let found = store.find("b", "large", Selector::Current).unwrap();
+    let (bucket, version) = (found.bucket.id, found.version);
+    let source = CopyRange { bucket, key: "large".into(), version, range: 70_000..140_000 };
+    store.copy(source, "b", to, commit_of(b"")).unwrap();
+}
+
+fn check_bytes(store: &Store) {
+    assert_eq!(get(store, "b", "small").unwrap(), b"abc");
+    assert!(get(store, "b", "large").unwrap() == bytes(1, 200_000));
+    assert!(get(store, "b", "copy").unwrap() == bytes(1, 200_000)[70_000..140_000]);
+    assert!(get(store, "b", "film").unwrap() == bytes(2, 70_000));
+}
+
+#[test]
+fn each_change_survives_a_restart_and_a_rebuild_and_takes_little_room() {
+    let fs = SimFs::new();
+    let store = bucket(&fs, options());
+    put_each_kind(&store);
+    let live = store.health().live_bytes;
+    let check = |store: &Store, expected: ObjectControls| {
+        for key in OF_EACH_KIND {
+            assert_eq!(controls(store, key), expected, "{key}");
+        }
+        check_bytes(store);
+    };
+    let all = |change: &dyn Fn(&str) -> Result<(), StoreError>| {
+        OF_EACH_KIND.iter().for_each(|key| change(key).unwrap());
+    };
+    all(&|key| store.set_acl("b", key, current(&store, key), AclGrants::ALL_READ));
+    let mut expected = ObjectControls { acl: AclGrants::ALL_READ, ..NONE };
+    check(&rebuilt(&fs), expected);
+    all(&|key| retain(&store, key, 1));
+    all(&|key| hold_legally(&store, key, true));
+    all(&|key| retain(&store, key, 2));
+    (expected.retention, expected.legal_hold) = (until(2), true);
+    check(&rebuilt(&fs), expected);
+    all(&|key| store.set_acl("b", key, current(&store, key), AclGrants::NONE));
+    all(&|key| hold_legally(&store, key, false));
+    (expected.acl, expected.legal_hold) = (AclGrants::NONE, false);
+    check(&store, expected);
+    check(&rebuilt(&fs), expected);
+    let extents = 4 * 64;
+    assert_eq!(store.health().live_bytes, live + extents, "those of earlier changes are dead");
+    drop(store);
+    let store = open(&fs);
+    check(&store, expected);
+    store.close();
+    drop(store);
+    check(&open(&fs), expected);
+    check(&open(&fs.crash(CrashPolicy::DropAll)), expected);
+}
+
+#[test]
+fn nothing_of_them_is_left_live_once_their_versions_are_gone() {
+    let fs = SimFs::new();
+    let store = bucket(&fs, options());
+    put_each_kind(&store);
+    for key in OF_EACH_KIND {
+        hold_legally(&store, key, true).unwrap();
+        hold_legally(&store, key, false).unwrap();
+    }
+    copy_of_large(&store, "twin");
+    store.set_tags("b", "large", current(&store, "large"), vec![("a".into(), "b".into())]).unwrap();
+    hold_legally(&store, "large", false).unwrap();
+    for key in keys(&store, "b") {
+        delete(&store, "b", &key, Selector::Current).unwrap();
+    }
+    assert_eq!(store.health().live_bytes, 0);
+    drop(store);
+    assert_eq!(open(&fs).health().live_bytes, 0, "nor after a restart");
+}
+
+#[test]
+fn the_last_change_counts_whatever_the_clock_said_and_wherever_its_extent_lies() {
+    let fs = SimFs::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+    let reopened =
+        || Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
+    let mut store = reopened();
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"abc").unwrap();
+    clock.set(Timestamp::from_millis(1_750_000_000_000));
+    retain(&store, "k", 1).unwrap();
+    for (days, millis) in [(2, 1_400_000_000_000), (3, 1_390_000_000_000), (4, 1)] {
+        clock.set(Timestamp::from_millis(millis));
+        // One start is from the log, one from a checkpoint.
+        if days == 3 {
+            store.close();
+        }
+        drop(store);
+        store = reopened();
+        retain(&store, "k", days).unwrap();
+        assert_eq!(controls(&rebuilt(&fs), "k").retention, until(days));
+        assert!(
+            store.lock_time() >= Timestamp::from_millis(1_750_000_000_000),
+            "a change tells the time, too"
+        );
+    }
+}
+
+#[test]
+fn a_change_of_controls_shares_its_group_with_copies_tags_and_other_changes() {
+    let fs = SimFs::new();
+    let store = Arc::new(bucket(&fs, options()));
+    put_each_kind(&store);
+    hold_legally(&store, "large", false).unwrap();
+    // Its extents say *shared*, and nothing shares them.
+    delete(&store, "b", "copy", Selector::Current).unwrap();
+    let (mut first, mut answers) = (None, Vec::new());
+    let gate = hold(&fs, "meta/", || first = Some(begin(&store, |store| put(store, "b", "first", b"1"))));
+    let mut queue = |act: fn(&Store)| {
+        let queued = store.committer.queued();
+        answers.push(begin(&store, act));
+        while store.committer.queued() == queued {
+            std::thread::yield_now();
+        }
+    };
+    queue(|store| retain(store, "large", 1).unwrap());
+    queue(|store| copy_of_large(store, "copy"));
+    queue(|store| {
+        store.set_tags("b", "large", current(store, "large"), vec![("a".into(), "b".into())]).unwrap();
+    });
+    queue(|store| hold_legally(store, "large", true).unwrap());
+    queue(|store| copy_of_large(store, "copy-3"));
+    let sequence = store.health().sequence;
+    drop(gate);
+    first.unwrap().recv().unwrap().unwrap();
+    answers.into_iter().for_each(|answer| answer.recv().unwrap());
+    assert_eq!(store.health().sequence, sequence + 2, "all in one group");
+    let expected = ObjectControls { retention: until(1), legal_hold: true, ..NONE };
+    let check = |store: &Store| {
+        assert_eq!(controls(store, "large"), expected);
+        for copy in ["copy", "copy-3"] {
+            assert_eq!(controls(store, copy), NONE);
+            assert!(get(store, "b", copy).unwrap() == bytes(1, 200_000)[70_000..140_000]);
+        }
+        check_bytes(store);
+    };
+    check(&store);
+    assert_eq!(current(&store, "large").tags, [("a".to_owned(), "b".to_owned())]);
+    check(&rebuilt(&fs));
+    let (live, crashed) = (store.health().live_bytes, fs.crash(CrashPolicy::DropAll));
+    let store = open(&crashed);
+    check(&store);
+    assert_eq!(store.health().live_bytes, live, "shared extents are counted once");
+    drop(store);
+    assert_eq!(verify(&crashed, &mut |_| {}).unwrap().findings, []);
+}
+
+#[test]
+fn they_are_moved_with_the_bytes_and_are_found_at_their_new_place() {
+    let fs = SimFs::new();
+    let options = StoreOptions { segment_max_bytes: 20_000, ..options() };
+    let store = bucket(&fs, options);
+    put(&store, "b", "kept", b"abc").unwrap();
+    hold_legally(&store, "kept", true).unwrap();
+    for at in 0..20 {
+        put(&store, "b", "other", &bytes(at, 9_000)).unwrap();
+        retain(&store, "kept", at).unwrap();
+    }
+    let before = current(&store, "kept").extents;
+    for at in 0..20 {
+        put(&store, "b", "other", &bytes(at, 9_000)).unwrap();
+        reclaim_all(&store).unwrap();
+    }
+    let after = current(&store, "kept").extents;
+    assert!(before.iter().zip(&after).all(|(before, after)| before.segment < after.segment), "{after:?}");
+    assert_eq!(controls(&store, "kept"), ObjectControls { retention: until(19), legal_hold: true, ..NONE });
+    assert_eq!(controls(&rebuilt(&fs), "kept"), controls(&store, "kept"));
+}
+
+#[test]
+fn on_a_full_disk_a_lock_is_refused_and_one_can_be_lifted_in_the_log() {
+    let fs = SimFs::with_capacity(6 * MIB);
+    let store = bucket(&fs, StoreOptions { keep_free_bytes: MIB, ..options() });
+    put(&store, "b", "k", b"abc").unwrap();
+    hold_legally(&store, "k", true).unwrap();
+    for at in 0.. {
+        if put(&store, "b", &format!("k{at}"), &bytes(at, 20_000)).is_err() {
+            break;
+        }
+    }
+    let refused = (0..10_000).find_map(|days| retain(&store, "k", days).err());
+    assert_eq!(refused, Some(StoreError::DiskFull));
+    let retained = controls(&store, "k").retention;
+    hold_legally(&store, "k", false).unwrap();
+    assert_eq!(controls(&store, "k"), ObjectControls { retention: retained, ..NONE });
+    let from_segments = controls(&rebuilt(&fs), "k");
+    assert_eq!(
+        from_segments,
+        ObjectControls { retention: retained, legal_hold: true, ..NONE },
+        "the stricter"
+    );
+    fs.set_capacity(64 * MIB);
+    hold_legally(&store, "k", true).unwrap();
+    hold_legally(&store, "k", false).unwrap();
+    assert!(!controls(&rebuilt(&fs), "k").legal_hold);
+}
+
+/// Changes of locks among other work, and the controls that each leaves.
+fn locks_at_work(store: &Store, acknowledged: &mut Vec<ObjectControls>) -> Result<(), StoreError> {
+    store.create_bucket("b", "admin")?;
+    put(store, "b", "k", b"abc")?;
+    acknowledged.push(NONE);
+    let held = ObjectControls { legal_hold: true, ..NONE };
+    hold_legally(store, "k", true)?;
+    acknowledged.push(held);
+    for days in 1..4 {
+        retain(store, "k", days)?;
+        acknowledged.push(ObjectControls { retention: until(days), ..held });
+        put(store, "b", "other", &bytes(days, 9_000))?;
+        reclaim_all(store)?;
+    }
+    store.checkpoint()?;
+    hold_legally(store, "k", false)?;
+    acknowledged.push(ObjectControls { retention: until(3), ..NONE });
+    Ok(())
+}
+
+#[test]
+fn an_acknowledged_lock_survives_a_crash_at_every_operation_and_the_loss_of_the_log() {
+    let options = StoreOptions { segment_max_bytes: 20_000, ..options() };
+    for stop in 1.. {
+        let fs = SimFs::new();
+        fs.stop_at(stop);
+        let mut acknowledged = Vec::new();
+        let done = match open_with(&fs, options) {
+            Ok(store) => locks_at_work(&store, &mut acknowledged).is_ok(),
+            Err(_) => false,
+        };
+        if done {
+            assert!(stop > 60, "{stop} operations");
+            return;
+        }
+        let Some(last) = acknowledged.last() else { continue };
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(stop)] {
+            let crashed = fs.crash(policy);
+            let found = controls(&open_with(&crashed, options).unwrap(), "k");
+            assert!(found == *last || is_next(*last, found), "stopped at {stop}, {policy:?}: {found:?}");
+            // Torn extents of other objects are damage.
+            let copy = segments_of(&crashed);
+            assert_eq!(rebuild_log(&copy).lost, []);
+            let found = controls(&open(&copy), "k");
+            assert!(found == *last || is_next(*last, found), "rebuilt at {stop}, {policy:?}: {found:?}");
+        }
+    }
+}
+
+/// Whether a change that was under way leads from one to the other.
+fn is_next(acknowledged: ObjectControls, found: ObjectControls) -> bool {
+    let days =
+        |controls: ObjectControls| controls.retention.map_or(0, |it| it.until.as_millis() / 86_400_000);
+    let extended = found.retention.is_some() && days(found) >= days(acknowledged);
+    let held = found.legal_hold != acknowledged.legal_hold && found.retention == acknowledged.retention;
+    held || (extended && found.legal_hold == acknowledged.legal_hold)
+}
