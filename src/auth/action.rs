@@ -34,7 +34,7 @@ impl ActionLevel {
 macro_rules! actions {
     ($($(#[doc = $use:literal])+ $action:ident: $level:ident;)+) => {
         /// A permission. None includes another. The names are those of the S3 service authorization reference, without
-        /// `s3:`.
+        /// `s3:`, where it has the action.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {
             $($(#[doc = $use])+ $action,)+
@@ -157,6 +157,8 @@ actions! {
     GetObjectVersionAttributes: Object;
     /// PutObject, the target of a copy, and the creation, parts and completion of a multipart upload.
     PutObject: Object;
+    /// The same for keys without a current version: nothing is overwritten. Not an action of S3.
+    CreateObject: Object;
     /// AbortMultipartUpload.
     AbortMultipartUpload: Object;
     /// ListParts.

@@ -62,7 +62,7 @@ pub(super) fn controls(
     Ok(ObjectControls { acl, ..object_lock::of_new_object(context, proof, call, integrity)? })
 }
 
-/// The condition of the write from the headers.
+/// The condition of the write: that of the headers, and for those who may only create, that the key has no current version.
 ///
 /// # Errors
 /// Those of [`conditions::write_condition`] and of [`check_may_compare`].
@@ -75,7 +75,11 @@ pub(super) fn condition(
     if condition.tells_content() {
         check_may_compare(context, proof, call, Place::object((call.bucket(), call.key())))?;
     }
-    Ok(condition)
+    Ok(match (proof.action(), condition) {
+        (Action::CreateObject, WriteCondition::None) => WriteCondition::IfAbsent,
+        (Action::CreateObject, stated) => WriteCondition::Both(Box::new((WriteCondition::IfAbsent, stated))),
+        (_, stated) => stated,
+    })
 }
 
 /// Checks that the caller may read the version whose entity tag a condition compares, since the outcome reveals it (S3

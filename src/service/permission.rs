@@ -81,7 +81,8 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         | Operation::CreateMultipartUpload
         | Operation::UploadPart
         | Operation::UploadPartCopy
-        | Operation::CompleteMultipartUpload => &[Action::PutObject],
+        // Who may only create is tried last, since the operations hold them to it.
+        | Operation::CompleteMultipartUpload => &[Action::PutObject, Action::CreateObject],
         Operation::AbortMultipartUpload => &[Action::AbortMultipartUpload],
         Operation::ListParts => &[Action::ListMultipartUploadParts],
         // The request only gets an error, which callers with access to the bucket or the object may see.

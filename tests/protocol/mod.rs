@@ -10,6 +10,7 @@ mod conditions;
 mod configurations;
 mod copy;
 mod cors;
+mod create_only;
 mod delete;
 mod dialects;
 mod errors;

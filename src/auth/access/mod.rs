@@ -1,6 +1,7 @@
 //! The evaluator: the one place that decides who may do what.
 //!
 //! 1. A denial of the bucket's policy wins over everything. It cannot keep the owner and the administrators from the policy itself.
+//!    A denial of PutObject is one of CreateObject, too.
 //! 2. A grant of the users file allows.
 //! 3. The policy of the bucket allows. A block of public access takes that from senders without keys.
 //! 4. An ACL allows, where ACLs are in effect.
@@ -50,6 +51,9 @@ pub(super) fn decide(user: &User, action: Action, resource: Resource<'_>, facts:
     if by_policy == PolicyDecision::Deny && !keeps_policy(user, action, facts) {
         return false;
     }
+    if action == Action::CreateObject && denies_puts(policy, resource, facts) {
+        return false;
+    }
     user.may(action, resource, &|| owns(user, facts))
         || policy
             .is_some_and(|policy| by_policy == PolicyDecision::Allow && !is_restricted(user, policy, facts))
@@ -58,6 +62,12 @@ pub(super) fn decide(user: &User, action: Action, resource: Resource<'_>, facts:
 
 fn owns(user: &User, facts: &dyn AccessFacts) -> bool {
     facts.owner() == Some(user.name())
+}
+
+/// Whether the policy denies PutObject. Policies that were written for S3 know no other action that puts.
+fn denies_puts(policy: Option<&BucketPolicy>, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
+    let decision = policy.map(|policy| policy.decide(Action::PutObject, resource, &facts.context()));
+    decision == Some(PolicyDecision::Deny)
 }
 
 /// Whether no policy denies the action to this user: a mistake in a policy could not be corrected otherwise (S3 API reference,

@@ -10,7 +10,7 @@ use crate::base::{Entropy, SeededEntropy};
 
 const BUCKET: &str = "site";
 const USERS: [&str; 4] = ["admin", "ann", "bob", "anonymous"];
-const ACTIONS: [Action; 14] = [
+const ACTIONS: [Action; 15] = [
     Action::ListBucket,
     Action::ListBucketVersions,
     Action::GetBucketPolicy,
@@ -22,6 +22,7 @@ const ACTIONS: [Action; 14] = [
     Action::GetObject,
     Action::GetObjectVersion,
     Action::PutObject,
+    Action::CreateObject,
     Action::DeleteObject,
     Action::GetObjectAcl,
     Action::PutObjectAcl,
@@ -150,6 +151,12 @@ fn model(case: &Case, user: &str, action: Action, resource: Resource<'_>) -> boo
         return false;
     }
     let denied = applying.iter().any(|part| part.denies);
+    // To create is to put: whoever must not put must not create.
+    let denies_puts =
+        |part: &&Part| part.denies && part.applies(user, Action::PutObject, resource, case.secure);
+    if action == Action::CreateObject && case.policy.iter().flatten().any(|part| denies_puts(&part)) {
+        return false;
+    }
     let allowed = applying.iter().any(|part| !part.denies) && !denied;
     let is_public = case.policy.iter().flatten().any(|part| !part.denies && part.users.is_none());
     let restricted = user == "anonymous" && is_public && case.block.restricts_policy;
@@ -250,13 +257,14 @@ fn resources(action: Action) -> Vec<Resource<'static>> {
     }
 }
 
-const GRANTS: [Option<(&str, &str)>; 7] = [
+const GRANTS: [Option<(&str, &str)>; 8] = [
     None,
     Some(("*", "*")),
     Some(("*", "@owned")),
     Some(("*", "site")),
     Some(("*", "site/*")),
     Some(("GetObject", "site/*")),
+    Some(("CreateObject", "site/*")),
     Some(("ListBucket", "site")),
 ];
 
@@ -325,7 +333,8 @@ fn some<T: Clone>(entropy: &SeededEntropy, of: &[T]) -> Vec<T> {
 }
 
 fn random_part(entropy: &SeededEntropy) -> Part {
-    let on_objects = ["GetObject", "Get*", "*Object", "PutObject*", "*", "DeleteObject", "G*t*l"];
+    let on_objects =
+        ["GetObject", "Get*", "*Object", "PutObject*", "CreateObject", "*", "DeleteObject", "G*t*l"];
     let on_bucket = ["ListBucket*", "*", "DeleteBucket", "PutBucketPolicy", "*Policy", "L*s"];
     let of_objects = ["/*", "/pub/*", "/a", "*", "*a", "/home/*/x"];
     let (actions, resources) = match entropy.next_u64() % 2 {

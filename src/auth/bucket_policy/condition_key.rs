@@ -93,11 +93,11 @@ impl ConditionKey {
     pub(super) fn is_of_action(&self, action: &str) -> bool {
         match self {
             Self::Prefix | Self::Delimiter | Self::MaxKeys => action.starts_with("ListBucket"),
-            Self::CannedAcl => action == "PutObject" || action == "CreateBucket" || is_put_of_acl(action),
+            Self::CannedAcl => is_put(action) || action == "CreateBucket" || is_put_of_acl(action),
             Self::VersionId => action.contains("Version") && !action.contains("Bucket"),
             Self::ExistingTag(_) => has_existing_tags(action),
             Self::RequestTag(_) | Self::RequestTagKeys => {
-                matches!(action, "PutObject" | "PutObjectTagging" | "PutObjectVersionTagging")
+                is_put(action) || matches!(action, "PutObjectTagging" | "PutObjectVersionTagging")
             }
             _ => true,
         }
@@ -170,6 +170,10 @@ impl fmt::Display for ConditionKey {
             }
         }
     }
+}
+
+fn is_put(action: &str) -> bool {
+    matches!(action, "PutObject" | "CreateObject")
 }
 
 fn is_put_of_acl(action: &str) -> bool {

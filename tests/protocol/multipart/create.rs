@@ -110,8 +110,13 @@ fn a_text_that_is_no_upload_id_names_no_upload() {
 
 #[test]
 fn each_operation_takes_the_permission_of_its_own() {
-    let grants =
-        ["PutObject", "AbortMultipartUpload", "ListMultipartUploadParts", "ListBucketMultipartUploads"];
+    let grants = [
+        "PutObject",
+        "CreateObject",
+        "AbortMultipartUpload",
+        "ListMultipartUploadParts",
+        "ListBucketMultipartUploads",
+    ];
     let users: Vec<_> = grants.iter().map(|grant| (*grant, std::slice::from_ref(grant))).collect();
     let resources: &[&str] = &["b", "b/*"];
     let users: Vec<_> = users.iter().map(|(name, actions)| (*name, *actions, resources)).collect();
@@ -122,11 +127,11 @@ fn each_operation_takes_the_permission_of_its_own() {
     };
     let id = server.begin(&[]);
     let target = format!("/b/k?uploadId={id}");
-    assert_eq!(allowed("POST", "/b/k?uploads", b""), ["PutObject"]);
-    assert_eq!(allowed("PUT", &format!("{target}&partNumber=1"), b"x"), ["PutObject"]);
+    assert_eq!(allowed("POST", "/b/k?uploads", b""), ["PutObject", "CreateObject"]);
+    assert_eq!(allowed("PUT", &format!("{target}&partNumber=1"), b"x"), ["PutObject", "CreateObject"]);
     assert_eq!(allowed("GET", &target, b""), ["ListMultipartUploadParts"]);
     assert_eq!(allowed("GET", "/b?uploads", b""), ["ListBucketMultipartUploads"]);
-    assert_eq!(allowed("POST", &target, b"<junk/>"), ["PutObject"]);
+    assert_eq!(allowed("POST", &target, b"<junk/>"), ["PutObject", "CreateObject"]);
     assert_eq!(allowed("DELETE", &target, b""), ["AbortMultipartUpload"]);
 }
 
