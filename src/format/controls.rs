@@ -9,6 +9,7 @@ const ACL: u8 = 1;
 const GOVERNANCE: u8 = 2;
 const COMPLIANCE: u8 = 4;
 const LEGAL_HOLD: u8 = 8;
+const NO_LEGAL_HOLD: u8 = 16;
 
 /// The controls of a version, or of an upload for the version that it will make. By default none is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,8 +18,8 @@ pub struct ObjectControls {
     pub acl: AclGrants,
     /// Its retention.
     pub retention: Option<Retention>,
-    /// Whether a legal hold keeps it.
-    pub legal_hold: bool,
+    /// Whether a legal hold keeps it; `None` if nobody ever said so.
+    pub legal_hold: Option<bool>,
 }
 
 /// The grants of an access control list beside the full control of the owner: a set of bits.
@@ -88,6 +89,11 @@ impl BitOr for AclGrants {
 }
 
 impl ObjectControls {
+    /// Whether a legal hold keeps the version.
+    pub fn is_held(&self) -> bool {
+        self.legal_hold == Some(true)
+    }
+
     /// Whether none is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -95,7 +101,11 @@ impl ObjectControls {
 
     /// The critical features that a file with these controls needs.
     pub(super) fn features(&self) -> Features {
-        if self.is_empty() { Features::NONE } else { Features::OBJECT_CONTROLS }
+        match self.legal_hold {
+            _ if self.is_empty() => Features::NONE,
+            Some(false) => Features::OBJECT_CONTROLS.with(Features::AMENDED_CONTROLS),
+            _ => Features::OBJECT_CONTROLS,
+        }
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -105,7 +115,8 @@ impl ObjectControls {
             RetentionMode::Compliance => COMPLIANCE,
         });
         let acl = flag(self.acl != AclGrants::NONE, ACL);
-        out.put_u8(acl | retention | flag(self.legal_hold, LEGAL_HOLD));
+        let legal_hold = self.legal_hold.map_or(0, |held| if held { LEGAL_HOLD } else { NO_LEGAL_HOLD });
+        out.put_u8(acl | retention | legal_hold);
         if self.acl != AclGrants::NONE {
             out.put_u8(self.acl.bits());
         }
@@ -116,7 +127,7 @@ impl ObjectControls {
 
     pub(super) fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let flags = from.u8()?;
-        if flags & !(ACL | GOVERNANCE | COMPLIANCE | LEGAL_HOLD) != 0 {
+        if flags & !(ACL | GOVERNANCE | COMPLIANCE | LEGAL_HOLD | NO_LEGAL_HOLD) != 0 {
             return Err(DecodeError::Unknown("a control of an object"));
         }
         let acl = AclGrants::from_bits(if flags & ACL != 0 { from.u8()? } else { 0 });
@@ -130,7 +141,13 @@ impl ObjectControls {
             Some(mode) => Some(Retention { mode, until: Timestamp::from_millis(from.varint()?) }),
             None => None,
         };
-        Ok(Self { acl, retention, legal_hold: flags & LEGAL_HOLD != 0 })
+        let legal_hold = match flags & (LEGAL_HOLD | NO_LEGAL_HOLD) {
+            0 => None,
+            LEGAL_HOLD => Some(true),
+            NO_LEGAL_HOLD => Some(false),
+            _ => return Err(DecodeError::Value("the legal hold of an object")),
+        };
+        Ok(Self { acl, retention, legal_hold })
     }
 }
 
@@ -144,8 +161,13 @@ mod tests {
         vec![
             ObjectControls { acl: AclGrants::ALL_READ | AclGrants::AUTHENTICATED_WRITE_ACP, ..none },
             ObjectControls { retention: retention(RetentionMode::Governance), ..none },
-            ObjectControls { retention: retention(RetentionMode::Compliance), legal_hold: true, ..none },
-            ObjectControls { legal_hold: true, acl: AclGrants::ALL_READ, ..none },
+            ObjectControls {
+                retention: retention(RetentionMode::Compliance),
+                legal_hold: Some(true),
+                ..none
+            },
+            ObjectControls { legal_hold: Some(true), acl: AclGrants::ALL_READ, ..none },
+            ObjectControls { legal_hold: Some(false), ..none },
         ]
     }
 
@@ -155,7 +177,9 @@ mod tests {
             let mut bytes = Vec::new();
             controls.encode(&mut bytes);
             assert_eq!(ObjectControls::decode(&mut ByteDecoder::new(&bytes)), Ok(controls));
-            assert_eq!(controls.features(), Features::OBJECT_CONTROLS);
+            let amended = controls.features().contains(Features::AMENDED_CONTROLS);
+            assert_eq!(amended, controls.legal_hold == Some(false));
+            assert!(controls.features().contains(Features::OBJECT_CONTROLS));
             for len in 0..bytes.len() {
                 assert!(
                     ObjectControls::decode(&mut ByteDecoder::new(&bytes[..len])).is_err(),
@@ -169,7 +193,8 @@ mod tests {
     #[test]
     fn unknown_controls_are_newer_and_contradictory_ones_wrong() {
         let decode = |bytes: &[u8]| ObjectControls::decode(&mut ByteDecoder::new(bytes));
-        assert!(decode(&[16]).is_err_and(DecodeError::is_newer));
+        assert!(decode(&[32]).is_err_and(DecodeError::is_newer));
+        assert!(decode(&[LEGAL_HOLD | NO_LEGAL_HOLD]).is_err_and(|error| !error.is_newer()));
         assert!(decode(&[GOVERNANCE | COMPLIANCE, 1]).is_err_and(|error| !error.is_newer()));
     }
 }

@@ -288,7 +288,11 @@ mod tests {
             ExtentPurpose::PartRecord(Box::new(upload()), Box::new(recorded(sources, part()))),
             ExtentPurpose::Controls(
                 VersionId(1 << 60),
-                ObjectControls { acl: AclGrants::ALL_READ, legal_hold: true, ..ObjectControls::default() },
+                ObjectControls {
+                    acl: AclGrants::ALL_READ,
+                    legal_hold: Some(true),
+                    ..ObjectControls::default()
+                },
             ),
             ExtentPurpose::Controls(VersionId(4), ObjectControls::default()),
         ];

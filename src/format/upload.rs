@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn uploads_come_back_and_no_prefix_passes() {
-        let held = ObjectControls { legal_hold: true, ..ObjectControls::default() };
+        let held = ObjectControls { legal_hold: Some(true), ..ObjectControls::default() };
         let controlled = UploadRecord { controls: held, ..upload() };
         let unchecked = UploadRecord { checksum: None, ..controlled.clone() };
         for upload in

@@ -321,7 +321,7 @@ mod tests {
                     AssembledPart { number: 7, size: 20, checksum: None },
                 ],
             }),
-            controls: ObjectControls { legal_hold: true, ..ObjectControls::default() },
+            controls: ObjectControls { legal_hold: Some(true), ..ObjectControls::default() },
             controls_stamp: None,
         }
     }

@@ -51,7 +51,7 @@ fn state_of(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Opti
             String::from_utf8(document.finish()).ok()
         }
         Operation::PutObjectRetention => Some(retention(version.controls.retention?)),
-        Operation::PutObjectLegalHold => Some(legal_hold_name(version.controls.legal_hold).to_owned()),
+        Operation::PutObjectLegalHold => Some(legal_hold_name(version.controls.is_held()).to_owned()),
         _ => Some(describe(version).to_string()),
     }
 }
@@ -63,7 +63,7 @@ fn describe(version: &VersionRecord) -> Value {
         "size": version.size,
         "etag": version.etag.to_string(),
         "retention": version.controls.retention.map(retention),
-        "legal_hold": version.controls.legal_hold,
+        "legal_hold": version.controls.is_held(),
     })
 }
 

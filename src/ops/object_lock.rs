@@ -126,7 +126,7 @@ fn read_change<T>(
     Ok((found, value))
 }
 
-/// GetObjectLegalHold: also of a version that never had one.
+/// GetObjectLegalHold.
 pub(super) fn get_legal_hold(
     context: &Context,
     proof: &Authorized,
@@ -134,8 +134,10 @@ pub(super) fn get_legal_hold(
 ) -> Result<Response, S3Error> {
     check_enabled(context, call)?;
     let found = lookup::outline(context, proof, call)?;
+    let held = found.version.controls.legal_hold;
+    let held = held.ok_or_else(|| S3Error::new(ErrorCode::NoSuchObjectLockConfiguration))?;
     let mut document = context.document(LEGAL_HOLD_ROOT);
-    document.leaf("Status", legal_hold_name(found.version.controls.legal_hold));
+    document.leaf("Status", legal_hold_name(held));
     Ok(xml(200, document))
 }
 
@@ -164,7 +166,7 @@ pub(super) fn of_new_object(
     };
     Ok(ObjectControls {
         retention: stated.or_else(default),
-        legal_hold: headers.legal_hold.unwrap_or(false),
+        legal_hold: headers.legal_hold,
         ..ObjectControls::default()
     })
 }
@@ -220,8 +222,8 @@ pub(super) fn add_headers(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Response {
-    let ObjectControls { retention, legal_hold, .. } = version.controls;
-    if retention.is_none() && !legal_hold {
+    let (retention, held) = (version.controls.retention, version.controls.is_held());
+    if retention.is_none() && !held {
         return response;
     }
     let place = Place::target(call).found(version);
@@ -232,7 +234,7 @@ pub(super) fn add_headers(
             .header("p-object-lock-mode", mode.as_str())
             .header("p-object-lock-retain-until-date", until.to_iso8601());
     }
-    if legal_hold && may(Action::GetObjectLegalHold) {
+    if held && may(Action::GetObjectLegalHold) {
         response = response.header("p-object-lock-legal-hold", legal_hold_name(true));
     }
     response

@@ -131,7 +131,7 @@ impl VersionChange {
             Self::Tags(tags) => return VersionRecord { tags, ..version },
             Self::Acl(acl) => ObjectControls { acl, ..old },
             Self::Retention { retention, .. } => ObjectControls { retention, ..old },
-            Self::LegalHold(legal_hold) => ObjectControls { legal_hold, ..old },
+            Self::LegalHold(held) => ObjectControls { legal_hold: Some(held), ..old },
         };
         VersionRecord { controls, ..version }
     }

@@ -19,7 +19,7 @@ pub(super) fn clock_behind(now: Timestamp, index: &Index) -> Duration {
 
 /// Whether a version with these controls must stay.
 pub(super) fn is_locked(controls: &ObjectControls, now: Timestamp, bypass_governance: bool) -> bool {
-    controls.legal_hold
+    controls.is_held()
         || controls.retention.is_some_and(|it| holds(it, now) && !may_end(it, bypass_governance))
 }
 
@@ -68,7 +68,7 @@ mod tests {
             assert!(!locked(retention(mode, 1_000), false));
         }
         assert!(locked(retention(Compliance, 1_001), true) && !locked(retention(Governance, 1_001), true));
-        let held = ObjectControls { legal_hold: true, ..ObjectControls::default() };
+        let held = ObjectControls { legal_hold: Some(true), ..ObjectControls::default() };
         assert!(is_locked(&held, now(), true));
     }
 

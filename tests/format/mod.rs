@@ -511,7 +511,8 @@ fn make_configured(dir: &Path) {
     };
     store.create_configured_bucket(new).unwrap();
     let retention = Retention { mode: RetentionMode::Compliance, until: Timestamp::from_millis(1 << 41) };
-    let kept = ObjectControls { retention: Some(retention), legal_hold: true, ..ObjectControls::default() };
+    let kept =
+        ObjectControls { retention: Some(retention), legal_hold: Some(true), ..ObjectControls::default() };
     put(&store, "locked", "kept", b"kept", Commit { controls: kept, ..commit(b"kept") });
     store.close();
     drop(store);
@@ -538,7 +539,7 @@ fn a_store_with_configurations_and_controls_still_opens() {
     let controls = |key| store.find("locked", key, Selector::Current).unwrap().version.controls;
     let Retention { mode, until } = controls("kept").retention.unwrap();
     assert_eq!(
-        (mode, until.as_millis(), controls("kept").legal_hold),
+        (mode, until.as_millis(), controls("kept").is_held()),
         (RetentionMode::Compliance, 1 << 41, true)
     );
     assert_eq!(controls("public"), ObjectControls { acl: AclGrants::ALL_READ, ..ObjectControls::default() });
@@ -582,8 +583,11 @@ fn check_amended(dir: &Path) {
     let found = |key| store.find("locked", key, Selector::Current).unwrap().version;
     let kept = found("kept").controls;
     let Retention { mode, until } = kept.retention.unwrap();
-    assert_eq!((mode, until.as_millis(), kept.legal_hold), (RetentionMode::Compliance, 1 << 41, true));
-    assert_eq!(found("freed").controls, ObjectControls::default());
+    assert_eq!((mode, until.as_millis(), kept.is_held()), (RetentionMode::Compliance, 1 << 41, true));
+    assert_eq!(
+        found("freed").controls,
+        ObjectControls { legal_hold: Some(false), ..ObjectControls::default() }
+    );
     assert_eq!(get(&store, "locked", "kept"), b"kept");
     assert!(get(&store, "locked", "freed") == pattern(1, 70_000));
 }

@@ -156,7 +156,7 @@ fn a_legal_hold_keeps_a_version_until_it_is_lifted() {
     let put = server.put("/locked/k", b"abc");
     let version = format!("/locked/k?versionId={}", put.header("p-version-id").unwrap());
     let target = version.replace('?', "?legal-hold&");
-    assert_eq!(server.get(&target).one("Status").as_deref(), Some("OFF"));
+    server.get(&target).is_error(404, "NoSuchObjectLockConfiguration");
     let hold =
         |status: &str| set(&server, &target, &format!("<LegalHold><Status>{status}</Status></LegalHold>"));
     assert_eq!(hold("ON").status, 200);
@@ -165,6 +165,8 @@ fn a_legal_hold_keeps_a_version_until_it_is_lifted() {
     let delete = || server.request("DELETE", &version).header("p-bypass-governance-retention", "true").send();
     delete().is_error(403, "AccessDenied");
     assert_eq!(hold("OFF").status, 200);
+    assert_eq!(server.get(&target).one("Status").as_deref(), Some("OFF"));
+    assert_eq!(server.get("/locked/k").header("p-object-lock-legal-hold"), None);
     assert_eq!(delete().status, 204);
     hold("on").is_error(404, "NoSuchVersion");
 }

@@ -130,7 +130,8 @@ fn on_a_full_disk_a_configuration_is_refused_and_removing_one_is_not() {
     assert_eq!(document(&store, "b"), None);
 }
 
-const HELD: ObjectControls = ObjectControls { acl: AclGrants::ALL_READ, retention: None, legal_hold: true };
+const HELD: ObjectControls =
+    ObjectControls { acl: AclGrants::ALL_READ, retention: None, legal_hold: Some(true) };
 
 fn controls(store: &Store, key: &str) -> ObjectControls {
     store.find("b", key, Selector::Current).unwrap().version.controls

@@ -6,7 +6,7 @@ use super::*;
 use crate::base::limits::MIB;
 use crate::fs::sim::CrashPolicy;
 
-const NONE: ObjectControls = ObjectControls { acl: AclGrants::NONE, retention: None, legal_hold: false };
+const NONE: ObjectControls = ObjectControls { acl: AclGrants::NONE, retention: None, legal_hold: None };
 
 fn until(days: u64) -> Option<Retention> {
     let until = Timestamp::from_millis(1_800_000_000_000 + days * 86_400_000);
@@ -101,11 +101,11 @@ fn each_change_survives_a_restart_and_a_rebuild_and_takes_little_room() {
     all(&|key| retain(&store, key, 1));
     all(&|key| hold_legally(&store, key, true));
     all(&|key| retain(&store, key, 2));
-    (expected.retention, expected.legal_hold) = (until(2), true);
+    (expected.retention, expected.legal_hold) = (until(2), Some(true));
     check(&rebuilt(&fs), expected);
     all(&|key| store.set_acl("b", key, current(&store, key), AclGrants::NONE));
     all(&|key| hold_legally(&store, key, false));
-    (expected.acl, expected.legal_hold) = (AclGrants::NONE, false);
+    (expected.acl, expected.legal_hold) = (AclGrants::NONE, Some(false));
     check(&store, expected);
     check(&rebuilt(&fs), expected);
     let extents = 4 * 64;
@@ -196,7 +196,7 @@ fn a_change_of_controls_shares_its_group_with_copies_tags_and_other_changes() {
     first.unwrap().recv().unwrap().unwrap();
     answers.into_iter().for_each(|answer| answer.recv().unwrap());
     assert_eq!(store.health().sequence, sequence + 2, "all in one group");
-    let expected = ObjectControls { retention: until(1), legal_hold: true, ..NONE };
+    let expected = ObjectControls { retention: until(1), legal_hold: Some(true), ..NONE };
     let check = |store: &Store| {
         assert_eq!(controls(store, "large"), expected);
         for copy in ["copy", "copy-3"] {
@@ -234,7 +234,10 @@ fn they_are_moved_with_the_bytes_and_are_found_at_their_new_place() {
     }
     let after = current(&store, "kept").extents;
     assert!(before.iter().zip(&after).all(|(before, after)| before.segment < after.segment), "{after:?}");
-    assert_eq!(controls(&store, "kept"), ObjectControls { retention: until(19), legal_hold: true, ..NONE });
+    assert_eq!(
+        controls(&store, "kept"),
+        ObjectControls { retention: until(19), legal_hold: Some(true), ..NONE }
+    );
     assert_eq!(controls(&rebuilt(&fs), "kept"), controls(&store, "kept"));
 }
 
@@ -253,17 +256,18 @@ fn on_a_full_disk_a_lock_is_refused_and_one_can_be_lifted_in_the_log() {
     assert_eq!(refused, Some(StoreError::DiskFull));
     let retained = controls(&store, "k").retention;
     hold_legally(&store, "k", false).unwrap();
-    assert_eq!(controls(&store, "k"), ObjectControls { retention: retained, ..NONE });
+    let lifted = ObjectControls { retention: retained, legal_hold: Some(false), ..NONE };
+    assert_eq!(controls(&store, "k"), lifted);
     let from_segments = controls(&rebuilt(&fs), "k");
     assert_eq!(
         from_segments,
-        ObjectControls { retention: retained, legal_hold: true, ..NONE },
+        ObjectControls { retention: retained, legal_hold: Some(true), ..NONE },
         "the stricter"
     );
     fs.set_capacity(64 * MIB);
     hold_legally(&store, "k", true).unwrap();
     hold_legally(&store, "k", false).unwrap();
-    assert!(!controls(&rebuilt(&fs), "k").legal_hold);
+    assert!(!controls(&rebuilt(&fs), "k").is_held());
 }
 
 /// Changes of locks among other work, and the controls that each leaves.
@@ -271,7 +275,7 @@ fn locks_at_work(store: &Store, acknowledged: &mut Vec<ObjectControls>) -> Resul
     store.create_bucket("b", "admin")?;
     put(store, "b", "k", b"abc")?;
     acknowledged.push(NONE);
-    let held = ObjectControls { legal_hold: true, ..NONE };
+    let held = ObjectControls { legal_hold: Some(true), ..NONE };
     hold_legally(store, "k", true)?;
     acknowledged.push(held);
     for days in 1..4 {
@@ -282,7 +286,7 @@ fn locks_at_work(store: &Store, acknowledged: &mut Vec<ObjectControls>) -> Resul
     }
     store.checkpoint()?;
     hold_legally(store, "k", false)?;
-    acknowledged.push(ObjectControls { retention: until(3), ..NONE });
+    acknowledged.push(ObjectControls { retention: until(3), legal_hold: Some(false), ..NONE });
     Ok(())
 }
 

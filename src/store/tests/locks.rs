@@ -89,7 +89,7 @@ fn only_governance_can_be_bypassed_and_never_a_legal_hold() {
     assert_eq!(locked.delete_bypassing(compliance), Err(StoreError::Locked));
     let governance = locked.put_retained(RetentionMode::Governance, 2);
     locked.delete_bypassing(governance).unwrap();
-    let held = locked.put("k", ObjectControls { legal_hold: true, ..ObjectControls::default() });
+    let held = locked.put("k", ObjectControls { legal_hold: Some(true), ..ObjectControls::default() });
     assert_eq!(locked.delete_bypassing(held), Err(StoreError::Locked));
     let version = locked.store.find("b", "k", held).unwrap().version;
     locked.store.set_legal_hold("b", "k", version, false).unwrap();

@@ -54,7 +54,7 @@ impl Run {
             1 => ObjectControls {
                 acl: if draw.one_in(2) { AclGrants::NONE } else { AclGrants::AUTHENTICATED_READ },
                 retention: Some(Retention { mode, until }),
-                legal_hold: false,
+                legal_hold: None,
             },
             _ => ObjectControls::default(),
         }
