@@ -22,6 +22,7 @@ mod hostile;
 mod html_sandbox;
 mod lifecycle;
 mod list;
+mod locked_for_good;
 mod memory;
 mod multipart;
 mod object_lock;

@@ -1,7 +1,12 @@
 //! Versions that a retention or a legal hold keeps, and the clock that they go by.
 
+use super::random::{rebuild_log, segments_of};
 use super::*;
 use crate::base::Clock;
+use crate::fs::Fs;
+use crate::store::backup::{BackupOptions, BackupSource, backup, restore};
+use crate::store::compact::compact as compact_store;
+use crate::store::undelete::{Undeletable, UndeleteQuery};
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 const START: u64 = 1_700_000_000_000;
@@ -160,4 +165,100 @@ fn a_locked_null_version_is_not_replaced() {
     store.set_versioning("b", Versioning::Enabled).unwrap();
     put(&store, "b", "k", b"other").unwrap();
     assert_eq!(get(&store, "b", "k").unwrap(), b"other");
+}
+
+#[test]
+fn a_clock_that_was_ahead_is_reported_and_what_ended_then_has_ended() {
+    let locked = Locked::new();
+    let (short, long) = (
+        locked.put_retained(RetentionMode::Compliance, 3),
+        locked.put_retained(RetentionMode::Compliance, 30),
+    );
+    assert_eq!(locked.store.clock_behind(), Duration::ZERO);
+    locked.clock.set(at(10));
+    locked.put("other", ObjectControls::default());
+    locked.clock.set(at(0));
+    let locked = locked.reopen();
+    let behind = locked.store.clock_behind();
+    assert!(behind >= Duration::from_millis(10 * DAY_MILLIS), "{behind:?}");
+    assert_eq!(locked.delete(long), Err(StoreError::Locked));
+    locked.delete(short).unwrap();
+    // New retentions are counted from the same time.
+    let until = retention(RetentionMode::Compliance, 11).unwrap().until;
+    assert!(until > locked.store.lock_time() && locked.store.lock_time() >= at(10));
+    locked.clock.set(at(11));
+    assert_eq!(locked.store.clock_behind(), Duration::ZERO, "it has caught up");
+}
+
+/// A tool: it leaves a store behind, on this disk or another.
+type Tool = fn(&SimFs, &Arc<ManualClock>) -> SimFs;
+
+fn compacted(fs: &SimFs, clock: &Arc<ManualClock>) -> SimFs {
+    let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+    compact_store(&shared, clock.clone(), &SeededEntropy::new(1), 200_000, &mut |_| true).unwrap();
+    fs.clone()
+}
+
+fn backed_up(fs: &SimFs, clock: &Arc<ManualClock>) -> SimFs {
+    let (to, again) = (SimFs::new(), SimFs::new());
+    let elsewhere = |_: &str, _: &str| Err(std::io::ErrorKind::CrossesDevices.into());
+    let source = BackupSource { fs, link: &elsewhere };
+    backup(&source, &to, &**clock, BackupOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(restore(&to, &again, &mut |_| {}).unwrap().findings, []);
+    again
+}
+
+fn undeleted(fs: &SimFs, clock: &Arc<ManualClock>) -> SimFs {
+    let store = Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
+    let mut undelete = |found: &[Undeletable]| store.undelete("b", found);
+    store.undeletable("b", &UndeleteQuery::default(), &mut undelete).unwrap();
+    store.close();
+    fs.clone()
+}
+
+fn rebuilt(fs: &SimFs, _: &Arc<ManualClock>) -> SimFs {
+    let copy = segments_of(fs);
+    assert_eq!(rebuild_log(&copy).lost, []);
+    copy
+}
+
+fn restarted(fs: &SimFs, clock: &Arc<ManualClock>) -> SimFs {
+    let years = Duration::from_secs(3_650 * 24 * 60 * 60).as_millis() as u64;
+    clock.set(Timestamp::from_millis(clock.now().as_millis() - years));
+    fs.clone()
+}
+
+#[test]
+fn no_tool_and_no_restart_with_an_old_clock_frees_a_locked_version() {
+    let tools: [(&str, Tool); 5] = [
+        ("compact", compacted),
+        ("backup and restore", backed_up),
+        ("undelete", undeleted),
+        ("rebuild", rebuilt),
+        ("a clock set back by ten years", restarted),
+    ];
+    for (name, tool) in tools {
+        let locked = Locked::new();
+        let by_put = locked.put_retained(RetentionMode::Compliance, 2);
+        let later = locked.put("k", ObjectControls::default());
+        locked.retain(later, retention(RetentionMode::Compliance, 2), false).unwrap();
+        let held = locked.put("k", ObjectControls::default());
+        let version = locked.store.find("b", "k", held).unwrap().version;
+        locked.store.set_legal_hold("b", "k", version, true).unwrap();
+        locked.put("other", ObjectControls::default());
+        delete(&locked.store, "b", "other", Selector::Current).unwrap();
+        delete(&locked.store, "b", "k", Selector::Current).unwrap();
+        let Locked { fs, clock, store } = locked;
+        store.close();
+        drop(store);
+        let fs = tool(&fs, &clock);
+        let store =
+            Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
+        let locked = Locked { fs, clock, store };
+        for which in [by_put, later, held] {
+            assert_eq!(locked.delete_bypassing(which), Err(StoreError::Locked), "{name}");
+            let found = locked.store.find("b", "k", which).unwrap().version;
+            assert_eq!(read_all(&locked.store, &found, 0..3).unwrap(), b"abc", "{name}");
+        }
+    }
 }
