@@ -18,6 +18,9 @@ pub mod users {}
 #[doc = include_str!("guide/quotas.md")]
 pub mod quotas {}
 
+#[doc = include_str!("guide/backups.md")]
+pub mod backups {}
+
 #[doc = include_str!("guide/console.md")]
 pub mod console {}
 

@@ -323,6 +323,7 @@ fn the_actions_are_those_of_the_code() {
 fn the_users_of_the_example_are_accepted() {
     let page = page("users");
     Users::parse(block(&page, "toml")).unwrap();
+    Users::parse(block(&self::page("backups"), "toml")).unwrap();
 }
 
 /// The first block of that language.
