@@ -310,9 +310,10 @@ fn an_acknowledged_lock_survives_a_crash_at_every_operation_and_the_loss_of_the_
             let crashed = fs.crash(policy);
             let found = controls(&open_with(&crashed, options).unwrap(), "k");
             assert!(found == *last || is_next(*last, found), "stopped at {stop}, {policy:?}: {found:?}");
-            // Torn extents of other objects are damage.
+            // A put of the other object that was never answered may be lost.
             let copy = segments_of(&crashed);
-            assert_eq!(rebuild_log(&copy).lost, []);
+            let lost = rebuild_log(&copy).lost;
+            assert!(lost.iter().all(|lost| lost.owner.key == "other"), "{lost:?}");
             let found = controls(&open(&copy), "k");
             assert!(found == *last || is_next(*last, found), "rebuilt at {stop}, {policy:?}: {found:?}");
         }
