@@ -82,18 +82,21 @@ pub(super) const SYSTEM_METADATA: [&str; 7] = [
 ];
 
 impl S3Client<'_> {
-    pub(super) fn buckets(&self) -> Result<Vec<BucketLine>, Refusal> {
-        let reply = self.send(Method::Get, target(None, None)?, S3Request::default())?;
+    /// A page of the buckets that the user may list, and the token of the next one.
+    pub(super) fn buckets(&self, after: Option<&str>) -> Result<(Vec<BucketLine>, Option<String>), Refusal> {
+        let mut query = vec![("max-buckets", PAGE_LEN)];
+        query.extend(after.map(|token| ("continuation-token", token)));
+        let request = S3Request { query: &query, ..S3Request::default() };
+        let reply = self.send(Method::Get, target(None, None)?, request)?;
         let document = document(&reply)?;
-        let Some(buckets) = document.root().child("Buckets").map_err(malformed)? else {
-            return Ok(Vec::new());
+        let root = document.root();
+        let line =
+            |bucket| Ok(BucketLine { name: text(bucket, "Name")?, created: text(bucket, "CreationDate")? });
+        let buckets = match root.child("Buckets").map_err(malformed)? {
+            Some(buckets) => buckets.all("Bucket").map(line).collect::<Result<_, Refusal>>()?,
+            None => Vec::new(),
         };
-        buckets
-            .all("Bucket")
-            .map(|bucket| {
-                Ok(BucketLine { name: text(bucket, "Name")?, created: text(bucket, "CreationDate")? })
-            })
-            .collect()
+        Ok((buckets, optional(root, "ContinuationToken")?))
     }
 
     /// A page of the current objects of a folder.

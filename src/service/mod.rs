@@ -10,6 +10,7 @@ mod html_sandbox;
 mod metrics;
 mod pages;
 pub mod permission;
+mod usage;
 mod website;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy};
+pub use crate::ops::Usage;
 use crate::ops::{Context, LifecycleFigures};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;

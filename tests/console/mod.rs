@@ -2,5 +2,6 @@
 
 mod attacks;
 mod harness;
+mod home;
 mod pages;
 mod sessions;

@@ -8,34 +8,84 @@ use super::super::text;
 use super::{Page, View, html, see_other};
 use crate::console::address::{ROOT, with_params};
 use crate::s3::{Method, Response};
+use crate::service::Usage;
 
 #[derive(Template)]
 #[template(path = "home.html", config = "src/console/askama.toml")]
 struct HomePage {
     page: Page,
     buckets: Vec<BucketRow>,
+    /// The address of the next page.
+    next: Option<String>,
     /// Why the buckets cannot be listed.
     refusal: Option<String>,
+    /// The space of the disk, for administrators.
+    disk: Option<DiskSpace>,
 }
 
 struct BucketRow {
     name: String,
     link: String,
     created: String,
+    /// The content, where the user may list it.
+    content: Option<BucketContent>,
+}
+
+struct BucketContent {
+    objects: u64,
+    size: String,
+    /// The bytes of older versions and of uploads; empty without any.
+    further: String,
+}
+
+/// The space of the file system with the data.
+struct DiskSpace {
+    used_percent: u64,
+    free: String,
+    total: String,
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    let (buckets, refusal) = match view.s3().buckets() {
-        Ok(buckets) => (buckets.into_iter().map(row).collect(), None),
-        Err(refusal) if refusal.status == 403 => (Vec::new(), Some(refusal.message)),
+    let (lines, next, refusal) = match view.s3().buckets(view.given("after")) {
+        Ok((buckets, next)) => (buckets, next, None),
+        Err(refusal) if refusal.status == 403 => (Vec::new(), None, Some(refusal.message)),
         Err(refusal) => return Err(refusal),
     };
-    Ok(html(200, &HomePage { page: view.page(), buckets, refusal }))
+    let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
+    let usages = view.console.service.usages_for(&view.visitor.identity, view.request, &names);
+    let page = HomePage {
+        page: view.page(),
+        buckets: lines.iter().zip(usages).map(|(line, usage)| row(line, usage.as_ref())).collect(),
+        next: next.map(|token| with_params("", &[("after", Some(&token))])),
+        refusal,
+        disk: disk(view),
+    };
+    Ok(html(200, &page))
 }
 
-fn row(bucket: BucketLine) -> BucketRow {
+fn row(bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow {
+    let content = usage.map(|usage| {
+        let further = usage.bytes() - usage.current.bytes;
+        BucketContent {
+            objects: usage.current.count,
+            size: text::size(usage.current.bytes),
+            further: if further == 0 { String::new() } else { text::size(further) },
+        }
+    });
     let link = with_params("bucket", &[("name", Some(&bucket.name))]);
-    BucketRow { link, created: text::time(&bucket.created), name: bucket.name }
+    BucketRow { link, created: text::time(&bucket.created), name: bucket.name.clone(), content }
+}
+
+/// The space of the disk, if the user is an administrator and the disk tells.
+fn disk(view: &View<'_>) -> Option<DiskSpace> {
+    if !view.visitor.identity.is_administrator() {
+        return None;
+    }
+    let (free, total) = view.console.service.health().disk?;
+    let used = u128::from(total.saturating_sub(free));
+    // A hundredth of a `u64` fits into one.
+    let used_percent = (used * 100 / u128::from(total.max(1))) as u64;
+    Some(DiskSpace { used_percent, free: text::size(free), total: text::size(total) })
 }
 
 /// Makes a bucket, perhaps with versions.

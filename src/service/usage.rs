@@ -1,0 +1,72 @@
+//! The content of buckets, for users who may list it.
+
+use super::{Service, permission};
+use crate::auth::{Authorized, Identity};
+use crate::ops::Usage;
+use crate::s3::{
+    Body, Call, Dialect, Headers, Operation, QueryParams, Request, RequestId, S3Error, TargetResource,
+};
+
+impl Service {
+    /// The content of each bucket, in the order of `buckets`: `None` for a bucket that `identity` may not list by a request like
+    /// `request`, and for a missing one. The versions below the current ones count where it may list them, too. Nothing is listed for it.
+    pub fn usages_for(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        buckets: &[&str],
+    ) -> Vec<Option<Usage>> {
+        let mut call = self.call_like(request);
+        buckets.iter().map(|bucket| self.usage_for(identity, &mut call, bucket)).collect()
+    }
+
+    fn usage_for(&self, identity: &Identity, call: &mut Call<'_>, bucket: &str) -> Option<Usage> {
+        call.target = TargetResource::Bucket(bucket.to_owned());
+        self.may(identity, call, Operation::ListObjectsV2).ok()?;
+        let mut usage = self.context.store.usage(bucket).ok()?;
+        if self.may(identity, call, Operation::ListObjectVersions).is_err() {
+            usage = Usage { current: usage.current, ..Usage::default() };
+        }
+        Some(usage)
+    }
+
+    fn may(
+        &self,
+        identity: &Identity,
+        call: &mut Call<'_>,
+        operation: Operation,
+    ) -> Result<Authorized, S3Error> {
+        call.operation = operation;
+        let resource = permission::resource(operation, &call.target, &call.query);
+        self.context.authorize(identity, call, permission::actions(operation, false), resource)
+    }
+
+    /// A call from the client of `request`, with neither its body nor its parameters.
+    fn call_like(&self, request: &Request<'_>) -> Call<'static> {
+        let mut headers = Headers::default();
+        let agent = request.headers.get("user-agent");
+        agent.into_iter().for_each(|value| headers.push("user-agent", value));
+        let request = Request {
+            method: crate::s3::Method::Get,
+            path: "/".to_owned(),
+            query: String::new(),
+            headers,
+            body: Body::none(),
+            secure: request.secure,
+            peer: request.peer,
+            client: None,
+        };
+        Call {
+            id: RequestId::new(&*self.entropy),
+            dialect: Dialect::Aws,
+            operation: Operation::ListObjectsV2,
+            target: TargetResource::Service,
+            query: QueryParams::default(),
+            received: self.recorder.clock.now(),
+            body_tags: None,
+            deletions: None,
+            form: None,
+            request,
+        }
+    }
+}
