@@ -20,6 +20,8 @@ pub struct HttpConnection {
     received: Vec<u8>,
     /// Whether the next answer's body is kept.
     keep: bool,
+    /// Whether the connection has ended, or is in an unknown state.
+    ended: bool,
 }
 
 /// An answer.
@@ -72,7 +74,7 @@ impl HttpConnection {
     /// Connects.
     pub fn open(endpoint: &Endpoint) -> io::Result<Self> {
         let socket = connect(endpoint)?;
-        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), keep: true })
+        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), keep: true, ended: false })
     }
 
     /// Sends a request, and reads the answer with its body.
@@ -89,13 +91,15 @@ impl HttpConnection {
 
     /// After an error the state of the connection is unknown: the next request uses a new one.
     fn run(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
-        let answer = self.send(request).and_then(|()| self.receive(request.head_only));
-        let close = answer.as_ref().map_or(true, |(_, close)| *close);
-        if close {
+        if self.ended {
             self.received.clear();
             self.socket = connect(&self.endpoint)?;
         }
-        answer.map(|(answer, _)| answer)
+        self.ended = true;
+        self.send(request)?;
+        let (answer, close) = self.receive(request.head_only)?;
+        self.ended = close;
+        Ok(answer)
     }
 
     fn send(&mut self, request: &SignedRequest<'_>) -> io::Result<()> {
@@ -201,7 +205,7 @@ impl HttpConnection {
 }
 
 fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
-    Transport::connect(endpoint.address, endpoint.tls.as_ref())
+    Transport::connect(endpoint.address, endpoint.tls.as_ref(), endpoint.patience)
 }
 
 /// The head at the start of `bytes`; `None` while its end is missing.

@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::time::Duration;
 
-use crate::client::transport::TlsClient;
+use crate::client::transport::{SILENCE_MAX, TlsClient};
 
 const FORM: &str = "the endpoint must be of the form http://HOST:PORT or https://HOST:PORT";
 
@@ -16,6 +17,8 @@ pub struct Endpoint {
     pub(super) address: SocketAddr,
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsClient>,
+    /// The longest silence of the server.
+    pub(super) patience: Duration,
 }
 
 impl Endpoint {
@@ -41,6 +44,13 @@ impl Endpoint {
         let address = addresses.next().ok_or_else(|| failed(&"the host has no address"))?;
         let name = named.map_or(host, |(name, _)| name);
         let tls = encrypted.then(|| TlsClient::new(name, authorities)).transpose();
-        Ok(Self { host: host.to_owned(), address, tls: tls.map_err(|why| failed(&why))? })
+        let tls = tls.map_err(|why| failed(&why))?;
+        Ok(Self { host: host.to_owned(), address, tls, patience: SILENCE_MAX })
+    }
+
+    /// The same server, which is given up after a silence of this length. It is a minute otherwise.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 }

@@ -12,8 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// The timeout for a silent server.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The usual timeout for a silent server.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// The files in which systems keep the authorities that they trust: Debian and Alpine, Fedora, SUSE, BSD.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
@@ -67,11 +67,15 @@ fn trusted(authorities: Option<&Path>) -> Result<RootCertStore, String> {
 
 impl Transport {
     /// Connects. The handshake of TLS happens with the first request.
-    pub(super) fn connect(address: SocketAddr, tls: Option<&TlsClient>) -> io::Result<Self> {
-        let socket = TcpStream::connect_timeout(&address, SILENCE_MAX)?;
+    pub(super) fn connect(
+        address: SocketAddr,
+        tls: Option<&TlsClient>,
+        patience: Duration,
+    ) -> io::Result<Self> {
+        let socket = TcpStream::connect_timeout(&address, patience)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(SILENCE_MAX))?;
-        socket.set_write_timeout(Some(SILENCE_MAX))?;
+        socket.set_read_timeout(Some(patience))?;
+        socket.set_write_timeout(Some(patience))?;
         let Some(TlsClient { config, name }) = tls else { return Ok(Self::Plain(socket)) };
         let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
         Ok(Self::Encrypted(Box::new(StreamOwned::new(session, socket))))
