@@ -8,17 +8,19 @@ use crate::auth::signature;
 use crate::auth::signature_params::ALGORITHM;
 use crate::auth::signing_key::{SERVICE, TERMINATOR};
 use crate::auth::users::{Signer, Users};
-use crate::auth::{Authenticator, Identity};
+use crate::auth::{Authenticator, Identity, OidcPerson};
 use crate::base::digest::{Sha256, hex32};
 use crate::s3::{Dialect, Headers, QueryParams, uri};
 
-/// An access key whose secret was known to its user. It holds no secret, and counts until the users file has another secret for
-/// the access key.
+/// An access key whose secret was known to its user, or as whose user a person may act. It holds no secret. It counts until the users
+/// file has another secret for the access key, or does not let the person act as the user any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnteredKey {
     access_key: String,
     /// The SHA-256 of the secret.
     fingerprint: [u8; 32],
+    /// The person who acts as the user, where it did not enter the key itself.
+    person: Option<OidcPerson>,
 }
 
 impl EnteredKey {
@@ -52,14 +54,25 @@ impl Authenticator {
         let entered = Sha256::of(secret.as_bytes());
         let known = users.find(access_key).map(fingerprint);
         let is_same: bool = known.unwrap_or_else(|| Sha256::of(b"")).ct_eq(&entered).into();
-        (known.is_some() && is_same)
-            .then(|| EnteredKey { access_key: access_key.into(), fingerprint: entered })
+        (known.is_some() && is_same).then(|| EnteredKey {
+            access_key: access_key.into(),
+            fingerprint: entered,
+            person: None,
+        })
     }
 
     /// The key of a user whom the server itself has admitted, by a token that it showed to its operator.
     pub fn admit(&self, access_key: &str) -> Option<EnteredKey> {
         let fingerprint = fingerprint(self.users().find(access_key)?);
-        Some(EnteredKey { access_key: access_key.to_owned(), fingerprint })
+        Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: None })
+    }
+
+    /// The key of the user as whom a person acts. `None` if the users file names neither the person nor one of its groups.
+    pub fn admit_person(&self, person: OidcPerson) -> Option<EnteredKey> {
+        let users = self.users();
+        let access_key = users.access_key_of(&person)?;
+        let fingerprint = fingerprint(users.find(access_key)?);
+        Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: Some(person) })
     }
 
     /// The user of a key. `None` after the user or the key was removed or rotated away.
@@ -108,7 +121,9 @@ fn presigned_query(key: &EnteredKey, shared: SharedObject<'_>, scope: &str, time
 }
 
 fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Signer> {
-    users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint)
+    let may_act = |person| users.access_key_of(person) == Some(&*key.access_key);
+    let signer = users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint);
+    signer.filter(|_| key.person.as_ref().is_none_or(may_act))
 }
 
 fn fingerprint(signer: &Signer) -> [u8; 32] {
@@ -145,6 +160,50 @@ mod tests {
         }
         assert_eq!(authenticator.admit("AKIAUSER"), Some(key));
         assert_eq!(authenticator.admit("AKIAOTHER"), None);
+    }
+
+    #[test]
+    fn a_person_acts_as_the_first_user_that_names_it_or_its_group_until_none_does() {
+        let user = |name: &str, oidc: &str| {
+            format!(
+                "[[user]]\nname = \"{name}\"\naccess_key = \"AK{name}\"\nsecret_key = \"secret-of-{name}\"\n{oidc}\n"
+            )
+        };
+        let file = |of_staff: &str| {
+            let ops = user("ops", "oidc = { groups = [\"ops\", \"staff\"] }");
+            let ann = user("ann", "oidc = { subjects = [\"7\"] }");
+            Users::parse(&(ops + &user("staff", of_staff) + &ann)).unwrap()
+        };
+        let authenticator = authenticator();
+        authenticator.replace(file("oidc = { groups = [\"staff\", \"guests\"] }"));
+        let person = |subject: &str, groups: &[&str]| {
+            let groups = groups.iter().map(|&group| group.to_owned()).collect();
+            OidcPerson { subject: subject.to_owned(), groups }
+        };
+        let acts_as = |subject: &str, groups: &[&str]| {
+            let key = authenticator.admit_person(person(subject, groups))?;
+            authenticator.identity_of(&key).map(|identity| identity.name().to_owned())
+        };
+        assert_eq!(acts_as("1", &["guests", "staff"]).as_deref(), Some("ops"));
+        assert_eq!(acts_as("1", &["guests"]).as_deref(), Some("staff"));
+        assert_eq!(acts_as("7", &["ops"]).as_deref(), Some("ann"), "a name comes before groups");
+        assert_eq!(acts_as("1", &["gue"]), None);
+        assert_eq!(acts_as("ops", &[]), None);
+        let guest = authenticator.admit_person(person("1", &["guests"])).unwrap();
+        authenticator.replace(file(""));
+        assert!(authenticator.identity_of(&guest).is_none());
+        assert!(authenticator.presign(&guest, shared("k", None)).is_none());
+    }
+
+    #[test]
+    fn tables_that_admit_nobody_are_refused() {
+        let refusal = |text: &str| Users::parse(text).unwrap_err().problem;
+        let keys = "[[user]]\nname = \"u\"\naccess_key = \"A\"\nsecret_key = \"secret\"\n";
+        for table in ["{}", "{ groups = [] }", "{ groups = [\"\"] }", "{ group = [\"a\"] }"] {
+            assert!(!refusal(&format!("{keys}oidc = {table}\n")).is_empty(), "{table}");
+        }
+        let anonymous = "[[user]]\nname = \"anonymous\"\noidc = { groups = [\"a\"] }\n";
+        assert!(refusal(anonymous).contains("anonymous"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes and compares;
 //! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode `aws-chunked`.
 //!
-//! Sessions of browsers rest on keys that were entered: `entered_key`.
+//! Sessions of browsers rest on keys that were entered, or whose users an OpenID provider vouched for (`admission`): `entered_key`.
 //!
 //! Forms are authenticated by their fields: `post_form` verifies the signature, `post_policy` the conditions that it covers.
 //!
@@ -16,6 +16,7 @@
 
 mod access;
 mod action;
+mod admission;
 mod authenticator;
 mod bucket_policy;
 mod canonical;
@@ -41,6 +42,7 @@ mod users;
 
 pub use access::AccessFacts;
 pub use action::Action;
+pub use admission::OidcPerson;
 pub use authenticator::Authenticator;
 pub use bucket_policy::{BucketPolicy, ExistingTags, PolicyContext, PolicyDecision};
 pub use entered_key::{EnteredKey, SharedObject};

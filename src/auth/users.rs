@@ -25,6 +25,9 @@
 //!
 //! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`, `uploads` and `buckets`.
 //!
+//! A table `[user.oidc]` names the people who act as this user in the console, after an OpenID provider has vouched for them: `subjects` and
+//! `groups`, lists of names.
+//!
 //! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
 //! `bucket/prefix*` the objects whose keys begin with the prefix; neither includes the other. A `*` at the end of a
 //! bucket name stands for all buckets with that prefix. `@owned` stands for the buckets that the user created and all their
@@ -40,6 +43,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::auth::admission::{Admissions, OidcPerson, OidcTable};
 use crate::auth::policy::Grant;
 use crate::auth::resource::Ownership;
 use crate::auth::signing_key::{SigningKey, SigningKeys};
@@ -67,6 +71,7 @@ pub struct Users {
     by_access_key: HashMap<String, Signer>,
     anonymous: Arc<User>,
     quotas: HashMap<String, Quota>,
+    admissions: Admissions,
 }
 
 impl Default for Users {
@@ -120,6 +125,7 @@ impl Users {
     pub fn with_administrator(mut self, keys: KeyPair) -> Result<Self, String> {
         self.by_access_key.retain(|_, signer| signer.user.name != ADMINISTRATOR);
         let administrator = User::new(ADMINISTRATOR, vec![Grant::of_everything()]);
+        self.admissions.replace_key(ADMINISTRATOR, &keys.access_key);
         match self.by_access_key.insert(keys.access_key, Signer::new(&administrator, keys.secret_key)) {
             Some(other) => {
                 Err(format!("the access key of `{ADMINISTRATOR}` belongs to `{}` already", other.user.name))
@@ -145,6 +151,11 @@ impl Users {
         let order = |entry: &(&String, &Signer)| (entry.1.user.name != ADMINISTRATOR, entry.0.clone());
         let (access_key, signer) = all.min_by_key(order)?;
         Some(KeyPair { access_key: access_key.clone(), secret_key: signer.secret.clone() })
+    }
+
+    /// The access key of the user as whom a person acts.
+    pub(super) fn access_key_of(&self, person: &OidcPerson) -> Option<&str> {
+        self.admissions.access_key_of(person)
     }
 
     /// The user of an access key in a request.
@@ -250,6 +261,7 @@ struct UserTable {
     #[serde(default)]
     allow: Vec<AllowTable>,
     quota: Option<Spanned<QuotaTable>>,
+    oidc: Option<Spanned<OidcTable>>,
 }
 
 #[derive(Deserialize)]
@@ -277,6 +289,7 @@ struct UsersBuilder {
     by_access_key: HashMap<String, Signer>,
     anonymous: Option<Arc<User>>,
     quotas: HashMap<String, Quota>,
+    admissions: Admissions,
 }
 
 impl UsersBuilder {
@@ -294,6 +307,11 @@ impl UsersBuilder {
             self.quotas.insert(name.to_owned(), quota.as_ref().quota_of(name).map_err(at)?);
         }
         let pairs = pairs_of(table)?;
+        if let Some(oidc) = &table.oidc {
+            let at = |problem: String| (oidc.span(), problem);
+            let (_, keys) = pairs.first().ok_or_else(|| at("the user `anonymous` is nobody".to_owned()))?;
+            self.admissions.add(name, &keys.access_key, oidc.as_ref()).map_err(at)?;
+        }
         let user = User::new(name, grants);
         for (at, KeyPair { access_key, secret_key }) in pairs {
             if self.by_access_key.insert(access_key, Signer::new(&user, secret_key)).is_some() {
@@ -308,7 +326,12 @@ impl UsersBuilder {
 
     fn finish(self) -> Users {
         let anonymous = self.anonymous.unwrap_or_else(|| User::new(Users::ANONYMOUS, Vec::new()));
-        Users { by_access_key: self.by_access_key, anonymous, quotas: self.quotas }
+        Users {
+            by_access_key: self.by_access_key,
+            anonymous,
+            quotas: self.quotas,
+            admissions: self.admissions,
+        }
     }
 }
 
