@@ -35,7 +35,7 @@
 //! | [`auth`] | signatures, users, permissions | base, s3 |
 //! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
 //! | [`service`] | from request to response | base, s3, auth, ops |
-//! | [`console`] | pages for browsers | base, xml, s3, auth, service |
+//! | [`console`] | pages for browsers | base, xml, client, s3, auth, service |
 //! | [`http`] | the engines | base, s3, service |
 //! | [`guide`] | the manual, without code | nothing |
 //!

@@ -19,7 +19,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("auth", &["base", "s3"]),
     ("ops", &["base", "xml", "s3", "auth", "store"]),
     ("service", &["base", "s3", "auth", "ops"]),
-    ("console", &["base", "xml", "s3", "auth", "service"]),
+    ("console", &["base", "xml", "client", "s3", "auth", "service"]),
     ("http", &["base", "s3", "service"]),
 ];
 

@@ -78,7 +78,7 @@ pub(crate) fn serve(
     let tls = load_tls(options)?;
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
-    let console = console(options, service, &authenticator, &clock);
+    let console = console(options, service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
     let server = bind(config, &clock, &(Arc::new(console) as Arc<dyn Handler>))?;
     let audit = audit_log.map(|log| (log, Mutex::new(list)));
@@ -292,9 +292,14 @@ fn console(
     service: Service,
     authenticator: &Arc<Authenticator>,
     clock: &Arc<dyn Clock>,
-) -> Console {
+) -> Result<Console, CliError> {
     let (authenticator, clock) = (Arc::clone(authenticator), Arc::clone(clock));
-    Console::new(Arc::new(service), authenticator, clock, Arc::new(OsEntropy), options.console_access())
+    let (entropy, access) = (Arc::new(OsEntropy), options.console_access());
+    let console = Console::new(Arc::new(service), authenticator, clock, entropy, access);
+    Ok(match options.oidc()? {
+        Some(settings) => console.with_oidc(settings),
+        None => console,
+    })
 }
 
 fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {

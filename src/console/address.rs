@@ -11,6 +11,9 @@ pub(super) enum PagePath {
     /// The buckets, or the form to sign in.
     Home,
     SignIn,
+    /// The way to the OpenID provider, and back.
+    Oidc,
+    OidcCallback,
     SignOut,
     /// A folder of a bucket.
     Bucket,
@@ -41,6 +44,13 @@ pub(super) enum PagePath {
     Unknown,
 }
 
+impl PagePath {
+    /// Whether it is on the way to the OpenID provider, or back.
+    pub(super) fn is_of_provider(&self) -> bool {
+        matches!(self, Self::Oidc | Self::OidcCallback)
+    }
+}
+
 /// The page that a path names; `None` for a path outside of the console.
 pub(super) fn page_path(path: &str) -> Option<PagePath> {
     let name = match path.strip_prefix(ROOT) {
@@ -50,6 +60,8 @@ pub(super) fn page_path(path: &str) -> Option<PagePath> {
     Some(match name {
         "" => PagePath::Home,
         "sign-in" => PagePath::SignIn,
+        "oidc" => PagePath::Oidc,
+        "oidc/callback" => PagePath::OidcCallback,
         "sign-out" => PagePath::SignOut,
         "bucket" => PagePath::Bucket,
         "create-bucket" => PagePath::CreateBucket,
@@ -81,6 +93,12 @@ pub(super) fn with_params(page: &str, params: &[(&str, Option<&str>)]) -> String
     if query.is_empty() { format!("{ROOT}{page}") } else { format!("{ROOT}{page}?{query}") }
 }
 
+/// Scheme, host and port by which the browser reached the server.
+pub(super) fn origin(request: &Request<'_>) -> String {
+    let scheme = if request.secure { "https" } else { "http" };
+    format!("{scheme}://{}", request.headers.get_str("host").unwrap_or_default())
+}
+
 /// The page that was asked for, to return to after signing in.
 pub(super) fn of_request(request: &Request<'_>) -> String {
     match request.query.is_empty() {
@@ -108,6 +126,7 @@ mod tests {
             ("/-/console/bucket", Some(PagePath::Bucket)),
             ("/-/console/bucket/", Some(PagePath::Unknown)),
             ("/-/console/assets/a.css", Some(PagePath::Asset("a.css".to_owned()))),
+            ("/-/console/oidc/callback", Some(PagePath::OidcCallback)),
             ("/-/consoles", None),
             ("/-/metrics", None),
             ("/b/-/console/", None),

@@ -1,19 +1,53 @@
-//! The cookie with the secret of a session.
+//! The cookies: one with the secret of a session, and one for an attempt to sign in by an OpenID provider.
 
-use super::address::ROOT;
+use super::address::{self, ROOT};
 use super::sessions::SessionId;
-use crate::s3::{Request, Response};
+use crate::s3::{Request, Response, uri};
 
 /// The name over TLS: browsers refuse a cookie of this name that another host or a page without TLS sets (RFC 6265bis, section 4.1.3.2).
 const SECURE_NAME: &str = "__Host-siltstone";
+/// How long an attempt may take, in seconds.
+const ATTEMPT_SECS: u32 = 600;
 /// The name over plain HTTP.
 const PLAIN_NAME: &str = "siltstone-console";
 
 /// The session that the cookie of a request names.
 pub(super) fn session(request: &Request<'_>) -> Option<SessionId> {
+    value(request, name_for(request)).map(SessionId::of_secret)
+}
+
+fn value<'r>(request: &'r Request<'_>, wanted: &str) -> Option<&'r str> {
     let lines = request.headers.get_all("cookie").filter_map(|line| std::str::from_utf8(line).ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == name_for(request)).map(|(_, secret)| SessionId::of_secret(secret))
+    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+/// The response, with the secret of an attempt and the page that is to follow. Browsers send it along when the provider leads back here,
+/// which they do not with the cookie of a session.
+pub(super) fn begin_attempt(response: Response, request: &Request<'_>, secret: &str, next: &str) -> Response {
+    let (name, attributes) = attempt_names(request);
+    let next = uri::encode_query(next);
+    response.header("Set-Cookie", format!("{name}={secret}.{next}; {attributes}; Max-Age={ATTEMPT_SECS}"))
+}
+
+/// The secret of an attempt, and the page that is to follow.
+pub(super) fn attempt(request: &Request<'_>) -> Option<(String, String)> {
+    let (secret, next) = value(request, attempt_names(request).0)?.split_once('.')?;
+    let next = uri::decode_path(next).ok().filter(|next| address::is_local(next))?;
+    Some((secret.to_owned(), next))
+}
+
+/// The response, which ends an attempt.
+pub(super) fn end_attempt(response: Response, request: &Request<'_>) -> Response {
+    let (name, attributes) = attempt_names(request);
+    response.header("Set-Cookie", format!("{name}=; {attributes}; Max-Age=0"))
+}
+
+fn attempt_names(request: &Request<'_>) -> (&'static str, String) {
+    match request.secure {
+        true => ("__Host-siltstone-oidc", "Path=/; Secure; HttpOnly; SameSite=Lax".to_owned()),
+        false => ("siltstone-console-oidc", format!("Path={ROOT}oidc; HttpOnly; SameSite=Lax")),
+    }
 }
 
 /// The response, which gives the browser the secret of a session.

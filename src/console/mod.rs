@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `mod`, `address` | the way of a request; the paths of the pages |
 //! | `guard` | the checks before anything else: plain HTTP, requests from other origins; the headers of all responses |
-//! | `sessions`, `cookie`, `sign_in`, `attempts` | who the browser acts for |
+//! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
 //! | `form` | the fields of forms |
@@ -24,6 +24,7 @@ mod form;
 mod gateway;
 mod guard;
 mod objects;
+mod oidc;
 mod pages;
 mod s3_client;
 mod sessions;
@@ -34,10 +35,13 @@ use std::sync::Arc;
 
 use crate::auth::{Authenticator, EnteredKey, Identity};
 use crate::base::{Clock, Entropy};
+pub use oidc::OidcSettings;
+
 use crate::s3::{Handler, Method, Request, Response, S3Error};
 use crate::service::Service;
 use address::PagePath;
 use attempts::Attempts;
+use oidc::Oidc;
 use pages::Page;
 use s3_client::Refusal;
 use sessions::{SessionId, Sessions};
@@ -62,6 +66,7 @@ pub struct Console {
     access: ConsoleAccess,
     sessions: Sessions,
     attempts: Attempts,
+    oidc: Option<Oidc>,
 }
 
 /// A signed-in browser.
@@ -100,7 +105,7 @@ impl Console {
         access: ConsoleAccess,
     ) -> Self {
         let (sessions, attempts) = (Sessions::default(), Attempts::default());
-        Self { service, authenticator, clock, entropy, access, sessions, attempts }
+        Self { service, authenticator, clock, entropy, access, sessions, attempts, oidc: None }
     }
 
     fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {
@@ -110,7 +115,7 @@ impl Console {
         if let PagePath::Asset(name) = page {
             return assets::response(name);
         }
-        let signs_in = *page == PagePath::SignIn && request.method == Method::Post;
+        let signs_in = page.is_of_provider() || (*page == PagePath::SignIn && request.method == Method::Post);
         let visitor = if signs_in { None } else { self.visitor(&request) };
         let Some(visitor) = visitor else { return self.answer_stranger(page, &mut request) };
         match page {
@@ -140,7 +145,9 @@ impl Console {
             (PagePath::SignIn, Method::Post) => self.sign_in(request),
             (PagePath::Home | PagePath::SignIn, Method::Get) => self.sign_in_page(request),
             (PagePath::S3 | PagePath::Content, _) => Err(Refusal::signed_out()),
-            (_, Method::Get) => Ok(pages::sign_in(401, &address::of_request(request), None)),
+            (PagePath::Oidc, Method::Get) => self.begin_oidc(request),
+            (PagePath::OidcCallback, Method::Get) => self.end_oidc(request),
+            (_, Method::Get) => Ok(self.sign_in_form(401, &address::of_request(request), None)),
             _ => Err(Refusal::signed_out()),
         };
         outcome.unwrap_or_else(|refusal| pages::refusal(None, &refusal))

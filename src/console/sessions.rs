@@ -103,7 +103,7 @@ impl Sessions {
 }
 
 /// 256 random bits in hexadecimal.
-fn new_secret(entropy: &dyn Entropy) -> String {
+pub(super) fn new_secret(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; SECRET_BYTES];
     entropy.fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -21,16 +21,21 @@ impl Console {
         Some(format!("{ROOT}?token={token}"))
     }
 
+    /// The form to sign in, which leads on to `next`.
+    pub(super) fn sign_in_form(&self, status: u16, next: &str, message: Option<&str>) -> Response {
+        pages::sign_in(status, next, message, self.oidc.is_some())
+    }
+
     /// The form to sign in. A token in the address signs in at once.
     pub(super) fn sign_in_page(&self, request: &Request<'_>) -> Result<Response, Refusal> {
         let query = form::query(request)?;
-        let Some(token) = query.get("token") else { return Ok(pages::sign_in(401, ROOT, None)) };
+        let Some(token) = query.get("token") else { return Ok(self.sign_in_form(401, ROOT, None)) };
         match self.sessions.redeem(token, self.clock.now()) {
             Some(key) => {
                 info!("console: {} signed in by the link of the first start", key.access_key());
                 Ok(self.start_session(request, key, ROOT))
             }
-            None => Ok(pages::sign_in(401, ROOT, Some(USED))),
+            None => Ok(self.sign_in_form(401, ROOT, Some(USED))),
         }
     }
 
@@ -44,11 +49,11 @@ impl Console {
         let next = fields.get("next").filter(|next| address::is_local(next)).unwrap_or(ROOT);
         let (access_key, address) = (field("access_key").trim(), request.peer.map(|peer| peer.ip()));
         if !self.attempts.begin(address, access_key, self.clock.now()) {
-            return Ok(pages::sign_in(429, next, Some(TOO_MANY)).header("Retry-After", "60"));
+            return Ok(self.sign_in_form(429, next, Some(TOO_MANY)).header("Retry-After", "60"));
         }
         let Some(key) = self.authenticator.enter(access_key, field("secret_key").trim()) else {
             warn!("console: failed attempt to sign in from {address:?}");
-            return Ok(pages::sign_in(403, next, Some(WRONG)));
+            return Ok(self.sign_in_form(403, next, Some(WRONG)));
         };
         self.attempts.succeeded(address, access_key);
         info!("console: {access_key} signed in from {address:?}");
@@ -63,7 +68,7 @@ impl Console {
 
     /// A new session, never one that the browser named. The page leads on by itself: a browser sends a strict cookie only where the
     /// way began at this site, which a redirect from a link elsewhere did not.
-    fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
+    pub(super) fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
         let secret = self.sessions.start(key, self.clock.now(), &*self.entropy);
         cookie::set(pages::signed_in(next), request, &secret)
     }

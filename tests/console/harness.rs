@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use siltstone::auth::Users;
 use siltstone::base::SeededEntropy;
-use siltstone::console::{Console, ConsoleAccess};
+use siltstone::console::{Console, ConsoleAccess, OidcSettings};
 use siltstone::ops::{EntityTags, PaddingTimes};
 use siltstone::s3::{Body, BodyRead, Handler as _, Headers, Method, Request, ResponseBody, S3Error};
 use siltstone::service::ServiceSettings;
@@ -26,6 +26,10 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn text(&self) -> &str {
@@ -71,6 +75,11 @@ impl Site {
         let entropy = Arc::new(SeededEntropy::new(7));
         let console = Console::new(service, authenticator, server.clock.clone(), entropy, access);
         Self { console: Arc::new(console), server }
+    }
+
+    pub(super) fn with_oidc(self, settings: OidcSettings) -> Self {
+        let console = Arc::into_inner(self.console).unwrap().with_oidc(settings);
+        Self { console: Arc::new(console), ..self }
     }
 
     pub(super) fn users(secret_of_owner: &str) -> String {

@@ -3,5 +3,6 @@
 mod attacks;
 mod harness;
 mod home;
+mod oidc;
 mod pages;
 mod sessions;

@@ -81,8 +81,7 @@ impl<'a> View<'a> {
 
     /// Scheme, host and port by which the browser reached the server.
     fn origin(&self) -> String {
-        let scheme = if self.request.secure { "https" } else { "http" };
-        format!("{scheme}://{}", self.request.headers.get_str("host").unwrap_or_default())
+        address::origin(self.request)
     }
 }
 
@@ -126,10 +125,11 @@ pub(super) fn see_other(location: &str) -> Response {
     Response::new(303).header("Location", location)
 }
 
-/// The form to sign in, leading on to `next`, with a message.
-pub(super) fn sign_in(status: u16, next: &str, message: Option<&str>) -> Response {
+/// The form to sign in, leading on to `next`, with a message. `by_provider` adds the way by an OpenID provider.
+pub(super) fn sign_in(status: u16, next: &str, message: Option<&str>, by_provider: bool) -> Response {
     let next = if address::is_local(next) { next } else { ROOT };
-    html(status, &SignInPage { page: Page::of_stranger(), next, message })
+    let provider = by_provider.then(|| address::with_params("oidc", &[("next", Some(next))]));
+    html(status, &SignInPage { page: Page::of_stranger(), next, message, provider })
 }
 
 /// The page after signing in, which leads on to `next`.
@@ -166,6 +166,8 @@ struct SignInPage<'a> {
     page: Page,
     next: &'a str,
     message: Option<&'a str>,
+    /// The address that leads to the OpenID provider.
+    provider: Option<String>,
 }
 
 #[derive(Template)]
