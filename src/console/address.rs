@@ -31,6 +31,8 @@ pub(super) enum PagePath {
     Content,
     /// Deletion of objects, and the question before it.
     Delete,
+    /// The rewind of a folder to a time, and the question before it.
+    Rewind,
     /// A URL for everyone who has it.
     Share,
     /// Lines to paste into clients.
@@ -72,6 +74,7 @@ pub(super) fn page_path(path: &str) -> Option<PagePath> {
         "change" => PagePath::Change,
         "content" => PagePath::Content,
         "delete" => PagePath::Delete,
+        "rewind" => PagePath::Rewind,
         "share" => PagePath::Share,
         "connect" => PagePath::Connect,
         "state" => PagePath::State,

@@ -11,6 +11,7 @@
 //! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
+//! | `rewind` | the changes by which a prefix returns to a time |
 //! | `form` | the fields of forms |
 //! | `assets` | the style sheet and the scripts |
 //!
@@ -26,6 +27,7 @@ mod guard;
 mod objects;
 mod oidc;
 mod pages;
+mod rewind;
 mod s3_client;
 mod sessions;
 mod sign_in;

@@ -24,10 +24,13 @@ pub(super) struct FolderLine {
 }
 
 /// An object, a version of it, or a delete marker.
+#[derive(Clone)]
 pub(super) struct ObjectLine {
     pub(super) key: String,
     pub(super) size: u64,
     pub(super) modified: String,
+    /// The entity tag; empty for a delete marker.
+    pub(super) etag: String,
     /// The version; `None` in a listing of current objects.
     pub(super) version: Option<String>,
     pub(super) is_current: bool,
@@ -266,6 +269,7 @@ fn object_line(element: Element<'_>) -> Result<ObjectLine, Refusal> {
         key: decoded(&text(element, "Key")?)?,
         size: optional(element, "Size")?.and_then(|size| size.parse().ok()).unwrap_or(0),
         modified: text(element, "LastModified")?,
+        etag: text(element, "ETag")?,
         is_current: version.is_none() || optional(element, "IsLatest")?.as_deref() == Some("true"),
         version,
         is_marker: element.name() == "DeleteMarker",

@@ -5,4 +5,5 @@ mod harness;
 mod home;
 mod oidc;
 mod pages;
+mod rewind;
 mod sessions;

@@ -65,6 +65,8 @@ async function show(address, fields = null, isNew = true) {
 // Adds what needs scripts to a page.
 function enhance() {
   for (const shown of document.querySelectorAll("[data-copy]")) addCopyButton(shown);
+  // A long change comes in steps; without scripts a button leads on.
+  document.querySelector("form[data-continue]")?.requestSubmit();
   const panel = document.getElementById("upload");
   if (panel === null) return;
   panel.hidden = false;

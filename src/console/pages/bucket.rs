@@ -23,6 +23,8 @@ struct BucketPage<'a> {
     folders: Vec<FolderRow>,
     objects: Vec<ObjectRow>,
     next: Option<String>,
+    /// The rewind of this folder.
+    rewind: String,
     /// The same place, with versions shown or hidden.
     other_view: String,
 }
@@ -86,6 +88,10 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         folders: listing.folders.iter().map(|folder| folder_row(bucket, prefix, folder)).collect(),
         objects: listing.objects.into_iter().map(|object| object_row(bucket, prefix, object)).collect(),
         next,
+        rewind: with_params(
+            "rewind",
+            &[("bucket", Some(bucket)), ("prefix", Some(prefix).filter(|prefix| !prefix.is_empty()))],
+        ),
         other_view: link("versions", (!shows_versions).then_some("1")),
     };
     Ok(html(200, &page))

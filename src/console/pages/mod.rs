@@ -6,6 +6,7 @@ mod connect;
 mod delete;
 mod home;
 mod object;
+mod rewind;
 mod settings;
 mod share;
 mod state;
@@ -112,6 +113,8 @@ pub(super) fn answer(
         (PagePath::Object, false) => object::show(&view),
         (PagePath::Change, true) => change::answer(&view),
         (PagePath::Delete, true) => delete::answer(&view),
+        (PagePath::Rewind, false) => rewind::show(&view),
+        (PagePath::Rewind, true) => rewind::answer(&view),
         (PagePath::Share, true) => share::answer(&view),
         (PagePath::Connect, false) => connect::show(&view),
         (PagePath::State, false) => state::show(&view),

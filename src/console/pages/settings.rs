@@ -147,7 +147,8 @@ fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
     })
 }
 
-fn versioning(view: &View<'_>, bucket: &str) -> Option<String> {
+/// The state of versions: `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
+pub(super) fn versioning(view: &View<'_>, bucket: &str) -> Option<String> {
     let text = document(view, bucket, "versioning").ok()?;
     let status = ["Enabled", "Suspended"].into_iter().find(|status| text.contains(&format!(">{status}<")));
     Some(status.unwrap_or_default().to_owned())
