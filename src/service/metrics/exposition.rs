@@ -31,22 +31,24 @@ impl Exposition {
         self.sample(name, &[], value);
     }
 
-    /// Adds the samples of a histogram, whose values are multiplied by `unit`.
+    /// Adds the samples of a histogram, whose values are divided by `per_unit`. A quotient has the shortest digits, so that bounds read as they
+    /// are written in rules.
     pub(in crate::service) fn histogram(
         &mut self,
         name: &str,
         labels: &[(&str, &str)],
         values: &HistogramSnapshot,
-        unit: f64,
+        per_unit: f64,
     ) {
-        let bounds = values.buckets.iter().map(|(bound, count)| ((*bound as f64 * unit).to_string(), *count));
+        let bounds =
+            values.buckets.iter().map(|(bound, count)| ((*bound as f64 / per_unit).to_string(), *count));
         for (bound, count) in bounds.chain([("+Inf".to_owned(), values.count)]) {
             let _ = write!(self.0, "{PREFIX}{name}_bucket");
             self.labels(labels, Some(("le", &bound)));
             let _ = writeln!(self.0, " {count}");
         }
         for (suffix, value) in
-            [("_sum", (values.sum as f64 * unit).to_string()), ("_count", values.count.to_string())]
+            [("_sum", (values.sum as f64 / per_unit).to_string()), ("_count", values.count.to_string())]
         {
             let _ = write!(self.0, "{PREFIX}{name}{suffix}");
             self.labels(labels, None);
@@ -81,12 +83,12 @@ mod tests {
         let mut page = Exposition::default();
         page.single("one", "gauge", "Help.", 1);
         page.sample("two", &[("a", "x\\y\"z\n")], 2.5);
-        let values = HistogramSnapshot { buckets: vec![(500, 1), (1_000, 3)], count: 4, sum: 2_000_000 };
-        page.histogram("h", &[("o", "p")], &values, 1e-6);
+        let values = HistogramSnapshot { buckets: vec![(500, 1), (50_000, 3)], count: 4, sum: 2_000_000 };
+        page.histogram("h", &[("o", "p")], &values, 1e6);
         let text = String::from_utf8(page.finish()).unwrap();
         let expected = "# HELP siltstone_one Help.\n# TYPE siltstone_one gauge\nsiltstone_one 1\n\
                         siltstone_two{a=\"x\\\\y\\\"z\\n\"} 2.5\n\
-                        siltstone_h_bucket{o=\"p\",le=\"0.0005\"} 1\nsiltstone_h_bucket{o=\"p\",le=\"0.001\"} 3\n\
+                        siltstone_h_bucket{o=\"p\",le=\"0.0005\"} 1\nsiltstone_h_bucket{o=\"p\",le=\"0.05\"} 3\n\
                         siltstone_h_bucket{o=\"p\",le=\"+Inf\"} 4\nsiltstone_h_sum{o=\"p\"} 2\nsiltstone_h_count{o=\"p\"} 4\n";
         assert_eq!(text, expected);
     }

@@ -11,8 +11,8 @@ use crate::s3::Operation;
 const OTHERS: [&str; 4] = ["None", "Preflight", "Website", "Other"];
 /// Classes of status: 1xx to 5xx, and others.
 const CLASSES: usize = 6;
-/// Seconds of a microsecond.
-const MICRO: f64 = 1e-6;
+/// Microseconds of a second.
+const MICRO: f64 = 1e6;
 
 /// The counters, which only increase.
 #[derive(Debug)]

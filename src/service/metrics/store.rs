@@ -11,7 +11,8 @@ use crate::ops::{BucketUsage, CommitFigures, Health, Usage};
 const BUCKETS_MAX: usize = 100;
 /// The label of that sum, which no bucket can have.
 const OTHER_BUCKETS: &str = "(other)";
-const MICRO: f64 = 1e-6;
+/// Microseconds of a second.
+const MICRO: f64 = 1e6;
 
 /// Adds the state of the store, and of the memory beside its index.
 pub(in crate::service) fn store(
