@@ -7,11 +7,21 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+use crate::base::Timestamp;
 
 /// A certificate chain and its private key, for TLS 1.2 and 1.3. They can be replaced at any time; open connections keep the
 /// ones they started with.
 pub struct Tls {
-    config: RwLock<Arc<ServerConfig>>,
+    identity: RwLock<TlsIdentity>,
+}
+
+/// A certificate with its key, as connections use it.
+struct TlsIdentity {
+    config: Arc<ServerConfig>,
+    expires: Option<Timestamp>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -26,7 +36,7 @@ impl Tls {
     /// # Errors
     /// A message for the operator, if they cannot be read or do not belong together.
     pub fn new(certificates: &[u8], key: &[u8]) -> Result<Self, String> {
-        Ok(Self { config: RwLock::new(config(certificates, key)?) })
+        Ok(Self { identity: RwLock::new(identity(certificates, key)?) })
     }
 
     /// Replaces the identity for new connections.
@@ -34,24 +44,31 @@ impl Tls {
     /// # Errors
     /// As [`Tls::new`]. The old identity stays in use.
     pub fn replace(&self, certificates: &[u8], key: &[u8]) -> Result<(), String> {
-        let next = config(certificates, key)?;
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = next;
+        let next = identity(certificates, key)?;
+        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
+    }
+
+    /// The end of the certificate's validity, or of an intermediate's that ends earlier; `None` if none of them tells (RFC 5280,
+    /// section 4.1.2.5).
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.identity.read().unwrap_or_else(PoisonError::into_inner).expires
     }
 
     /// The server's side of a new encrypted connection.
     pub(super) fn accept(&self) -> Result<ServerConnection, rustls::Error> {
-        let config = Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner));
+        let config = Arc::clone(&self.identity.read().unwrap_or_else(PoisonError::into_inner).config);
         ServerConnection::new(config)
     }
 }
 
-fn config(certificates: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
+fn identity(certificates: &[u8], key: &[u8]) -> Result<TlsIdentity, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
     let chain = chain.map_err(|e| format!("the certificates cannot be read: {e}"))?;
     if chain.is_empty() {
         return Err("there is no certificate in PEM".to_owned());
     }
+    let expires = chain.iter().filter_map(not_after).min();
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|e| format!("the private key cannot be read: {e}"))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -59,5 +76,29 @@ fn config(certificates: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> 
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
         .map_err(|e| format!("the certificate and its key cannot be used: {e}"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(TlsIdentity { config: Arc::new(config), expires })
+}
+
+/// The end of a certificate's validity. A certificate that only TLS can read has none here.
+fn not_after(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let certificate = Certificate::from_der(certificate).ok()?;
+    let since_1970 = certificate.tbs_certificate().validity().not_after.to_unix_duration();
+    Some(Timestamp::from_millis(since_1970.as_millis().try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_end_of_the_chain_is_known_and_follows_a_replacement() {
+        let read = |name: &str| std::fs::read(format!("tests/fixtures/tls/{name}")).unwrap();
+        let (long, early, key) = (read("one.pem"), read("early.pem"), read("one.key"));
+        let tls = Tls::new(&long, &key).unwrap();
+        assert_eq!(tls.expires().unwrap().as_secs(), 4_948_906_349);
+        tls.replace(&[long, early].concat(), &key).unwrap();
+        assert_eq!(tls.expires().unwrap().as_secs(), 1_925_068_801);
+        assert!(tls.replace(b"", &key).is_err());
+        assert_eq!(tls.expires().unwrap().as_secs(), 1_925_068_801, "after a failure the old one is in use");
+    }
 }
