@@ -76,6 +76,13 @@ pub(crate) fn serve(
     };
     warn_of_plain_http(options)?;
     let tls = load_tls(options)?;
+    let service = match &tls {
+        Some((_, tls)) => {
+            let tls = Arc::clone(tls);
+            service.with_certificate_expiry(move || tls.expires())
+        }
+        None => service,
+    };
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
     let console = console(options, service, &authenticator, &clock)?;

@@ -34,6 +34,7 @@ mod sign_in;
 mod text;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::auth::{Authenticator, EnteredKey, Identity};
 use crate::base::{Clock, Entropy};
@@ -94,6 +95,10 @@ impl Handler for Console {
 
     fn refused(&self, error: S3Error) -> Response {
         self.service.refused(error)
+    }
+
+    fn note_queue_wait(&self, waited: Duration) {
+        self.service.note_queue_wait(waited);
     }
 }
 

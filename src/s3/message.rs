@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::Reservation;
 use crate::s3::S3Error;
@@ -329,6 +330,10 @@ pub trait Handler: Send + Sync {
 
     /// The response to a malformed request head, rendered from `error` without a request.
     fn refused(&self, error: S3Error) -> Response;
+
+    /// Notes the time that a request has waited in a queue until a worker took it. An engine without a queue of its own does not
+    /// call it.
+    fn note_queue_wait(&self, _waited: Duration) {}
 }
 
 #[cfg(test)]

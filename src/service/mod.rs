@@ -15,9 +15,10 @@ mod website;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use crate::auth::{Authenticator, Authorized, Identity};
-use crate::base::{Clock, Entropy};
+use crate::base::{Clock, Entropy, Timestamp};
 pub use crate::ops::Usage;
 use crate::ops::{Context, LifecycleFigures};
 use crate::s3::cors::CorsHeaders;
@@ -76,8 +77,12 @@ pub struct Service {
     server_cors: ServerCors,
     failed_signatures: FailedSignatures,
     lifecycle: Arc<LifecycleFigures>,
+    certificate_expiry: Option<Box<CertificateExpiry>>,
     recorder: RequestRecorder,
 }
+
+/// Tells when the certificate of the server expires, if that is known.
+type CertificateExpiry = dyn Fn() -> Option<Timestamp> + Send + Sync;
 
 /// Records the outcomes of requests: metrics, access log and audit log.
 #[derive(Clone)]
@@ -117,6 +122,10 @@ impl Handler for Service {
         entry.dialect = self.settings.default_dialect;
         self.recorder.conclude(Err(error), CorsHeaders::new(), &mut entry, &AtomicU64::new(0))
     }
+
+    fn note_queue_wait(&self, waited: Duration) {
+        self.recorder.metrics.count_queue_wait(waited);
+    }
 }
 
 impl Service {
@@ -144,8 +153,18 @@ impl Service {
             server_cors,
             failed_signatures,
             lifecycle,
+            certificate_expiry: None,
             recorder,
         }
+    }
+
+    /// The same service, whose metrics show when the certificate of the server expires.
+    #[must_use]
+    pub fn with_certificate_expiry(
+        self,
+        expires: impl Fn() -> Option<Timestamp> + Send + Sync + 'static,
+    ) -> Self {
+        Self { certificate_expiry: Some(Box::new(expires)), ..self }
     }
 
     /// The same service, whose metrics show these figures of the lifecycle sweeps.

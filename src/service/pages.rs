@@ -88,6 +88,10 @@ impl Service {
         self.recorder.metrics.show(&mut page);
         let clock_behind = self.context.store.clock_behind();
         metrics::store(&mut page, &self.context.health(), &self.context.memory.usage(), clock_behind);
+        if let Some(expires) = self.certificate_expiry.as_ref().and_then(|expires| expires()) {
+            metrics::certificate(&mut page, expires);
+        }
+        metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::commits(&mut page, &self.context.store.commit_figures());
         metrics::usage(&mut page, self.context.store.bucket_usages());
         metrics::quotas(&mut page, self.context.quota_limits());

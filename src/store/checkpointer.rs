@@ -205,14 +205,16 @@ fn write_published(shared: &SharedStore) -> Result<u64, LogError> {
     let now = shared.clock.now();
     let check_abort = &|| shared.check_close_deadline();
     let plan = CheckpointPlan { covered, features: index.features(), expected_len, check_abort };
-    CheckpointWriter::write(fs, shared.store, now, &plan, &mut |writer| {
+    let len = CheckpointWriter::write(fs, shared.store, now, &plan, &mut |writer| {
         shared.segments.reserve().set_allocated(writer.allocated_bytes()?);
         feed(&index, writer)?;
         let mut written = Vec::new();
         shared.write_counters.lifetime().encode_entry(&mut written);
         writer.put_encoded(&written)?;
         Ok(writer.end(covered, last_stamp))
-    })
+    })?;
+    shared.set_newest_checkpoint(now);
+    Ok(len)
 }
 
 /// Writes the whole index, a few keys at a time. Commits go on; the snapshot does not change.

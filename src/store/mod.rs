@@ -192,6 +192,12 @@ impl Store {
         self.scrubber.add_to_health(&self.shared, &mut health);
         health
     }
+
+    /// The bytes that data segments take up on the disk: with preallocated space, without holes. `None` where the disk does not
+    /// tell, and while further calls have to measure some of very many segments.
+    pub fn segment_bytes(&self) -> Option<u64> {
+        self.shared.segments.allocated_bytes().ok().flatten()
+    }
 }
 
 /// A key or a common prefix as text. Both are UTF-8, unless the disk is damaged: a delimiter is UTF-8, too, so that it never

@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Clock, Entropy};
+use crate::base::{Clock, Entropy, Timestamp};
 use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
 use crate::log::{
-    Damage, LogError, LogTail, LogWriter, SegmentOptions, Segments, SpaceClaim, list_numbers,
+    Damage, LogError, LogTail, LogWriter, SegmentOptions, Segments, SpaceClaim, list_numbers, open_file,
     remove_unfinished,
 };
 use crate::store::loader::{StoreLoader, store_id, sync_and_evict};
@@ -96,6 +96,7 @@ impl Recovery {
         let segments = open_segments(&self.disk, &self.clock, self.store, self.options)?;
         let mut damage = segments.damage().to_vec();
         let mut reading = StoreLoader::from_newest(self.disk.fs.as_ref(), self.store, &mut damage)?;
+        let newest_checkpoint = self.creation_of_checkpoint(reading.start.covered)?;
         let tail = reading.replay()?;
         let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
         self.disk.counters.resume_from(reading.written);
@@ -108,6 +109,7 @@ impl Recovery {
             reading.index,
             tail.sequence - 1,
         );
+        newest_checkpoint.into_iter().for_each(|created| shared.set_newest_checkpoint(created));
         shared.backlog.start(reading.checkpoint_len, tail.volume, shared.segments.reserve());
         let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
         shared.publish(Published { doubtful_segment, ..shared.published() });
@@ -121,6 +123,15 @@ impl Recovery {
             None => Some(self.resume(&shared, &tail)?),
         };
         Ok(Recovered { shared: Arc::new(shared), log_writer })
+    }
+
+    /// The creation time of the checkpoint of `covered` groups; `None` without one.
+    fn creation_of_checkpoint(&self, covered: u64) -> Result<Option<Timestamp>, LogError> {
+        if covered == 0 {
+            return Ok(None);
+        }
+        let opened = open_file(self.disk.fs.as_ref(), FileKind::Checkpoint, covered, Some(self.store))?;
+        Ok(Some(opened.1.created))
     }
 
     /// Makes the input of recovery durable. After a crash of the process alone, the page cache may hold bytes that are not on

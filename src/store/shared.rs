@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::base::Clock;
 use crate::base::limits::{KIB, WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
+use crate::base::{Clock, Timestamp};
 use crate::format::{ClientIds, StoreId};
 use crate::fs::Fs;
 use crate::index::Index;
@@ -51,7 +51,7 @@ pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
 pub(super) struct SharedStore {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) write_counters: Arc<WriteCounters>,
-    pub(super) commit_counters: CommitCounters,
+    pub(super) commit_counters: Arc<CommitCounters>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: StoreId,
     pub(super) client_ids: ClientIds,
@@ -65,6 +65,8 @@ pub(super) struct SharedStore {
     torn_groups: AtomicU64,
     /// Held while a checkpoint is written: only one at a time.
     pub(super) checkpointing: Mutex<()>,
+    /// The creation time of the newest checkpoint.
+    newest_checkpoint: Mutex<Option<Timestamp>>,
     pub(super) backlog: Backlog,
     /// The deadline for checkpoints of a store that is being closed.
     closed_by: OnceLock<Instant>,
@@ -97,7 +99,7 @@ impl SharedStore {
         Self {
             fs: disk.fs,
             write_counters: disk.counters,
-            commit_counters: CommitCounters::default(),
+            commit_counters: Arc::default(),
             clock,
             client_ids: ClientIds::new(&store),
             store,
@@ -110,6 +112,7 @@ impl SharedStore {
             damage: Mutex::default(),
             torn_groups: AtomicU64::new(0),
             checkpointing: Mutex::default(),
+            newest_checkpoint: Mutex::default(),
             backlog: Backlog::default(),
             closed_by: OnceLock::new(),
             reclaimed: ReclaimCounters::default(),
@@ -201,6 +204,11 @@ impl SharedStore {
         self.failed(error)
     }
 
+    /// Remembers the creation time of the newest checkpoint.
+    pub(super) fn set_newest_checkpoint(&self, created: Timestamp) {
+        *self.newest_checkpoint.lock().expect(NOT_POISONED) = Some(created);
+    }
+
     /// Sets the deadline for checkpoints.
     pub(super) fn close_by(&self, time: Instant) {
         // The first call counts.
@@ -265,6 +273,7 @@ impl SharedStore {
             index_max_bytes: self.options.index_max_bytes,
             index_full: IndexBudget::of(&index, self.options.index_max_bytes).check().is_err(),
             disk: self.fs.space().ok().map(|space| (space.free_bytes, space.total_bytes)),
+            newest_checkpoint: *self.newest_checkpoint.lock().expect(NOT_POISONED),
             replay_time: self.backlog.replay_time(),
             disk_full: self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true),
             stopped_thread: self.stopped_thread.get().copied(),

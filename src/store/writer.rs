@@ -378,7 +378,8 @@ impl<'s> BodySink<'s> {
         let ExtentStream { places, record, .. } = &self.stream;
         let is_new = |last: &&Allocation| places.iter().all(|known| known.segment.id != last.segment.id);
         for Allocation { segment, .. } in places.iter().chain(record.iter().filter(is_new)) {
-            segment.file.sync_data().map_err(|error| self.sync_failed(segment, &error))?;
+            let synced = self.shared.commit_counters.sync_segment(segment.file.as_ref());
+            synced.map_err(|error| self.sync_failed(segment, &error))?;
         }
         let (ProvisionalRecord { id, size, modified, null }, write) = (provisional, self.stream.write);
         let extents = std::mem::take(&mut self.stream.extents);

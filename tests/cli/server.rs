@@ -7,8 +7,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use rustix::process::Signal;
+use siltstone::client::Fetch;
 use tempfile::TempDir;
 
+use crate::support::client::{LONG, eventually};
 use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
 
 /// `siltstone server` with these arguments, on a free port of this host.
@@ -189,4 +191,28 @@ fn health_speaks_https_to_this_host() {
     assert_eq!(finish(&mut ask(&[])).status.code(), Some(1));
     let beyond = finish(&mut ask(&["--url", "https://192.0.2.1:9000"]));
     assert!(beyond.status.code() == Some(1) && stderr_of(&beyond).contains("this host alone"));
+}
+
+#[test]
+fn the_metrics_tell_when_the_certificate_expires_also_after_a_reload() {
+    let dir = TempDir::new().unwrap();
+    let fixture = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name);
+    let certificate = dir.path().join("certificate.pem");
+    fs::copy(fixture("one.pem"), &certificate).unwrap();
+    let mut command = server(dir.path(), &["data"]);
+    command.env("SILTSTONE_TLS_CERT", &certificate).env("SILTSTONE_TLS_KEY", fixture("one.key"));
+    let running = Running::start_tls(command);
+    let url = format!("https://localhost:{}/-/metrics", running.address().rsplit_once(':').unwrap().1);
+    let expiry = || {
+        let authorities = fixture("ca-one.pem");
+        let (url, authorities, patience) = (&*url, Some(&*authorities), LONG);
+        let page = Fetch { url, authorities, patience, lines: "", form: None }.run().unwrap().text();
+        let name = "siltstone_tls_certificate_expiry_timestamp_seconds ";
+        page.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned))
+    };
+    assert_eq!(expiry().as_deref(), Some("4948906349"));
+    let both = ["one.pem", "early.pem"].map(|name| fs::read(fixture(name)).unwrap()).concat();
+    fs::write(&certificate, both).unwrap();
+    running.signal(Signal::HUP);
+    eventually("the certificate is read again", || expiry().as_deref() == Some("1925068801"));
 }

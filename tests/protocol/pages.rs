@@ -96,9 +96,20 @@ fn metrics_count_requests_bytes_and_stored_objects() {
         "siltstone_store_reclaimed_segments_total 0",
         "siltstone_scrub_bad_extents 0",
         "siltstone_scrub_extents_total 0",
+        "siltstone_tls_certificate_expiry_timestamp_seconds 5",
+        "siltstone_segment_sync_duration_seconds_count 1",
+        "siltstone_checkpoint_created_timestamp_seconds 0",
     ] {
         assert!(metrics.text().lines().any(|l| l == line), "{line} is missing from\n{}", metrics.text());
     }
+    let of =
+        |name: &str| metrics.text().lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    let (disk, live): (Option<u64>, Option<u64>) =
+        (of("siltstone_store_segment_bytes "), of("siltstone_store_live_bytes "));
+    assert!(live >= Some(1000) && disk > live, "{disk:?} of {live:?}");
+    server.store.checkpoint().unwrap();
+    let metrics = page(&server, "GET", "/-/metrics");
+    assert!(!metrics.text().contains("siltstone_checkpoint_created_timestamp_seconds 0\n"));
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl InProcess {
         let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);
         let expiries: Arc<LifecycleFigures> = Arc::default();
         let service = service.with_lifecycle_figures(expiries.clone());
+        let service = service.with_certificate_expiry(|| Some(Timestamp::from_millis(5_000)));
         let service = match options.audit_log {
             Some(log) => service.with_audit_log(log),
             None => service,

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::acceptor::Acceptor;
-use super::connections::ConnectionTable;
+use super::connections::{Connection, ConnectionTable};
 use super::poller::Poller;
 use super::work_queues::WorkQueues;
+use super::worker_class::WorkerClass;
 use crate::base::Clock;
 use crate::http::Config;
 use crate::s3::Handler;
@@ -41,5 +42,18 @@ impl DirectEngine {
     /// The moment `time` from now.
     pub(super) fn deadline_in(&self, time: Duration) -> Instant {
         self.clock.instant() + time
+    }
+
+    /// Queues a connection whose request waits for a worker, from now on.
+    ///
+    /// # Errors
+    /// As of [`WorkQueues::push`].
+    pub(super) fn enqueue(
+        &self,
+        mut connection: Box<Connection>,
+        class: WorkerClass,
+    ) -> Result<(), Box<Connection>> {
+        connection.queued_at = self.clock.instant();
+        self.queues.push(connection, class)
     }
 }

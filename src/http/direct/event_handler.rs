@@ -223,7 +223,7 @@ impl EventHandler {
     /// Queues a request for a worker, or rejects one for which there is no room.
     fn enqueue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
         connection.awaited_len = 0;
-        if let Err(connection) = self.engine.queues.push(connection, class) {
+        if let Err(connection) = self.engine.enqueue(connection, class) {
             self.reject(connection, RejectReason::Overload);
         }
     }
@@ -331,10 +331,12 @@ pub(super) fn class_of_missing_bytes(stream: &ClientStream, missing: usize) -> W
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::sync::Mutex;
 
     use super::super::DirectServer;
+    use super::super::worker::Worker;
     use super::*;
-    use crate::base::SystemClock;
+    use crate::base::{Clock, SystemClock, Timestamp};
     use crate::s3::{Handler, Request};
 
     struct RejectingHandler;
@@ -378,5 +380,63 @@ mod tests {
         let mut events = Vec::new();
         engine.poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
         assert_eq!(events, [PollEvent::Wake], "the wake is passed on to the event loop");
+    }
+
+    /// A clock that the test moves.
+    struct StepClock {
+        begun: Instant,
+        passed: Mutex<Duration>,
+    }
+
+    impl Clock for StepClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(0)
+        }
+
+        fn instant(&self) -> Instant {
+            self.begun + *self.passed.lock().unwrap()
+        }
+    }
+
+    /// Answers, and remembers the waits for a worker.
+    #[derive(Default)]
+    struct WaitRecorder(Mutex<Vec<Duration>>);
+
+    impl Handler for WaitRecorder {
+        fn handle(&self, _: Request<'_>) -> Response {
+            Response::new(204)
+        }
+
+        fn overloaded(&self, _: Option<&Request<'_>>) -> Response {
+            Response::new(503)
+        }
+
+        fn refused(&self, error: S3Error) -> Response {
+            Response::new(error.status())
+        }
+
+        fn note_queue_wait(&self, waited: Duration) {
+            self.0.lock().unwrap().push(waited);
+        }
+    }
+
+    #[test]
+    fn the_wait_of_a_request_lasts_from_the_queue_to_the_worker() {
+        let clock = Arc::new(StepClock { begun: Instant::now(), passed: Mutex::default() });
+        let waits = Arc::new(WaitRecorder::default());
+        let config = Config::new(([127, 0, 0, 1], 0).into());
+        let server = DirectServer::bind(config, clock.clone(), waits.clone()).unwrap();
+        let engine = &server.engine;
+        let mut event_handler = EventHandler::new(Arc::clone(engine), engine.config.head_max_bytes);
+        let mut client = TcpStream::connect(server.address).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        *clock.passed.lock().unwrap() += Duration::from_secs(1);
+        while !engine.queues.has_work() {
+            event_handler.assist_event_loop();
+        }
+        *clock.passed.lock().unwrap() += Duration::from_secs(3);
+        engine.queues.close();
+        assert_eq!(Worker::new(Arc::clone(engine)).work(), 1);
+        assert_eq!(*waits.0.lock().unwrap(), [Duration::from_secs(3)]);
     }
 }

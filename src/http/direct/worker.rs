@@ -61,6 +61,8 @@ impl Worker {
             self.continue_handshake(assignment.connection);
             return 0;
         }
+        let waited = self.engine.clock.instant().saturating_duration_since(assignment.connection.queued_at);
+        self.engine.handler.note_queue_wait(waited);
         self.exchange.read_buffer.load(&assignment.connection.take_received().0);
         let mut answered = 0;
         let mut next = Some(assignment);
@@ -133,7 +135,7 @@ impl Worker {
     /// Queues a response for a worker that may send it. Rejects the connection for which there is no room.
     fn requeue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
         let rejected = match self.save_read_buffer(&mut connection) {
-            Ok(()) => self.engine.queues.push(connection, class).err(),
+            Ok(()) => self.engine.enqueue(connection, class).err(),
             Err(NoMemory) => Some(connection),
         };
         if let Some(rejected) = rejected {

@@ -3,9 +3,11 @@
 //! - `write_head`, `allocate`, `preallocate`: where the next extent goes.
 //! - `seal`, `resume`: the end of a segment, and its return to a write head after a restart.
 //! - `cache`: the open files.
+//! - `disk_usage`: the disk space of all segments.
 
 mod allocate;
 mod cache;
+mod disk_usage;
 mod preallocate;
 mod resume;
 mod seal;
@@ -21,6 +23,7 @@ use crate::format::{ExtentRef, FileKind, StoreId, segment_path};
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Reserve, list_numbers, open_file};
 use cache::SegmentCache;
+use disk_usage::MeasuredBytes;
 use write_head::ActiveSegments;
 pub use write_head::{Allocation, WriteHead};
 
@@ -58,6 +61,7 @@ fn missing(id: u64) -> Damage {
 #[derive(Debug, Default)]
 struct SegmentEntry {
     header_checked: AtomicBool,
+    allocated_bytes: MeasuredBytes,
 }
 
 /// Keeps segments from being removed while they may be read. It holds no file open, so it is cheap to keep.

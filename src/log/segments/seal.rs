@@ -76,7 +76,9 @@ impl Segments {
         let footer = Footer { segment: segment.id, offset: end };
         segment.file.write_all_at(&footer.encode(&self.store), end)?;
         segment.file.truncate(u64::MAX)?;
-        Ok(segment.file.sync_data()?)
+        segment.file.sync_data()?;
+        self.forget_allocated_bytes(segment.id);
+        Ok(())
     }
 
     fn add_unsealed(&self, id: u64) {

@@ -21,6 +21,7 @@ pub(in crate::service) struct Metrics {
     requests: Vec<(&'static str, RequestCounters)>,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    queue_waits: DurationHistogram,
 }
 
 /// Requests of one operation.
@@ -37,7 +38,12 @@ impl Default for Metrics {
         names.sort_unstable();
         names.dedup();
         let requests = names.into_iter().map(|name| (name, RequestCounters::default())).collect();
-        Self { requests, received_bytes: AtomicU64::new(0), sent_bytes: AtomicU64::new(0) }
+        Self {
+            requests,
+            received_bytes: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+            queue_waits: DurationHistogram::default(),
+        }
     }
 }
 
@@ -57,6 +63,11 @@ impl Metrics {
         let class = usize::from(status / 100).min(CLASSES) % CLASSES;
         counters.by_class[class].fetch_add(1, Ordering::Relaxed);
         counters.durations.count_duration(took);
+    }
+
+    /// Counts the wait of a request for a worker.
+    pub(in crate::service) fn count_queue_wait(&self, waited: Duration) {
+        self.queue_waits.count_duration(waited);
     }
 
     fn of(&self, operation: &str) -> &RequestCounters {
@@ -89,6 +100,9 @@ impl Metrics {
         for (operation, _, durations) in &used {
             page.histogram(name, &[("operation", operation)], durations, MICRO);
         }
+        let help = "Time that a request, or the rest of its response, waited in the queue for a worker.";
+        page.family("queue_wait_seconds", "histogram", help);
+        page.histogram("queue_wait_seconds", &[], &self.queue_waits.snapshot(), MICRO);
         for (name, help, value) in [
             ("received_bytes_total", "Bytes of request bodies.", &self.received_bytes),
             ("sent_bytes_total", "Bytes of response bodies, as announced.", &self.sent_bytes),
@@ -109,6 +123,7 @@ mod tests {
         metrics.count("GetObject", 206, Duration::ZERO, 0, 5);
         metrics.count("PutObject", 403, Duration::ZERO, 7, 100);
         metrics.count("Unheard", 999, Duration::ZERO, 0, 0);
+        metrics.count_queue_wait(Duration::from_millis(20));
         let mut page = Exposition::default();
         metrics.show(&mut page);
         let page = String::from_utf8(page.finish()).unwrap();
@@ -120,6 +135,9 @@ mod tests {
             "siltstone_request_duration_seconds_bucket{operation=\"GetObject\",le=\"2.5\"} 2",
             "siltstone_request_duration_seconds_sum{operation=\"GetObject\"} 1.5",
             "siltstone_request_duration_seconds_count{operation=\"GetObject\"} 2",
+            "siltstone_queue_wait_seconds_bucket{le=\"0.01\"} 0",
+            "siltstone_queue_wait_seconds_bucket{le=\"0.025\"} 1",
+            "siltstone_queue_wait_seconds_sum 0.02",
             "siltstone_received_bytes_total 7",
             "siltstone_sent_bytes_total 115",
             "# TYPE siltstone_requests_total counter",

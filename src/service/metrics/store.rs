@@ -35,6 +35,9 @@ pub(in crate::service) fn store(
     }
     let help = "Estimated time to replay the log that no checkpoint covers, after a crash.";
     page.single("replay_estimate_seconds", "gauge", help, health.replay_time.as_secs_f64());
+    let help = "The creation time of the newest checkpoint; 0 before the first.";
+    let created = health.newest_checkpoint.map_or(0, Timestamp::as_secs);
+    page.single("checkpoint_created_timestamp_seconds", "gauge", help, created);
     let help = "How far the clock is behind the newest stamp of the log.";
     page.single("clock_behind_seconds", "gauge", help, clock_behind.as_secs_f64());
     page.family("written_bytes_total", "counter", "Bytes written to the disk, by the purpose of the write.");
@@ -84,6 +87,18 @@ fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 6] {
     ]
 }
 
+/// Adds the end of the certificate.
+pub(in crate::service) fn certificate(page: &mut Exposition, expires: Timestamp) {
+    let help = "The end of the server's certificate, or of an intermediate one that ends earlier.";
+    page.single("tls_certificate_expiry_timestamp_seconds", "gauge", help, expires.as_secs());
+}
+
+/// Adds the disk space of the data segments, if it is known.
+pub(in crate::service) fn segment_bytes(page: &mut Exposition, bytes: Option<u64>) {
+    let help = "Bytes that data segments take up on the disk, without holes.";
+    bytes.iter().for_each(|bytes| page.single("store_segment_bytes", "gauge", help, bytes));
+}
+
 /// Adds the histograms of commits.
 pub(in crate::service) fn commits(page: &mut Exposition, figures: &CommitFigures) {
     let help = "Time of a commit group from its first decision until it is durable and visible.";
@@ -91,6 +106,9 @@ pub(in crate::service) fn commits(page: &mut Exposition, figures: &CommitFigures
     page.histogram("commit_duration_seconds", &[], &figures.durations, MICRO);
     page.family("log_sync_duration_seconds", "histogram", "Time of a sync of the log.");
     page.histogram("log_sync_duration_seconds", &[], &figures.syncs, MICRO);
+    let help = "Time of a sync of a data segment that a put waited for.";
+    page.family("segment_sync_duration_seconds", "histogram", help);
+    page.histogram("segment_sync_duration_seconds", &[], &figures.segment_syncs, MICRO);
     page.family("commit_group_mutations", "histogram", "Mutations of a commit group.");
     page.histogram("commit_group_mutations", &[], &figures.group_sizes, 1.0);
 }

@@ -15,6 +15,7 @@ use crate::fs::File;
 use crate::index::Index;
 use crate::log::{Allocation, LogError, LogVolume, LogWriter, SpaceClaim, WriteHead};
 use crate::store::checkpointer::{self, Checkpointer};
+use crate::store::commit_counters::CommitCounters;
 use crate::store::index_budget::IndexBudget;
 use crate::store::mutation::Mutation;
 use crate::store::plan::{AvailableRoom, GroupPlan, PendingReply, Planner};
@@ -38,12 +39,12 @@ struct SegmentSyncer {
 }
 
 impl SegmentSyncer {
-    fn start() -> Self {
+    fn start(counters: Arc<CommitCounters>) -> Self {
         let (files, inbox) = bounded::<Arc<dyn File>>(1);
         let (outbox, results) = bounded(1);
         let run = move || {
             while let Ok(file) = receive(&inbox) {
-                if outbox.send(file.sync_data()).is_err() {
+                if outbox.send(counters.sync_segment(file.as_ref())).is_err() {
                     break;
                 }
             }
@@ -135,7 +136,7 @@ pub(super) struct GroupWriter {
 impl GroupWriter {
     pub(super) fn new(shared: Arc<SharedStore>, log_writer: LogWriter) -> Self {
         let checkpointer = Checkpointer::start(shared.clone());
-        let syncer = SegmentSyncer::start();
+        let syncer = SegmentSyncer::start(Arc::clone(&shared.commit_counters));
         let mut groups = Self {
             shared,
             log_writer,

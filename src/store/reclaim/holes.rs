@@ -204,6 +204,7 @@ impl ReclaimRun<'_> {
             }
             let punch = |hole: &Range<u64>| segment.file.punch(hole.start, hole.end - hole.start);
             let punched = deferred.holes.iter().try_for_each(punch).and_then(|()| segment.file.sync_data());
+            self.shared.segments.forget_allocated_bytes(id);
             punched.map_err(|error| self.shared.write_failed(LogError::from(error)))?;
             self.done.bytes += before.allocated_bytes.saturating_sub(usage()?.allocated_bytes);
         }

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::base::limits::MIB;
-use crate::format::{RECLAIM, segment_path};
+use crate::format::{FileKind, RECLAIM, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::{CrashPolicy, OpKind};
-use crate::log::{Scanned, SegmentRecord, SegmentScan};
+use crate::log::{Scanned, SegmentRecord, SegmentScan, list_numbers};
 
 const LEN: usize = 1_500_000;
 
@@ -68,6 +68,30 @@ fn the_space_of_large_dead_extents_is_reclaimed_and_live_extents_stay() {
     assert_eq!(report.findings, []);
     let fs = fs.crash(CrashPolicy::DropAll);
     check(&open_with(&fs, wide()).unwrap());
+}
+
+/// The allocated bytes of all segments, as the disk tells.
+fn on_disk(fs: &SimFs) -> Option<u64> {
+    let ids = list_numbers(fs, FileKind::Segment).unwrap();
+    let of = |id| fs.open_read(&segment_path(id)).unwrap().usage().unwrap().allocated_bytes;
+    Some(ids.into_iter().map(of).sum())
+}
+
+#[test]
+fn the_disk_space_of_segments_is_known_while_they_grow_are_sealed_and_punched() {
+    let fs = SimFs::new();
+    let store = filled(&fs);
+    let full = store.segment_bytes();
+    assert!(full == on_disk(&fs) && full > Some(5 * LEN as u64), "{full:?}");
+    put(&store, "b", "more", &bytes(9, LEN)).unwrap();
+    assert_eq!(store.segment_bytes(), on_disk(&fs));
+    store.shared.segments.retire(|_| true);
+    put(&store, "b", "last", b"x").unwrap();
+    assert_eq!(store.segment_bytes(), on_disk(&fs));
+    delete_two(&store);
+    reclaim_all(&store).unwrap();
+    assert_eq!(punched(&fs), 2);
+    assert_eq!(store.segment_bytes(), on_disk(&fs), "segments with holes are measured again");
 }
 
 #[test]

@@ -58,3 +58,21 @@ fn the_sum_is_kept_with_checkpoints_over_restarts() {
     store.close();
     assert_eq!(all().payload, second.payload + 500);
 }
+
+#[test]
+fn syncs_of_segments_and_the_newest_checkpoint_are_known() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    assert_eq!(store.health().newest_checkpoint, None);
+    store.create_bucket("b", "admin").unwrap();
+    let before = store.commit_figures().segment_syncs.count;
+    put(&store, "b", "small", b"x").unwrap();
+    assert_eq!(store.commit_figures().segment_syncs.count, before + 1, "the pack");
+    put(&store, "b", "large", &bytes(1, 1_000_000)).unwrap();
+    assert!(store.commit_figures().segment_syncs.count > before + 1, "the extents");
+    store.checkpoint().unwrap();
+    let created = store.health().newest_checkpoint;
+    assert!(created.is_some());
+    drop(store);
+    assert_eq!(open(&fs).health().newest_checkpoint, created, "after a start");
+}

@@ -40,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) deadline: Instant,
     /// When it was last served.
     idle_since: Instant,
+    /// When it was last queued for a worker.
+    pub(crate) queued_at: Instant,
     /// Received bytes that belong to no request yet. Allocated only while there are any.
     pub(crate) received: Vec<u8>,
     /// The memory reserved for them.
@@ -71,6 +73,7 @@ impl Connection {
             phase: if encrypted { ConnectionPhase::Handshake } else { ConnectionPhase::Requests },
             deadline,
             idle_since: now,
+            queued_at: now,
             received: Vec::new(),
             reservation: Reservation::default(),
             searched_len: 0,
