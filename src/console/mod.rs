@@ -11,6 +11,7 @@
 //! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
+//! | `archive`, `tar` | several objects as one download |
 //! | `rewind` | the changes by which a prefix returns to a time |
 //! | `form` | the fields of forms |
 //! | `assets` | the style sheet and the scripts |
@@ -18,6 +19,7 @@
 //! Forms work without scripts. Requests that change something come from forms or scripts of the console's own origin alone.
 
 mod address;
+mod archive;
 mod assets;
 mod attempts;
 mod cookie;
@@ -31,6 +33,7 @@ mod rewind;
 mod s3_client;
 mod sessions;
 mod sign_in;
+mod tar;
 mod text;
 
 use std::sync::Arc;

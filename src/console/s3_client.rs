@@ -1,5 +1,7 @@
 //! S3 requests of the pages, handled in this process as those of the signed-in user.
 
+use std::net::SocketAddr;
+
 use super::Visitor;
 use crate::s3::{
     Body, BodyRead, Headers, Method, ObjectKey, Request, Response, ResponseBody, S3Error, TargetResource, uri,
@@ -91,7 +93,21 @@ pub(super) fn target(bucket: Option<&str>, key: Option<&str>) -> Result<TargetRe
     })
 }
 
+/// The sender and the connection of a request for a page, which those of its S3 requests are, too.
+pub(super) struct RequestSender {
+    headers: Vec<(&'static str, Vec<u8>)>,
+    secure: bool,
+    peer: Option<SocketAddr>,
+}
+
 impl S3Client<'_> {
+    /// The sender of the requests.
+    pub(super) fn sender(&self) -> RequestSender {
+        let line = |name| Some((name, self.page.headers.get(name)?.to_vec()));
+        let headers = ["host", "user-agent"].into_iter().filter_map(line).collect();
+        RequestSender { headers, secure: self.page.secure, peer: self.page.peer }
+    }
+
     /// Sends a request.
     ///
     /// # Errors
@@ -102,14 +118,26 @@ impl S3Client<'_> {
         target: TargetResource,
         request: S3Request<'_>,
     ) -> Result<Reply, Refusal> {
+        let request = self.sender().request(method, &target, request);
+        let response = self.service.handle_as(&self.visitor.identity, target, request);
+        read(response)
+    }
+}
+
+impl RequestSender {
+    /// A request of this sender.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        target: &TargetResource,
+        request: S3Request<'_>,
+    ) -> Request<'static> {
         let mut headers = Headers::default();
-        for name in ["host", "user-agent"] {
-            self.page.headers.get(name).into_iter().for_each(|value| headers.push(name, value));
-        }
+        self.headers.iter().for_each(|(name, value)| headers.push(name, value));
         request.headers.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
-        let request = Request {
+        Request {
             method,
-            path: path(&target),
+            path: path(target),
             query: query(request.query),
             headers,
             body: Body {
@@ -117,12 +145,10 @@ impl S3Client<'_> {
                 chunked: false,
                 reader: Box::new(Bytes(std::io::Cursor::new(request.body))),
             },
-            secure: self.page.secure,
-            peer: self.page.peer,
+            secure: self.secure,
+            peer: self.peer,
             client: None,
-        };
-        let response = self.service.handle_as(&self.visitor.identity, target, request);
-        read(response)
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod html_sandbox;
 mod metrics;
 mod pages;
 pub mod permission;
-mod usage;
+mod queries;
 mod website;
 
 use std::sync::Arc;

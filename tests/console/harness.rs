@@ -8,7 +8,9 @@ use siltstone::auth::Users;
 use siltstone::base::SeededEntropy;
 use siltstone::console::{Console, ConsoleAccess, OidcSettings};
 use siltstone::ops::{EntityTags, PaddingTimes};
-use siltstone::s3::{Body, BodyRead, Handler as _, Headers, Method, Request, ResponseBody, S3Error};
+use siltstone::s3::{
+    Body, BodyRead, BodySource, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
+};
 use siltstone::service::ServiceSettings;
 
 use crate::support::service::{InProcess, ServiceOptions, store_options};
@@ -131,14 +133,9 @@ impl Browser<'_> {
         fields: &[(&str, &str)],
         lines: &[(&str, &str)],
     ) -> Answer {
-        let encoded = |text: &str| {
-            percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
-        };
-        let pairs = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
-        let body = pairs.collect::<Vec<_>>().join("&");
         let mut lines = lines.to_vec();
         lines.push(("content-type", "application/x-www-form-urlencoded"));
-        self.send(Method::Post, page, &lines, body.as_bytes())
+        self.send(Method::Post, page, &lines, encoded(fields).as_bytes())
     }
 
     /// Sends an S3 request as a script of the console does.
@@ -154,7 +151,33 @@ impl Browser<'_> {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
+    /// Submits a form whose response is a stream: its length, and its bytes.
+    pub(super) fn stream(&mut self, page: &str, fields: &[(&str, &str)]) -> (u64, Box<dyn BodySource>) {
+        let lines =
+            [("sec-fetch-site", "same-origin"), ("content-type", "application/x-www-form-urlencoded")];
+        match self.request(Method::Post, page, &lines, encoded(fields).as_bytes()).body {
+            ResponseBody::Stream { length: Some(length), source } => (length, source),
+            _ => panic!("the response is no stream"),
+        }
+    }
+
     pub(super) fn send(&mut self, method: Method, page: &str, lines: &[(&str, &str)], body: &[u8]) -> Answer {
+        let response = self.request(method, page, lines, body);
+        let headers: Vec<_> = response
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value).into_owned()))
+            .collect();
+        for (name, value) in &headers {
+            assert!(!value.contains(['\r', '\n']), "{name}: {value:?}");
+            if name == "Set-Cookie" {
+                self.cookie = value.split(';').next().map(str::to_owned);
+            }
+        }
+        Answer { status: response.status, headers, body: read(response.body) }
+    }
+
+    fn request(&self, method: Method, page: &str, lines: &[(&str, &str)], body: &[u8]) -> Response {
         let address = if page.starts_with('/') { page.to_owned() } else { format!("/-/console/{page}") };
         let (path, query) = address.split_once('?').unwrap_or((&address, ""));
         let mut headers = Headers::default();
@@ -178,20 +201,17 @@ impl Browser<'_> {
             peer: Some(self.peer),
             client: None,
         };
-        let response = self.site.console.handle(request).complete_deferred().unwrap();
-        let headers: Vec<_> = response
-            .headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value).into_owned()))
-            .collect();
-        for (name, value) in &headers {
-            assert!(!value.contains(['\r', '\n']), "{name}: {value:?}");
-            if name == "Set-Cookie" {
-                self.cookie = value.split(';').next().map(str::to_owned);
-            }
-        }
-        Answer { status: response.status, headers, body: read(response.body) }
+        self.site.console.handle(request).complete_deferred().unwrap()
     }
+}
+
+/// The body of a form.
+fn encoded(fields: &[(&str, &str)]) -> String {
+    let encoded = |text: &str| {
+        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    let pairs = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+    pairs.collect::<Vec<_>>().join("&")
 }
 
 fn read(body: ResponseBody) -> Vec<u8> {

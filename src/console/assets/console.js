@@ -31,11 +31,16 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("submit", (event) => {
   if (!isUploading()) return;
-  event.preventDefault();
   const form = event.target;
+  if (form.dataset.download !== undefined) {
+    form.target = "_blank";
+    return;
+  }
+  event.preventDefault();
   const fields = new URLSearchParams(new FormData(form, event.submitter));
-  if (form.method === "post") show(form.action, fields);
-  else show(`${form.action}?${fields}`);
+  const action = event.submitter?.formAction ?? form.action;
+  if (form.method === "post") show(action, fields);
+  else show(`${action}?${fields}`);
 });
 addEventListener("popstate", () => show(location.href, null, false));
 addEventListener("beforeunload", (event) => {

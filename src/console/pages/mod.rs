@@ -1,5 +1,6 @@
 //! The pages: a file for each group, and what all have in common.
 
+mod archive;
 mod bucket;
 mod change;
 mod connect;
@@ -113,6 +114,7 @@ pub(super) fn answer(
         (PagePath::Object, false) => object::show(&view),
         (PagePath::Change, true) => change::answer(&view),
         (PagePath::Delete, true) => delete::answer(&view),
+        (PagePath::Archive, true) => archive::answer(&view),
         (PagePath::Rewind, false) => rewind::show(&view),
         (PagePath::Rewind, true) => rewind::answer(&view),
         (PagePath::Share, true) => share::answer(&view),

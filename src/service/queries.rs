@@ -1,10 +1,12 @@
-//! The content of buckets, for users who may list it.
+//! Questions of pages: what a user may do, and the content of buckets. No request is recorded for them.
 
 use super::{Service, permission};
 use crate::auth::{Authorized, Identity};
+use crate::base::Reservation;
 use crate::ops::Usage;
 use crate::s3::{
-    Body, Call, Dialect, Headers, Operation, QueryParams, Request, RequestId, S3Error, TargetResource,
+    Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
+    TargetResource,
 };
 
 impl Service {
@@ -18,6 +20,34 @@ impl Service {
     ) -> Vec<Option<Usage>> {
         let mut call = self.call_like(request);
         buckets.iter().map(|bucket| self.usage_for(identity, &mut call, bucket)).collect()
+    }
+
+    /// Whether `identity` may read each of the objects, in their order, by a request like `request`.
+    ///
+    /// # Errors
+    /// A key is none.
+    pub fn may_read(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        bucket: &str,
+        keys: &[&str],
+    ) -> Result<Vec<bool>, S3Error> {
+        let mut call = self.call_like(request);
+        let may_read = |key: &&str| {
+            let (bucket, key) = (bucket.to_owned(), ObjectKey::new((*key).to_owned())?);
+            call.target = TargetResource::Object { bucket, key };
+            Ok(self.may(identity, &mut call, Operation::GetObject).is_ok())
+        };
+        keys.iter().map(may_read).collect()
+    }
+
+    /// Reserves memory for a response, before it is allocated.
+    ///
+    /// # Errors
+    /// `SlowDown` if the memory is not available.
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation, S3Error> {
+        self.context.memory.reserve(bytes).ok_or_else(S3Error::slow_down)
     }
 
     fn usage_for(&self, identity: &Identity, call: &mut Call<'_>, bucket: &str) -> Option<Usage> {

@@ -1,0 +1,194 @@
+//! Download of objects and folders as one archive, after a page that tells its size and names the objects that are left out.
+
+use askama::Template;
+
+use super::super::archive::{ArchiveSource, ArchivedObject};
+use super::super::form;
+use super::super::objects::Folder;
+use super::super::s3_client::Refusal;
+use super::super::tar::{TarEntry, TarNames};
+use super::super::text;
+use super::{Page, View, html};
+use crate::base::Timestamp;
+use crate::console::address::with_params;
+use crate::console::form::decoded;
+use crate::s3::{Response, ResponseBody, uri};
+
+/// Objects of one archive. Of folders with more the rest is left out, and the page says so.
+const ARCHIVED_MAX: usize = 10_000;
+/// Names that the page shows.
+const SHOWN_MAX: usize = 100;
+/// The memory of an object in the list, besides its names.
+const ROW_BYTES: u64 = 512;
+/// Copies of a key: in the list, as the name of the entry, and in the set of names.
+const NAME_COPIES: u64 = 4;
+
+#[derive(Template)]
+#[template(path = "archive.html", config = "src/console/askama.toml")]
+struct ArchiveQuestion<'a> {
+    page: Page,
+    bucket: &'a str,
+    back: String,
+    /// The fields that select the objects, once more.
+    fields: Vec<(&'a str, &'a str)>,
+    count: usize,
+    bytes: String,
+    unreadable: Vec<String>,
+    further: usize,
+    is_cut: bool,
+}
+
+/// An object that was selected.
+struct SelectedObject {
+    key: String,
+    version: Option<String>,
+    etag: String,
+    size: u64,
+    modified_secs: u64,
+}
+
+#[derive(Default)]
+struct ArchiveContent {
+    objects: Vec<SelectedObject>,
+    /// Names of objects that may not be read, as shown.
+    unreadable: Vec<String>,
+    is_cut: bool,
+}
+
+/// The fields are those of a deletion; `confirmed` asks for the archive itself.
+pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
+    let bucket = view.required("bucket")?;
+    let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();
+    let content = ArchiveContent::select(view, bucket)?;
+    if view.given("confirmed").is_none() {
+        return Ok(html(200, &question(view, bucket, &at, content)));
+    }
+    if content.objects.is_empty() {
+        return Err(Refusal::new(404, "There is nothing to download."));
+    }
+    send(view, bucket, &at, content.objects)
+}
+
+fn question<'a>(
+    view: &'a View<'_>,
+    bucket: &'a str,
+    at: &str,
+    content: ArchiveContent,
+) -> ArchiveQuestion<'a> {
+    let prefix = Some(at).filter(|at| !at.is_empty());
+    let mut unreadable = content.unreadable;
+    let further = unreadable.len().saturating_sub(SHOWN_MAX);
+    unreadable.truncate(SHOWN_MAX);
+    ArchiveQuestion {
+        page: view.page(),
+        bucket,
+        back: with_params("bucket", &[("name", Some(bucket)), ("prefix", prefix)]),
+        fields: view.params.iter().filter(|(name, _)| ["object", "folder", "at"].contains(name)).collect(),
+        count: content.objects.len(),
+        bytes: text::size(content.objects.iter().map(|object| object.size).sum()),
+        unreadable,
+        further,
+        is_cut: content.is_cut,
+    }
+}
+
+/// The archive. Names are relative to the folder that the page showed.
+fn send(view: &View<'_>, bucket: &str, at: &str, objects: Vec<SelectedObject>) -> Result<Response, Refusal> {
+    let bytes = objects.iter().map(|object| ROW_BYTES + NAME_COPIES * object.key.len() as u64).sum();
+    let held = view.console.service.reserve(bytes).map_err(|error| Refusal::of_error(&error))?;
+    let relative = |key: &str| key.strip_prefix(at).unwrap_or(key).to_owned();
+    let mut names =
+        TarNames::of(objects.iter().map(|object| object.key.strip_prefix(at).unwrap_or(&object.key)));
+    let archived = objects.into_iter().filter_map(|object| {
+        let of_version = object.version.as_deref().map(|version| format!(".{version}")).unwrap_or_default();
+        let name = names.entry(&(relative(&object.key) + &of_version), object.size == 0)?;
+        let entry = TarEntry { name, size: object.size, modified_secs: object.modified_secs };
+        Some(ArchivedObject { key: object.key, version: object.version, etag: object.etag, entry })
+    });
+    let archived = archived.collect();
+    let sender = view.s3().sender();
+    let (source, length) = ArchiveSource::new(view.console, view.visitor, sender, bucket, archived);
+    let folder = at.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty());
+    let file = format!("{}.tar", uri::encode_query(folder.unwrap_or(bucket)));
+    Ok(Response::new(200)
+        .header("Content-Type", "application/x-tar")
+        .header("Content-Disposition", format!("attachment; filename*=UTF-8''{file}"))
+        .with_body(ResponseBody::Stream { length: Some(length), source: Box::new(source) })
+        .holding(held))
+}
+
+impl ArchiveContent {
+    fn select(view: &View<'_>, bucket: &str) -> Result<Self, Refusal> {
+        let mut content = Self::default();
+        for id in form::all(&view.params, "object") {
+            let (key, version) = id.split_once('?').map_or((id, None), |(key, version)| (key, Some(version)));
+            content.add_object(view, bucket, &decoded(key)?, version)?;
+        }
+        for prefix in form::all(&view.params, "folder") {
+            let prefix = decoded(prefix)?;
+            content.add_folder(view, Folder { bucket, prefix: &prefix, is_grouped: false })?;
+        }
+        content.objects.sort_by(|one, other| (&one.key, &one.version).cmp(&(&other.key, &other.version)));
+        content.objects.dedup_by(|one, other| (&one.key, &one.version) == (&other.key, &other.version));
+        Ok(content)
+    }
+
+    fn add_object(
+        &mut self,
+        view: &View<'_>,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let head = match view.s3().head(bucket, key, version) {
+            Ok(head) => head,
+            Err(refusal) if matches!(refusal.status, 403..=405) => {
+                self.unreadable.push(text::visible(key).into_owned());
+                return Ok(());
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        let modified = Timestamp::parse_http_date(&head.modified);
+        self.objects.push(SelectedObject {
+            key: key.to_owned(),
+            version: version.map(str::to_owned),
+            etag: head.etag,
+            size: head.size,
+            modified_secs: modified.map_or(0, Timestamp::as_secs),
+        });
+        Ok(())
+    }
+
+    fn add_folder(&mut self, view: &View<'_>, folder: Folder<'_>) -> Result<(), Refusal> {
+        let mut after = None;
+        loop {
+            let page = view.s3().objects(folder, after.as_deref())?;
+            let keys: Vec<_> = page.objects.iter().map(|object| object.key.as_str()).collect();
+            let readable =
+                view.console.service.may_read(&view.visitor.identity, view.request, folder.bucket, &keys);
+            let readable = readable.map_err(|error| Refusal::of_error(&error))?;
+            for (object, is_readable) in page.objects.into_iter().zip(readable) {
+                if self.objects.len() + self.unreadable.len() >= ARCHIVED_MAX {
+                    self.is_cut = true;
+                    return Ok(());
+                }
+                if !is_readable {
+                    self.unreadable.push(text::visible(&object.key).into_owned());
+                    continue;
+                }
+                let modified = Timestamp::parse_iso8601(&object.modified);
+                self.objects.push(SelectedObject {
+                    key: object.key,
+                    version: None,
+                    etag: object.etag,
+                    size: object.size,
+                    modified_secs: modified.map_or(0, Timestamp::as_secs),
+                });
+            }
+            match page.next {
+                Some((token, _)) => after = Some(token),
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Downloads of several objects as one archive.
+
+use siltstone::s3::Method;
+
+use super::harness::{Answer, Browser, Site};
+
+/// The entries of an archive: name, kind, content. It must be whole.
+fn entries(mut archive: &[u8]) -> Vec<(String, char, Vec<u8>)> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().trim_end_matches('\0').to_owned();
+    let (mut found, mut long_name) = (Vec::new(), None);
+    loop {
+        let (header, rest) = archive.split_at(512);
+        if header.iter().all(|byte| *byte == 0) {
+            assert_eq!(rest, [0; 512], "two blocks of zeros and nothing after them");
+            return found;
+        }
+        let mut blank = header.to_vec();
+        blank[148..156].fill(b' ');
+        let sum: u32 = blank.iter().map(|byte| u32::from(*byte)).sum();
+        assert_eq!(u32::from_str_radix(&text(&header[148..154]), 8).unwrap(), sum);
+        let size = usize::from_str_radix(&text(&header[124..136]), 8).unwrap();
+        let (content, padded) = rest.split_at(size);
+        archive = &padded[size.next_multiple_of(512) - size..];
+        if header[156] == b'x' {
+            let records = text(content);
+            long_name =
+                records.split_once(" path=").map(|(_, rest)| rest.split('\n').next().unwrap().to_owned());
+            continue;
+        }
+        let name = long_name.take().unwrap_or_else(|| text(&header[..100]));
+        found.push((name, char::from(header[156]), content.to_vec()));
+    }
+}
+
+/// Submits the form of the question.
+fn confirm(browser: &mut Browser<'_>, page: &Answer) -> Answer {
+    let (_, form) = page.text().split_once("data-download").unwrap();
+    let fields: Vec<_> = form
+        .split("type=\"hidden\" name=\"")
+        .skip(1)
+        .map(|field| {
+            let mut parts = field.split('"');
+            (parts.next().unwrap(), parts.nth(1).unwrap())
+        })
+        .collect();
+    browser.post("archive", &fields)
+}
+
+#[test]
+fn folders_and_objects_come_as_one_archive() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let long = "x".repeat(150);
+    let large = vec![7; 300_000];
+    for (key, content) in [
+        ("at/dir/a.txt", &b"first"[..]),
+        ("at/dir/empty", b""),
+        ("at/dir/sub/", b""),
+        (&*format!("at/dir/{long}"), b"long"),
+        ("at/dir/ü b", &large),
+        ("at/alone", b"alone"),
+        ("at/other", b"other"),
+        ("out", b"out"),
+    ] {
+        browser.put("b", key, &[], content);
+    }
+    let fields = [("bucket", "b"), ("at", "at%2F"), ("folder", "at%2Fdir%2F"), ("object", "at%2Falone")];
+    let page = browser.post("archive", &fields);
+    assert!(page.text().contains("Download 6 objects (293.0 KiB)"), "{}", page.text());
+    let answer = confirm(&mut browser, &page);
+    assert_eq!(answer.header("Content-Type"), Some("application/x-tar"));
+    assert_eq!(answer.header("Content-Disposition"), Some("attachment; filename*=UTF-8''at.tar"));
+    assert_eq!(
+        entries(&answer.body),
+        [
+            ("alone".to_owned(), '0', b"alone".to_vec()),
+            ("dir/a.txt".to_owned(), '0', b"first".to_vec()),
+            ("dir/empty".to_owned(), '0', Vec::new()),
+            ("dir/sub/".to_owned(), '5', Vec::new()),
+            (format!("dir/{long}"), '0', b"long".to_vec()),
+            ("dir/ü b".to_owned(), '0', large),
+        ]
+    );
+    let page = browser.post("archive", &[("bucket", "b"), ("folder", "")]);
+    assert!(page.text().contains("Download 8 objects"), "{}", page.text());
+    let answer = confirm(&mut browser, &page);
+    assert_eq!(answer.header("Content-Disposition"), Some("attachment; filename*=UTF-8''b.tar"));
+    assert_eq!(entries(&answer.body).len(), 8);
+}
+
+#[test]
+fn names_in_an_archive_stay_below_its_directory() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for key in ["../evil", "/etc/cron.d/x", "a/../../b", "a\\..\\c", "d", "d/e", "tab\there", "<script>"] {
+        browser.put("b", key, &[], b"x");
+    }
+    let page = browser.post("archive", &[("bucket", "b"), ("folder", "")]);
+    let names: Vec<_> =
+        entries(&confirm(&mut browser, &page).body).into_iter().map(|(name, _, _)| name).collect();
+    let expected = ["__/evil", "etc/cron.d/x", "<script>", "a/__/__/b", "a_.._c", "d~2", "d/e", "tab_here"];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn unreadable_objects_are_named_before_and_left_out() {
+    use crate::support::users::{allow, user};
+
+    let site = Site::new();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("some", &["ListBucket"], &["b"])
+            + &allow(&["GetObject"], &["b/open/*"])),
+    );
+    let mut owner = site.signed_in("owner");
+    for key in ["open/a", "secret/<b>", "secret/c"] {
+        owner.put("b", key, &[], b"content");
+    }
+    let mut some = site.signed_in("some");
+    let page = some.post("archive", &[("bucket", "b"), ("folder", ""), ("object", "secret%2Fc")]);
+    assert!(page.text().contains("Download 1 object (7 B)"), "{}", page.text());
+    assert!(page.text().contains("<li>secret/&#60;b&#62;</li>") && page.text().contains("<li>secret/c</li>"));
+    let names: Vec<_> = entries(&confirm(&mut some, &page).body).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["open/a"]);
+    let page = some.post("archive", &[("bucket", "b"), ("folder", "secret%2F")]);
+    assert!(page.text().contains("There is nothing to download."));
+    let asked = [("bucket", "b"), ("folder", "secret%2F"), ("confirmed", "1")];
+    assert_eq!(some.post("archive", &asked).status, 404);
+    site.server.store.create_bucket("other", "owner").unwrap();
+    assert_eq!(some.post("archive", &[("bucket", "other"), ("folder", "")]).status, 403);
+    let forged = owner.post_with("archive", &asked, &[("sec-fetch-site", "cross-site")]);
+    assert_eq!(forged.status, 403);
+}
+
+#[test]
+fn a_change_in_the_middle_cuts_the_archive() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let all = [("bucket", "b"), ("folder", ""), ("confirmed", "1")];
+    let fill = |browser: &mut Browser<'_>| {
+        for key in ["1", "2", "3"] {
+            browser.put("b", key, &[], key.as_bytes());
+        }
+    };
+    fill(&mut browser);
+    let changes: [fn(&Site); 4] = [
+        |site| site.signed_in("owner").put("b", "2", &[], b"x"),
+        |site| site.signed_in("owner").put("b", "2", &[], b"longer"),
+        |site| drop(site.signed_in("owner").s3(Method::Delete, "bucket=b&key=2", &[], b"")),
+        |site| site.replace_users(&Site::users("rotated-secret-key")),
+    ];
+    for change in changes {
+        fill(&mut browser);
+        let (length, mut source) = browser.stream("archive", &all);
+        let mut first = [0; 1024];
+        assert_eq!(source.read(&mut first[..512]).unwrap(), 512);
+        change(&site);
+        let mut read = 512;
+        let cut = loop {
+            match source.read(&mut first) {
+                Ok(0) => break false,
+                Ok(more) => read += more as u64,
+                Err(_) => break true,
+            }
+        };
+        assert!(cut && read < length, "{read} of {length}");
+    }
+}
+
+#[test]
+fn the_length_of_an_archive_is_told() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for n in 0..300 {
+        browser.put("b", &format!("{n:0>3}/{}", "n".repeat(n)), &[], &vec![1; n * 7]);
+    }
+    let all = [("bucket", "b"), ("folder", ""), ("confirmed", "1")];
+    let (length, mut source) = browser.stream("archive", &all);
+    let (mut read, mut piece) = (0, [0; 1000]);
+    loop {
+        match source.read(&mut piece).unwrap() {
+            0 => break,
+            more => read += more as u64,
+        }
+    }
+    assert_eq!(read, length);
+}
