@@ -303,6 +303,8 @@ fn console(
     let (authenticator, clock) = (Arc::clone(authenticator), Arc::clone(clock));
     let (entropy, access) = (Arc::new(OsEntropy), options.console_access());
     let console = Console::new(Arc::new(service), authenticator, clock, entropy, access);
+    let proxies = options.trusted_proxies.clone();
+    let console = console.with_trusted_proxies(move |address| proxies.contains(address));
     Ok(match options.oidc()? {
         Some(settings) => console.with_oidc(settings),
         None => console,

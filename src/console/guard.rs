@@ -28,8 +28,9 @@ pub(super) fn check(request: &Request<'_>, access: ConsoleAccess) -> Result<(), 
         return Err(Refusal::new(
             403,
             "The console is not shown over plain HTTP to other hosts, where everyone on the way could read the session. Give the server a \
-             certificate (--tls-cert, --tls-key), use a tunnel (ssh -L 9000:127.0.0.1:9000 HOST), or, behind a proxy with TLS or in a network \
-             that you trust, start the server with --console-insecure true.",
+             certificate (--tls-cert, --tls-key), use a tunnel (ssh -L 9000:127.0.0.1:9000 HOST), or, behind a proxy with TLS, name the \
+             proxy by --trusted-proxies and let it send X-Forwarded-Proto. In a network that you trust, start the server with \
+             --console-insecure true.",
         ));
     }
     let is_safe = matches!(request.method, Method::Get | Method::Head);

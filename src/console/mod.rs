@@ -7,6 +7,7 @@
 //! | Files | Job |
 //! |---|---|
 //! | `mod`, `address` | the way of a request; the paths of the pages |
+//! | `proxies` | what a trusted proxy tells about the browser |
 //! | `guard` | the checks before anything else: plain HTTP, requests from other origins; the headers of all responses |
 //! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
@@ -29,6 +30,7 @@ mod guard;
 mod objects;
 mod oidc;
 mod pages;
+mod proxies;
 mod rewind;
 mod s3_client;
 mod sessions;
@@ -36,6 +38,7 @@ mod sign_in;
 mod tar;
 mod text;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +52,7 @@ use address::PagePath;
 use attempts::Attempts;
 use oidc::Oidc;
 use pages::Page;
+use proxies::TrustedProxy;
 use s3_client::Refusal;
 use sessions::{SessionId, Sessions};
 
@@ -73,6 +77,7 @@ pub struct Console {
     sessions: Sessions,
     attempts: Attempts,
     oidc: Option<Oidc>,
+    is_trusted_proxy: TrustedProxy,
 }
 
 /// A signed-in browser.
@@ -115,10 +120,27 @@ impl Console {
         access: ConsoleAccess,
     ) -> Self {
         let (sessions, attempts) = (Sessions::default(), Attempts::default());
-        Self { service, authenticator, clock, entropy, access, sessions, attempts, oidc: None }
+        Self {
+            service,
+            authenticator,
+            clock,
+            entropy,
+            access,
+            sessions,
+            attempts,
+            oidc: None,
+            is_trusted_proxy: Box::new(|_| false),
+        }
+    }
+
+    /// The same console, which takes scheme, host and sender of a request from the headers of proxies whose addresses pass `is_trusted`.
+    #[must_use]
+    pub fn with_trusted_proxies(self, is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self { is_trusted_proxy: Box::new(is_trusted), ..self }
     }
 
     fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {
+        proxies::restate(&mut request, &self.is_trusted_proxy);
         if let Err(refusal) = guard::check(&request, self.access) {
             return pages::refusal(None, &refusal);
         }

@@ -1,7 +1,7 @@
 //! A console and a browser without scripts.
 
 use std::io::Read as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use siltstone::auth::Users;
@@ -77,6 +77,12 @@ impl Site {
         let entropy = Arc::new(SeededEntropy::new(7));
         let console = Console::new(service, authenticator, server.clock.clone(), entropy, access);
         Self { console: Arc::new(console), server }
+    }
+
+    /// The same site behind proxies with that address.
+    pub(super) fn behind(self, proxy: IpAddr) -> Self {
+        let console = Arc::into_inner(self.console).unwrap().with_trusted_proxies(move |peer| peer == proxy);
+        Self { console: Arc::new(console), ..self }
     }
 
     pub(super) fn with_oidc(self, settings: OidcSettings) -> Self {

@@ -6,5 +6,6 @@ mod harness;
 mod home;
 mod oidc;
 mod pages;
+mod proxies;
 mod rewind;
 mod sessions;

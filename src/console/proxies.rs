@@ -1,0 +1,46 @@
+//! What a proxy that is trusted tells about the browser's request.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::s3::{Headers, Request};
+
+/// Whether a peer with this address is a proxy whose headers count.
+pub(super) type TrustedProxy = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
+
+/// Gives a request that a trusted proxy passed on the scheme, the host and the sender that the browser's request had. Of several values
+/// the last counts: the nearest proxy added it, and clients may have sent the others.
+pub(super) fn restate(request: &mut Request<'_>, is_trusted: &TrustedProxy) {
+    if !request.peer.is_some_and(|peer| is_trusted(peer.ip())) {
+        return;
+    }
+    if let Some(scheme) = last(&request.headers, "x-forwarded-proto") {
+        request.secure = scheme.eq_ignore_ascii_case("https");
+    }
+    if let Some(address) =
+        last(&request.headers, "x-forwarded-for").and_then(|text| text.parse::<IpAddr>().ok())
+    {
+        request.peer = Some(SocketAddr::new(address, 0));
+    }
+    let host = last(&request.headers, "x-forwarded-host").filter(|host| is_host(host)).map(str::to_owned);
+    if let Some(host) = host {
+        request.headers = with_host(&request.headers, &host);
+    }
+}
+
+fn with_host(headers: &Headers, host: &str) -> Headers {
+    let mut restated = Headers::default();
+    let others = headers.iter().filter(|(name, _)| *name != "host");
+    others.for_each(|(name, value)| restated.push(name, value));
+    restated.push("host", host.as_bytes());
+    restated
+}
+
+fn last<'h>(headers: &'h Headers, name: &'h str) -> Option<&'h str> {
+    let value = std::str::from_utf8(headers.get_all(name).last()?).ok()?;
+    value.rsplit(',').next().map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// Whether a text can stand as the host of a URL.
+fn is_host(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte))
+}
