@@ -135,6 +135,18 @@ actions! {
     PutOwnerQuota: Administration;
     /// GetOwnerQuota.
     GetOwnerQuota: Administration;
+    /// The users of the server, by its API and its console.
+    AdminListUsers: Administration;
+    /// New users. As a new user may have every grant, this includes all permissions.
+    AdminCreateUser: Administration;
+    /// Other grants of a user. This includes all permissions.
+    AdminSetGrants: Administration;
+    /// New keys of a user. This includes all permissions of the users.
+    AdminRotateKeys: Administration;
+    /// The end of users.
+    AdminDeleteUser: Administration;
+    /// The state of the server, by its API.
+    AdminGetState: Administration;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;
     /// PutBucketTagging and DeleteBucketTagging.

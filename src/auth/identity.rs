@@ -31,6 +31,11 @@ impl Identity {
         self.0.is_administrator()
     }
 
+    /// Whether the users file grants an action of administration. Owners and bucket policies grant none.
+    pub fn may_administer(&self, action: Action) -> bool {
+        self.0.may(action, Resource::Service, &|| false)
+    }
+
     /// The proof that this user may do `action` on `resource`.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ mod open_files;
 mod option_values;
 mod options;
 mod quota;
+mod running_users;
 mod serve;
 mod server;
 mod service_manager;

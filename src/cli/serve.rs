@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,10 +32,10 @@ use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
+use super::running_users::RunningUsers;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::tls_files::TlsFiles;
-use super::user_changes::{ChangeOrigin, UserList};
 use super::users_file::UsersFile;
 
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
@@ -74,6 +74,15 @@ pub(crate) fn serve(
         Some(log) => service.with_audit_log(log.clone()),
         None => service,
     };
+    let users = RunningUsers::new(
+        users_file,
+        list,
+        Arc::clone(&authenticator),
+        Arc::clone(&store),
+        audit_log.clone(),
+    );
+    let users = Arc::new(users);
+    let service = service.with_users(users.clone());
     warn_of_plain_http(options)?;
     let tls = load_tls(options)?;
     let service = match &tls {
@@ -88,8 +97,7 @@ pub(crate) fn serve(
     let console = console(options, service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
     let server = bind(config, &clock, &(Arc::new(console) as Arc<dyn Handler>))?;
-    let audit = audit_log.map(|log| (log, Mutex::new(list)));
-    let reloader = Reloader { users_file, authenticator, store: Arc::clone(&store), tls, access_log, audit };
+    let reloader = Reloader { users, tls, access_log, audit_log };
     run_until_stopped(options, server, store, (reloader, expiries), link, manager)
 }
 
@@ -176,47 +184,20 @@ fn run_until_stopped(
 
 /// The parts of a running server that SIGHUP reloads.
 struct Reloader {
-    users_file: UsersFile,
-    authenticator: Arc<Authenticator>,
-    store: Arc<Store>,
+    users: Arc<RunningUsers>,
     tls: Option<(TlsFiles, Arc<Tls>)>,
     access_log: Option<Arc<AccessLogFile>>,
-    /// The audit log, and the users as it knows them.
-    audit: Option<(Arc<AuditLogFile>, Mutex<UserList>)>,
+    audit_log: Option<Arc<AuditLogFile>>,
 }
 
 impl Reloader {
     fn reload(&self) {
         self.access_log.iter().for_each(|log| log.reopen());
-        self.audit.iter().for_each(|(log, _)| log.reopen());
-        self.reload_users();
+        self.audit_log.iter().for_each(|log| log.reopen());
+        self.users.reload();
         if let Some((files, tls)) = &self.tls {
             reload_tls(files, tls);
         }
-    }
-
-    /// Reads the users file again. If it is broken the previous users stay in effect.
-    fn reload_users(&self) {
-        match self.users_file.read() {
-            Ok((users, list)) => {
-                self.store.configure_owner_quotas(users.quotas().clone());
-                self.authenticator.replace(users);
-                self.audit_users(list);
-                info!("the users file was read again");
-            }
-            Err(problem) => {
-                let audit = self.audit.iter();
-                audit.for_each(|(log, _)| ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, log));
-                error!("the users are unchanged: {problem}");
-            }
-        }
-    }
-
-    fn audit_users(&self, list: UserList) {
-        let Some((log, known)) = &self.audit else { return };
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        list.record_changes(&known, log, ChangeOrigin::SIGNAL);
-        *known = list;
     }
 }
 

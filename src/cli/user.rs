@@ -3,12 +3,12 @@
 use clap::{Args, Subcommand};
 use siltstone::auth::{KeyPair, Users};
 use siltstone::base::OsEntropy;
-use siltstone::service::AuditLog as _;
+use siltstone::service::{AuditLog as _, GrantEntry};
 
 use super::audit_log::AuditLogFile;
 use super::user_changes::ChangeOrigin;
 use super::users_file::UsersFile;
-use super::users_text::{self, AllowEntry, ListedUser};
+use super::users_text::{self, ListedUser};
 use super::{CliError, announce};
 
 /// Shown below the help.
@@ -125,12 +125,12 @@ fn execute(command: &UserCommand, file: &UsersFile) -> Result<(), CliError> {
 
 fn add(new: &Add, file: &UsersFile) -> Result<(), String> {
     let allowed = match new.admin {
-        true => AllowEntry::everything(),
-        false => AllowEntry { actions: new.actions.clone(), resources: new.resources.clone() },
+        true => GrantEntry::everything(),
+        false => GrantEntry { actions: new.actions.clone(), resources: new.resources.clone() },
     };
     let keys = (new.name != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
     let is_first = !file.path().exists();
-    file.edit_or_make(|text| users_text::add(text, &new.name, keys.as_ref(), &allowed))?;
+    file.edit_or_make(|text| users_text::add(text, &new.name, keys.as_ref(), &[allowed]))?;
     report(&format!("created the user `{}`", new.name), file);
     if is_first && !new.admin {
         eprintln!(

@@ -30,10 +30,10 @@ struct UserOutline {
 /// Where a change of the users comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangeOrigin<'o> {
-    /// The account of the system that runs the command; `None` for a signal.
+    /// The user who asked a server for it, or the account of the system that runs the command; `None` for a signal.
     pub(crate) user: Option<&'o str>,
-    /// `command` or `SIGHUP`.
-    pub(crate) peer: &'static str,
+    /// The address of a client, `command` or `SIGHUP`.
+    pub(crate) peer: &'o str,
 }
 
 impl<'o> ChangeOrigin<'o> {

@@ -134,6 +134,19 @@ impl UsersFile {
         format!("cannot read {}: {e}", self.path.display())
     }
 
+    /// Whether the user `admin` comes from the environment.
+    pub(crate) fn has_environment(&self) -> bool {
+        self.administrator.is_some()
+    }
+
+    /// The keys of the user `admin`, if it comes from the environment.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub(crate) fn environment_keys(&self) -> Result<Option<KeyPair>, String> {
+        self.administrator.as_ref().map(AdministratorKeys::read).transpose()
+    }
+
     /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path

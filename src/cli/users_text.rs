@@ -3,14 +3,8 @@
 
 use serde::Deserialize;
 use siltstone::auth::KeyPair;
+use siltstone::service::GrantEntry;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
-
-/// A grant: actions on resources.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct AllowEntry {
-    pub(crate) actions: Vec<String>,
-    pub(crate) resources: Vec<String>,
-}
 
 /// A user without its secret.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -20,25 +14,13 @@ pub(crate) struct ListedUser {
     pub(crate) access_key: Option<String>,
     pub(crate) previous: Option<ListedPair>,
     #[serde(default)]
-    pub(crate) allow: Vec<AllowEntry>,
+    pub(crate) allow: Vec<GrantEntry>,
 }
 
 /// A pair of keys without its secret.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct ListedPair {
     pub(crate) access_key: String,
-}
-
-impl AllowEntry {
-    /// All actions on all resources.
-    pub(crate) fn everything() -> Self {
-        Self { actions: vec!["*".to_owned()], resources: vec!["*".to_owned()] }
-    }
-
-    fn is_everything(&self) -> bool {
-        let all = |list: &[String]| list.iter().any(|text| text == "*");
-        all(&self.actions) && all(&self.resources)
-    }
 }
 
 impl ListedUser {
@@ -50,7 +32,7 @@ impl ListedUser {
 
     /// Whether the user signs requests and one of its grants is for everything.
     pub(crate) fn is_administrator(&self) -> bool {
-        self.access_key.is_some() && self.allow.iter().any(AllowEntry::is_everything)
+        self.access_key.is_some() && self.allow.iter().any(GrantEntry::is_everything)
     }
 }
 
@@ -75,7 +57,7 @@ pub(crate) fn add(
     text: &str,
     name: &str,
     keys: Option<&KeyPair>,
-    allowed: &AllowEntry,
+    allowed: &[GrantEntry],
 ) -> Result<String, String> {
     if list(text)?.iter().any(|user| user.name == name) {
         return Err(format!("there is a user `{name}` already"));
@@ -87,13 +69,31 @@ pub(crate) fn add(
             user["access_key"] = toml_edit::value(&keys.access_key);
             user["secret_key"] = toml_edit::value(keys.secret_key.reveal());
         }
-        let mut allow = Table::new();
-        allow["actions"] = toml_edit::value(allowed.actions.iter().collect::<Array>());
-        allow["resources"] = toml_edit::value(allowed.resources.iter().collect::<Array>());
-        user["allow"] = Item::ArrayOfTables([allow].into_iter().collect());
+        user["allow"] = grants(allowed);
         users.push(user);
         Ok(String::new())
     })
+}
+
+/// Replaces the grants of a user.
+///
+/// # Errors
+/// There is no such user, or the file has a form that cannot be edited.
+pub(crate) fn set_grants(text: &str, name: &str, allowed: &[GrantEntry]) -> Result<String, String> {
+    edit(text, |users| {
+        user_mut(users, name)?.insert("allow", grants(allowed));
+        Ok(String::new())
+    })
+}
+
+fn grants(allowed: &[GrantEntry]) -> Item {
+    let table = |entry: &GrantEntry| {
+        let mut table = Table::new();
+        table["actions"] = toml_edit::value(entry.actions.iter().collect::<Array>());
+        table["resources"] = toml_edit::value(entry.resources.iter().collect::<Array>());
+        table
+    };
+    Item::ArrayOfTables(allowed.iter().map(table).collect())
 }
 
 /// Gives a user new keys. The current keys become the previous ones, in place of the former previous ones.
@@ -237,11 +237,11 @@ name = \"anonymous\"
 
     #[test]
     fn a_user_is_added_after_the_others_which_are_unchanged() {
-        let allowed = AllowEntry {
+        let allowed = GrantEntry {
             actions: vec!["GetObject".to_owned()],
             resources: vec!["b".to_owned(), "b/*".to_owned()],
         };
-        let added = add(FILE, "new", Some(&keys()), &allowed).unwrap();
+        let added = add(FILE, "new", Some(&keys()), &[allowed]).unwrap();
         let (before, end) = FILE.split_once("# The end.").unwrap();
         assert_eq!(
             added,
@@ -250,13 +250,37 @@ name = \"anonymous\"
                  actions = [\"GetObject\"]\nresources = [\"b\", \"b/*\"]\n# The end.{end}"
             )
         );
-        let first = add("", "anonymous", None, &AllowEntry::everything()).unwrap();
+        let first = add("", "anonymous", None, &[GrantEntry::everything()]).unwrap();
         assert!(!list(&first).unwrap()[0].is_administrator());
     }
 
     #[test]
+    fn grants_are_replaced_and_the_rest_is_unchanged() {
+        let grant =
+            |action: &str| GrantEntry { actions: vec![action.to_owned()], resources: vec!["b/*".to_owned()] };
+        for name in ["admin", "camera", "anonymous"] {
+            let changed = set_grants(FILE, name, &[grant("GetObject"), grant("PutObject")]).unwrap();
+            assert!(
+                changed.starts_with("# Who may do what.\n\n# The boss.") && changed.ends_with("# The end.\n"),
+                "{changed}"
+            );
+            assert!(changed.contains("# since May") && changed.contains("# Of the garden."), "{changed}");
+            for (old, new) in list(FILE).unwrap().iter().zip(list(&changed).unwrap()) {
+                let expected = if old.name == name {
+                    vec![grant("GetObject"), grant("PutObject")]
+                } else {
+                    old.allow.clone()
+                };
+                assert_eq!((&old.name, &old.access_key, expected), (&new.name, &new.access_key, new.allow));
+            }
+            assert!(list(&set_grants(FILE, name, &[]).unwrap()).is_ok());
+        }
+        assert_eq!(set_grants(FILE, "eve", &[]).unwrap_err(), "there is no user `eve`");
+    }
+
+    #[test]
     fn a_name_that_is_taken_is_not_added() {
-        let problem = add(FILE, "camera", Some(&keys()), &AllowEntry::everything()).unwrap_err();
+        let problem = add(FILE, "camera", Some(&keys()), &[GrantEntry::everything()]).unwrap_err();
         assert_eq!(problem, "there is a user `camera` already");
     }
 

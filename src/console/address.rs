@@ -41,6 +41,10 @@ pub(super) enum PagePath {
     Connect,
     /// The state of the server.
     State,
+    /// The users.
+    Users,
+    /// A change of a user.
+    User,
     /// S3 requests of scripts.
     S3,
     /// A file of the pages.
@@ -81,6 +85,8 @@ pub(super) fn page_path(path: &str) -> Option<PagePath> {
         "share" => PagePath::Share,
         "connect" => PagePath::Connect,
         "state" => PagePath::State,
+        "users" => PagePath::Users,
+        "user" => PagePath::User,
         "s3" => PagePath::S3,
         name => match name.strip_prefix("assets/") {
             Some(name) => PagePath::Asset(name.to_owned()),

@@ -1,6 +1,7 @@
 //! Floor 5: the handling of a request, from its head to its response.
 
 mod access_log;
+mod api;
 mod as_user;
 mod audit;
 mod cors;
@@ -11,6 +12,7 @@ mod metrics;
 mod pages;
 pub mod permission;
 mod queries;
+mod users;
 mod website;
 
 use std::sync::Arc;
@@ -38,6 +40,7 @@ use failed_signatures::FailedSignatures;
 pub use html_sandbox::HtmlSandbox;
 use metrics::Metrics;
 pub use pages::MetricsAccess;
+pub use users::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
 
 /// The settings of responses.
 #[derive(Debug, Clone)]
@@ -79,6 +82,7 @@ pub struct Service {
     lifecycle: Arc<LifecycleFigures>,
     certificate_expiry: Option<Box<CertificateExpiry>>,
     recorder: RequestRecorder,
+    users: Option<Arc<dyn UserDirectory>>,
 }
 
 /// Tells when the certificate of the server expires, if that is known.
@@ -155,6 +159,7 @@ impl Service {
             lifecycle,
             certificate_expiry: None,
             recorder,
+            users: None,
         }
     }
 
@@ -187,6 +192,12 @@ impl Service {
         self
     }
 
+    /// The same service, whose administrators may change the users of `directory`.
+    #[must_use]
+    pub fn with_users(self, directory: Arc<dyn UserDirectory>) -> Self {
+        Self { users: Some(directory), ..self }
+    }
+
     /// Handles a request and adds to `entry` what becomes known on the way.
     fn run<'c>(
         &self,
@@ -198,7 +209,10 @@ impl Service {
             return self.website(&bucket, &request, entry);
         }
         if let Some(page) = self.page_name(&request) {
-            return self.page(page, &request);
+            return match page.strip_prefix("api/1/").map(str::to_owned) {
+                Some(path) => Ok(self.api(&path, request, entry)),
+                None => self.page(page, &request),
+            };
         }
         let query = QueryParams::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;

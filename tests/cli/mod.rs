@@ -1,5 +1,6 @@
 //! The server as an operator meets it: arguments, the first start, signals and exit statuses.
 
+mod api;
 mod audit;
 mod environment;
 mod quota;

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from siltstone import ACCESS_KEY, ROOT, SECRET_KEY
+from test_objects import refusal
 from test_other_clients import installed
 
 SCREENSHOTS = ROOT / "target/console"
@@ -264,3 +265,40 @@ def test_the_pages_are_light(visit):
     browser.sign_in()
     browser.page.wait_for_load_state("networkidle")
     assert len(sizes) >= 4 and sum(sizes.values()) < 60_000, sizes
+
+
+def test_an_administrator_makes_rotates_and_removes_a_user(visit, server, bucket, s3):
+    browser = visit().sign_in()
+    page = browser.page
+    page.get_by_role("link", name="Users").click()
+    page.get_by_label("Name").fill("camera")
+    page.get_by_label("Read the bucket and add objects").check()
+    page.get_by_label("Bucket", exact=True).fill(bucket)
+    page.get_by_role("button", name="Create").click()
+
+    def shown_keys():
+        page.get_by_role("heading", name="Keys of camera").wait_for()
+        return [code.inner_text() for code in page.locator("dd code").all()]
+
+    first = server.client(**dict(zip(("access_key", "secret_key"), shown_keys())))
+    first.put_object(Bucket=bucket, Key="one", Body=b"1")
+    assert refusal(first.delete_object, Bucket=bucket, Key="one") == ("AccessDenied", 403)
+    page.get_by_role("link", name="Back to the users").click()
+    card = page.get_by_role("region", name="camera")
+    card.get_by_text("Change").click()
+    screenshot(page, "users")
+    card.get_by_role("button", name="Make new keys").click()
+    second = server.client(**dict(zip(("access_key", "secret_key"), shown_keys())))
+    for client in (first, second):
+        client.get_object(Bucket=bucket, Key="one")
+    page.get_by_role("link", name="Back to the users").click()
+    card.get_by_text("Change").click()
+    card.get_by_role("button", name="End the previous keys").click()
+    page.get_by_text("(previous)").wait_for(state="detached")
+    assert refusal(first.get_object, Bucket=bucket, Key="one")[0] == "InvalidAccessKeyId"
+    second.get_object(Bucket=bucket, Key="one")
+    card.get_by_text("Change").click()
+    card.get_by_label("Remove the user").check()
+    card.get_by_role("button", name="Remove").click()
+    card.wait_for(state="detached")
+    assert refusal(second.get_object, Bucket=bucket, Key="one")[0] == "InvalidAccessKeyId"

@@ -11,7 +11,7 @@ use siltstone::ops::{EntityTags, PaddingTimes};
 use siltstone::s3::{
     Body, BodyRead, BodySource, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
-use siltstone::service::ServiceSettings;
+use siltstone::service::{ServiceSettings, UserDirectory};
 
 use crate::support::service::{InProcess, ServiceOptions, store_options};
 use crate::support::users::{access_key, secret_key, user};
@@ -65,6 +65,14 @@ impl Site {
     }
 
     pub(super) fn with_access(access: ConsoleAccess) -> Self {
+        Self::start(access, None)
+    }
+
+    pub(super) fn with_directory(directory: Arc<dyn UserDirectory>) -> Self {
+        Self::start(ConsoleAccess::On, Some(directory))
+    }
+
+    fn start(access: ConsoleAccess, directory: Option<Arc<dyn UserDirectory>>) -> Self {
         let server = InProcess::start(ServiceOptions {
             users: &Self::users("secret of owner"),
             settings: ServiceSettings::default(),
@@ -72,6 +80,7 @@ impl Site {
             entity_tags: EntityTags::Md5,
             store: store_options(),
             audit_log: None,
+            directory,
         });
         let (service, authenticator) = (server.service.clone(), server.authenticator.clone());
         let entropy = Arc::new(SeededEntropy::new(7));

@@ -9,3 +9,4 @@ mod pages;
 mod proxies;
 mod rewind;
 mod sessions;
+mod users;

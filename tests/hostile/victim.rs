@@ -87,6 +87,7 @@ impl Victim {
             entity_tags: EntityTags::Md5,
             store: store_options(),
             audit_log: None,
+            directory: None,
         });
         let (store, service) = (started.store, started.service);
         let mut config = http::Config::new(([127, 0, 0, 1], 0).into());

@@ -154,7 +154,8 @@ impl Server {
         store: StoreOptions,
         audit_log: Option<Arc<dyn AuditLog>>,
     ) -> Self {
-        let options = ServiceOptions { users, settings, padding, entity_tags, store, audit_log };
+        let options =
+            ServiceOptions { users, settings, padding, entity_tags, store, audit_log, directory: None };
         let InProcess { fs, store, service, memory, expiries, .. } = InProcess::start(options);
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
         Self { fs, store, service, memory, expiries, socket }

@@ -6,7 +6,7 @@ use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
-use siltstone::service::{AuditLog, Service, ServiceSettings};
+use siltstone::service::{AuditLog, Service, ServiceSettings, UserDirectory};
 use siltstone::store::{Store, StoreOptions};
 
 /// The time of the tests, unless a test moves the clock.
@@ -25,6 +25,7 @@ pub(crate) struct ServiceOptions<'u> {
     pub(crate) entity_tags: EntityTags,
     pub(crate) store: StoreOptions,
     pub(crate) audit_log: Option<Arc<dyn AuditLog>>,
+    pub(crate) directory: Option<Arc<dyn UserDirectory>>,
 }
 
 /// A service with one bucket, `b`, that belongs to `owner`.
@@ -74,6 +75,10 @@ impl InProcess {
         let service = service.with_certificate_expiry(|| Some(Timestamp::from_millis(5_000)));
         let service = match options.audit_log {
             Some(log) => service.with_audit_log(log),
+            None => service,
+        };
+        let service = match options.directory {
+            Some(directory) => service.with_users(directory),
             None => service,
         };
         Self { fs, store, service: Arc::new(service), memory, authenticator, clock, expiries }

@@ -11,6 +11,7 @@ mod rewind;
 mod settings;
 mod share;
 mod state;
+mod users;
 
 use askama::Template;
 
@@ -120,6 +121,8 @@ pub(super) fn answer(
         (PagePath::Share, true) => share::answer(&view),
         (PagePath::Connect, false) => connect::show(&view),
         (PagePath::State, false) => state::show(&view),
+        (PagePath::Users, false) => users::show(&view),
+        (PagePath::User, true) => users::change(&view),
         (PagePath::Unknown, _) => Err(Refusal::not_found()),
         _ => Err(Refusal::new(405, "This page is not for this kind of request.")),
     }

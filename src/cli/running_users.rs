@@ -1,0 +1,183 @@
+//! The users of a running server: read from the users file, changed by administrators, and in effect at once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use log::{error, info};
+use siltstone::auth::{Authenticator, KeyPair, Users};
+use siltstone::base::OsEntropy;
+use siltstone::service::{
+    AuditLog as _, ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError,
+};
+use siltstone::store::Store;
+
+use super::audit_log::AuditLogFile;
+use super::user_changes::{ChangeOrigin, UserList};
+use super::users_file::UsersFile;
+use super::users_text::{self, ListedUser};
+
+/// The users file, and what its users are in effect for.
+pub(crate) struct RunningUsers {
+    file: UsersFile,
+    authenticator: Arc<Authenticator>,
+    store: Arc<Store>,
+    audit_log: Option<Arc<AuditLogFile>>,
+    /// The users in effect, as the audit log knows them. Its lock is held from an edit of the file until the edit is in effect, so that
+    /// no older version of the file follows a newer one.
+    known: Mutex<UserList>,
+}
+
+impl RunningUsers {
+    /// The users of `file`, which are `known` and in effect.
+    pub(crate) fn new(
+        file: UsersFile,
+        known: UserList,
+        authenticator: Arc<Authenticator>,
+        store: Arc<Store>,
+        audit_log: Option<Arc<AuditLogFile>>,
+    ) -> Self {
+        Self { file, authenticator, store, audit_log, known: Mutex::new(known) }
+    }
+
+    /// Reads the users file again, on a signal. If it is broken the previous users stay in effect.
+    pub(crate) fn reload(&self) {
+        match self.load(&mut self.known(), ChangeOrigin::SIGNAL) {
+            Ok(()) => info!("the users file was read again"),
+            Err(problem) => {
+                let log = self.audit_log.iter();
+                log.for_each(|log| ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, log));
+                error!("the users are unchanged: {problem}");
+            }
+        }
+    }
+
+    fn load(&self, known: &mut UserList, origin: ChangeOrigin<'_>) -> Result<(), String> {
+        let (users, list) = self.file.read()?;
+        self.store.configure_owner_quotas(users.quotas().clone());
+        self.authenticator.replace(users);
+        if let Some(log) = &self.audit_log {
+            list.record_changes(known, log, origin);
+        }
+        *known = list;
+        Ok(())
+    }
+
+    fn known(&self) -> MutexGuard<'_, UserList> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that the change is one of the file, and that it can be recorded.
+    fn check(&self, change: &UserChange) -> Result<(), UserError> {
+        if change.name() == Users::ADMINISTRATOR && self.file.has_environment() {
+            let why =
+                "the user `admin` comes from the environment of the server: change it there, and restart";
+            return Err(UserError::Invalid(why.to_owned()));
+        }
+        match self.audit_log.as_ref().is_none_or(|log| log.is_writable()) {
+            true => Ok(()),
+            false => {
+                Err(UserError::Failed("the audit log cannot be written, so no user is changed".to_owned()))
+            }
+        }
+    }
+
+    /// The text of the file after a change.
+    fn edited(&self, text: &str, change: &UserChange, keys: Option<&KeyPair>) -> Result<String, UserError> {
+        let name = change.name();
+        let users = users_text::list(text).map_err(UserError::Failed)?;
+        let is_new = matches!(change, UserChange::Create { .. });
+        if !is_new && !users.iter().any(|user| user.name == name) {
+            return Err(UserError::Unknown(name.to_owned()));
+        }
+        let edited = match (change, keys) {
+            (UserChange::Create { allow, .. }, keys) => users_text::add(text, name, keys, allow),
+            (UserChange::SetGrants { allow, .. }, _) => users_text::set_grants(text, name, allow),
+            (UserChange::RotateKeys { .. }, Some(keys)) => users_text::rotate(text, name, keys),
+            (UserChange::RotateKeys { .. }, None) => Err(format!("the user `{name}` has no keys")),
+            (UserChange::RemovePreviousKeys { .. }, _) => users_text::finish_rotation(text, name),
+            (UserChange::Delete { .. }, _) => users_text::remove(text, name),
+        };
+        let edited = edited.map_err(UserError::Invalid)?;
+        Users::parse(&edited).map_err(|error| UserError::Invalid(error.problem))?;
+        self.check_administrators(&users, &edited)?;
+        Ok(edited)
+    }
+
+    /// Checks that an administrator is left, who can mend what is wrong.
+    fn check_administrators(&self, before: &[ListedUser], edited: &str) -> Result<(), UserError> {
+        let after = users_text::list(edited).map_err(UserError::Failed)?;
+        let has = |users: &[ListedUser]| users.iter().any(ListedUser::is_administrator);
+        match self.file.has_environment() || has(&after) || !has(before) {
+            true => Ok(()),
+            false => Err(UserError::Invalid("no administrator would be left".to_owned())),
+        }
+    }
+
+    fn make(&self, change: &UserChange, origin: ChangeOrigin<'_>) -> Result<Option<KeyPair>, UserError> {
+        self.check(change)?;
+        let makes_keys = matches!(change, UserChange::Create { .. } | UserChange::RotateKeys { .. });
+        let keys = (makes_keys && change.name() != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
+        let mut known = self.known();
+        let mut refused = None;
+        let edit = self.file.edit_or_make(|text| {
+            self.edited(text, change, keys.as_ref()).map_err(|error| {
+                let told = error.to_string();
+                refused = Some(error);
+                told
+            })
+        });
+        edit.map_err(|problem| refused.unwrap_or(UserError::Failed(problem)))?;
+        let stale =
+            |problem| UserError::Failed(format!("the users file was changed, but cannot be read: {problem}"));
+        self.load(&mut known, origin).map_err(stale)?;
+        Ok(keys)
+    }
+}
+
+impl UserDirectory for RunningUsers {
+    fn list(&self) -> Result<Vec<UserEntry>, UserError> {
+        let text = if self.file.path().exists() {
+            self.file.text().map_err(UserError::Failed)?
+        } else {
+            String::new()
+        };
+        let mut users = users_text::list(&text).map_err(UserError::Failed)?;
+        let environment = self.file.environment_keys().map_err(UserError::Failed)?;
+        if environment.is_some() {
+            users.retain(|user| user.name != Users::ADMINISTRATOR);
+        }
+        let of_environment = environment.map(|keys| UserEntry {
+            name: Users::ADMINISTRATOR.to_owned(),
+            access_keys: vec![keys.access_key],
+            allow: vec![GrantEntry::everything()],
+            administrator: true,
+            from_environment: true,
+        });
+        Ok(of_environment.into_iter().chain(users.iter().map(entry)).collect())
+    }
+
+    fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
+        let origin = ChangeOrigin { user: Some(sender.user), peer: sender.peer };
+        let made = self.make(change, origin);
+        match &made {
+            Ok(_) => info!("{} of the user `{}` by `{}`", change.audited_as(), change.name(), sender.user),
+            Err(_) => self.record_denied(change, sender),
+        }
+        made
+    }
+
+    fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>) {
+        let origin = ChangeOrigin { user: Some(sender.user), peer: sender.peer };
+        let log = self.audit_log.iter();
+        log.for_each(|log| origin.record_refused(change.audited_as(), Some(change.name()), log));
+    }
+}
+
+fn entry(user: &ListedUser) -> UserEntry {
+    UserEntry {
+        name: user.name.clone(),
+        access_keys: user.access_keys().map(str::to_owned).collect(),
+        allow: user.allow.clone(),
+        administrator: user.is_administrator(),
+        from_environment: false,
+    }
+}

@@ -1,0 +1,232 @@
+//! The users and their keys, for administrators.
+
+use askama::Template;
+
+use super::super::address;
+use super::super::s3_client::Refusal;
+use super::super::text::visible;
+use super::{Page, View, html, see_other};
+use crate::auth::KeyPair;
+use crate::s3::Response;
+use crate::service::{GrantEntry, UserChange, UserEntry, UserError};
+
+/// A ready-made set of grants.
+struct Role {
+    /// The value in the form.
+    name: &'static str,
+    label: &'static str,
+    /// Actions, and the resources in which `BUCKET` stands for the name in the form.
+    grants: &'static [(&'static [&'static str], &'static [&'static str])],
+}
+
+const LISTING: &[&str] = &["ListBucket", "GetBucketLocation"];
+
+const ROLES: [Role; 5] = [
+    Role {
+        name: "read",
+        label: "Read the bucket",
+        grants: &[(LISTING, &["BUCKET"]), (&["GetObject"], &["BUCKET/*"])],
+    },
+    Role {
+        name: "write",
+        label: "Read, write and delete in the bucket",
+        grants: &[
+            (&["ListBucket", "GetBucketLocation", "ListBucketMultipartUploads"], &["BUCKET"]),
+            (
+                &[
+                    "GetObject",
+                    "PutObject",
+                    "DeleteObject",
+                    "AbortMultipartUpload",
+                    "ListMultipartUploadParts",
+                ],
+                &["BUCKET/*"],
+            ),
+        ],
+    },
+    Role {
+        name: "create",
+        label: "Read the bucket and add objects, but replace and delete none (backups)",
+        grants: &[
+            (LISTING, &["BUCKET"]),
+            (
+                &["GetObject", "CreateObject", "AbortMultipartUpload", "ListMultipartUploadParts"],
+                &["BUCKET/*"],
+            ),
+        ],
+    },
+    Role {
+        name: "own",
+        label: "Make buckets, and do everything in these",
+        grants: &[(&["CreateBucket"], &["*"]), (&["*"], &["@owned"])],
+    },
+    Role { name: "administrator", label: "Everything: an administrator", grants: &[(&["*"], &["*"])] },
+];
+
+#[derive(Template)]
+#[template(path = "users.html", config = "src/console/askama.toml")]
+struct UsersPage {
+    page: Page,
+    users: Vec<Row>,
+    roles: &'static [Role],
+    message: Option<String>,
+}
+
+/// A user on the page.
+struct Row {
+    user: UserEntry,
+    shown_name: String,
+    /// The grants, a line each.
+    grants: String,
+    has_previous: bool,
+}
+
+#[derive(Template)]
+#[template(path = "new_keys.html", config = "src/console/askama.toml")]
+struct NewKeysPage<'a> {
+    page: Page,
+    name: String,
+    keys: &'a KeyPair,
+    /// Whether the keys before these are valid still.
+    has_previous: bool,
+}
+
+/// The page.
+///
+/// # Errors
+/// The user may not list users; the users file cannot be read.
+pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
+    render(view, 200, None)
+}
+
+fn render(view: &View<'_>, status: u16, message: Option<String>) -> Result<Response, Refusal> {
+    let users = view.console.service.users(&view.visitor.identity).map_err(|error| refusal(&error))?;
+    let users = users.into_iter().map(row).collect();
+    Ok(html(status, &UsersPage { page: view.page(), users, roles: &ROLES, message }))
+}
+
+fn row(user: UserEntry) -> Row {
+    let line = |entry: &GrantEntry| format!("{} on {}", entry.actions.join(","), entry.resources.join(","));
+    let grants = user.allow.iter().map(line).collect::<Vec<_>>().join("\n");
+    let (shown_name, has_previous) = (visible(&user.name).into_owned(), user.access_keys.len() > 1);
+    Row { user, shown_name, grants, has_previous }
+}
+
+/// A change of one user.
+///
+/// # Errors
+/// The form is not one of the page, or the user may not change users.
+pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
+    let name = view.required("name")?.to_owned();
+    let change = match asked_change(view, name) {
+        Ok(change) => change,
+        Err(refusal) => return render(view, refusal.status, Some(refusal.message)),
+    };
+    let outcome = view.console.service.change_user(&view.visitor.identity, view.request, &change);
+    match outcome {
+        Ok(Some(keys)) => {
+            let has_previous = matches!(change, UserChange::RotateKeys { .. });
+            let name = visible(change.name()).into_owned();
+            Ok(html(200, &NewKeysPage { page: view.page(), name, keys: &keys, has_previous }))
+        }
+        Ok(None) => Ok(see_other(&address::with_params("users", &[]))),
+        Err(error @ (UserError::Invalid(_) | UserError::Unknown(_))) => {
+            render(view, refusal(&error).status, Some(error.to_string()))
+        }
+        Err(error) => Err(refusal(&error)),
+    }
+}
+
+fn asked_change(view: &View<'_>, name: String) -> Result<UserChange, Refusal> {
+    Ok(match view.required("change")? {
+        "create" => UserChange::Create { name, allow: role_grants(view)? },
+        "grants" => UserChange::SetGrants { name, allow: grants(view.given("grants").unwrap_or_default())? },
+        "rotate" => UserChange::RotateKeys { name },
+        "finish" => UserChange::RemovePreviousKeys { name },
+        "delete" if view.given("sure").is_some() => UserChange::Delete { name },
+        "delete" => return Err(Refusal::new(400, "Tick the box to remove the user.")),
+        _ => return Err(Refusal::new(400, "There is no such change.")),
+    })
+}
+
+fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
+    let role = view.required("role")?;
+    if role == "custom" {
+        return grants(view.given("grants").unwrap_or_default());
+    }
+    let role = ROLES.iter().find(|known| known.name == role);
+    let role = role.ok_or_else(|| Refusal::new(400, "There is no such role."))?;
+    let bucket = view.given("bucket").unwrap_or_default().trim();
+    let texts = |list: &[&str]| list.iter().map(|text| text.replace("BUCKET", bucket)).collect::<Vec<_>>();
+    let needs_bucket = role.grants.iter().any(|(_, on)| on.iter().any(|text| text.contains("BUCKET")));
+    if needs_bucket && bucket.is_empty() {
+        return Err(Refusal::new(400, "Name the bucket of this role."));
+    }
+    Ok(role
+        .grants
+        .iter()
+        .map(|(actions, on)| GrantEntry { actions: texts(actions), resources: texts(on) })
+        .collect())
+}
+
+/// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`.
+fn grants(lines: &str) -> Result<Vec<GrantEntry>, Refusal> {
+    let list = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect::<Vec<_>>();
+    let entry = |line: &str| {
+        let (actions, resources) = line.split_once(" on ")?;
+        Some(GrantEntry { actions: list(actions), resources: list(resources) })
+    };
+    let filled = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+    let wrong = |line: &str| {
+        Refusal::new(
+            400,
+            format!("A grant is a line like GetObject,ListBucket on photos,photos/*, and not: {line}"),
+        )
+    };
+    filled.map(|line| entry(line).ok_or_else(|| wrong(line))).collect()
+}
+
+fn refusal(error: &UserError) -> Refusal {
+    let status = match error {
+        UserError::Denied(_) => 403,
+        UserError::Unknown(_) => 404,
+        UserError::Invalid(_) => 400,
+        UserError::Failed(_) => 500,
+    };
+    Refusal::new(status, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Users;
+
+    #[test]
+    fn grants_are_lines_of_actions_and_resources() {
+        let parsed = grants(" GetObject, ListBucket on b,b/*\r\n\r\n* on *\n").unwrap();
+        assert_eq!(parsed[0].actions, ["GetObject", "ListBucket"]);
+        assert_eq!(parsed[0].resources, ["b", "b/*"]);
+        assert!(parsed[1].is_everything() && parsed.len() == 2);
+        assert!(grants("").unwrap().is_empty());
+        assert!(grants("GetObject b/*").is_err());
+    }
+
+    #[test]
+    fn every_role_is_accepted_in_a_users_file() {
+        for role in &ROLES {
+            let allow: String = role
+                .grants
+                .iter()
+                .map(|(actions, on)| {
+                    format!(
+                        "[[user.allow]]\nactions = {actions:?}\nresources = {:?}\n",
+                        on.iter().map(|on| on.replace("BUCKET", "photos")).collect::<Vec<_>>()
+                    )
+                })
+                .collect();
+            let text =
+                format!("[[user]]\nname = \"u\"\naccess_key = \"A\"\nsecret_key = \"secret\"\n{allow}");
+            assert!(Users::parse(&text).is_ok(), "{}: {:?}", role.name, Users::parse(&text));
+        }
+    }
+}

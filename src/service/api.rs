@@ -1,0 +1,316 @@
+//! The API for programs at `/-/api/1/`: users and their keys, and the state of the server, as JSON. `openapi.json` describes it. Requests are
+//! signed as S3 requests are.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Service;
+use super::access_log::RequestLogEntry;
+use super::users::{GrantEntry, UserChange, UserError, check};
+use crate::auth::{Action, Identity, KeyPair};
+use crate::base::Timestamp;
+use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
+
+/// The description of the API (OpenAPI 3.1).
+const DESCRIPTION: &str = include_str!("openapi.json");
+/// Bytes of a request body.
+const BODY_MAX_BYTES: usize = 64 << 10;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewUser {
+    name: String,
+    #[serde(default)]
+    allow: Vec<GrantEntry>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grants {
+    allow: Vec<GrantEntry>,
+}
+
+/// An error of the API.
+struct ApiError {
+    status: u16,
+    code: String,
+    message: String,
+    allowed: Option<&'static str>,
+}
+
+impl ApiError {
+    fn new(status: u16, code: &str, message: impl Into<String>) -> Self {
+        Self { status, code: code.to_owned(), message: message.into(), allowed: None }
+    }
+
+    fn not_found() -> Self {
+        Self::new(404, "NotFound", "There is nothing at this path. /-/api/1/openapi.json describes the API.")
+    }
+
+    fn respond(self) -> Response {
+        let response = document(self.status, &json!({ "code": self.code, "message": self.message }));
+        match self.allowed {
+            Some(methods) => response.header("Allow", methods),
+            None => response,
+        }
+    }
+}
+
+impl From<UserError> for ApiError {
+    fn from(error: UserError) -> Self {
+        let (status, code) = match error {
+            UserError::Denied(_) => (403, "AccessDenied"),
+            UserError::Unknown(_) => (404, "NoSuchUser"),
+            UserError::Invalid(_) => (400, "InvalidRequest"),
+            UserError::Failed(_) => (500, "InternalError"),
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<S3Error> for ApiError {
+    fn from(error: S3Error) -> Self {
+        Self::new(error.status(), error.code.as_str(), error.message.clone())
+    }
+}
+
+/// A place of the API.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Users,
+    User(String),
+    Grants(String),
+    Keys(String),
+    PreviousKeys(String),
+    State,
+}
+
+impl Place {
+    fn of(path: &str) -> Option<Self> {
+        let parts: Vec<_> = path.split('/').collect();
+        let name = |part: &str| uri::decode_path(part).ok().filter(|name| !name.is_empty());
+        Some(match parts.as_slice() {
+            ["users"] => Self::Users,
+            ["users", user] => Self::User(name(user)?),
+            ["users", user, "grants"] => Self::Grants(name(user)?),
+            ["users", user, "keys"] => Self::Keys(name(user)?),
+            ["users", user, "keys", "previous"] => Self::PreviousKeys(name(user)?),
+            ["state"] => Self::State,
+            _ => return None,
+        })
+    }
+
+    fn methods(&self) -> &'static str {
+        match self {
+            Self::Users => "GET, POST",
+            Self::User(_) => "GET, DELETE",
+            Self::Grants(_) => "PUT",
+            Self::Keys(_) => "POST",
+            Self::PreviousKeys(_) => "DELETE",
+            Self::State => "GET",
+        }
+    }
+}
+
+impl Service {
+    /// Handles a request for `/-/api/1/{path}`.
+    pub(super) fn api(&self, path: &str, mut request: Request<'_>, entry: &mut RequestLogEntry) -> Response {
+        entry.operation = "Administration";
+        if path == "openapi.json" && request.method == Method::Get {
+            return json_text(200, DESCRIPTION.to_owned());
+        }
+        self.answer_api(path, &mut request, entry).unwrap_or_else(ApiError::respond)
+    }
+
+    fn answer_api(
+        &self,
+        path: &str,
+        request: &mut Request<'_>,
+        entry: &mut RequestLogEntry,
+    ) -> Result<Response, ApiError> {
+        let query = QueryParams::parse(&request.query)?;
+        let identity = self
+            .authenticator
+            .authenticate(request, &query, Dialect::Aws)
+            .inspect_err(|error| self.log_failed_signature(error, request, entry))?;
+        entry.user = Some(identity.name().to_owned());
+        check_signed(&identity, request)?;
+        let place = Place::of(path).ok_or_else(ApiError::not_found)?;
+        let body = read(request)?;
+        self.at_place(&place, &identity, request, &body)
+    }
+
+    fn at_place(
+        &self,
+        place: &Place,
+        identity: &Identity,
+        request: &Request<'_>,
+        body: &[u8],
+    ) -> Result<Response, ApiError> {
+        let change = |change: UserChange| self.change_user(identity, request, &change);
+        let name = |name: &str| name.to_owned();
+        match (place, &request.method) {
+            (Place::Users, Method::Get) => Ok(document(200, &json!({ "users": self.users(identity)? }))),
+            (Place::Users, Method::Post) => {
+                let NewUser { name, allow } = parsed(body)?;
+                let keys = change(UserChange::Create { name: name.clone(), allow })?;
+                Ok(document(201, &shown(&name, keys.as_ref())))
+            }
+            (Place::User(user), Method::Get) => {
+                let found = self.users(identity)?.into_iter().find(|entry| entry.name == *user);
+                let found = found.ok_or_else(|| UserError::Unknown(name(user)))?;
+                Ok(document(200, &json!(found)))
+            }
+            (Place::User(user), Method::Delete) => {
+                change(UserChange::Delete { name: name(user) }).map(|_| done()).map_err(Into::into)
+            }
+            (Place::Grants(user), Method::Put) => {
+                let Grants { allow } = parsed(body)?;
+                change(UserChange::SetGrants { name: name(user), allow }).map(|_| done()).map_err(Into::into)
+            }
+            (Place::Keys(user), Method::Post) => {
+                let keys = change(UserChange::RotateKeys { name: name(user) })?;
+                Ok(document(201, &shown(user, keys.as_ref())))
+            }
+            (Place::PreviousKeys(user), Method::Delete) => {
+                change(UserChange::RemovePreviousKeys { name: name(user) })
+                    .map(|_| done())
+                    .map_err(Into::into)
+            }
+            (Place::State, Method::Get) => self.state(identity),
+            (place, _) => Err(ApiError {
+                allowed: Some(place.methods()),
+                ..ApiError::new(405, "MethodNotAllowed", format!("Here are {}.", place.methods()))
+            }),
+        }
+    }
+
+    fn state(&self, identity: &Identity) -> Result<Response, ApiError> {
+        check(identity, Action::AdminGetState)?;
+        let health = self.context.health();
+        Ok(document(
+            200,
+            &json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "writable": health.read_only_reason.is_none() && !health.disk_full && !health.index_full,
+                "read_only": health.read_only,
+                "disk_full": health.disk_full,
+                "index_full": health.index_full,
+                "stopped_thread": health.stopped_thread,
+                "buckets": health.buckets,
+                "versions": health.versions,
+                "live_bytes": health.live_bytes,
+                "index_bytes": health.index_bytes,
+                "index_max_bytes": health.index_max_bytes,
+                "segments": health.segments,
+                "reclaimed_bytes": health.reclaimed_bytes,
+                "scrub": {
+                    "finished": health.scrub.finished.map(Timestamp::to_iso8601),
+                    "bytes": health.scrub.bytes,
+                    "damaged_extents": health.scrub.bad,
+                },
+                "damage": health.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }),
+        ))
+    }
+}
+
+/// Checks that the request is signed in its headers, and its body with it: neither a link nor a changed body may change users.
+fn check_signed(identity: &Identity, request: &Request<'_>) -> Result<(), ApiError> {
+    if identity.is_anonymous() || request.headers.get("authorization").is_none() {
+        let message = "Sign the request in its headers, with the keys of an administrator.";
+        return Err(ApiError::new(403, "AccessDenied", message));
+    }
+    let hash = request.headers.get_str("x-amz-content-sha256").unwrap_or_default();
+    let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_hash || request.method == Method::Get {
+        true => Ok(()),
+        false => Err(ApiError::new(
+            400,
+            "InvalidRequest",
+            "Sign the body: x-amz-content-sha256 is to be its SHA-256.",
+        )),
+    }
+}
+
+fn read(request: &mut Request<'_>) -> Result<Vec<u8>, ApiError> {
+    let (mut body, mut piece) = (Vec::new(), [0; 8 * 1024]);
+    loop {
+        let read = request.body.reader.read(&mut piece)?;
+        if read == 0 {
+            return Ok(body);
+        }
+        if body.len() + read > BODY_MAX_BYTES {
+            return Err(ApiError::new(
+                413,
+                "MaxMessageLengthExceeded",
+                format!("A body has at most {BODY_MAX_BYTES} bytes."),
+            ));
+        }
+        body.extend_from_slice(&piece[..read]);
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| ApiError::new(400, "MalformedJSON", error.to_string()))
+}
+
+/// New keys, the only time that they are shown.
+fn shown(name: &str, keys: Option<&KeyPair>) -> Value {
+    match keys {
+        Some(keys) => {
+            json!({ "name": name, "access_key": keys.access_key, "secret_key": keys.secret_key.reveal() })
+        }
+        None => json!({ "name": name }),
+    }
+}
+
+fn done() -> Response {
+    Response::new(204)
+}
+
+fn document(status: u16, value: &Value) -> Response {
+    json_text(status, format!("{value}\n"))
+}
+
+fn json_text(status: u16, text: String) -> Response {
+    Response::new(status)
+        .header("Content-Type", "application/json")
+        .header("Cache-Control", "no-store")
+        .with_body(ResponseBody::Bytes(text.into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_description_has_every_place_with_its_methods() {
+        let description: Value = serde_json::from_str(DESCRIPTION).unwrap();
+        let told: BTreeSet<_> = description["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = item.as_object().unwrap().keys().filter(|name| *name != "parameters");
+                methods.map(move |method| (path.replace("{name}", "n"), method.to_uppercase()))
+            })
+            .collect();
+        let paths = ["users", "users/n", "users/n/grants", "users/n/keys", "users/n/keys/previous", "state"];
+        let served = paths.iter().flat_map(|path| {
+            let methods = Place::of(path).unwrap().methods();
+            methods.split(", ").map(move |method| (format!("/{path}"), method.to_owned()))
+        });
+        assert_eq!(told, served.collect());
+    }
+
+    #[test]
+    fn paths_name_places() {
+        assert_eq!(Place::of("users/a%2Fb%20c"), Some(Place::User("a/b c".to_owned())));
+        for path in ["", "users/", "users//keys", "users/a/keys/", "state/x", "other"] {
+            assert_eq!(Place::of(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The users of the server, as administrators see and change them.
+
+use super::Service;
+use crate::auth::{Action, Identity, KeyPair};
+use crate::s3::Request;
+
+/// Actions on resources, in the form of the users file (`[[user.allow]]`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantEntry {
+    /// The names of the actions; `*` for all.
+    pub actions: Vec<String>,
+    /// The resources: buckets (`b`, `b*`), keys (`b/k`, `b/k*`, `b*/k*`), `@owned` or `*`.
+    pub resources: Vec<String>,
+}
+
+impl GrantEntry {
+    /// All actions on all resources.
+    pub fn everything() -> Self {
+        Self { actions: vec!["*".to_owned()], resources: vec!["*".to_owned()] }
+    }
+
+    /// Whether it grants all actions on all resources.
+    pub fn is_everything(&self) -> bool {
+        let all = |list: &[String]| list.iter().any(|text| text == "*");
+        all(&self.actions) && all(&self.resources)
+    }
+}
+
+/// A user without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct UserEntry {
+    /// The name.
+    pub name: String,
+    /// The access keys, the previous one last; none of the anonymous user.
+    pub access_keys: Vec<String>,
+    /// The grants.
+    pub allow: Vec<GrantEntry>,
+    /// Whether it signs requests and one of its grants is for everything.
+    pub administrator: bool,
+    /// Whether its keys come from the environment of the server, so that they are changed there.
+    pub from_environment: bool,
+}
+
+/// A change of one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserChange {
+    /// A new user with keys that the server makes; `anonymous` has none.
+    Create {
+        /// The name.
+        name: String,
+        /// The grants.
+        allow: Vec<GrantEntry>,
+    },
+    /// Other grants in place of those that the user has.
+    SetGrants {
+        /// The name.
+        name: String,
+        /// The grants.
+        allow: Vec<GrantEntry>,
+    },
+    /// New keys. The current ones stay valid as the previous ones.
+    RotateKeys {
+        /// The name.
+        name: String,
+    },
+    /// The end of the previous keys.
+    RemovePreviousKeys {
+        /// The name.
+        name: String,
+    },
+    /// The end of the user. Its buckets and objects stay.
+    Delete {
+        /// The name.
+        name: String,
+    },
+}
+
+impl UserChange {
+    /// The name of the user.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Create { name, .. }
+            | Self::SetGrants { name, .. }
+            | Self::RotateKeys { name }
+            | Self::RemovePreviousKeys { name }
+            | Self::Delete { name } => name,
+        }
+    }
+
+    /// The permission that it takes.
+    fn action(&self) -> Action {
+        match self {
+            Self::Create { .. } => Action::AdminCreateUser,
+            Self::SetGrants { .. } => Action::AdminSetGrants,
+            Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } => Action::AdminRotateKeys,
+            Self::Delete { .. } => Action::AdminDeleteUser,
+        }
+    }
+
+    /// The name of the change in the audit log.
+    pub fn audited_as(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "CreateUser",
+            Self::SetGrants { .. } => "ChangeUser",
+            Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } => "RotateKeys",
+            Self::Delete { .. } => "DeleteUser",
+        }
+    }
+}
+
+/// The sender of a change.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeSender<'s> {
+    /// The user.
+    pub user: &'s str,
+    /// The address of the client.
+    pub peer: &'s str,
+}
+
+/// A change, or a question, that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UserError {
+    /// The sender lacks the permission.
+    #[error("this takes the permission {0}, which is granted on `*` alone")]
+    Denied(Action),
+    /// No user has the name.
+    #[error("there is no user `{0}`")]
+    Unknown(String),
+    /// The change is not sound. The message tells why.
+    #[error("{0}")]
+    Invalid(String),
+    /// The users file or the audit log could not be read or written, or this server has no users file.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The users of a server: the users file, and those who come from the environment.
+pub trait UserDirectory: Send + Sync {
+    /// The users, in the order of the file.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`].
+    fn list(&self) -> Result<Vec<UserEntry>, UserError>;
+
+    /// Makes a change. On return it is durable, in effect from the next request on, and recorded in the audit log if there is
+    /// one. Returns new keys, which are shown nowhere else.
+    ///
+    /// # Errors
+    /// All but [`UserError::Denied`]; nothing has changed, unless the message says otherwise.
+    fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError>;
+
+    /// Records an attempt without permission in the audit log.
+    fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>);
+}
+
+impl Service {
+    /// The users.
+    ///
+    /// # Errors
+    /// Those of [`UserError`].
+    pub fn users(&self, identity: &Identity) -> Result<Vec<UserEntry>, UserError> {
+        check(identity, Action::AdminListUsers)?;
+        self.directory()?.list()
+    }
+
+    /// Changes a user, on behalf of `identity`, who sent `request`. On return the change is durable and in effect. Returns new keys, which
+    /// are shown nowhere else.
+    ///
+    /// # Errors
+    /// Those of [`UserError`].
+    pub fn change_user(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        change: &UserChange,
+    ) -> Result<Option<KeyPair>, UserError> {
+        let directory = self.directory()?;
+        let peer = request.peer.map_or_else(String::new, |peer| peer.ip().to_string());
+        let sender = ChangeSender { user: identity.name(), peer: &peer };
+        if let Err(denied) = check(identity, change.action()) {
+            directory.record_denied(change, sender);
+            return Err(denied);
+        }
+        directory.change(change, sender)
+    }
+
+    fn directory(&self) -> Result<&dyn UserDirectory, UserError> {
+        let none = || UserError::Failed("this server has no users that could be changed".to_owned());
+        self.users.as_deref().ok_or_else(none)
+    }
+}
+
+/// Checks a permission of administration.
+///
+/// # Errors
+/// [`UserError::Denied`].
+pub(super) fn check(identity: &Identity, action: Action) -> Result<(), UserError> {
+    if identity.may_administer(action) { Ok(()) } else { Err(UserError::Denied(action)) }
+}

@@ -1,0 +1,232 @@
+//! The API for programs, at a running server.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use siltstone::client::{Endpoint, HttpConnection, RequestSigner, SignedRequest};
+use tempfile::TempDir;
+
+use crate::support::process::{Running, on_a_free_port};
+use crate::support::users::write_users;
+
+const ADMIN: &str = "# The boss.\n[[user]]\nname = \"admin\"\naccess_key = \"AK1\"\nsecret_key = \"0123456789abcdef\"\n\n[[user.allow]]\n\
+    actions = [\"*\"]\nresources = [\"*\"]\n";
+const ANN: &str = "\n[[user]]\nname = \"ann\"\naccess_key = \"AK2\"\nsecret_key = \"fedcba9876543210\"\n\
+    allow = [{ actions = [\"*\"], resources = [\"b\", \"b/*\", \"@owned\"] }]\n";
+
+struct Client {
+    endpoint: Endpoint,
+    signer: RequestSigner,
+}
+
+impl Client {
+    fn new(server: &Running, access_key: &str, secret_key: &str) -> Self {
+        let endpoint = Endpoint::resolve(&format!("http://{}", server.address()), None).unwrap();
+        Self { endpoint, signer: RequestSigner::new(access_key, secret_key, "eu").signing_bodies(None) }
+    }
+
+    fn unsigned_bodies(server: &Running, access_key: &str, secret_key: &str) -> Self {
+        let signer = RequestSigner::new(access_key, secret_key, "eu");
+        Self { signer, ..Self::new(server, access_key, secret_key) }
+    }
+
+    fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let signature = self.signer.lines(method, path, "", &self.endpoint.host, body.as_bytes());
+        self.send_with(method, path, &signature, body)
+    }
+
+    fn send_with(&self, method: &str, path: &str, lines: &str, body: &str) -> (u16, Value) {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n{lines}\r\n",
+            self.endpoint.host,
+            body.len()
+        );
+        let request = SignedRequest { head, body: Cow::Borrowed(body.as_bytes()), head_only: false };
+        let answer = HttpConnection::open(&self.endpoint).unwrap().exchange(&request).unwrap();
+        let (status, body) = (answer.status, answer.into_body());
+        (status, if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() })
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.send(method, &format!("/-/api/1/{path}"), &body.to_string())
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", &format!("/-/api/1/{path}"), "")
+    }
+
+    fn may_sign(&self) -> bool {
+        let (status, answer) = self.get("state");
+        assert_eq!(status, 403, "{answer}");
+        answer["code"] == "AccessDenied"
+    }
+}
+
+fn start(dir: &Path) -> Running {
+    let mut command = on_a_free_port(dir);
+    command.args(["--users", "users.toml", "--audit-log", "audit.log"]);
+    Running::start(command)
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap()
+}
+
+#[test]
+fn users_come_change_and_go_without_a_signal() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, ADMIN);
+    let server = start(dir);
+    let admin = Client::new(&server, "AK1", "0123456789abcdef");
+    let grants = json!([{"actions": ["GetObject"], "resources": ["b/*"]}]);
+    let (status, keys) = admin.ask("POST", "users", &json!({"name": "cam & co", "allow": grants}));
+    assert_eq!((status, text(&keys, "name")), (201, "cam & co"));
+    let first = Client::new(&server, text(&keys, "access_key"), text(&keys, "secret_key"));
+    assert!(first.may_sign(), "the user is in effect");
+    let file = std::fs::read_to_string(dir.join("users.toml")).unwrap();
+    assert!(file.starts_with("# The boss.") && file.contains(text(&keys, "secret_key")), "{file}");
+    let (status, user) = admin.get("users/cam%20%26%20co");
+    let expected = json!({"name": "cam & co", "access_keys": [keys["access_key"]], "allow": grants,
+                          "administrator": false, "from_environment": false});
+    assert_eq!((status, user), (200, expected));
+    let (status, rotated) = admin.ask("POST", "users/cam%20%26%20co/keys", &Value::Null);
+    assert_eq!(status, 201);
+    let second = Client::new(&server, text(&rotated, "access_key"), text(&rotated, "secret_key"));
+    assert!(first.may_sign() && second.may_sign());
+    assert_eq!(admin.send("DELETE", "/-/api/1/users/cam%20%26%20co/keys/previous", "").0, 204);
+    assert!(!first.may_sign() && second.may_sign());
+    let everything = json!({"allow": [{"actions": ["*"], "resources": ["*"]}]});
+    assert_eq!(admin.ask("PUT", "users/cam%20%26%20co/grants", &everything).0, 204);
+    let (status, state) = second.get("state");
+    assert_eq!((status, &state["writable"], &state["buckets"]), (200, &json!(true), &json!(0)));
+    assert_eq!(second.send("DELETE", "/-/api/1/users/admin", "").0, 204, "another administrator is left");
+    assert_eq!(admin.get("users").1["code"], "InvalidAccessKeyId");
+    let (status, refusal) = second.send("DELETE", "/-/api/1/users/cam%20%26%20co", "");
+    assert_eq!((status, text(&refusal, "message")), (400, "no administrator would be left"));
+    let log = std::fs::read_to_string(dir.join("audit.log")).unwrap();
+    let told: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = told
+        .iter()
+        .map(|line| (text(line, "action"), line["user"].as_str(), line["error"].as_str()))
+        .collect();
+    let (admin, cam) = (Some("admin"), Some("cam & co"));
+    assert_eq!(
+        told,
+        [
+            ("CreateUser", admin, None),
+            ("RotateKeys", admin, None),
+            ("RotateKeys", admin, None),
+            ("ChangeUser", admin, None),
+            ("DeleteUser", cam, None),
+            ("DeleteUser", cam, Some("Refused")),
+        ]
+    );
+    for secret in [text(&keys, "secret_key"), text(&rotated, "secret_key"), "0123456789abcdef"] {
+        assert!(!log.contains(secret) && !server.said().contains(secret));
+    }
+}
+
+#[test]
+fn others_than_administrators_change_and_see_nothing() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, &format!("{ADMIN}{ANN}"));
+    let server = start(dir);
+    let before = std::fs::read_to_string(dir.join("users.toml")).unwrap();
+    let ann = Client::new(&server, "AK2", "fedcba9876543210");
+    let everything = json!([{"actions": ["*"], "resources": ["*"]}]);
+    for (method, path, body) in [
+        ("GET", "users", Value::Null),
+        ("GET", "users/ann", Value::Null),
+        ("GET", "state", Value::Null),
+        ("POST", "users", json!({"name": "eve", "allow": everything})),
+        ("PUT", "users/ann/grants", json!({"allow": everything})),
+        ("POST", "users/admin/keys", Value::Null),
+        ("DELETE", "users/admin/keys/previous", Value::Null),
+        ("DELETE", "users/admin", Value::Null),
+    ] {
+        let (status, answer) = ann.ask(method, path, &body);
+        assert_eq!((status, &answer["code"]), (403, &json!("AccessDenied")), "{method} {path}");
+        let (status, answer) = ann.send_with(method, &format!("/-/api/1/{path}"), "", &body.to_string());
+        assert_eq!(
+            (status, &answer["code"]),
+            (403, &json!("AccessDenied")),
+            "{method} {path} without a signature"
+        );
+    }
+    assert_eq!(std::fs::read_to_string(dir.join("users.toml")).unwrap(), before);
+    let log = std::fs::read_to_string(dir.join("audit.log")).unwrap();
+    assert_eq!(
+        log.lines().filter(|line| line.contains("\"Refused\"") && line.contains("\"ann\"")).count(),
+        5,
+        "{log}"
+    );
+}
+
+#[test]
+fn requests_that_are_not_sound_change_nothing() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, &format!("{ADMIN}{ANN}"));
+    let server = start(dir);
+    let before = std::fs::read_to_string(dir.join("users.toml")).unwrap();
+    let admin = Client::new(&server, "AK1", "0123456789abcdef");
+    let allow =
+        |actions: &str, resources: &str| json!({"allow": [{"actions": [actions], "resources": [resources]}]});
+    for (method, path, body, status, code) in [
+        ("POST", "users", json!({"name": "ann"}), 400, "InvalidRequest"),
+        ("POST", "users", json!({"name": ""}), 400, "InvalidRequest"),
+        ("POST", "users", json!({"name": "a\u{1}"}), 400, "InvalidRequest"),
+        ("POST", "users", json!({"name": "eve", "allows": []}), 400, "MalformedJSON"),
+        ("POST", "users", json!([]), 400, "MalformedJSON"),
+        ("PUT", "users/ann/grants", allow("FlyObject", "b/*"), 400, "InvalidRequest"),
+        ("PUT", "users/ann/grants", allow("GetObject", "b"), 400, "InvalidRequest"),
+        ("PUT", "users/ann/grants", allow("AdminSetGrants", "b/*"), 400, "InvalidRequest"),
+        ("PUT", "users/eve/grants", allow("GetObject", "b/*"), 404, "NoSuchUser"),
+        ("PUT", "users/admin/grants", json!({"allow": []}), 400, "InvalidRequest"),
+        ("DELETE", "users/ann/keys/previous", Value::Null, 400, "InvalidRequest"),
+        ("DELETE", "users/eve", Value::Null, 404, "NoSuchUser"),
+        ("DELETE", "users/admin", Value::Null, 400, "InvalidRequest"),
+        ("PUT", "users", Value::Null, 405, "MethodNotAllowed"),
+        ("GET", "users/ann/keys", Value::Null, 405, "MethodNotAllowed"),
+        ("GET", "nothing", Value::Null, 404, "NotFound"),
+        ("POST", "users", json!({"name": "x".repeat(70_000)}), 413, "MaxMessageLengthExceeded"),
+    ] {
+        let (told, answer) = admin.ask(method, path, &body);
+        assert_eq!((told, &answer["code"]), (status, &json!(code)), "{method} {path} {answer}");
+    }
+    let unsigned = Client::unsigned_bodies(&server, "AK1", "0123456789abcdef");
+    assert_eq!(unsigned.ask("POST", "users", &json!({"name": "eve"})).0, 400);
+    let path = "/-/api/1/users";
+    let signature = admin.signer.lines("POST", path, "", &admin.endpoint.host, b"{\"name\": \"eve\"}");
+    let (status, answer) = admin.send_with("POST", path, &signature, "{\"name\": \"ev3\"}");
+    assert_eq!((status, &answer["code"]), (400, &json!("XAmzContentSHA256Mismatch")));
+    assert_eq!(std::fs::read_to_string(dir.join("users.toml")).unwrap(), before);
+    let (status, description) = admin.send_with("GET", "/-/api/1/openapi.json", "", "");
+    assert_eq!((status, &description["openapi"]), (200, &json!("3.1.0")));
+}
+
+#[test]
+fn an_administrator_of_the_environment_is_changed_there() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let mut command = on_a_free_port(dir);
+    command.env("SILTSTONE_ACCESS_KEY", "AKENV").env("SILTSTONE_SECRET_KEY", "0123456789abcdef");
+    let server = Running::start(command);
+    let admin = Client::new(&server, "AKENV", "0123456789abcdef");
+    let (status, users) = admin.get("users");
+    assert_eq!(
+        (status, &users["users"][0]["from_environment"], &users["users"][1]),
+        (200, &json!(true), &Value::Null)
+    );
+    for (method, path) in [("POST", "users/admin/keys"), ("DELETE", "users/admin")] {
+        let (status, answer) = admin.ask(method, path, &Value::Null);
+        assert!(status == 400 && text(&answer, "message").contains("environment"), "{answer}");
+    }
+    let (status, keys) = admin.ask("POST", "users", &json!({"name": "ann"}));
+    assert_eq!(status, 201, "the users file is made");
+    assert!(Client::new(&server, text(&keys, "access_key"), text(&keys, "secret_key")).may_sign());
+    assert_eq!(admin.send("DELETE", "/-/api/1/users/ann", "").0, 204);
+}

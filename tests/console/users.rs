@@ -1,0 +1,153 @@
+//! The page of users.
+
+use std::sync::{Arc, Mutex};
+
+use siltstone::auth::{KeyPair, Secret};
+use siltstone::service::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
+
+use super::harness::{Browser, Site};
+
+const SCRIPT: &str = "<script>alert(1)</script>\"'";
+
+/// Remembers what it was asked for.
+#[derive(Default)]
+struct Directory {
+    changes: Mutex<Vec<(UserChange, String)>>,
+    denied: Mutex<Vec<(UserChange, String)>>,
+}
+
+impl UserDirectory for Directory {
+    fn list(&self) -> Result<Vec<UserEntry>, UserError> {
+        let user = |name: &str, from_environment| UserEntry {
+            name: name.to_owned(),
+            access_keys: vec![format!("AK-{name}"), "AK-before".to_owned()],
+            allow: vec![GrantEntry { actions: vec![SCRIPT.to_owned()], resources: vec!["b/*".to_owned()] }],
+            administrator: from_environment,
+            from_environment,
+        };
+        Ok(vec![user("admin", true), user(SCRIPT, false), user("a\u{202e}b", false)])
+    }
+
+    fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
+        if change.name() == "unsound" {
+            return Err(UserError::Invalid("no administrator would be left".to_owned()));
+        }
+        self.changes.lock().unwrap().push((change.clone(), format!("{} {}", sender.user, sender.peer)));
+        let keys = KeyPair { access_key: "AKNEW".to_owned(), secret_key: Secret::new("the-new-secret") };
+        let has_keys = matches!(change, UserChange::Create { .. } | UserChange::RotateKeys { .. });
+        Ok(has_keys.then_some(keys))
+    }
+
+    fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>) {
+        self.denied.lock().unwrap().push((change.clone(), sender.user.to_owned()));
+    }
+}
+
+fn site() -> (Site, Arc<Directory>) {
+    let directory = Arc::<Directory>::default();
+    (Site::with_directory(directory.clone()), directory)
+}
+
+fn change(browser: &mut Browser<'_>, change: &str, name: &str, more: &[(&str, &str)]) -> u16 {
+    let mut fields = vec![("change", change), ("name", name)];
+    fields.extend(more);
+    browser.post("user", &fields).status
+}
+
+#[test]
+fn administrators_see_users_and_change_them() {
+    let (site, directory) = site();
+    let mut browser = site.signed_in("owner");
+    let page = browser.get("users");
+    assert_eq!(page.status, 200, "{}", page.text());
+    assert!(
+        page.text().contains("<code>AK-admin</code>") && page.text().contains("comes from the environment")
+    );
+    assert!(
+        !page.text().contains("<script>alert") && page.text().contains("<h2>a⟨U+202E⟩b</h2>"),
+        "{}",
+        page.text()
+    );
+    let answer = browser
+        .post("user", &[("change", "create"), ("name", "cam"), ("role", "create"), ("bucket", " photos ")]);
+    assert!(
+        answer.status == 200 && answer.text().contains("the-new-secret") && answer.text().contains("AKNEW")
+    );
+    assert_eq!(answer.header("Cache-Control"), Some("no-store"));
+    assert!(!browser.get("users").text().contains("the-new-secret"), "it is shown once");
+    assert_eq!(
+        change(&mut browser, "grants", "cam", &[("grants", "GetObject on b/*\r\nListBucket on b")]),
+        303
+    );
+    assert_eq!(change(&mut browser, "rotate", "cam", &[]), 200);
+    assert_eq!(change(&mut browser, "finish", "cam", &[]), 303);
+    assert_eq!(change(&mut browser, "delete", "cam", &[("sure", "yes")]), 303);
+    let grant = |actions: &[&str], resources: &[&str]| {
+        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+        GrantEntry { actions: texts(actions), resources: texts(resources) }
+    };
+    let name = || "cam".to_owned();
+    let created = vec![
+        grant(&["ListBucket", "GetBucketLocation"], &["photos"]),
+        grant(
+            &["GetObject", "CreateObject", "AbortMultipartUpload", "ListMultipartUploadParts"],
+            &["photos/*"],
+        ),
+    ];
+    let set = vec![grant(&["GetObject"], &["b/*"]), grant(&["ListBucket"], &["b"])];
+    let expected = [
+        UserChange::Create { name: name(), allow: created },
+        UserChange::SetGrants { name: name(), allow: set },
+        UserChange::RotateKeys { name: name() },
+        UserChange::RemovePreviousKeys { name: name() },
+        UserChange::Delete { name: name() },
+    ];
+    let made = directory.changes.lock().unwrap();
+    assert!(made.iter().map(|(change, _)| change).eq(&expected), "{made:?}");
+    assert!(made.iter().all(|(_, sender)| sender == "owner 127.0.0.1"), "{made:?}");
+}
+
+#[test]
+fn forms_that_are_not_sound_change_nothing_and_say_why() {
+    let (site, directory) = site();
+    let mut browser = site.signed_in("owner");
+    for (fields, told) in [
+        (&[("change", "create"), ("name", "x"), ("role", "read")][..], "Name the bucket"),
+        (&[("change", "create"), ("name", "x"), ("role", "king")], "no such role"),
+        (&[("change", "create"), ("name", "x"), ("role", "custom"), ("grants", "all of it")], "a line like"),
+        (&[("change", "delete"), ("name", "x")], "Tick the box"),
+        (&[("change", "burn"), ("name", "x")], "no such change"),
+        (&[("change", "rotate"), ("name", "unsound")], "no administrator would be left"),
+    ] {
+        let answer = browser.post("user", fields);
+        assert!(answer.status == 400 && answer.text().contains(told), "{fields:?} {}", answer.text());
+    }
+    assert_eq!(change(&mut browser, "rotate", "", &[]), 400);
+    assert!(directory.changes.lock().unwrap().is_empty());
+}
+
+#[test]
+fn others_see_no_users_and_change_none_and_neither_do_pages_of_other_origins() {
+    let (site, directory) = site();
+    let mut reader = site.signed_in("reader");
+    assert!(!reader.get("").text().contains("/-/console/users"), "the page is hidden");
+    assert_eq!(reader.get("users").status, 403);
+    for (name, more) in [
+        ("create", &[("role", "administrator")][..]),
+        ("grants", &[("grants", "* on *")]),
+        ("rotate", &[]),
+        ("finish", &[]),
+        ("delete", &[("sure", "yes")]),
+    ] {
+        assert_eq!(change(&mut reader, name, "reader", more), 403, "{name}");
+        assert_eq!(change(&mut site.browser(), name, "reader", more), 401, "{name} without a session");
+    }
+    assert_eq!(directory.denied.lock().unwrap().len(), 5);
+    let mut owner = site.signed_in("owner");
+    let fields = [("change", "create"), ("name", "eve"), ("role", "administrator")];
+    for lines in [&[("sec-fetch-site", "same-site")][..], &[("sec-fetch-site", "cross-site")], &[]] {
+        assert_eq!(owner.post_with("user", &fields, lines).status, 403);
+    }
+    assert_eq!(owner.get("user?change=rotate&name=reader").status, 405);
+    assert!(directory.changes.lock().unwrap().is_empty());
+}
