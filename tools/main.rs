@@ -15,6 +15,7 @@ mod progress;
 mod rebuild;
 mod show;
 mod stats;
+mod top;
 mod undelete;
 mod verify;
 
@@ -107,6 +108,9 @@ enum Command {
     /// Measure a running S3 server under load
     #[command(after_help = bench::HELP)]
     Bench(bench::Arguments),
+    /// Show the work of a running server in the terminal
+    #[command(after_help = top::HELP)]
+    Top(top::Arguments),
     /// Check whether an S3 store decides conditional writes atomically
     #[command(after_help = cas_check::HELP)]
     CasCheck(cas_check::Arguments),
@@ -140,6 +144,7 @@ fn main() -> ExitCode {
         Command::Restore { from } => backup::restore(&line.data_dir, &from, line.json, &mut out),
         Command::Undelete(arguments) => undelete::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, line.json, &mut out),
+        Command::Top(arguments) => top::run(&arguments, line.json, &mut out),
         Command::CasCheck(arguments) => cas_check::run(&arguments, line.json, &mut out),
         Command::Stats(arguments) => stats::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Lifecycle(arguments) => lifecycle::run(&line.data_dir, &arguments, line.json, &mut out),

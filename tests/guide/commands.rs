@@ -72,6 +72,16 @@ fn a_lost_log_is_rebuilt_by_the_command_of_the_guide() {
 }
 
 #[test]
+fn the_work_of_a_server_is_shown_by_the_command_of_the_guide() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::start(on_a_free_port(dir.path()));
+    let brief = format!("--once --endpoint http://{}", server.address());
+    let script = example("top").trim_end().replace("2s", "20ms");
+    let told = run(shell(dir.path(), &format!("{script} {brief}")));
+    assert!(told.contains("commits ") && told.contains("None "), "{told}");
+}
+
+#[test]
 fn a_server_is_measured_by_the_command_of_the_guide() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = on_a_free_port(dir.path());

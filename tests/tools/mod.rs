@@ -9,6 +9,7 @@ pub(crate) mod lifecycle;
 mod rebuild;
 mod stats;
 mod tiny_store;
+mod top;
 mod undelete;
 mod verify;
 

@@ -1,0 +1,81 @@
+//! The command `top`, against a server of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::{run, status, stderr, stdout};
+use crate::support::process::{Running, on_a_free_port};
+
+fn start(dir: &Path, more: &[&str]) -> Running {
+    let mut command = on_a_free_port(dir);
+    command.args(more);
+    Running::start(command)
+}
+
+/// One view of a brief interval.
+fn top(server: &Running, more: &[&str]) -> Output {
+    let endpoint = format!("http://{}", server.address());
+    run(&[&["top", "--endpoint", &endpoint, "--once", "--interval", "10ms"], more].concat())
+}
+
+#[test]
+fn one_view_tells_of_requests_commits_disk_memory_and_buckets() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path(), &["--bucket", "photos"]);
+    let output = top(&server, &["--json"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let view: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    // The first reading of the metrics is a request that the second one tells of.
+    let requests = view["requests"].as_array().unwrap();
+    assert!(requests.len() == 1 && requests[0]["operation"] == "None", "{view:#}");
+    assert!(requests[0]["per_second"].as_f64() > Some(0.0) && requests[0]["latency_ms"]["p99"].is_f64());
+    assert_eq!(view["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((&view["store_buckets"], &view["store_read_only"]), (&1.0.into(), &0.0.into()), "{view:#}");
+    assert_eq!(view["commits"]["groups_per_second"], 0.0);
+    assert_eq!(view["buckets"][0]["bucket"], "photos");
+    for figure in ["disk_free_bytes", "memory_max_bytes", "memory_index_bytes"] {
+        assert!(view[figure].as_f64() > Some(0.0), "{figure}: {view:#}");
+    }
+    assert_eq!(view["store_reclaimed_bytes_per_second"], 0.0);
+    let text = stdout(&top(&server, &[]));
+    for part in ["siltstone ", "commits ", "disk ", "memory ", "reclaim ", "None ", "photos "] {
+        assert!(text.lines().any(|line| line.starts_with(part)), "{part}: {text}");
+    }
+    assert!(!text.contains('\x1b') && !text.contains("WARNING"), "{text}");
+}
+
+#[test]
+fn the_live_view_goes_on_with_a_line_for_each_interval() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path(), &[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+    command.args([
+        "--json",
+        "top",
+        "--interval",
+        "10ms",
+        "--endpoint",
+        &format!("http://{}", server.address()),
+    ]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in lines.take(3) {
+        let view: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        assert_eq!(view["requests"][0]["operation"], "None", "{view:#}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_server_that_does_not_answer_or_shows_no_metrics_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path(), &["--metrics", "off"]);
+    let refused = top(&server, &[]);
+    assert!(status(&refused) == 2 && stderr(&refused).contains("answers 404"), "{}", stderr(&refused));
+    let absent = run(&["top", "--endpoint", "http://127.0.0.1:1", "--once"]);
+    assert!(status(&absent) == 2 && stderr(&absent).contains("127.0.0.1:1"), "{}", stderr(&absent));
+}

@@ -1,0 +1,149 @@
+//! A view as text and as JSON.
+
+use std::io::{self, Write};
+
+use bytesize::ByteSize;
+use serde_json::{Map, Value, json};
+
+use super::view::{LatencyQuantiles, OperationRate, ServerView};
+
+/// The view as one object. Rates are per second.
+pub(super) fn describe(view: &ServerView) -> Value {
+    let buckets = view.buckets.iter();
+    let mut object = Map::new();
+    object.insert("version".into(), json!(view.version));
+    object.insert("requests".into(), view.operations.iter().map(describe_operation).collect());
+    object.insert("received_bytes_per_second".into(), json!(view.received_bytes));
+    object.insert("sent_bytes_per_second".into(), json!(view.sent_bytes));
+    object.insert("queue_wait_ms".into(), describe_quantiles(view.queue_wait));
+    let commits = json!({
+        "groups_per_second": view.commit_groups,
+        "mutations_per_second": view.mutations,
+        "latency_ms": describe_quantiles(view.commits),
+        "log_sync_ms": describe_quantiles(view.log_syncs),
+        "segment_sync_ms": describe_quantiles(view.segment_syncs),
+    });
+    object.insert("commits".into(), commits);
+    object.extend(view.gauges.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+    object.insert("space_amplification".into(), json!(view.space_amplification()));
+    let rates = view.rates.iter();
+    object.extend(rates.map(|(name, rate)| (format!("{}_per_second", without_total(name)), json!(rate))));
+    let describe_bucket = |(name, bytes, objects): &(String, f64, f64)| json!({ "bucket": name, "bytes": bytes, "objects": objects });
+    object.insert("buckets".into(), buckets.map(describe_bucket).collect());
+    Value::Object(object)
+}
+
+fn without_total(name: &str) -> &str {
+    name.trim_end_matches("_total")
+}
+
+fn describe_operation(operation: &OperationRate) -> Value {
+    json!({
+        "operation": operation.name,
+        "per_second": operation.rate,
+        "4xx_per_second": operation.refused,
+        "5xx_per_second": operation.failed,
+        "slow_per_second": operation.slow,
+        "latency_ms": describe_quantiles(operation.latency),
+    })
+}
+
+fn describe_quantiles(LatencyQuantiles { median, p99 }: LatencyQuantiles) -> Value {
+    let millis = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e3);
+    json!({ "p50": millis(median), "p99": millis(p99) })
+}
+
+/// Writes the view as a page of text.
+pub(super) fn write_text(view: &ServerView, endpoint: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "siltstone {} at {endpoint}", view.version)?;
+    write_warnings(view, out)?;
+    let (received, sent) = (size(view.received_bytes), size(view.sent_bytes));
+    writeln!(out, "bodies    {received}/s received, {sent}/s sent")?;
+    writeln!(out, "queue     {} until a worker takes a request", quantiles(view.queue_wait))?;
+    writeln!(
+        out,
+        "commits   {:.1}/s with {:.1} changes/s, {}",
+        view.commit_groups,
+        view.mutations,
+        quantiles(view.commits)
+    )?;
+    writeln!(out, "syncs     log {}; segments {}", quantiles(view.log_syncs), quantiles(view.segment_syncs))?;
+    write_space(view, out)?;
+    writeln!(
+        out,
+        "\n{:<32} {:>10} {:>8} {:>8} {:>8} {:>10} {:>10}",
+        "operation", "requests/s", "4xx/s", "5xx/s", "> 1 s/s", "p50", "p99"
+    )?;
+    for OperationRate { name, rate, refused, failed, slow, latency } in &view.operations {
+        let (median, p99) = (time(latency.median), time(latency.p99));
+        writeln!(
+            out,
+            "{name:<32} {rate:>10.1} {refused:>8.1} {failed:>8.1} {slow:>8.1} {median:>10} {p99:>10}"
+        )?;
+    }
+    writeln!(out, "\n{:<32} {:>10} {:>17}", "bucket", "objects", "bytes")?;
+    for (name, bytes, objects) in &view.buckets {
+        writeln!(out, "{name:<32} {objects:>10} {:>17}", size(*bytes))?;
+    }
+    Ok(())
+}
+
+fn write_warnings(view: &ServerView, out: &mut dyn Write) -> io::Result<()> {
+    let warnings = [
+        ("store_read_only", "the store takes no writes: the log of the server has the reason"),
+        ("store_damaged_places", "damage was found on the disk: the log of the server names the files"),
+        ("scrub_bad_extents", "the scrub found bad extents: siltstone-tools verify names the objects"),
+    ];
+    let is_set = |name: &str| view.gauges.get(name).is_some_and(|value| *value > 0.0);
+    warnings
+        .iter()
+        .filter(|(name, _)| is_set(name))
+        .try_for_each(|(_, text)| writeln!(out, "WARNING   {text}"))
+}
+
+fn write_space(view: &ServerView, out: &mut dyn Write) -> io::Result<()> {
+    let gauge = |name: &str| view.gauges.get(name).map_or("-".to_owned(), |value| size(*value));
+    let rate = |name: &str| view.rates.get(name).map_or("-".to_owned(), |rate| size(*rate));
+    let amplification = view.space_amplification().map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+    writeln!(
+        out,
+        "disk      {} free of {}; {} live, {} in segments ({amplification} times); {}/s written",
+        gauge("disk_free_bytes"),
+        gauge("disk_size_bytes"),
+        gauge("store_live_bytes"),
+        gauge("store_segment_bytes"),
+        rate("written_bytes_total")
+    )?;
+    writeln!(
+        out,
+        "memory    {} of {}; index {} of {}",
+        gauge("memory_used_bytes"),
+        gauge("memory_max_bytes"),
+        gauge("memory_index_bytes"),
+        gauge("memory_index_max_bytes")
+    )?;
+    writeln!(
+        out,
+        "reclaim   {}/s given back, {}/s moved; scrub {}/s",
+        rate("store_reclaimed_bytes_total"),
+        rate("store_moved_bytes_total"),
+        rate("scrub_bytes_total")
+    )
+}
+
+fn size(bytes: f64) -> String {
+    ByteSize::b(bytes as u64).to_string()
+}
+
+fn quantiles(LatencyQuantiles { median, p99 }: LatencyQuantiles) -> String {
+    format!("p50 {}, p99 {}", time(median), time(p99))
+}
+
+/// A time in the unit that is easy to read.
+fn time(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "-".to_owned(),
+        Some(seconds) if seconds < 1.0 => format!("{:.2} ms", seconds * 1e3),
+        Some(seconds) => format!("{seconds:.2} s"),
+    }
+}
