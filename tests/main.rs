@@ -11,6 +11,7 @@
 //! | `cli`, `tools` | the two programs as an operator runs them |
 //! | `guide`, `readme` | the documentation for users: values, examples, commands |
 //! | `floors`, `names` | the shape and the words of the sources |
+//! | `lifecycle`, `lifetimes` | sweeps of lifecycle rules; rules, locks, quotas and versions against a model |
 //! | `index_memory`, `siege` | memory and patience under load |
 
 #![allow(clippy::unwrap_used)]
@@ -25,6 +26,7 @@ mod hostile;
 mod http;
 mod index_memory;
 mod lifecycle;
+mod lifetimes;
 mod names;
 mod protocol;
 mod readme;
