@@ -2,7 +2,7 @@
 
 use siltstone::store::{ContentTotal, ListQuery, Store, Usage, VersionSummary};
 
-use super::model::{Model, ModelBucket, ModelVersion};
+use super::model::{Model, ModelBucket, ModelUpload, ModelVersion};
 
 fn all() -> ListQuery {
     ListQuery { limit: 100_000, ..ListQuery::default() }
@@ -91,10 +91,12 @@ fn counts_differ(store: &Store, name: &str, bucket: &ModelBucket) -> Option<Stri
             }
         }
     }
-    let bytes = bucket.uploads.iter().map(|upload| upload.bytes()).sum();
+    let bytes = bucket.uploads.iter().map(ModelUpload::bytes).sum();
     ours.uploads = ContentTotal { count: bucket.uploads.len() as u64, bytes };
     let found = store.usage(name).unwrap();
-    (found != ours).then(|| format!("{ours:?} expected, {found:?} counted"))
+    let quota = store.limited_bucket(name).unwrap().map(|limited| limited.quota).unwrap_or_default();
+    (found != ours || quota != bucket.quota)
+        .then(|| format!("{ours:?} of {:?} expected, {found:?} of {quota:?} counted", bucket.quota))
 }
 
 fn owners_differ(store: &Store, model: &Model) -> Option<String> {

@@ -70,6 +70,21 @@ impl ModelRule {
         rule
     }
 
+    /// A rule that takes everything after a day.
+    pub(super) fn of_everything() -> Self {
+        Self {
+            id: "everything".to_owned(),
+            enabled: true,
+            prefix: String::new(),
+            tagged: false,
+            larger_than: None,
+            smaller_than: None,
+            expiration: Some(ModelExpiration::Days(1)),
+            noncurrent: Some((1, 0)),
+            abort_days: Some(1),
+        }
+    }
+
     pub(super) fn xml(&self) -> String {
         let mut conditions = vec![format!("<Prefix>{}</Prefix>", self.prefix)];
         conditions.extend(self.tagged.then(|| "<Tag><Key>kind</Key><Value>log</Value></Tag>".to_owned()));

@@ -109,13 +109,20 @@ fn take(
     }
 }
 
-/// Aborts the uploads without activity since a time, unless a rule aborts them at its own. Returns their number.
-pub(super) fn abort_idle(model: &mut Model, since: u64) -> u64 {
-    let mut aborted = 0;
-    for bucket in model.buckets.values_mut() {
+/// Aborts the uploads without activity since a time, unless a rule aborts them at its own. Returns their number, and the states
+/// before and after each bucket.
+pub(super) fn abort_idle(
+    model: &Model,
+    buckets: impl Iterator<Item = String>,
+    since: u64,
+) -> (u64, Vec<Model>) {
+    let (mut aborted, mut after, mut states) = (0, model.clone(), vec![model.clone()]);
+    for name in buckets {
+        let bucket = after.bucket(&name);
         let (rules, before) = (bucket.rules.clone(), bucket.uploads.len());
         bucket.uploads.retain(|upload| upload.last_activity() >= since || is_ruled(&rules, upload));
         aborted += (before - bucket.uploads.len()) as u64;
+        states.push(after.clone());
     }
-    aborted
+    (aborted, states)
 }
