@@ -18,8 +18,9 @@ SECONDS = int(os.environ.get("SILTSTONE_QUOTA_SECONDS", "5"))
 QUOTA = int(os.environ.get("SILTSTONE_QUOTA_MIB", "64")) << 20
 WRITERS = 64
 SIZE_MAX = 512 << 10
-# Objects of half that size on average fill the quota.
-KEYS = 2 * QUOTA // SIZE_MAX
+SIZE_MIN = SIZE_MAX // 2
+# Objects of the least size fill the quota, so that it is at its limit from the beginning on, and after every deletion soon again.
+KEYS = QUOTA // SIZE_MIN
 
 
 def command(server, home, *arguments):
@@ -61,7 +62,7 @@ def write(s3, seed, until, outcomes):
     while time.monotonic() < until:
         # A copy of a key onto itself changes nothing, and is refused for that.
         key, other = map(str, draw.sample(range(KEYS), 2))
-        body = bytes(draw.randrange(SIZE_MAX))
+        body = bytes(draw.randrange(SIZE_MIN, SIZE_MAX))
         step = draw.choices([put, upload, copy, None], [6, 2, 1, 1])[0]
         try:
             if step is None:
@@ -101,6 +102,8 @@ def test_writers_that_race_fill_a_quota_and_never_exceed_it(own_server, tmp_path
         writer.join()
     # A source of a copy may be missing.
     assert set(outcomes) <= {"done", "QuotaExceeded", "NoSuchKey", "unanswered"}, set(outcomes)
+    assert outcomes.count("QuotaExceeded") > 0 and outcomes.count("done") > 0, "the limit was not reached"
+    assert most > QUOTA - SIZE_MAX, f"{most} bytes at most"
     uploads = s3.list_multipart_uploads(Bucket="race").get("Uploads", [])
     assert len(uploads) <= outcomes.count("unanswered")
     for left in uploads:

@@ -261,11 +261,38 @@ fn quotas_and_their_usage_outlive_every_kind_of_restart() {
     assert_eq!(open(&fs).limited_owners().len(), 1);
 }
 
+/// An upload of one part, which is aborted if the part or the completion is refused.
+fn upload(
+    store: &Store,
+    key: &str,
+    put: impl FnOnce(UploadId) -> Result<PartRecord, StoreError>,
+) -> Result<(), StoreError> {
+    let id = begin(store, key)?;
+    let done = put(id).and_then(|part| complete(store, key, id, vec![part]));
+    done.map(drop).or_else(|error| {
+        store.abort_upload("b", key, id)?;
+        Err(error)
+    })
+}
+
+/// A copy of the first bytes of the object `source` in the bucket `copied`.
+fn copy_of_source(
+    store: &Store,
+    len: usize,
+    copy: impl FnOnce(CopyRange) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let found = store.find("copied", "source", Selector::Current)?;
+    let (bucket, key, range) = (found.bucket.id, "source".into(), 0..len as u64);
+    copy(CopyRange { bucket, key, range, version: found.version })
+}
+
 #[test]
 fn writers_that_race_never_overrun_and_leave_no_room_unused() {
     const QUOTA: u64 = 100_000;
     const WRITERS: u64 = 64;
     let store = store_with(Versioning::Unset, limited(Some(QUOTA), None, None));
+    store.create_bucket("copied", "ann").unwrap();
+    put(&store, "copied", "source", &[7; 2_000]).unwrap();
     let refused = AtomicUsize::new(0);
     thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -275,17 +302,18 @@ fn writers_that_race_never_overrun_and_leave_no_room_unused() {
                 for step in 0..40 {
                     let key = format!("{}", draw.next_u64() % 150);
                     let len = (draw.next_u64() % 2_000) as usize;
-                    let done = match draw.next_u64() % 10 {
+                    let done = match draw.next_u64() % 12 {
                         0 => delete(store, "b", &key, Selector::Current).map(drop),
-                        1 => begin(store, &key).and_then(|id| {
-                            let part = put_part(store, (&key, id), 1, len);
-                            let done = part.and_then(|part| complete(store, &key, id, vec![part]));
-                            done.map(drop).or_else(|error| {
-                                store.abort_upload("b", &key, id)?;
-                                Err(error)
+                        1 => upload(store, &key, |id| put_part(store, (&key, id), 1, len)),
+                        2 => copy_of_source(store, len, |source| {
+                            upload(store, &key, |id| {
+                                store.copy_part(source, ("b", &key), (id, 1), [0; 16], None)
                             })
                         }),
-                        2..5 => put_unannounced(store, &key, len).map(drop),
+                        3 => copy_of_source(store, len, |source| {
+                            store.copy(source, "b", &key, commit_of(b"")).map(drop)
+                        }),
+                        4..7 => put_unannounced(store, &key, len).map(drop),
                         _ => put_len(store, &key, len).map(drop),
                     };
                     let used = store.usage("b").unwrap().bytes();
