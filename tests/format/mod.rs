@@ -18,8 +18,8 @@ use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
     AclGrants, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, DeleteCondition,
-    Deletion, ETag, ListQuery, ListedVersion, NewBucket, NewUpload, ObjectControls, Retention, RetentionMode,
-    Selector, Store, StoreOptions, WriteCondition,
+    Deletion, ETag, ListQuery, ListedVersion, NewBucket, NewUpload, ObjectControls, Quota, Retention,
+    RetentionMode, Selector, Store, StoreError, StoreOptions, WriteCondition,
 };
 
 /// Names a fixture to be written. Existing fixtures stay as the version of their time wrote them.
@@ -590,6 +590,41 @@ fn check_amended(dir: &Path) {
     );
     assert_eq!(get(&store, "locked", "kept"), b"kept");
     assert!(get(&store, "locked", "freed") == pattern(1, 70_000));
+}
+
+/// A store with quotas of owners: in a checkpoint, changed and removed in the log.
+fn make_limited(dir: &Path) {
+    let quota = |bytes, uploads| Quota { bytes, uploads, ..Quota::default() };
+    let store = open(dir);
+    store.create_bucket("footage", "camera").unwrap();
+    store.set_owner_quota("camera", Some(&quota(Some(1), None))).unwrap();
+    store.set_owner_quota("without buckets", Some(&Quota { buckets: Some(0), ..Quota::default() })).unwrap();
+    store.set_owner_quota("removed", Some(&Quota::CLOSED)).unwrap();
+    store.close();
+    drop(store);
+    let store = open(dir);
+    store.set_owner_quota("camera", Some(&quota(Some(100), Some(1)))).unwrap();
+    store.set_owner_quota("removed", None).unwrap();
+    put(&store, "footage", "film", &[7; 60], commit(&[7; 60]));
+    drop(store);
+}
+
+#[test]
+fn a_store_with_quotas_of_owners_still_opens_and_keeps_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_tree(&fixture("v1-limited", make_limited), dir.path());
+    let store = open(dir.path());
+    assert_eq!((store.health().damage, store.health().read_only), (vec![], None));
+    let limited: Vec<_> = store.limited_owners().into_iter().map(|it| (it.owner, it.stored)).collect();
+    let camera = Quota { bytes: Some(100), uploads: Some(1), ..Quota::default() };
+    let without = Quota { buckets: Some(0), ..Quota::default() };
+    assert_eq!(limited, [("camera".into(), Some(camera)), ("without buckets".into(), Some(without))]);
+    let usage = store.limited_owner("camera").usage;
+    assert_eq!((usage.buckets, usage.content.bytes(), usage.content.objects()), (1, 60, 1));
+    let refused = store.writer("footage", "more", Some(41)).map(drop);
+    assert!(matches!(refused, Err(StoreError::QuotaExceeded { limit: "bytes", allowed: 100, used: 60, .. })));
+    put(&store, "footage", "more", &[7; 40], commit(&[7; 40]));
+    assert_eq!(store.create_bucket("b", "without buckets"), Err(StoreError::TooManyBuckets { allowed: 0 }));
 }
 
 #[test]
