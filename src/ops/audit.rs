@@ -124,6 +124,56 @@ fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
         Operation::PutBucketQuota | Operation::DeleteBucketQuota => Kind::Quota,
         Operation::PutBucketWebsite | Operation::DeleteBucketWebsite => Kind::Website,
         Operation::PutObjectLockConfiguration => Kind::ObjectLock,
-        _ => return None,
+        Operation::ListBuckets
+        | Operation::PutOwnerQuota
+        | Operation::GetOwnerQuota
+        | Operation::DeleteOwnerQuota
+        | Operation::CreateBucket
+        | Operation::DeleteBucket
+        | Operation::HeadBucket
+        | Operation::GetBucketLocation
+        | Operation::PutBucketVersioning
+        | Operation::GetBucketVersioning
+        | Operation::GetBucketCors
+        | Operation::GetBucketEncryption
+        | Operation::GetBucketLifecycleConfiguration
+        | Operation::GetBucketAcl
+        | Operation::GetBucketOwnershipControls
+        | Operation::GetBucketPolicy
+        | Operation::GetBucketPolicyStatus
+        | Operation::GetPublicAccessBlock
+        | Operation::GetBucketQuota
+        | Operation::GetBucketReplication
+        | Operation::GetBucketTagging
+        | Operation::GetBucketWebsite
+        | Operation::GetObjectLockConfiguration
+        | Operation::ListObjects
+        | Operation::ListObjectsV2
+        | Operation::ListObjectVersions
+        | Operation::ListMultipartUploads
+        | Operation::DeleteObjects
+        | Operation::PostObject
+        | Operation::GetObject
+        | Operation::HeadObject
+        | Operation::GetObjectAttributes
+        | Operation::PutObject
+        | Operation::CopyObject
+        | Operation::DeleteObject
+        | Operation::GetObjectTagging
+        | Operation::PutObjectTagging
+        | Operation::DeleteObjectTagging
+        | Operation::GetObjectAcl
+        | Operation::PutObjectAcl
+        | Operation::PutObjectRetention
+        | Operation::GetObjectRetention
+        | Operation::PutObjectLegalHold
+        | Operation::GetObjectLegalHold
+        | Operation::CreateMultipartUpload
+        | Operation::UploadPart
+        | Operation::UploadPartCopy
+        | Operation::CompleteMultipartUpload
+        | Operation::AbortMultipartUpload
+        | Operation::ListParts
+        | Operation::NotServed => return None,
     })
 }
