@@ -2,6 +2,8 @@
 //! of the URL need not send them; S3 treats them as headers (S3 API reference, "Authenticating requests: using query
 //! parameters").
 
+use crate::base::ChecksumAlgorithm;
+use crate::s3::checksum::{self, ChecksumHasher};
 use crate::s3::dialect::{V2_ACCESS_KEY, may_repeat};
 use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, S3Error, VendorHeaders};
 
@@ -22,6 +24,9 @@ const MOVED_BY_V4: &[&str] = &["content-md5"];
 /// The other headers that version 2 signs.
 const MOVED_BY_V2: &[&str] = &["content-md5", "content-type"];
 
+/// The vendor parameter that names the algorithm of a checksum.
+const CHECKSUM_ALGORITHM: &str = "sdk-checksum-algorithm";
+
 /// Whether a presigned URL carries the vendor header `p-{suffix}`.
 pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
     let name = format!("{}{suffix}", dialect.header_prefix());
@@ -31,11 +36,22 @@ pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
 /// Adds the headers of a presigned URL to those that were sent. Must follow the verification of the signature:
 /// parameters are signed, and unsigned vendor headers are refused.
 ///
+/// A checksum of an empty body is left out, with the name of its algorithm: SDKs compute it when they presign a put, without the
+/// body, and S3 ignores it.
+///
 /// # Errors
 /// `InvalidArgument` for a name or value that no header can have; `InvalidRequest` for a header that is also sent or
 /// is repeated, unless it may be repeated and has the same value.
 pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
+    let is_of_nothing = |name: &str, value| {
+        name.strip_prefix(dialect.header_prefix()).is_some_and(|it| is_empty_checksum(it, value))
+    };
+    let without_body = lines(query, dialect).any(|(name, value)| is_of_nothing(&name, value));
     for (name, value) in lines(query, dialect) {
+        let suffix = name.strip_prefix(dialect.header_prefix());
+        if without_body && (suffix == Some(CHECKSUM_ALGORITHM) || is_of_nothing(&name, value)) {
+            continue;
+        }
         check_header(&name, value)?;
         match headers.get(&name) {
             None => headers.push(&name, value.as_bytes()),
@@ -43,6 +59,12 @@ pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dial
         }
     }
     Ok(())
+}
+
+/// Whether this is a checksum of no bytes.
+fn is_empty_checksum(suffix: &str, value: &str) -> bool {
+    let algorithm = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.suffix() == suffix);
+    algorithm.is_some_and(|algorithm| checksum::encode(&ChecksumHasher::new(algorithm).finish()) == value)
 }
 
 /// The headers in a presigned query, by name in lower case. Other queries have none.

@@ -31,7 +31,7 @@ fn a_checksum_or_digest_in_the_query_is_verified() {
     let server = Server::new();
     let put =
         |name, value| server.request("PUT", "/b/k").presigned(&[(name, value)]).body(b"123456789").send();
-    put("p-checksum-crc32", "AAAAAA==").is_error(400, "BadDigest");
+    put("p-checksum-crc32", "AAAAAQ==").is_error(400, "BadDigest");
     put("Content-MD5", "1B2M2Y8AsgTpgAmY7PhCfg==").is_error(400, "BadDigest");
     put("p-sdk-checksum-algorithm", "CRC32").is_error(400, "InvalidRequest");
     assert_eq!(server.head("/b/k").status, 404);
@@ -40,6 +40,21 @@ fn a_checksum_or_digest_in_the_query_is_verified() {
     assert_eq!((good.status, good.header("p-checksum-crc32")), (200, Some("y/Q5Jg==")));
     let get = server.request("GET", "/b/k").presigned(&[("p-checksum-mode", "ENABLED")]).send();
     assert_eq!(get.header("p-checksum-crc32"), Some("y/Q5Jg=="));
+}
+
+#[test]
+fn a_checksum_of_an_empty_body_in_the_query_is_ignored() {
+    let server = Server::new();
+    let sha256 = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+    for (name, value, algorithm) in
+        [("p-checksum-crc32", "AAAAAA==", "CRC32"), ("p-checksum-sha256", sha256, "SHA256")]
+    {
+        let borne = [(name, value), ("p-sdk-checksum-algorithm", algorithm)];
+        let put = server.request("PUT", "/b/k").presigned(&borne).body(b"123456789").send();
+        assert_eq!((put.status, put.header(name)), (200, None), "{put:?}");
+    }
+    let sent = server.request("PUT", "/b/k").header("p-checksum-crc32", "AAAAAA==").presigned(&[]);
+    sent.body(b"123456789").send().is_error(400, "BadDigest");
 }
 
 #[test]

@@ -44,11 +44,11 @@ assert.match(done.ETag, /-3"$/);
 assert.ok((await read("large")).equals(large));
 assert.ok((await read("large", { Range: "bytes=1-3" })).equals(large.subarray(1, 4)));
 
-// By default the SDK signs the CRC-32 of an empty body into the address of a put, which then is good for no other body.
+// By default the SDK signs the CRC-32 of an empty body into the address of a put, which S3 ignores.
 const signing = new S3Client({ ...settings, requestChecksumCalculation: "WHEN_REQUIRED" });
-for (const [client, status] of [[s3, 400], [signing, 200]]) {
+for (const client of [s3, signing]) {
   const put = await getSignedUrl(client, new PutObjectCommand({ Bucket, Key: "signed" }));
-  assert.equal((await fetch(put, { method: "PUT", body: "signed" })).status, status);
+  assert.equal((await fetch(put, { method: "PUT", body: "signed" })).status, 200);
 }
 const get = await getSignedUrl(s3, new GetObjectCommand({ Bucket, Key: "signed" }));
 assert.equal(await (await fetch(get)).text(), "signed");
