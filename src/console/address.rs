@@ -33,6 +33,8 @@ pub(super) enum PagePath {
     Delete,
     /// The rewind of a folder to a time, and the question before it.
     Rewind,
+    /// The editor of a document of a bucket.
+    Editor,
     /// Objects and folders as one download, and the question before it.
     Archive,
     /// A URL for everyone who has it.
@@ -80,6 +82,7 @@ pub(super) fn page_path(path: &str) -> Option<PagePath> {
         "change" => PagePath::Change,
         "content" => PagePath::Content,
         "delete" => PagePath::Delete,
+        "editor" => PagePath::Editor,
         "archive" => PagePath::Archive,
         "rewind" => PagePath::Rewind,
         "share" => PagePath::Share,

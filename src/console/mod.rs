@@ -14,6 +14,7 @@
 //! | `pages`, `templates`, `text` | the pages |
 //! | `archive`, `tar` | several objects as one download |
 //! | `rewind` | the changes by which a prefix returns to a time |
+//! | `rules` | rules of forms as parts of documents |
 //! | `form` | the fields of forms |
 //! | `assets` | the style sheet and the scripts |
 //!
@@ -32,6 +33,7 @@ mod oidc;
 mod pages;
 mod proxies;
 mod rewind;
+mod rules;
 mod s3_client;
 mod sessions;
 mod sign_in;

@@ -130,7 +130,7 @@ pub fn abort_idle_uploads(store: &Store) -> Result<u64, StoreError> {
 }
 
 /// The earliest expiry of a version by the rules, if it is in this place.
-pub fn expiry_of(
+pub(super) fn expiry_of(
     rules: &LifecycleConfiguration,
     placed: &PlacedVersion<'_>,
     place: VersionPlace,

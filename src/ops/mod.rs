@@ -19,6 +19,7 @@ mod delete;
 mod get;
 mod lifecycle;
 mod lifecycle_figures;
+mod lifecycle_preview;
 mod lifecycle_sweep;
 mod list;
 mod listing;
@@ -50,7 +51,8 @@ pub use quota::QuotaLimit;
 pub use website::{BucketWebsite, WebsiteObject};
 
 pub use lifecycle_figures::{LifecycleFigures, LifecycleTotals};
-pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads, expiry_of};
+pub use lifecycle_preview::{DueExpiry, LifecycleEffect, LifecyclePreview, PreviewCount, RulePreview};
+pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads};
 
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};

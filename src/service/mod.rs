@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy, Timestamp};
-pub use crate::ops::Usage;
 use crate::ops::{Context, LifecycleFigures};
+pub use crate::ops::{LifecycleEffect, PreviewCount, Usage};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
 use crate::s3::render::{ResponseFrame, render};

@@ -3,7 +3,7 @@
 use super::{Service, permission};
 use crate::auth::{Authorized, Identity};
 use crate::base::Reservation;
-use crate::ops::Usage;
+use crate::ops::{LifecycleEffect, Usage};
 use crate::s3::{
     Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
     TargetResource,
@@ -40,6 +40,29 @@ impl Service {
             Ok(self.may(identity, &mut call, Operation::GetObject).is_ok())
         };
         keys.iter().map(may_read).collect()
+    }
+
+    /// The effect that lifecycle rules would have now, for a user who may set them and list everything that they take.
+    ///
+    /// # Errors
+    /// `AccessDenied`, and those of [`Context::lifecycle_effect`](crate::ops::Context::lifecycle_effect).
+    pub fn lifecycle_effect(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        bucket: &str,
+        document: &[u8],
+    ) -> Result<LifecycleEffect, S3Error> {
+        let mut call = self.call_like(request);
+        call.target = TargetResource::Bucket(bucket.to_owned());
+        for operation in [
+            Operation::PutBucketLifecycleConfiguration,
+            Operation::ListObjectVersions,
+            Operation::ListMultipartUploads,
+        ] {
+            self.may(identity, &mut call, operation)?;
+        }
+        self.context.lifecycle_effect(bucket, document, call.received, &call.id)
     }
 
     /// Reserves memory for a response, before it is allocated.

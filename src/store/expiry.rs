@@ -81,6 +81,11 @@ impl Store {
         self.shared.index().visit_places(bucket.id, cursor, limit, visit)
     }
 
+    /// The bytes of the parts of an upload; 0 without it.
+    pub fn upload_bytes(&self, bucket: &BucketInfo, key: &[u8], upload: UploadId) -> u64 {
+        self.shared.index().upload_bytes(bucket.id, key, upload)
+    }
+
     /// Makes versions and uploads expire in one commit, with one outcome each. Each reason is checked at the commit; locks hold, and
     /// nothing bypasses them. Durable on return.
     ///

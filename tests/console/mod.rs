@@ -2,6 +2,7 @@
 
 mod archive;
 mod attacks;
+mod editors;
 mod harness;
 mod home;
 mod oidc;

@@ -5,6 +5,7 @@ mod bucket;
 mod change;
 mod connect;
 mod delete;
+mod editor;
 mod home;
 mod object;
 mod rewind;
@@ -115,6 +116,8 @@ pub(super) fn answer(
         (PagePath::Object, false) => object::show(&view),
         (PagePath::Change, true) => change::answer(&view),
         (PagePath::Delete, true) => delete::answer(&view),
+        (PagePath::Editor, false) => editor::show(&view),
+        (PagePath::Editor, true) => editor::preview(&view),
         (PagePath::Archive, true) => archive::answer(&view),
         (PagePath::Rewind, false) => rewind::show(&view),
         (PagePath::Rewind, true) => rewind::answer(&view),

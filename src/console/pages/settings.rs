@@ -9,10 +9,11 @@ use crate::console::address::with_params;
 use crate::s3::{Method, Response};
 
 /// The sub-resources with a document: title, name of the parameter.
-const DOCUMENTS: [(&str, &str); 5] = [
+const DOCUMENTS: [(&str, &str); 6] = [
     ("Policy (JSON)", "policy"),
     ("Cross-origin rules (XML)", "cors"),
     ("Lifecycle rules (XML)", "lifecycle"),
+    ("Object lock (XML)", "object-lock"),
     ("Website (XML)", "website"),
     ("Tags (XML)", "tagging"),
 ];
@@ -43,6 +44,8 @@ struct DocumentRow {
     title: &'static str,
     name: &'static str,
     text: String,
+    /// The address of the editor, if there is one.
+    editor: Option<String>,
 }
 
 /// The policy by which everyone may read objects, and not list them.
@@ -65,7 +68,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
                 Err(refusal) if refusal.status == 404 => String::new(),
                 Err(_) => return None,
             };
-            Some(DocumentRow { title, name, text })
+            let params = [("name", Some(bucket)), ("kind", Some(*name))];
+            let editor = super::editor::is_for(name).then(|| with_params("editor", &params));
+            Some(DocumentRow { title, name, text, editor })
         })
         .collect();
     let page = SettingsPage {
@@ -128,7 +133,11 @@ fn change(view: &View<'_>, bucket: &str, name: &str, body: Option<String>) -> Re
     view.s3().send(method, target(Some(bucket), None)?, request).map(drop)
 }
 
-fn document(view: &View<'_>, bucket: &str, name: &str) -> Result<String, Refusal> {
+/// The text of a sub-resource.
+///
+/// # Errors
+/// Those of S3, such as 404 for none.
+pub(super) fn document(view: &View<'_>, bucket: &str, name: &str) -> Result<String, Refusal> {
     let request = S3Request { query: &[(name, "")], ..S3Request::default() };
     let reply = view.s3().send(Method::Get, target(Some(bucket), None)?, request)?;
     Ok(String::from_utf8_lossy(&reply.body).into_owned())

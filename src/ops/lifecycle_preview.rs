@@ -1,0 +1,185 @@
+//! A preview of lifecycle rules: the versions and uploads that they take, now and later. Nothing is changed.
+
+use std::collections::BTreeMap;
+
+use super::lifecycle_sweep::expiry_of;
+use super::{Context, body, client_error};
+use crate::base::Timestamp;
+use crate::s3::lifecycle::{Expiry, ExpiryKind, LifecycleConfiguration, TransitionMinimumSize};
+use crate::s3::{RequestId, S3Error};
+use crate::store::{BucketInfo, PlaceCursor, PlacedVersion, Store, StoreError, UploadPages};
+
+/// Versions that one preview reads at most, and uploads.
+const PREVIEWED_MAX: u64 = 500_000;
+/// Items that are named.
+const NAMED_MAX: usize = 100;
+/// Versions that are read in one step.
+const STEP_VERSIONS: usize = 4_096;
+
+/// Versions and uploads, and their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PreviewCount {
+    /// Their number.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The effect of one rule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RulePreview {
+    /// What it takes now.
+    pub due: PreviewCount,
+    /// What it takes later.
+    pub later: PreviewCount,
+    /// The earliest moment of both.
+    pub next: Option<Timestamp>,
+}
+
+/// A version or an upload that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueExpiry {
+    /// The key.
+    pub key: String,
+    /// The id of the rule.
+    pub rule: String,
+    /// The action.
+    pub kind: ExpiryKind,
+    /// The moment since which it is due.
+    pub at: Timestamp,
+    /// The bytes.
+    pub bytes: u64,
+}
+
+/// The effect of rules on the versions and uploads that were added. Locks are not considered: locked versions stay.
+pub struct LifecyclePreview<'r> {
+    rules: &'r LifecycleConfiguration,
+    now: Timestamp,
+    items_max: usize,
+    totals: BTreeMap<usize, RulePreview>,
+    items: Vec<DueExpiry>,
+}
+
+impl<'r> LifecyclePreview<'r> {
+    /// A preview at the time `now` that keeps the first `items_max` items that are due.
+    pub fn new(rules: &'r LifecycleConfiguration, now: Timestamp, items_max: usize) -> Self {
+        Self { rules, now, items_max, totals: BTreeMap::new(), items: Vec::new() }
+    }
+
+    /// Adds a version.
+    pub fn add_version(&mut self, placed: &PlacedVersion<'_>) {
+        if let Some(expiry) = expiry_of(self.rules, placed, placed.place) {
+            self.add(placed.key, expiry, placed.version.size);
+        }
+    }
+
+    /// Adds an upload with the bytes of its parts.
+    pub fn add_upload(&mut self, key: &[u8], initiated: Timestamp, bytes: impl FnOnce() -> u64) {
+        if let Some(abort) = self.rules.abort_at(key, initiated) {
+            self.add(key, abort, bytes());
+        }
+    }
+
+    fn add(&mut self, key: &[u8], expiry: Expiry, bytes: u64) {
+        let total = self.totals.entry(expiry.rule).or_default();
+        total.next = Some(total.next.map_or(expiry.at, |next| next.min(expiry.at)));
+        let is_due = expiry.at <= self.now;
+        let sum = if is_due { &mut total.due } else { &mut total.later };
+        (sum.count, sum.bytes) = (sum.count + 1, sum.bytes + bytes);
+        if is_due && self.items.len() < self.items_max {
+            let (key, rule) =
+                (String::from_utf8_lossy(key).into_owned(), self.rules.rule_id(expiry.rule).to_owned());
+            self.items.push(DueExpiry { key, rule, kind: expiry.kind, at: expiry.at, bytes });
+        }
+    }
+
+    /// The first items that are due, in the order in which they were added.
+    pub fn due(&self) -> &[DueExpiry] {
+        &self.items
+    }
+
+    /// The rules that take something, by their ids, in their order.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, &RulePreview)> {
+        self.totals.iter().map(|(rule, total)| (self.rules.rule_id(*rule), total))
+    }
+
+    /// All that is due.
+    pub fn total_due(&self) -> PreviewCount {
+        let sums = self.totals.values().map(|total| total.due);
+        sums.fold(PreviewCount::default(), |sum, due| PreviewCount {
+            count: sum.count + due.count,
+            bytes: sum.bytes + due.bytes,
+        })
+    }
+}
+
+/// The effect of rules on a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LifecycleEffect {
+    /// The rules that take something, by their ids.
+    pub rules: Vec<(String, RulePreview)>,
+    /// The first items that are due.
+    pub due: Vec<DueExpiry>,
+    /// All that is due.
+    pub total: PreviewCount,
+    /// Whether the bucket has more versions or uploads than were read.
+    pub is_cut: bool,
+}
+
+impl Context {
+    /// The effect that the rules of `document` would have on a bucket at the time `now`. Reads up to 500,000 versions and as many uploads.
+    ///
+    /// # Errors
+    /// `MalformedXML` and those of rules that cannot be stored; `NoSuchBucket`.
+    pub fn lifecycle_effect(
+        &self,
+        bucket: &str,
+        document: &[u8],
+        now: Timestamp,
+        id: &RequestId,
+    ) -> Result<LifecycleEffect, S3Error> {
+        let document = body::parse(document, LifecycleConfiguration::ROOT)?;
+        let rules = LifecycleConfiguration::parse(document.root(), TransitionMinimumSize::default())?;
+        let missing = |error: StoreError| client_error::to_client_error(&error, id);
+        let info = self.store.bucket(bucket).map_err(missing)?;
+        let mut preview = LifecyclePreview::new(&rules, now, NAMED_MAX);
+        let is_cut = add_versions(&self.store, &info, &mut preview)
+            | add_uploads(&self.store, &info, &mut preview).map_err(missing)?;
+        let shown = preview.rules().map(|(rule, total)| (rule.to_owned(), *total)).collect();
+        Ok(LifecycleEffect { rules: shown, due: preview.due().to_vec(), total: preview.total_due(), is_cut })
+    }
+}
+
+/// Adds the versions of a bucket; `true` if there are more than a preview reads.
+fn add_versions(store: &Store, bucket: &BucketInfo, preview: &mut LifecyclePreview<'_>) -> bool {
+    let (mut cursor, mut read) = (PlaceCursor::default(), 0);
+    while store.visit_places(bucket, &mut cursor, STEP_VERSIONS, &mut |placed| {
+        read += 1;
+        preview.add_version(placed);
+    }) {
+        if read >= PREVIEWED_MAX {
+            return true;
+        }
+    }
+    false
+}
+
+/// Adds the uploads of a bucket; `true` if there are more than a preview reads.
+fn add_uploads(
+    store: &Store,
+    bucket: &BucketInfo,
+    preview: &mut LifecyclePreview<'_>,
+) -> Result<bool, StoreError> {
+    let (mut pages, mut read) = (UploadPages::default(), 0);
+    while let Some(page) = pages.next(|query, after| store.list_uploads(&bucket.name, query, after))? {
+        for (key, upload) in page.keys() {
+            read += 1;
+            let bytes = || store.upload_bytes(bucket, key.as_bytes(), upload.id);
+            preview.add_upload(key.as_bytes(), upload.initiated, bytes);
+        }
+        if read >= PREVIEWED_MAX {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,149 @@
+//! The editors of documents: a form, the document with its effect, then the change.
+
+use std::time::Duration;
+
+use super::harness::{Answer, Browser, Site};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The draft of a page, as a browser sends it.
+fn draft(page: &Answer) -> String {
+    let (_, rest) = page.text().split_once("<textarea name=\"text\"").unwrap();
+    let text = rest.split_once('>').unwrap().1.split("</textarea>").next().unwrap();
+    [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")]
+        .iter()
+        .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
+}
+
+fn preview(browser: &mut Browser<'_>, kind: &str, fields: &[(&str, &str)]) -> Answer {
+    let mut all = vec![("name", "b"), ("kind", kind)];
+    all.extend(fields);
+    browser.post("editor", &all)
+}
+
+fn save(browser: &mut Browser<'_>, kind: &str, page: &Answer) {
+    let text = draft(page);
+    let answer = browser.post("set", &[("name", "b"), ("setting", kind), ("text", &text)]);
+    assert_eq!(answer.status, 303, "{}\n{text}", answer.text());
+}
+
+#[test]
+fn lifecycle_rules_show_their_effect_before_they_are_saved() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("set", &[("name", "b"), ("setting", "versioning"), ("status", "Enabled")]);
+    for (key, content) in
+        [("logs/old<1>", "12345"), ("logs/twice", "123"), ("logs/twice", "1234"), ("other", "1")]
+    {
+        browser.put("b", key, &[], content.as_bytes());
+    }
+    let begun = browser.s3(siltstone::s3::Method::Post, "bucket=b&key=logs%2Fup&uploads", &[], b"");
+    assert_eq!(begun.status, 200);
+    site.server.clock.advance(DAY * 10);
+    let mut browser = site.signed_in("owner");
+    browser.put("b", "logs/new", &[], b"12");
+    let asked =
+        [("prefix", "logs/"), ("days", "5"), ("noncurrent_days", "30"), ("abort_days", "3"), ("id", "tidy")];
+    let page = preview(&mut browser, "lifecycle", &asked);
+    for shown in [
+        "Due at once: 3 (9 B)",
+        "<td>tidy</td><td class=\"number\">3 (9 B)</td><td class=\"number\">2 (5 B)</td>",
+        "<li>logs/old&#60;1&#62;: current version, 5 B</li>",
+        "<li>logs/twice: current version, 4 B</li>",
+        "<li>logs/up: upload, 0 B</li>",
+    ] {
+        assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
+    }
+    assert!(!browser.get("settings?name=b").text().contains("tidy"), "nothing changed yet");
+    let edited = draft(&page).replace("<Days>5</Days>", "<Days>50</Days>");
+    let again = preview(&mut browser, "lifecycle", &[("text", &edited)]);
+    assert!(again.text().contains("Due at once: 1 (0 B)"), "{}", again.text());
+    save(&mut browser, "lifecycle", &page);
+    assert!(browser.get("settings?name=b").text().contains("&#60;ID&#62;tidy&#60;/ID&#62;"));
+    let second = preview(&mut browser, "lifecycle", &[("abort_days", "9"), ("id", "second")]);
+    assert!(draft(&second).contains("tidy") && draft(&second).contains("second"));
+    save(&mut browser, "lifecycle", &second);
+    for wrong in [&[("id", "nothing")][..], &[("days", "x")], &[("text", "<no")], &[("text", "<Other/>")]] {
+        assert_eq!(preview(&mut browser, "lifecycle", wrong).status, 400, "{wrong:?}");
+    }
+}
+
+#[test]
+fn cross_origin_rules_policies_and_locks_are_made_by_forms() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.put("b", "open/k", &[], b"public");
+    browser.put("b", "k", &[], b"private");
+    let asked = [
+        ("origins", "https://a.example\r\nhttps://b.example\r\n"),
+        ("method", "GET"),
+        ("method", "PUT"),
+        ("headers", "*"),
+    ];
+    let page = preview(&mut browser, "cors", &asked);
+    save(&mut browser, "cors", &page);
+    let settings = browser.get("settings?name=b");
+    assert!(settings.text().contains("https://b.example") && settings.text().contains("editor?name=b"));
+
+    let page = preview(&mut browser, "policy", &[("template", "public"), ("prefix", "open/")]);
+    let mut stranger = site.browser();
+    assert_eq!(stranger.get("/b/open/k").status, 403, "nothing changed yet");
+    save(&mut browser, "policy", &page);
+    assert_eq!((stranger.get("/b/open/k").status, stranger.get("/b/k").status), (200, 403));
+    site.replace_users(
+        &(Site::users("secret of owner") + &crate::support::users::user("guest", &["GetObject"], &["c/*"])),
+    );
+    let page = preview(&mut browser, "policy", &[("template", "reader"), ("user", "guest"), ("prefix", "")]);
+    save(&mut browser, "policy", &page);
+    let mut guest = site.signed_in("guest");
+    assert_eq!(guest.get("content?bucket=b&key=k").body, b"private");
+    assert!(guest.get("bucket?name=b").text().contains(">open/</a>"));
+    assert_eq!(stranger.get("/b/open/k").status, 200, "the earlier statement is still there");
+
+    browser.post("set", &[("name", "b"), ("setting", "versioning"), ("status", "Enabled")]);
+    let page = preview(&mut browser, "object-lock", &[("mode", "GOVERNANCE"), ("days", "2")]);
+    save(&mut browser, "object-lock", &page);
+    browser.put("b", "locked", &[], b"x");
+    let page = browser.get("object?bucket=b&key=locked");
+    assert!(page.text().contains("<dt>Locked until</dt><dd>2026-02-02 12:00:00 UTC</dd>"), "{}", page.text());
+}
+
+#[test]
+fn previews_are_for_those_who_may_set_the_rules_and_values_stay_text() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    owner.put("b", "secret-name", &[], b"x");
+    let mut reader = site.signed_in("reader");
+    let page = preview(
+        &mut reader,
+        "lifecycle",
+        &[(
+            "text",
+            "<LifecycleConfiguration><Rule><Filter/><Status>Enabled</Status><Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration></Rule></LifecycleConfiguration>",
+        )],
+    );
+    assert!(page.status == 403 && !page.text().contains("secret-name"), "{}", page.text());
+    let hostile = "</textarea><script>alert(1)</script>";
+    for (kind, fields) in [
+        ("lifecycle", vec![("id", hostile), ("prefix", hostile), ("days", "1")]),
+        ("cors", vec![("origins", hostile), ("method", hostile)]),
+        ("policy", vec![("template", "reader"), ("user", hostile), ("prefix", hostile)]),
+        ("object-lock", vec![("mode", hostile), ("days", "1")]),
+    ] {
+        let page = preview(&mut owner, kind, &fields);
+        assert!(!page.text().contains("<script>alert"), "{kind}\n{}", page.text());
+        assert!(page.status == 200 && draft(&page).contains("alert(1)") || page.status == 400, "{kind}");
+    }
+    for page in [
+        "editor?name=b&kind=lifecycle",
+        "editor?name=b&kind=cors",
+        "editor?name=b&kind=policy",
+        "editor?name=b&kind=object-lock",
+    ] {
+        assert_eq!(owner.get(page).status, 200, "{page}");
+    }
+    assert_eq!(owner.get("editor?name=b&kind=acl").status, 404);
+    let forged =
+        owner.post_with("editor", &[("name", "b"), ("kind", "cors")], &[("sec-fetch-site", "cross-site")]);
+    assert_eq!(forged.status, 403);
+}
