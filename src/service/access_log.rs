@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::RequestRecorder;
 use super::audit::{AuditEntry, AuditLog, AuditOutcome};
-use super::metrics::Metrics;
 use crate::base::Timestamp;
 use crate::s3::{Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 
@@ -161,20 +161,19 @@ impl RequestLogEntry {
         audit.conclude(log, &outcome);
     }
 
-    /// Counts the request and records it in `log`.
+    /// Counts the request and records it.
     pub(super) fn conclude(
         &self,
         response: &Response,
         received: &AtomicU64,
-        metrics: &Metrics,
-        log: &dyn AccessLog,
+        recorder: &RequestRecorder,
         now: Timestamp,
     ) {
         let received = received.load(Ordering::Relaxed);
         let sent = response.body.len().unwrap_or(0);
         let took = now.distance(self.begun);
-        metrics.count(self.operation, response.status, took, received, sent);
-        log.record(&AccessRecord {
+        recorder.metrics.count(self.operation, response.status, took, received, sent);
+        let record = AccessRecord {
             time: self.begun,
             id: self.id.as_str(),
             peer: self.peer,
@@ -190,7 +189,9 @@ impl RequestLogEntry {
             took,
             secure: self.secure,
             agent: &self.agent,
-        });
+        };
+        recorder.recent.note(&record);
+        recorder.access_log.record(&record);
     }
 }
 

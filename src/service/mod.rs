@@ -12,6 +12,7 @@ mod metrics;
 mod pages;
 pub mod permission;
 mod queries;
+mod recent;
 mod users;
 mod website;
 
@@ -21,8 +22,8 @@ use std::time::Duration;
 
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy, Timestamp};
+pub use crate::ops::{CommitFigures, DamagedObject, Health, LifecycleEffect, PreviewCount, Usage};
 use crate::ops::{Context, LifecycleFigures};
-pub use crate::ops::{LifecycleEffect, PreviewCount, Usage};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
 use crate::s3::render::{ResponseFrame, render};
@@ -40,6 +41,8 @@ use failed_signatures::FailedSignatures;
 pub use html_sandbox::HtmlSandbox;
 use metrics::Metrics;
 pub use pages::MetricsAccess;
+use recent::RecentRequests;
+pub use recent::{NotedRequest, NotedRequests};
 pub use users::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
 
 /// The settings of responses.
@@ -93,6 +96,7 @@ type CertificateExpiry = dyn Fn() -> Option<Timestamp> + Send + Sync;
 struct RequestRecorder {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
+    recent: Arc<RecentRequests>,
     access_log: Arc<dyn AccessLog>,
     audit_log: Option<Arc<dyn AuditLog>>,
 }
@@ -144,6 +148,7 @@ impl Service {
         let recorder = RequestRecorder {
             clock,
             metrics: Arc::default(),
+            recent: Arc::default(),
             access_log: Arc::new(ProcessLog),
             audit_log: None,
         };
@@ -362,7 +367,7 @@ impl RequestRecorder {
         if let Some(log) = &self.audit_log {
             entry.audit(&**log, response.status);
         }
-        entry.conclude(&response, received, &self.metrics, &*self.access_log, self.clock.now());
+        entry.conclude(&response, received, self, self.clock.now());
         response
     }
 }

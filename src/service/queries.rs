@@ -1,9 +1,9 @@
 //! Questions of pages: what a user may do, and the content of buckets. No request is recorded for them.
 
-use super::{Service, permission};
+use super::{NotedRequests, Service, permission};
 use crate::auth::{Authorized, Identity};
 use crate::base::Reservation;
-use crate::ops::{LifecycleEffect, Usage};
+use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, Usage};
 use crate::s3::{
     Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
     TargetResource,
@@ -63,6 +63,21 @@ impl Service {
             self.may(identity, &mut call, operation)?;
         }
         self.context.lifecycle_effect(bucket, document, call.received, &call.id)
+    }
+
+    /// The last requests that failed, and the last slow ones.
+    pub fn noted_requests(&self) -> NotedRequests {
+        self.recorder.recent.snapshot()
+    }
+
+    /// The times of commits.
+    pub fn commit_figures(&self) -> CommitFigures {
+        self.context.store.commit_figures()
+    }
+
+    /// The objects with extents that the scrub found damaged, and that refer to them still.
+    pub fn damaged_objects(&self) -> Vec<DamagedObject> {
+        self.context.store.damaged_objects()
     }
 
     /// Reserves memory for a response, before it is allocated.

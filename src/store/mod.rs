@@ -105,7 +105,7 @@ pub use requests::{
     Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
     NewUpload, Selector,
 };
-pub use scrub::{ScrubPace, Scrubbed};
+pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use thread_watch::ThreadWatch;

@@ -10,4 +10,5 @@ mod pages;
 mod proxies;
 mod rewind;
 mod sessions;
+mod state;
 mod users;

@@ -5,7 +5,12 @@ use askama::Template;
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
+use crate::console::address::with_params;
 use crate::s3::Response;
+use crate::service::{CommitFigures, DamagedObject, Health, NotedRequest};
+
+/// Damaged objects that the page names.
+const DAMAGED_MAX: usize = 100;
 
 #[derive(Template)]
 #[template(path = "state.html", config = "src/console/askama.toml")]
@@ -15,6 +20,25 @@ struct StatePage {
     problems: Vec<String>,
     rows: Vec<(&'static str, String)>,
     damage: Vec<String>,
+    damaged: Vec<DamagedRow>,
+    /// Titles and requests.
+    noted: [(&'static str, Vec<RequestRow>); 2],
+}
+
+/// An object with a damaged extent.
+struct DamagedRow {
+    name: String,
+    link: String,
+}
+
+/// A request that failed, or was slow.
+struct RequestRow {
+    time: String,
+    user: String,
+    operation: String,
+    path: String,
+    outcome: String,
+    id: String,
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
@@ -24,7 +48,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let health = view.console.service.health();
     let scrubbed =
         health.scrub.finished.map_or_else(|| "never".to_owned(), |at| text::time(&at.to_iso8601()));
-    let rows = vec![
+    let mut rows = vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
         ("Buckets", health.buckets.to_string()),
         ("Versions of objects", health.versions.to_string()),
@@ -39,6 +63,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         ("Scrubbed since the start", text::size(health.scrub.bytes)),
         ("Damaged extents", health.scrub.bad.to_string()),
     ];
+    rows.extend(disk_rows(&health));
+    rows.extend(commit_rows(&view.console.service.commit_figures()));
     let thread = health.stopped_thread.map(|name| format!("The thread {name} panicked. Restart the server."));
     let problems = [
         health.read_only.clone(),
@@ -48,5 +74,69 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     ];
     let problems = problems.into_iter().flatten().collect();
     let damage = health.damage.iter().map(ToString::to_string).collect();
-    Ok(html(200, &StatePage { page: view.page(), problems, rows, damage }))
+    let damaged = view.console.service.damaged_objects().into_iter().take(DAMAGED_MAX).map(damaged_row);
+    let noted = view.console.service.noted_requests();
+    let page = StatePage {
+        page: view.page(),
+        problems,
+        rows,
+        damage,
+        damaged: damaged.collect(),
+        noted: [
+            ("The last requests that failed", noted.failed.into_iter().map(request_row).collect()),
+            ("The last slow requests", noted.slow.into_iter().map(request_row).collect()),
+        ],
+    };
+    Ok(html(200, &page))
+}
+
+fn disk_rows(health: &Health) -> Vec<(&'static str, String)> {
+    let disk = health.disk.map(|(free, total)| format!("{} of {}", text::size(free), text::size(total)));
+    let replay = format!("{} s", health.replay_time.as_secs());
+    vec![
+        ("Free on the disk", disk.unwrap_or_else(|| "unknown".to_owned())),
+        ("Start after a crash, at most about", replay),
+    ]
+}
+
+fn commit_rows(figures: &CommitFigures) -> Vec<(&'static str, String)> {
+    let times = &figures.durations;
+    if times.count == 0 {
+        return vec![("Commits since the start", "0".to_owned())];
+    }
+    let most = times.count - times.count / 100;
+    let bound = times.buckets.iter().find(|(_, up_to)| *up_to >= most);
+    let bound = bound.map_or_else(|| "longer than the scale".to_owned(), |(bound, _)| millis(*bound));
+    vec![
+        ("Commits since the start", times.count.to_string()),
+        ("Mean time of a commit", millis(times.sum / times.count)),
+        ("99 of 100 commits within", bound),
+    ]
+}
+
+/// Microseconds, as milliseconds.
+fn millis(micros: u64) -> String {
+    format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100)
+}
+
+fn damaged_row(object: DamagedObject) -> DamagedRow {
+    let DamagedObject { bucket, key, version } = object;
+    let params = [("bucket", Some(&*bucket)), ("key", Some(&*key)), ("version", version.as_deref())];
+    let link = with_params("object", &params);
+    let of_version = version.as_deref().map_or_else(|| "a part of an upload".to_owned(), str::to_owned);
+    DamagedRow { name: format!("{bucket}/{} ({of_version})", text::visible(&key)), link }
+}
+
+fn request_row(noted: NotedRequest) -> RequestRow {
+    let user = noted.user.as_deref().map(text::visible).unwrap_or_default().into_owned();
+    let peer = noted.peer.map(|peer| format!(" from {peer}")).unwrap_or_default();
+    let error = noted.error.map(|code| format!(" {code}")).unwrap_or_default();
+    RequestRow {
+        time: text::time(&noted.time.to_iso8601()),
+        user: user + &peer,
+        operation: noted.operation,
+        path: text::visible(&noted.path).into_owned(),
+        outcome: format!("{}{error}, {} ms", noted.status, noted.took.as_millis()),
+        id: noted.id,
+    }
 }

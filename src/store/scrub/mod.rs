@@ -25,6 +25,8 @@ use std::sync::{Mutex, PoisonError};
 pub use pace::ScrubPace;
 pub(super) use state::{damage_of, is_referenced, load};
 
+use crate::format::{BadExtent, ExtentOwner, ExtentOwnerKind};
+use crate::index::VersionRef;
 use crate::store::health::ScrubHealth;
 use crate::store::shared::SharedStore;
 use crate::store::{Health, Store, StoreError};
@@ -63,7 +65,44 @@ struct ScrubCounters {
     bytes: AtomicU64,
 }
 
+/// A version, or a part of an upload, with a damaged extent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedObject {
+    /// The bucket.
+    pub bucket: String,
+    /// The key.
+    pub key: String,
+    /// The version as clients see it; `None` for a part of an upload.
+    pub version: Option<String>,
+}
+
 impl Store {
+    /// The objects that the scrub found damaged, as long as they refer to the damaged bytes. Sorted, each once.
+    pub fn damaged_objects(&self) -> Vec<DamagedObject> {
+        let (bad, index, buckets) =
+            (self.scrubber.state.lock().bad.clone(), self.shared.index(), self.buckets());
+        let object = |bad: &BadExtent| {
+            let ExtentOwner { bucket, key, which } = &bad.owner;
+            let version = match which {
+                ExtentOwnerKind::Version(id) => {
+                    let found = index.find(*bucket, key, |version| version.id == *id)?;
+                    let named = if found.null { VersionRef::Null } else { VersionRef::Id(*id) };
+                    Some(named.text(self.client_ids()))
+                }
+                ExtentOwnerKind::Part(..) => None,
+            };
+            let bucket = buckets.iter().find(|info| info.id == *bucket)?.name.clone();
+            Some(DamagedObject { bucket, key: String::from_utf8_lossy(key).into_owned(), version })
+        };
+        let mut objects: Vec<_> =
+            bad.iter().filter(|bad| is_referenced(&index, bad)).filter_map(object).collect();
+        objects.sort_by(|one, other| {
+            (&one.bucket, &one.key, &one.version).cmp(&(&other.bucket, &other.key, &other.version))
+        });
+        objects.dedup();
+        objects
+    }
+
     /// Checks extents until `budget_bytes` bytes have been read or the pass is finished; or looks through some thousands of
     /// keys for the extents that come next. A pass starts a week after the start of the last one, or right after its end if
     /// that is later. [`ScrubPace`] tells when the next call is due. The position of the pass is saved from time to time,

@@ -1,0 +1,60 @@
+//! The page of the state.
+
+use std::time::Duration;
+
+use siltstone::s3::Method;
+
+use super::harness::Site;
+
+#[test]
+fn failed_and_slow_requests_are_shown_without_their_signatures() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    let mut stranger = site.browser();
+    stranger.get("/b/private%3Cscript%3E?X-Amz-Signature=very-secret&x=secret-too");
+    stranger.get("/b/%E2%80%AEexe");
+    owner.get("content?bucket=b&key=missing");
+    let page = owner.get("state");
+    let (_, failed) = page.text().split_once("The last requests that failed").unwrap();
+    assert!(failed.contains("/b/private%3Cscript%3E") && failed.contains("403 AccessDenied"), "{failed}");
+    assert!(failed.contains("from 127.0.0.1") && !failed.contains("secret") && !failed.contains("missing"));
+    assert!(failed.contains("There is none since the start."), "no request was slow");
+    assert_eq!(site.signed_in("reader").get("state").status, 403);
+}
+
+#[test]
+fn the_state_tells_about_disk_commits_and_damage() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    owner.put("b", "dir/pre<b>cious", &[], b"precious bytes of an object");
+    let page = owner.get("state");
+    for shown in
+        ["<dt>Free on the disk</dt>", "<dt>Mean time of a commit</dt>", "<dt>99 of 100 commits within</dt>"]
+    {
+        assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
+    }
+    assert!(!page.text().contains("Damaged objects"));
+    damage(&site, b"precious bytes");
+    site.server.clock.advance(Duration::from_secs(30 * 24 * 60 * 60));
+    while site.server.store.scrub(1 << 20).unwrap().more {}
+    let mut owner = site.signed_in("owner");
+    let page = owner.get("state");
+    assert!(
+        page.text().contains("Damaged objects") && page.text().contains("b/dir/pre&#60;b&#62;cious ("),
+        "{}",
+        page.text()
+    );
+    assert_eq!(owner.get(&page.links("/-/console/object?").remove(0)).status, 200);
+    owner.s3(Method::Delete, "bucket=b&key=dir%2Fpre%3Cb%3Ecious", &[], b"");
+    assert!(!owner.get("state").text().contains("Damaged objects"));
+}
+
+/// Changes stored bytes on the disk.
+fn damage(site: &Site, needle: &[u8]) {
+    for (path, _) in site.server.fs.files() {
+        let content = site.server.fs.contents(&path).unwrap();
+        if let Some(place) = content.windows(needle.len()).position(|window| window == needle) {
+            site.server.fs.damage(&path, place as u64, 0x10).unwrap();
+        }
+    }
+}
