@@ -19,10 +19,14 @@ pub(super) fn content(console: &Console, visitor: &Visitor, request: Request<'_>
     if !matches!(request.method, Method::Get | Method::Head) {
         return pages::plain_refusal(&Refusal::new(405, "Contents are read with GET."));
     }
-    let name = form::query(&request).ok().and_then(|query| query.get("key").map(file_name));
+    let query = form::query(&request).unwrap_or_default();
+    let (name, is_viewed) = (query.get("key").map(file_name), query.has("view"));
     let outcome = send(console, visitor, request);
     match outcome {
         Ok(response) => {
+            if is_viewed && is_pdf(&response) {
+                return for_frame(response);
+            }
             let mut response = confine(response);
             response.headers.retain(|(header, _)| !header.eq_ignore_ascii_case("content-disposition"));
             let name = uri::encode_query(&name.unwrap_or_default());
@@ -35,7 +39,7 @@ pub(super) fn content(console: &Console, visitor: &Visitor, request: Request<'_>
 fn send(console: &Console, visitor: &Visitor, mut request: Request<'_>) -> Result<Response, Refusal> {
     let query = form::query(&request)?;
     let target = target(query.get("bucket"), query.get("key"))?;
-    let others = query.iter().filter(|(name, _)| !["bucket", "key"].contains(name));
+    let others = query.iter().filter(|(name, _)| !["bucket", "key", "view"].contains(name));
     request.query = others
         .map(|(name, value)| format!("{}={}", uri::encode_query(name), uri::encode_query(value)))
         .collect::<Vec<_>>()
@@ -59,6 +63,23 @@ fn confine(mut response: Response) -> Response {
         .header("Content-Security-Policy", "default-src 'none'; sandbox")
         .header("X-Content-Type-Options", "nosniff")
         .header("Content-Disposition", "attachment")
+}
+
+/// Whether a response is a PDF, and nothing that a browser takes for a page.
+fn is_pdf(response: &Response) -> bool {
+    matches!(response.status, 200 | 206) && response.get_header("content-type") == Some(b"application/pdf")
+}
+
+/// A PDF for the frame of the page of its object. The viewers of browsers are not stopped by the sandbox of the response, which takes the origin
+/// from everything else.
+fn for_frame(response: Response) -> Response {
+    const OURS: [&str; 2] = ["content-security-policy", "content-disposition"];
+    let mut response = confine(response);
+    response.headers.retain(|(name, _)| !OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)));
+    response
+        .header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'self'; sandbox")
+        .header("X-Frame-Options", "SAMEORIGIN")
+        .header("Content-Disposition", "inline")
 }
 
 /// The part of a key after its last slash.

@@ -19,6 +19,11 @@ const HEADERS: [(&str, &str); 7] = [
     ("Cache-Control", "no-store"),
 ];
 
+/// The policy of a page with a frame of this origin.
+pub(super) fn policy_with_frames() -> String {
+    format!("{}; frame-src 'self'", HEADERS[0].1)
+}
+
 /// Checks that nobody on the way can read the session, and that a change was asked for by a page of the console.
 ///
 /// # Errors

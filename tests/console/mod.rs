@@ -7,6 +7,7 @@ mod harness;
 mod home;
 mod oidc;
 mod pages;
+mod pdf;
 mod proxies;
 mod rewind;
 mod sessions;

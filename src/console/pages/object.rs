@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::guard;
 use super::super::objects::{Folder, ObjectHead, ObjectLine};
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
@@ -27,6 +28,8 @@ struct ObjectPage<'a> {
     is_current: bool,
     head: Result<Properties, String>,
     content: String,
+    /// The address of the content for a frame.
+    frame: String,
     preview: Preview,
     versions: Vec<VersionRow>,
 }
@@ -51,6 +54,7 @@ enum Preview {
     Image,
     Audio,
     Video,
+    Pdf,
     /// A text, and whether there is more of it.
     Text(String, bool),
 }
@@ -94,11 +98,16 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         version,
         is_current: versions.iter().any(|version| version.is_shown && version.is_current),
         head,
+        frame: format!("{content}&view=1"),
         content,
         preview,
         versions,
     };
-    Ok(html(200, &page))
+    let response = html(200, &page);
+    Ok(match page.preview {
+        Preview::Pdf => response.header("Content-Security-Policy", guard::policy_with_frames()),
+        _ => response,
+    })
 }
 
 fn folder_of(key: &str) -> Option<&str> {
@@ -151,6 +160,7 @@ fn preview(
         "image" => Preview::Image,
         "audio" => Preview::Audio,
         "video" => Preview::Video,
+        "application" if subtype == "pdf" => Preview::Pdf,
         _ if is_text(kind, subtype) && head.size > 0 => {
             let (text, has_more) = beginning(view, bucket, key, version, head.size)?;
             Preview::Text(text, has_more)
