@@ -53,7 +53,7 @@ impl<'o> ChangeOrigin<'o> {
 
 /// A change of one user.
 #[derive(Debug, PartialEq)]
-pub(crate) struct UserChange {
+pub(crate) struct UserDifference {
     pub(crate) action: &'static str,
     pub(crate) name: String,
     /// Name, grants and quota, as JSON.
@@ -97,7 +97,7 @@ impl UserList {
     }
 
     /// The changes from `old` to these users: those who went, then the others in the order of the file.
-    pub(crate) fn changes_since(&self, old: &Self) -> Vec<UserChange> {
+    pub(crate) fn changes_since(&self, old: &Self) -> Vec<UserDifference> {
         let gone = old.0.iter().filter(|user| self.find(&user.name).is_none());
         let gone = gone.map(|user| change("DeleteUser", Some(user), None));
         gone.chain(self.0.iter().flat_map(|user| changes_of(old.find(&user.name), user))).collect()
@@ -120,17 +120,17 @@ impl UserOutline {
     }
 }
 
-fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserChange> {
+fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserDifference> {
     let Some(old) = old else { return vec![change("CreateUser", None, Some(user))] };
     let grants = (old.shown != user.shown).then(|| change("ChangeUser", Some(old), Some(user)));
     let keys = (old.keys != user.keys).then(|| change("RotateKeys", Some(user), Some(user)));
     grants.into_iter().chain(keys).collect()
 }
 
-fn change(action: &'static str, before: Option<&UserOutline>, after: Option<&UserOutline>) -> UserChange {
+fn change(action: &'static str, before: Option<&UserOutline>, after: Option<&UserOutline>) -> UserDifference {
     let shown = |user: Option<&UserOutline>| user.map(|user| user.shown.clone());
     let name = after.or(before).map_or_else(String::new, |user| user.name.clone());
-    UserChange { action, name, before: shown(before), after: shown(after) }
+    UserDifference { action, name, before: shown(before), after: shown(after) }
 }
 
 #[cfg(test)]

@@ -74,9 +74,9 @@ impl From<S3Error> for ApiError {
     }
 }
 
-/// A place of the API.
+/// A resource of the API.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum ApiResource {
     Users,
     User(String),
     Grants(String),
@@ -85,7 +85,7 @@ enum Place {
     State,
 }
 
-impl Place {
+impl ApiResource {
     fn of(path: &str) -> Option<Self> {
         let parts: Vec<_> = path.split('/').collect();
         let name = |part: &str| uri::decode_path(part).ok().filter(|name| !name.is_empty());
@@ -135,52 +135,54 @@ impl Service {
             .inspect_err(|error| self.log_failed_signature(error, request, entry))?;
         entry.user = Some(identity.name().to_owned());
         check_signed(&identity, request)?;
-        let place = Place::of(path).ok_or_else(ApiError::not_found)?;
+        let resource = ApiResource::of(path).ok_or_else(ApiError::not_found)?;
         let body = read(request)?;
-        self.at_place(&place, &identity, request, &body)
+        self.at_resource(&resource, &identity, request, &body)
     }
 
-    fn at_place(
+    fn at_resource(
         &self,
-        place: &Place,
+        resource: &ApiResource,
         identity: &Identity,
         request: &Request<'_>,
         body: &[u8],
     ) -> Result<Response, ApiError> {
         let change = |change: UserChange| self.change_user(identity, request, &change);
         let name = |name: &str| name.to_owned();
-        match (place, &request.method) {
-            (Place::Users, Method::Get) => Ok(document(200, &json!({ "users": self.users(identity)? }))),
-            (Place::Users, Method::Post) => {
+        match (resource, &request.method) {
+            (ApiResource::Users, Method::Get) => {
+                Ok(document(200, &json!({ "users": self.users(identity)? })))
+            }
+            (ApiResource::Users, Method::Post) => {
                 let NewUser { name, allow } = parsed(body)?;
                 let keys = change(UserChange::Create { name: name.clone(), allow })?;
                 Ok(document(201, &shown(&name, keys.as_ref())))
             }
-            (Place::User(user), Method::Get) => {
+            (ApiResource::User(user), Method::Get) => {
                 let found = self.users(identity)?.into_iter().find(|entry| entry.name == *user);
                 let found = found.ok_or_else(|| UserError::Unknown(name(user)))?;
                 Ok(document(200, &json!(found)))
             }
-            (Place::User(user), Method::Delete) => {
+            (ApiResource::User(user), Method::Delete) => {
                 change(UserChange::Delete { name: name(user) }).map(|_| done()).map_err(Into::into)
             }
-            (Place::Grants(user), Method::Put) => {
+            (ApiResource::Grants(user), Method::Put) => {
                 let Grants { allow } = parsed(body)?;
                 change(UserChange::SetGrants { name: name(user), allow }).map(|_| done()).map_err(Into::into)
             }
-            (Place::Keys(user), Method::Post) => {
+            (ApiResource::Keys(user), Method::Post) => {
                 let keys = change(UserChange::RotateKeys { name: name(user) })?;
                 Ok(document(201, &shown(user, keys.as_ref())))
             }
-            (Place::PreviousKeys(user), Method::Delete) => {
+            (ApiResource::PreviousKeys(user), Method::Delete) => {
                 change(UserChange::RemovePreviousKeys { name: name(user) })
                     .map(|_| done())
                     .map_err(Into::into)
             }
-            (Place::State, Method::Get) => self.state(identity),
-            (place, _) => Err(ApiError {
-                allowed: Some(place.methods()),
-                ..ApiError::new(405, "MethodNotAllowed", format!("Here are {}.", place.methods()))
+            (ApiResource::State, Method::Get) => self.state(identity),
+            (resource, _) => Err(ApiError {
+                allowed: Some(resource.methods()),
+                ..ApiError::new(405, "MethodNotAllowed", format!("Here are {}.", resource.methods()))
             }),
         }
     }
@@ -287,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_has_every_place_with_its_methods() {
+    fn the_description_has_every_resource_with_its_methods() {
         let description: Value = serde_json::from_str(DESCRIPTION).unwrap();
         let told: BTreeSet<_> = description["paths"]
             .as_object()
@@ -300,17 +302,17 @@ mod tests {
             .collect();
         let paths = ["users", "users/n", "users/n/grants", "users/n/keys", "users/n/keys/previous", "state"];
         let served = paths.iter().flat_map(|path| {
-            let methods = Place::of(path).unwrap().methods();
+            let methods = ApiResource::of(path).unwrap().methods();
             methods.split(", ").map(move |method| (format!("/{path}"), method.to_owned()))
         });
         assert_eq!(told, served.collect());
     }
 
     #[test]
-    fn paths_name_places() {
-        assert_eq!(Place::of("users/a%2Fb%20c"), Some(Place::User("a/b c".to_owned())));
+    fn paths_name_resources() {
+        assert_eq!(ApiResource::of("users/a%2Fb%20c"), Some(ApiResource::User("a/b c".to_owned())));
         for path in ["", "users/", "users//keys", "users/a/keys/", "state/x", "other"] {
-            assert_eq!(Place::of(path), None, "{path}");
+            assert_eq!(ApiResource::of(path), None, "{path}");
         }
     }
 }

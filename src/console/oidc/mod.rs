@@ -22,7 +22,7 @@ use super::{Console, cookie, form, sessions};
 use crate::base::Clock;
 use crate::base::digest::Sha256;
 use crate::s3::{Request, Response};
-use provider::{Exchange, Provider, fields};
+use provider::{CodeExchange, Provider, fields};
 
 /// Workers that may wait for the provider at a time.
 const WAITING_MAX: usize = 2;
@@ -150,12 +150,13 @@ impl Console {
         next: &str,
     ) -> Response {
         let (verifier, nonce, redirect_uri) = (&*attempt.verifier, &*attempt.nonce, &*redirect_uri(request));
-        let vouched =
-            match oidc.asking(|| oidc.provider.exchange(&Exchange { code, verifier, redirect_uri, nonce })) {
-                Some(Ok(vouched)) => vouched,
-                Some(Err(why)) => return self.failed(&why),
-                None => return self.sign_in_form(503, next, Some(BUSY)),
-            };
+        let vouched = match oidc
+            .asking(|| oidc.provider.exchange(&CodeExchange { code, verifier, redirect_uri, nonce }))
+        {
+            Some(Ok(vouched)) => vouched,
+            Some(Err(why)) => return self.failed(&why),
+            None => return self.sign_in_form(503, next, Some(BUSY)),
+        };
         let address = request.peer.map(|peer| peer.ip());
         let (subject, name) = (vouched.person.subject.clone(), vouched.name);
         let Some(key) = self.authenticator.admit_person(vouched.person) else {

@@ -60,7 +60,7 @@ impl OidcSettings {
 }
 
 /// A code, and what proves that it is for this server.
-pub(super) struct Exchange<'a> {
+pub(super) struct CodeExchange<'a> {
     pub(super) code: &'a str,
     pub(super) verifier: &'a str,
     pub(super) redirect_uri: &'a str,
@@ -112,7 +112,7 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be asked, refuses the code, or its token is not accepted.
-    pub(super) fn exchange(&self, exchange: &Exchange<'_>) -> Result<Vouched, String> {
+    pub(super) fn exchange(&self, exchange: &CodeExchange<'_>) -> Result<Vouched, String> {
         let token = self.token(exchange)?;
         let expected = Expected {
             issuer: &self.settings.issuer,
@@ -133,7 +133,7 @@ impl Provider {
         })
     }
 
-    fn token(&self, exchange: &Exchange<'_>) -> Result<String, String> {
+    fn token(&self, exchange: &CodeExchange<'_>) -> Result<String, String> {
         let addresses = self.addresses()?;
         let mut form = fields(&[
             ("grant_type", "authorization_code"),

@@ -5,7 +5,7 @@ use askama::Template;
 use super::super::rules;
 use super::super::s3_client::Refusal;
 use super::super::text;
-use super::{Page, View, html, settings};
+use super::{Page, View, html};
 use crate::console::address::with_params;
 use crate::s3::Response;
 use crate::s3::lifecycle::ExpiryKind;
@@ -67,7 +67,7 @@ impl EditorKind {
 
     /// The document with the rule of the form.
     fn draft(self, view: &View<'_>, bucket: &str) -> Result<String, Refusal> {
-        let stored = match settings::document(view, bucket, self.name()) {
+        let stored = match view.document(bucket, self.name()) {
             Err(refusal) if refusal.status == 404 => String::new(),
             stored => stored?,
         };

@@ -18,7 +18,7 @@ use askama::Template;
 
 use super::address::{self, PagePath, ROOT};
 use super::assets;
-use super::s3_client::{Refusal, S3Client};
+use super::s3_client::{Refusal, S3Client, S3Request, target};
 use super::{Console, Visitor, form};
 use crate::s3::{Method, QueryParams, Request, Response, ResponseBody};
 
@@ -81,6 +81,16 @@ impl<'a> View<'a> {
 
     fn required(&self, name: &str) -> Result<&str, Refusal> {
         form::required(&self.params, name)
+    }
+
+    /// The text of a sub-resource of a bucket.
+    ///
+    /// # Errors
+    /// Those of S3, such as 404 for none.
+    fn document(&self, bucket: &str, name: &str) -> Result<String, Refusal> {
+        let request = S3Request { query: &[(name, "")], ..S3Request::default() };
+        let reply = self.s3().send(Method::Get, target(Some(bucket), None)?, request)?;
+        Ok(String::from_utf8_lossy(&reply.body).into_owned())
     }
 
     /// Scheme, host and port by which the browser reached the server.

@@ -63,7 +63,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let documents: Vec<_> = DOCUMENTS
         .iter()
         .filter_map(|(title, name)| {
-            let text = match document(view, bucket, name) {
+            let text = match view.document(bucket, name) {
                 Ok(text) => text,
                 Err(refusal) if refusal.status == 404 => String::new(),
                 Err(_) => return None,
@@ -133,18 +133,8 @@ fn change(view: &View<'_>, bucket: &str, name: &str, body: Option<String>) -> Re
     view.s3().send(method, target(Some(bucket), None)?, request).map(drop)
 }
 
-/// The text of a sub-resource.
-///
-/// # Errors
-/// Those of S3, such as 404 for none.
-pub(super) fn document(view: &View<'_>, bucket: &str, name: &str) -> Result<String, Refusal> {
-    let request = S3Request { query: &[(name, "")], ..S3Request::default() };
-    let reply = view.s3().send(Method::Get, target(Some(bucket), None)?, request)?;
-    Ok(String::from_utf8_lossy(&reply.body).into_owned())
-}
-
 fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
-    let document = document(view, bucket, "quota").ok()?;
+    let document = view.document(bucket, "quota").ok()?;
     let report: serde_json::Value = serde_json::from_str(&document).ok()?;
     let (used, quota) = (report.get("used")?, report.get("quota")?);
     let number = |of: &serde_json::Value, name| of.get(name).and_then(serde_json::Value::as_u64);
@@ -158,7 +148,7 @@ fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
 
 /// The state of versions: `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
 pub(super) fn versioning(view: &View<'_>, bucket: &str) -> Option<String> {
-    let text = document(view, bucket, "versioning").ok()?;
+    let text = view.document(bucket, "versioning").ok()?;
     let status = ["Enabled", "Suspended"].into_iter().find(|status| text.contains(&format!(">{status}<")));
     Some(status.unwrap_or_default().to_owned())
 }
