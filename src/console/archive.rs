@@ -70,8 +70,11 @@ impl ArchiveSource {
     /// Begins the next entry, or the end; `false` after it.
     fn begin_next(&mut self) -> io::Result<bool> {
         let Some(object) = self.objects.next() else {
+            if std::mem::replace(&mut self.has_end, true) {
+                return Ok(false);
+            }
             self.pending = (TAR_END.to_vec(), 0);
-            return Ok(!std::mem::replace(&mut self.has_end, true));
+            return Ok(true);
         };
         if object.entry.size > 0 {
             self.content = Some(self.open(&object)?);

@@ -184,4 +184,5 @@ fn the_length_of_an_archive_is_told() {
         }
     }
     assert_eq!(read, length);
+    assert_eq!(source.read(&mut piece).unwrap(), 0, "the end stays the end");
 }
