@@ -3,6 +3,7 @@
 import gzip
 import http.server
 import re
+import tarfile
 import threading
 from pathlib import Path
 
@@ -206,7 +207,7 @@ def test_pages_are_read_without_scripts_and_on_a_phone(visit, s3, bucket):
     url = page.get_by_label("Everyone who has it").input_value()
     assert url.startswith(browser.server.url)
     narrow = visit(viewport={"width": 360, "height": 640}).sign_in()
-    for address in ["", f"bucket?name={bucket}", f"object?bucket={bucket}&key=folder%2Fnotes.txt", "connect", "state"]:
+    for address in ["", f"bucket?name={bucket}", f"object?bucket={bucket}&key=folder%2Fnotes.txt", "connect", "state", f"rewind?bucket={bucket}", f"settings?name={bucket}", *(f"editor?name={bucket}&kind={kind}" for kind in ["lifecycle", "cors", "policy", "object-lock"])]:
         narrow.page.goto(narrow.root + address)
         assert narrow.page.evaluate("document.documentElement.scrollWidth") <= 360, address
 
@@ -256,6 +257,40 @@ def test_a_page_at_another_port_of_the_host_changes_nothing(visit, server, s3):
     other.get_by_text("This request came from a page of another origin.").wait_for()
     evil.shutdown()
     assert "forged" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+
+
+def test_objects_are_downloaded_as_one_archive(visit, s3, bucket):
+    keys = ["at/notes.txt", "at/" + "long" * 40, "at/ü/日本.txt", "at/../../evil"]
+    for key in keys:
+        s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.get_by_label("Select the folder at/").check()
+    page.get_by_role("button", name="Download the selected").click()
+    page.get_by_role("heading", name="Download 4 objects").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename == f"{bucket}.tar"
+    with tarfile.open(download.value.path()) as archive:
+        found = {entry.name: archive.extractfile(entry).read().decode() for entry in archive}
+    assert found == {key.replace("..", "__"): key for key in keys}
+
+
+def test_a_long_rewind_goes_on_by_itself(visit, s3, bucket):
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for n in range(250):
+        s3.put_object(Bucket=bucket, Key=f"k{n:03}", Body=b"x")
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}rewind?bucket={bucket}")
+    page.get_by_label("Time in UTC").fill("2020-01-01T00:00:00")
+    page.get_by_role("button", name="List the changes").click()
+    page.get_by_role("heading", name="Removed by a delete marker: 200").wait_for()
+    screenshot(page, "rewind")
+    page.get_by_role("button", name="Rewind to").click()
+    page.get_by_text("0 restored, 250 removed by a delete marker.").wait_for()
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
 def test_the_pages_are_light(visit):
