@@ -37,7 +37,7 @@ pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
 /// parameters are signed, and unsigned vendor headers are refused.
 ///
 /// A checksum of an empty body is left out, with the name of its algorithm: SDKs compute it when they presign a put, without the
-/// body, and S3 ignores it.
+/// body, and S3 is reported to ignore it.
 ///
 /// # Errors
 /// `InvalidArgument` for a name or value that no header can have; `InvalidRequest` for a header that is also sent or

@@ -44,7 +44,7 @@ assert.match(done.ETag, /-3"$/);
 assert.ok((await read("large")).equals(large));
 assert.ok((await read("large", { Range: "bytes=1-3" })).equals(large.subarray(1, 4)));
 
-// By default the SDK signs the CRC-32 of an empty body into the address of a put, which S3 ignores.
+// By default the SDK signs the CRC-32 of an empty body into the address of a put, which S3 is reported to ignore.
 const signing = new S3Client({ ...settings, requestChecksumCalculation: "WHEN_REQUIRED" });
 for (const client of [s3, signing]) {
   const put = await getSignedUrl(client, new PutObjectCommand({ Bucket, Key: "signed" }));
