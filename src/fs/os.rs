@@ -458,10 +458,16 @@ mod tests {
     #[test]
     fn uncached_reads_cache_no_pages() {
         let dir = tempfile::tempdir().unwrap();
-        let told = ["a", "b", "c"].map(|name| cached_by_uncached_reads(dir.path().join(name)));
-        let told: Vec<_> = told.into_iter().flatten().collect();
-        // The system does not drop a page that it is using at the moment.
-        assert!(told.is_empty() || told.iter().any(Vec::is_empty), "{told:?}");
+        // The system does not drop a page that it is using at the moment, which under load may be so for several files.
+        let mut told = Vec::new();
+        for attempt in 0..50 {
+            let Some(left) = cached_by_uncached_reads(dir.path().join(attempt.to_string())) else { continue };
+            if left.is_empty() {
+                return;
+            }
+            told.push(left);
+        }
+        assert!(told.is_empty(), "{told:?}");
     }
 
     #[test]
