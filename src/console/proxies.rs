@@ -1,14 +1,14 @@
 //! What a proxy that is trusted tells about the browser's request.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use crate::s3::{Headers, Request};
 
 /// Whether a peer with this address is a proxy whose headers count.
 pub(super) type TrustedProxy = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
-/// Gives a request that a trusted proxy passed on the scheme, the host and the sender that the browser's request had. Of several values
-/// the last counts: the nearest proxy added it, and clients may have sent the others.
+/// Gives a request that a trusted proxy passed on the scheme and the host that the browser's request had. Of several values the last
+/// counts: the nearest proxy added it, and clients may have sent the others. The peer stays: policies decide by it (`aws:SourceIp`).
 pub(super) fn restate(request: &mut Request<'_>, is_trusted: &TrustedProxy) {
     if !request.peer.is_some_and(|peer| is_trusted(peer.ip())) {
         return;
@@ -16,15 +16,17 @@ pub(super) fn restate(request: &mut Request<'_>, is_trusted: &TrustedProxy) {
     if let Some(scheme) = last(&request.headers, "x-forwarded-proto") {
         request.secure = scheme.eq_ignore_ascii_case("https");
     }
-    if let Some(address) =
-        last(&request.headers, "x-forwarded-for").and_then(|text| text.parse::<IpAddr>().ok())
-    {
-        request.peer = Some(SocketAddr::new(address, 0));
-    }
     let host = last(&request.headers, "x-forwarded-host").filter(|host| is_host(host)).map(str::to_owned);
     if let Some(host) = host {
         request.headers = with_host(&request.headers, &host);
     }
+}
+
+/// The address of the browser: as a trusted proxy tells it, or that of the connection.
+pub(super) fn browser(request: &Request<'_>, is_trusted: &TrustedProxy) -> Option<IpAddr> {
+    let peer = request.peer?.ip();
+    let told = || last(&request.headers, "x-forwarded-for")?.parse().ok();
+    if is_trusted(peer) { told().or(Some(peer)) } else { Some(peer) }
 }
 
 fn with_host(headers: &Headers, host: &str) -> Headers {

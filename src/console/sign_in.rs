@@ -4,7 +4,7 @@ use log::{info, warn};
 
 use super::address::{self, ROOT};
 use super::s3_client::Refusal;
-use super::{Console, ConsoleAccess, Visitor, cookie, form, pages};
+use super::{Console, ConsoleAccess, Visitor, cookie, form, pages, proxies};
 use crate::auth::EnteredKey;
 use crate::s3::{Request, Response};
 
@@ -47,7 +47,8 @@ impl Console {
         let fields = form::read(request, form::SIGN_IN_MAX_BYTES)?;
         let field = |name| fields.get(name).unwrap_or_default();
         let next = fields.get("next").filter(|next| address::is_local(next)).unwrap_or(ROOT);
-        let (access_key, address) = (field("access_key").trim(), request.peer.map(|peer| peer.ip()));
+        let (access_key, address) =
+            (field("access_key").trim(), proxies::browser(request, &self.is_trusted_proxy));
         if !self.attempts.begin(address, access_key, self.clock.now()) {
             return Ok(self.sign_in_form(429, next, Some(TOO_MANY)).header("Retry-After", "60"));
         }

@@ -94,3 +94,20 @@ fn a_change_from_another_origin_is_refused_behind_a_proxy_too() {
         assert_eq!(answer.status, status, "{origin}");
     }
 }
+
+#[test]
+fn policies_go_by_the_address_of_the_connection() {
+    let site = site();
+    let mut browser = browser(&site, PROXY);
+    sign_in(&mut browser, &secret_key("owner"), &[BY_TLS]);
+    let lines = [BY_TLS, ("sec-fetch-site", "same-origin"), ("x-forwarded-for", "192.0.2.5")];
+    let mut s3 = |method, query: &str, body: &[u8]| {
+        browser.send(method, &format!("s3?bucket=b&{query}"), &lines, body).status
+    };
+    assert_eq!(s3(Method::Put, "key=k", b"content"), 200);
+    assert_eq!(s3(Method::Get, "key=k", b""), 200);
+    let policy = br#"{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::b/*", "Condition": {"NotIpAddress": {"aws:SourceIp": "192.0.2.0/24"}}}]}"#;
+    assert_eq!(s3(Method::Put, "policy=", policy), 204);
+    assert_eq!(s3(Method::Get, "key=k", b""), 403);
+}

@@ -18,7 +18,7 @@ pub use provider::OidcSettings;
 
 use super::address::{self, ROOT};
 use super::s3_client::Refusal;
-use super::{Console, cookie, form, sessions};
+use super::{Console, cookie, form, proxies, sessions};
 use crate::base::Clock;
 use crate::base::digest::Sha256;
 use crate::s3::{Request, Response};
@@ -157,7 +157,7 @@ impl Console {
             Some(Err(why)) => return self.failed(&why),
             None => return self.sign_in_form(503, next, Some(BUSY)),
         };
-        let address = request.peer.map(|peer| peer.ip());
+        let address = proxies::browser(request, &self.is_trusted_proxy);
         let (subject, name) = (vouched.person.subject.clone(), vouched.name);
         let Some(key) = self.authenticator.admit_person(vouched.person) else {
             warn!(
