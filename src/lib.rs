@@ -15,7 +15,7 @@
 //!   5   service      the life of a request on one page
 //!   4   ops          one file per group of operations
 //!   3   store                            auth
-//!   2   log     index                    s3
+//!   2   log     index   remote           s3
 //!   1   format  fs                       xml
 //!   0   base         limits, clock, entropy, timestamps, digests
 //!       -- storage column --             -- protocol column --
@@ -30,6 +30,7 @@
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, xml |
+//! | [`remote`] | objects on another S3 server | base, client |
 //! | [`client`] | a client of S3 servers: signed requests over TCP or TLS | base, xml |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
@@ -136,6 +137,7 @@ pub mod http;
 pub mod index;
 pub mod log;
 pub mod ops;
+pub mod remote;
 pub mod s3;
 pub mod service;
 pub mod store;

@@ -1,0 +1,129 @@
+//! The remote: a bucket and prefix on another S3 server, where segments and pieces of the log are kept.
+//!
+//! Objects there have names below the prefix. None is ever overwritten with other bytes: a repeated put sends the same ones.
+//! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+
+/// The objects of a remote. PUT, GET, HEAD and DELETE of one name are linearizable where the remote's probe found it.
+///
+/// Each call takes `within`: the longest time that it holds its thread, tries and waits together. After it the call fails with
+/// [`RemoteError::Unavailable`], and an effect of it can still land later.
+pub trait Remote: Send + Sync {
+    /// Stores an object. Every try sends the same bytes. On return the remote has answered with success for all of them.
+    ///
+    /// # Errors
+    /// [`RemoteError::Exists`] where [`NewObject::create_only`] is set and the name is taken by an object with another nonce; the others of
+    /// [`RemoteError`].
+    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError>;
+
+    /// The attributes of the object `name`; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`RemoteError`] says.
+    fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError>;
+
+    /// The bytes of `range` of the object `name`: exactly as many as the range has. The caller bounds the range by its memory.
+    ///
+    /// # Errors
+    /// [`RemoteError::Missing`] where there is no such object; [`RemoteError::Wrong`] where the answer has another range or length.
+    fn get(&self, name: &str, range: Range<u64>, within: Duration) -> Result<Vec<u8>, RemoteError>;
+
+    /// Deletes the object `name`. An object that is not there counts as deleted.
+    ///
+    /// # Errors
+    /// As [`RemoteError`] says.
+    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError>;
+
+    /// Up to 1,000 objects with names that begin with `prefix` and come after `after`, in the order of their names. They have no nonce.
+    ///
+    /// # Errors
+    /// As [`RemoteError`] says.
+    fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError>;
+}
+
+/// An object to be stored on a remote.
+pub struct NewObject<'b> {
+    /// The name below the remote's prefix: ASCII letters, digits, `-` and `/`.
+    pub name: &'b str,
+    /// The bytes.
+    pub body: &'b dyn Body,
+    /// Names this put, and is kept with the object: it tells an own put whose answer was lost from that of another writer.
+    pub nonce: &'b str,
+    /// Whether the put fails where the name is taken (`If-None-Match: *`).
+    pub create_only: bool,
+}
+
+/// Bytes that can be read more than once: for their digests, and for each try.
+pub trait Body: Sync {
+    /// The number of bytes.
+    fn length(&self) -> u64;
+
+    /// Fills `buffer` with the bytes at `offset`.
+    ///
+    /// # Errors
+    /// Those of the disk; `UnexpectedEof` beyond the end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+impl Body for [u8] {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let bytes = start.checked_add(buffer.len()).and_then(|end| self.get(start..end)).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// The attributes of an object on a remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteObject {
+    /// Its name below the prefix.
+    pub name: String,
+    /// Its length in bytes.
+    pub length: u64,
+    /// The nonce of the put that stored it.
+    pub nonce: Option<String>,
+    /// The MD5 of its bytes, where the entity tag is one.
+    pub md5: Option<[u8; 16]>,
+}
+
+/// Why a call to the remote failed.
+#[derive(Debug)]
+pub enum RemoteError {
+    /// The name is taken (412).
+    Exists,
+    /// There is no such object (404).
+    Missing,
+    /// The remote is not reached, or answers 500, 503 or 429, or stays silent, for as long as the call may take; or its calls failed lately
+    /// and this one was not tried.
+    Unavailable(String),
+    /// The remote has no space, or its quota is reached.
+    Full(String),
+    /// The remote refuses: credentials, permissions, a missing bucket, a bucket that cannot be written.
+    Refused(String),
+    /// The answer contradicts the request: another length, range or digest.
+    Wrong(String),
+    /// The body could not be read from the own disk.
+    Body(io::Error),
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists => f.write_str("the name is taken"),
+            Self::Missing => f.write_str("there is no such object"),
+            Self::Unavailable(why) | Self::Full(why) | Self::Refused(why) | Self::Wrong(why) => f.write_str(why),
+            Self::Body(error) => write!(f, "the own copy cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RemoteError {}
