@@ -76,7 +76,10 @@ impl Body for [u8] {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
-        let bytes = start.checked_add(buffer.len()).and_then(|end| self.get(start..end)).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = start
+            .checked_add(buffer.len())
+            .and_then(|end| self.get(start..end))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(bytes);
         Ok(())
     }
@@ -120,7 +123,9 @@ impl fmt::Display for RemoteError {
         match self {
             Self::Exists => f.write_str("the name is taken"),
             Self::Missing => f.write_str("there is no such object"),
-            Self::Unavailable(why) | Self::Full(why) | Self::Refused(why) | Self::Wrong(why) => f.write_str(why),
+            Self::Unavailable(why) | Self::Full(why) | Self::Refused(why) | Self::Wrong(why) => {
+                f.write_str(why)
+            }
             Self::Body(error) => write!(f, "the own copy cannot be read: {error}"),
         }
     }
