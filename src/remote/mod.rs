@@ -3,6 +3,8 @@
 //! Objects there have names below the prefix. None is ever overwritten with other bytes: a repeated put sends the same ones.
 //! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
 
+pub mod sim;
+
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -69,7 +71,7 @@ pub trait Body: Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-impl Body for [u8] {
+impl Body for &[u8] {
     fn length(&self) -> u64 {
         self.len() as u64
     }
@@ -116,6 +118,20 @@ pub enum RemoteError {
     Wrong(String),
     /// The body could not be read from the own disk.
     Body(io::Error),
+}
+
+impl RemoteError {
+    /// The meaning of an answer with an error status.
+    fn of_status(status: u16, message: &str) -> Self {
+        let text = format!("the remote answers {status}: {message}");
+        match status {
+            412 => Self::Exists,
+            404 => Self::Missing,
+            507 => Self::Full(text),
+            409 | 429 | 500..=599 => Self::Unavailable(text),
+            _ => Self::Refused(text),
+        }
+    }
 }
 
 impl fmt::Display for RemoteError {

@@ -1,0 +1,258 @@
+//! An in-memory remote that guarantees exactly what [`Remote`] promises and no more. On request of a test its calls fail, lose their answers,
+//! land late, or return other bytes; it is filled, made read-only, or taken down.
+//!
+//! Its objects are a linearizable map. A fault shows as a caller of the real client sees it after the last try: 500, 503 and 409 as
+//! [`RemoteError::Unavailable`], a short body as the same. One seed gives one sequence of faults, where calls come in one order.
+
+mod plan;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use plan::{RemoteCall, RemoteFault};
+
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{NewObject, Remote, RemoteError, RemoteObject};
+use plan::{CALL_KINDS, unavailable};
+use state::{LateWrite, SimState, StoredObject};
+
+/// The most objects on a page of a listing.
+const PAGE_LEN: usize = 1000;
+
+/// The timeout of a test that waits for a call to be held.
+const HELD_WAIT: Duration = Duration::from_secs(60);
+
+/// A simulated remote; a clone is the same remote.
+#[derive(Clone, Default)]
+pub struct SimRemote {
+    shared: Arc<SimShared>,
+}
+
+#[derive(Default)]
+struct SimShared {
+    state: Mutex<SimState>,
+    /// Signals that a call is held or released.
+    changed: Condvar,
+}
+
+/// Inspection and control by tests.
+impl SimRemote {
+    /// An empty remote without faults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes calls fail at random, as many of a thousand as `per_mille` says, by the sequence of `seed`. Zero ends it.
+    pub fn fail_at_random(&self, seed: u64, per_mille: u64) {
+        self.lock().plan.fail_at_random(seed, per_mille);
+    }
+
+    /// Makes the next call of that kind fail so. Several are used up in the order in which they were added.
+    pub fn fail_next(&self, call: RemoteCall, fault: RemoteFault) {
+        self.lock().plan.add(call, fault);
+    }
+
+    /// Takes the remote down, or up again. Meanwhile calls fail and have no effect.
+    pub fn set_down(&self, down: bool) {
+        self.lock().plan.down = down;
+    }
+
+    /// Takes the remote down with the `n`-th call of all kinds, counted from 1 since the remote was made.
+    pub fn down_at(&self, n: u64) {
+        self.lock().plan.down_at = Some(n);
+    }
+
+    /// Makes puts and deletes be refused, or allows them again.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.lock().plan.read_only = read_only;
+    }
+
+    /// Makes puts fail for lack of space, or allows them again.
+    pub fn set_full(&self, full: bool) {
+        self.lock().plan.full = full;
+    }
+
+    /// Makes puts ignore `If-None-Match`, as some remotes do: they replace the object.
+    pub fn set_ignores_conditions(&self, ignores: bool) {
+        self.lock().plan.ignores_conditions = ignores;
+    }
+
+    /// The number of calls of a kind since the remote was made, also of failed ones.
+    pub fn calls(&self, call: RemoteCall) -> u64 {
+        self.lock().plan.calls[call as usize]
+    }
+
+    /// The number of calls of all kinds.
+    pub fn all_calls(&self) -> u64 {
+        self.lock().plan.all_calls()
+    }
+
+    /// The number of bytes that GET has returned.
+    pub fn bytes_read(&self) -> u64 {
+        self.lock().bytes_read
+    }
+
+    /// The names of all objects, in order.
+    pub fn names(&self) -> Vec<String> {
+        self.lock().objects.keys().cloned().collect()
+    }
+
+    /// The bytes of an object.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        self.lock().objects.get(name).map(|object| object.bytes.to_vec())
+    }
+
+    /// Stores an object as a stranger would: without a nonce.
+    pub fn place(&self, name: &str, bytes: &[u8]) {
+        let object = StoredObject { bytes: bytes.into(), nonce: None };
+        self.lock().objects.insert(name.to_owned(), object);
+    }
+
+    /// Removes an object as a stranger would.
+    pub fn remove(&self, name: &str) {
+        self.lock().objects.remove(name);
+    }
+
+    /// Changes the byte at `offset` of an object, as damage on the remote would. Returns whether there is one.
+    pub fn damage(&self, name: &str, offset: usize) -> bool {
+        self.lock().damage(name, offset)
+    }
+
+    /// The number of writes that were answered as failed and have not landed yet.
+    pub fn late_writes(&self) -> usize {
+        self.lock().late.len()
+    }
+
+    /// Makes the late writes land now.
+    pub fn land_late_writes(&self) {
+        self.lock().land(u64::MAX);
+    }
+
+    /// Holds all calls of a kind before their effect, until [`SimRemote::release`].
+    pub fn hold(&self, call: RemoteCall) {
+        self.lock().plan.held[call as usize].holds = true;
+    }
+
+    /// Lets the held calls of a kind go on.
+    pub fn release(&self, call: RemoteCall) {
+        self.lock().plan.held[call as usize].holds = false;
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until `count` calls of a kind are held.
+    ///
+    /// # Panics
+    /// If they do not come within a minute.
+    pub fn wait_for_held(&self, call: RemoteCall, count: usize) {
+        let missing = |state: &mut SimState| state.plan.held[call as usize].count < count;
+        let waited = self.shared.changed.wait_timeout_while(self.lock(), HELD_WAIT, missing);
+        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(state);
+        assert!(!timeout.timed_out(), "{count} calls were not held in time");
+    }
+
+    /// A test that panics in a call has failed already: the remote stays usable for its destructors.
+    fn lock(&self) -> MutexGuard<'_, SimState> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a call: it is counted, held while a test wishes it, and meets its fault. Late writes land before it.
+    fn begin(
+        &self,
+        call: RemoteCall,
+    ) -> Result<(MutexGuard<'_, SimState>, Option<RemoteFault>), RemoteError> {
+        debug_assert!((call as usize) < CALL_KINDS);
+        let mut state = self.lock();
+        let fault = state.plan.begin(call);
+        if state.plan.held[call as usize].holds {
+            state.plan.held[call as usize].count += 1;
+            self.shared.changed.notify_all();
+            let holds = |state: &mut SimState| state.plan.held[call as usize].holds;
+            state = self.shared.changed.wait_while(state, holds).unwrap_or_else(PoisonError::into_inner);
+            state.plan.held[call as usize].count -= 1;
+        }
+        state.plan.check_up()?;
+        let now = state.plan.all_calls();
+        state.land(now);
+        match fault {
+            Some(RemoteFault::Status(status)) => Err(RemoteError::of_status(status, "as planned")),
+            fault => Ok((state, fault)),
+        }
+    }
+
+    /// Carries out a write as its fault says.
+    fn write(&self, call: RemoteCall, write: LateWrite) -> Result<(), RemoteError> {
+        let (mut state, fault) = self.begin(call)?;
+        state.plan.check_writable(call)?;
+        match fault {
+            Some(RemoteFault::Late) => {
+                let lands_at = state.plan.draw_landing();
+                state.late.push((lands_at, write));
+                Err(unavailable("the answer did not come"))
+            }
+            Some(_) => {
+                state.apply(write).ok();
+                Err(unavailable("the answer was lost"))
+            }
+            None => state.apply(write),
+        }
+    }
+}
+
+impl Remote for SimRemote {
+    fn put(&self, object: &NewObject<'_>, _: Duration) -> Result<RemoteObject, RemoteError> {
+        let length = usize::try_from(object.body.length()).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length];
+        object.body.read_at(0, &mut bytes).map_err(RemoteError::Body)?;
+        let stored = StoredObject { bytes: bytes.into(), nonce: Some(object.nonce.to_owned()) };
+        let attributes = stored.attributes(object.name);
+        let write = LateWrite::Put { name: object.name.to_owned(), stored, create_only: object.create_only };
+        self.write(RemoteCall::Put, write).map(|()| attributes)
+    }
+
+    fn head(&self, name: &str, _: Duration) -> Result<Option<RemoteObject>, RemoteError> {
+        let (state, fault) = self.begin(RemoteCall::Head)?;
+        match fault {
+            Some(_) => Err(unavailable("the answer was lost")),
+            None => Ok(state.objects.get(name).map(|object| object.attributes(name))),
+        }
+    }
+
+    fn get(&self, name: &str, range: Range<u64>, _: Duration) -> Result<Vec<u8>, RemoteError> {
+        let (mut state, fault) = self.begin(RemoteCall::Get)?;
+        let object = state.objects.get(name).ok_or(RemoteError::Missing)?;
+        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
+        let mut bytes = object.bytes.get(at(range.start)..at(range.end)).ok_or_else(wrong)?.to_vec();
+        match fault {
+            Some(RemoteFault::WrongRange) => return Err(wrong()),
+            Some(RemoteFault::WrongBytes) => {
+                let place = state.plan.draw(bytes.len() as u64);
+                bytes.get_mut(at(place)).into_iter().for_each(|byte| *byte ^= 0x20);
+            }
+            Some(_) => return Err(unavailable("the connection was cut")),
+            None => {}
+        }
+        state.bytes_read += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn delete(&self, name: &str, _: Duration) -> Result<(), RemoteError> {
+        self.write(RemoteCall::Delete, LateWrite::Delete { name: name.to_owned() })
+    }
+
+    fn list(&self, prefix: &str, after: &str, _: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
+        let (state, fault) = self.begin(RemoteCall::List)?;
+        if fault.is_some() {
+            return Err(unavailable("the answer was lost"));
+        }
+        let listed =
+            state.objects.iter().filter(|(name, _)| name.starts_with(prefix) && name.as_str() > after);
+        let attributes = listed.map(|(name, object)| RemoteObject { nonce: None, ..object.attributes(name) });
+        Ok(attributes.take(PAGE_LEN).collect())
+    }
+}

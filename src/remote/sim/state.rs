@@ -1,0 +1,76 @@
+//! The objects of a simulated remote, and the writes that have not landed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use md5::{Digest, Md5};
+
+use super::super::{RemoteError, RemoteObject};
+use super::plan::RemotePlan;
+
+/// All of a simulated remote.
+#[derive(Default)]
+pub(super) struct SimState {
+    pub(super) objects: BTreeMap<String, StoredObject>,
+    /// Writes with the number of the call before which they land, in the order in which they were sent.
+    pub(super) late: Vec<(u64, LateWrite)>,
+    pub(super) bytes_read: u64,
+    pub(super) plan: RemotePlan,
+}
+
+pub(super) struct StoredObject {
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) nonce: Option<String>,
+}
+
+/// A write whose answer was failure, and that may still land.
+pub(super) enum LateWrite {
+    Put { name: String, stored: StoredObject, create_only: bool },
+    Delete { name: String },
+}
+
+impl StoredObject {
+    pub(super) fn attributes(&self, name: &str) -> RemoteObject {
+        RemoteObject {
+            name: name.to_owned(),
+            length: self.bytes.len() as u64,
+            nonce: self.nonce.clone(),
+            md5: Some(Md5::digest(&self.bytes).into()),
+        }
+    }
+}
+
+impl SimState {
+    /// Carries out a write. A create of a taken name succeeds where the object is its own.
+    pub(super) fn apply(&mut self, write: LateWrite) -> Result<(), RemoteError> {
+        match write {
+            LateWrite::Put { name, stored, create_only } => {
+                let found = self.objects.get(&name).filter(|_| create_only && !self.plan.ignores_conditions);
+                match found {
+                    Some(found) if found.nonce == stored.nonce => {}
+                    Some(_) => return Err(RemoteError::Exists),
+                    None => drop(self.objects.insert(name, stored)),
+                }
+            }
+            LateWrite::Delete { name } => drop(self.objects.remove(&name)),
+        }
+        Ok(())
+    }
+
+    /// Makes the late writes land that are due before call `now`.
+    pub(super) fn land(&mut self, now: u64) {
+        let (due, late) =
+            std::mem::take(&mut self.late).into_iter().partition(|(lands_at, _)| *lands_at <= now);
+        self.late = late;
+        let due: Vec<(u64, LateWrite)> = due;
+        due.into_iter().for_each(|(_, write)| drop(self.apply(write)));
+    }
+
+    pub(super) fn damage(&mut self, name: &str, offset: usize) -> bool {
+        let Some(object) = self.objects.get_mut(name) else { return false };
+        let mut bytes = object.bytes.to_vec();
+        bytes.get_mut(offset).into_iter().for_each(|byte| *byte ^= 0x20);
+        object.bytes = bytes.into();
+        true
+    }
+}
