@@ -145,6 +145,10 @@ actions! {
     AdminRotateKeys: Administration;
     /// The end of users.
     AdminDeleteUser: Administration;
+    /// The quotas of buckets and owners and their usage, by the API of the server.
+    AdminGetQuota: Administration;
+    /// Other quotas of buckets and owners, by the API of the server.
+    AdminSetQuota: Administration;
     /// The state of the server, by its API.
     AdminGetState: Administration;
     /// GetBucketReplication.

@@ -289,9 +289,19 @@ impl Service {
     ) -> Result<Response, S3Error> {
         self.context.read_tags_for_policy(call)?;
         let proof = self.authorize(identity, call)?;
+        self.run_operation(&proof, call, entry)
+    }
+
+    /// Runs the operation of a call that is permitted.
+    fn run_operation(
+        &self,
+        proof: &Authorized,
+        call: &mut Call<'_>,
+        entry: &mut RequestLogEntry,
+    ) -> Result<Response, S3Error> {
         match (&mut entry.audit, &self.recorder.audit_log) {
-            (Some(audit), Some(log)) => audit.run(&**log, &self.context, &proof, call),
-            _ => self.context.dispatch(&proof, call),
+            (Some(audit), Some(log)) => audit.run(&**log, &self.context, proof, call),
+            _ => self.context.dispatch(proof, call),
         }
     }
 

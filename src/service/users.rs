@@ -1,7 +1,7 @@
 //! The users of the server, as administrators see and change them.
 
 use super::Service;
-use crate::auth::{Action, Identity, KeyPair};
+use crate::auth::{Action, Identity, KeyPair, Users};
 use crate::s3::Request;
 
 /// Actions on resources, in the form of the users file (`[[user.allow]]`).
@@ -28,7 +28,7 @@ impl GrantEntry {
 }
 
 /// A user without its secrets.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct UserEntry {
     /// The name.
     pub name: String,
@@ -86,6 +86,11 @@ impl UserChange {
             | Self::RemovePreviousKeys { name }
             | Self::Delete { name } => name,
         }
+    }
+
+    /// Whether the user gets new keys by it.
+    pub fn makes_keys(&self) -> bool {
+        matches!(self, Self::Create { .. } | Self::RotateKeys { .. }) && self.name() != Users::ANONYMOUS
     }
 
     /// The permission that it takes.

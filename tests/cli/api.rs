@@ -209,6 +209,70 @@ fn requests_that_are_not_sound_change_nothing() {
 }
 
 #[test]
+fn quotas_of_buckets_and_users_are_set_shown_and_removed() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let keeper = "\n[[user]]\nname = \"keeper\"\naccess_key = \"AK3\"\nsecret_key = \"0011223344556677\"\n\
+        allow = [{ actions = [\"AdminGetQuota\"], resources = [\"*\"] }]\n";
+    write_users(dir, &format!("{ADMIN}{ANN}{keeper}\n[user.quota]\nuploads = 2\n"));
+    let mut command = on_a_free_port(dir);
+    command.args(["--users", "users.toml", "--audit-log", "audit.log", "--bucket", "photos"]);
+    let server = Running::start(command);
+    let admin = Client::new(&server, "AK1", "0123456789abcdef");
+    assert_eq!(
+        admin.ask("PUT", "buckets/photos/quota", &json!({"objects": 1, "bytes": 5})),
+        (204, Value::Null)
+    );
+    assert_eq!(admin.ask("PUT", "users/ann%20%26%20bob/quota", &json!({"buckets": 3})), (204, Value::Null));
+    assert_eq!(admin.send("PUT", "/photos/k", "12345").0, 200);
+    assert_eq!(
+        admin.get("buckets/photos/quota"),
+        (200, json!({"quota": {"objects": 1, "bytes": 5}, "used": {"bytes": 5, "objects": 1, "uploads": 0}}))
+    );
+    let reader = Client::new(&server, "AK3", "0011223344556677");
+    let (status, all) = reader.get("quotas");
+    assert_eq!(
+        (status, &all["buckets"][0]["bucket"], &all["buckets"][1]),
+        (200, &json!("photos"), &Value::Null)
+    );
+    assert_eq!(all["owners"][0]["quota"], json!({"buckets": 3}));
+    assert_eq!(reader.get("users/keeper/quota").1["users_file"], json!({"uploads": 2}));
+    for (client, method, path) in [
+        (&reader, "PUT", "buckets/photos/quota"),
+        (&reader, "DELETE", "users/ann%20%26%20bob/quota"),
+        (&Client::new(&server, "AK2", "fedcba9876543210"), "GET", "buckets/photos/quota"),
+    ] {
+        let (status, answer) = client.ask(method, path, &json!({}));
+        assert_eq!((status, &answer["code"]), (403, &json!("AccessDenied")), "{method} {path}");
+    }
+    for (method, path, body, status, code) in [
+        ("PUT", "buckets/photos/quota", json!({"keys": 1}), 400, "InvalidArgument"),
+        ("PUT", "buckets/photos/quota", json!({"buckets": 1}), 400, "InvalidArgument"),
+        ("PUT", "buckets/absent/quota", json!({"bytes": 1}), 404, "NoSuchBucket"),
+        ("GET", "buckets/photos%2Fk/quota", Value::Null, 404, "NoSuchBucket"),
+        ("PUT", "users/a%01/quota", json!({"bytes": 1}), 400, "InvalidArgument"),
+        ("POST", "buckets/photos/quota", json!({}), 405, "MethodNotAllowed"),
+        ("DELETE", "quotas", json!({}), 405, "MethodNotAllowed"),
+    ] {
+        let (told, answer) = admin.ask(method, path, &body);
+        assert_eq!((told, &answer["code"]), (status, &json!(code)), "{method} {path} {answer}");
+    }
+    assert_eq!(admin.get("buckets/photos/quota").1["quota"], json!({"objects": 1, "bytes": 5}));
+    for path in ["buckets/photos/quota", "users/ann%20%26%20bob/quota"] {
+        assert_eq!(admin.ask("DELETE", path, &Value::Null), (204, Value::Null));
+    }
+    assert_eq!(admin.get("buckets/photos/quota").1["quota"], json!({}));
+    let log = std::fs::read_to_string(dir.join("audit.log")).unwrap();
+    let of = |action: &str| {
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["action"] == action).map(|line| line["error"].clone()).collect::<Vec<_>>()
+    };
+    let denied = json!("AccessDenied");
+    assert_eq!(of("PutBucketQuota")[..2], [Value::Null, denied.clone()], "{log}");
+    assert_eq!(of("DeleteOwnerQuota"), [denied, Value::Null], "{log}");
+}
+
+#[test]
 fn an_administrator_of_the_environment_is_changed_there() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();

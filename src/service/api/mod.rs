@@ -1,5 +1,7 @@
-//! The API for programs at `/-/api/1/`: users and their keys, and the state of the server, as JSON. `openapi.json` describes it. Requests are
-//! signed as S3 requests are.
+//! The API for programs at `/-/api/1/`: users and their keys, quotas, and the state of the server, as JSON. `openapi.json` describes it.
+//! Requests are signed as S3 requests are.
+
+mod quotas;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -10,6 +12,7 @@ use super::users::{GrantEntry, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
+use quotas::QuotaHolder;
 
 /// The description of the API (OpenAPI 3.1).
 const DESCRIPTION: &str = include_str!("openapi.json");
@@ -33,14 +36,20 @@ struct Grants {
 /// An error of the API.
 struct ApiError {
     status: u16,
-    code: String,
+    code: &'static str,
     message: String,
     allowed: Option<&'static str>,
 }
 
 impl ApiError {
-    fn new(status: u16, code: &str, message: impl Into<String>) -> Self {
-        Self { status, code: code.to_owned(), message: message.into(), allowed: None }
+    fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), allowed: None }
+    }
+
+    fn not_allowed(resource: &ApiResource) -> Self {
+        let methods = resource.methods();
+        let message = format!("Here are {methods}.");
+        Self { allowed: Some(methods), ..Self::new(405, "MethodNotAllowed", message) }
     }
 
     fn not_found() -> Self {
@@ -82,6 +91,7 @@ enum ApiResource {
     Grants(String),
     Keys(String),
     PreviousKeys(String),
+    Quota(QuotaHolder),
     State,
 }
 
@@ -95,6 +105,9 @@ impl ApiResource {
             ["users", user, "grants"] => Self::Grants(name(user)?),
             ["users", user, "keys"] => Self::Keys(name(user)?),
             ["users", user, "keys", "previous"] => Self::PreviousKeys(name(user)?),
+            ["users", user, "quota"] => Self::Quota(QuotaHolder::Owner(name(user)?)),
+            ["buckets", bucket, "quota"] => Self::Quota(QuotaHolder::Bucket(name(bucket)?)),
+            ["quotas"] => Self::Quota(QuotaHolder::All),
             ["state"] => Self::State,
             _ => return None,
         })
@@ -107,37 +120,51 @@ impl ApiResource {
             Self::Grants(_) => "PUT",
             Self::Keys(_) => "POST",
             Self::PreviousKeys(_) => "DELETE",
-            Self::State => "GET",
+            Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) => "GET, PUT, DELETE",
+            Self::Quota(QuotaHolder::All) | Self::State => "GET",
         }
+    }
+
+    fn allows(&self, method: &Method) -> bool {
+        self.methods().split(", ").any(|allowed| allowed == method.as_str())
     }
 }
 
 impl Service {
     /// Handles a request for `/-/api/1/{path}`.
-    pub(super) fn api(&self, path: &str, mut request: Request<'_>, entry: &mut RequestLogEntry) -> Response {
+    pub(super) fn api(&self, path: &str, request: Request<'_>, entry: &mut RequestLogEntry) -> Response {
         entry.operation = "Administration";
         if path == "openapi.json" && request.method == Method::Get {
             return json_text(200, DESCRIPTION.to_owned());
         }
-        self.answer_api(path, &mut request, entry).unwrap_or_else(ApiError::respond)
+        self.answer_api(path, request, entry).unwrap_or_else(|error| {
+            entry.error = Some(error.code);
+            error.respond()
+        })
     }
 
     fn answer_api(
         &self,
         path: &str,
-        request: &mut Request<'_>,
+        mut request: Request<'_>,
         entry: &mut RequestLogEntry,
     ) -> Result<Response, ApiError> {
         let query = QueryParams::parse(&request.query)?;
         let identity = self
             .authenticator
-            .authenticate(request, &query, Dialect::Aws)
-            .inspect_err(|error| self.log_failed_signature(error, request, entry))?;
+            .authenticate(&mut request, &query, Dialect::Aws)
+            .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
         entry.user = Some(identity.name().to_owned());
-        check_signed(&identity, request)?;
+        check_signed(&identity, &request)?;
         let resource = ApiResource::of(path).ok_or_else(ApiError::not_found)?;
-        let body = read(request)?;
-        self.at_resource(&resource, &identity, request, &body)
+        match &resource {
+            resource if !resource.allows(&request.method) => Err(ApiError::not_allowed(resource)),
+            ApiResource::Quota(holder) => Ok(self.quota(holder, &identity, request, entry)?),
+            resource => {
+                let body = read(&mut request)?;
+                self.at_resource(resource, &identity, &request, &body)
+            }
+        }
     }
 
     fn at_resource(
@@ -180,10 +207,7 @@ impl Service {
                     .map_err(Into::into)
             }
             (ApiResource::State, Method::Get) => self.state(identity),
-            (resource, _) => Err(ApiError {
-                allowed: Some(resource.methods()),
-                ..ApiError::new(405, "MethodNotAllowed", format!("Here are {}.", resource.methods()))
-            }),
+            (resource, _) => Err(ApiError::not_allowed(resource)),
         }
     }
 
@@ -300,7 +324,17 @@ mod tests {
                 methods.map(move |method| (path.replace("{name}", "n"), method.to_uppercase()))
             })
             .collect();
-        let paths = ["users", "users/n", "users/n/grants", "users/n/keys", "users/n/keys/previous", "state"];
+        let paths = [
+            "users",
+            "users/n",
+            "users/n/grants",
+            "users/n/keys",
+            "users/n/keys/previous",
+            "users/n/quota",
+            "buckets/n/quota",
+            "quotas",
+            "state",
+        ];
         let served = paths.iter().flat_map(|path| {
             let methods = ApiResource::of(path).unwrap().methods();
             methods.split(", ").map(move |method| (format!("/{path}"), method.to_owned()))
@@ -311,7 +345,9 @@ mod tests {
     #[test]
     fn paths_name_resources() {
         assert_eq!(ApiResource::of("users/a%2Fb%20c"), Some(ApiResource::User("a/b c".to_owned())));
-        for path in ["", "users/", "users//keys", "users/a/keys/", "state/x", "other"] {
+        for path in
+            ["", "users/", "users//keys", "users/a/keys/", "buckets//quota", "buckets/b", "state/x", "other"]
+        {
             assert_eq!(ApiResource::of(path), None, "{path}");
         }
     }
