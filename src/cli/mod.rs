@@ -3,6 +3,7 @@
 mod access_log;
 mod allocator;
 mod announce;
+mod api_client;
 mod audit_log;
 mod buckets;
 mod config_file;
@@ -30,7 +31,9 @@ mod service_manager;
 mod signals;
 mod tls_files;
 mod user;
+mod user_api;
 mod user_changes;
+mod user_edits;
 mod users_file;
 mod users_text;
 
@@ -40,7 +43,6 @@ use std::path::PathBuf;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use allocator::restart_configured;
-use audit_log::AuditLogFile;
 pub(crate) use environment::Environment;
 pub(crate) use error::CliError;
 use health::HealthArguments;
@@ -199,13 +201,8 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Serve | CliCommand::Server(_) => serve(&options, environment, notes),
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
-        CliCommand::User(command) => run_user_command(&command, &options),
+        CliCommand::User(command) => user::run(&command, &options, environment),
     }
-}
-
-fn run_user_command(command: &UserCommand, options: &ServerOptions) -> Result<(), CliError> {
-    let log = options.audit_log.as_deref().map(AuditLogFile::open).transpose().map_err(CliError::refused)?;
-    user::run(command, &UsersFile::new(options.users_path(), None), log.as_ref())
 }
 
 fn serve(options: &ServerOptions, environment: &Environment, mut notes: Notes) -> Result<(), CliError> {

@@ -1,20 +1,14 @@
 //! The `quota` commands, which ask a running server.
 
-use std::path::PathBuf;
-
 use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
-use siltstone::auth::KeyPair;
 use siltstone::base::Quota;
-use siltstone::client::{Answer, Bucket, Endpoint, HttpConnection, QueryParameter, RequestSigner};
 use siltstone::s3::BucketName;
 
+use super::api_client::{self, ApiClient, ServerAddress, segment};
 use super::environment::Environment;
-use super::keys::AdministratorKeys;
-use super::notes::Notes;
 use super::options::ServerOptions;
-use super::users_file::UsersFile;
 use super::{CliError, announce};
 
 /// Shown below the help.
@@ -44,7 +38,7 @@ pub(crate) enum QuotaCommand {
         #[command(flatten)]
         limits: LimitArguments,
         #[command(flatten)]
-        server: QuotaServer,
+        server: ServerAddress,
     },
     /// Show quotas and what is used of them: all, or that of a bucket or an owner
     Show {
@@ -57,14 +51,14 @@ pub(crate) enum QuotaCommand {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        server: QuotaServer,
+        server: ServerAddress,
     },
     /// Remove the quota of a bucket or an owner
     Remove {
         #[command(flatten)]
         holder: HolderName,
         #[command(flatten)]
-        server: QuotaServer,
+        server: ServerAddress,
     },
 }
 
@@ -104,17 +98,6 @@ pub(crate) struct LimitArguments {
     buckets: Option<u64>,
 }
 
-/// The server that is asked.
-#[derive(Debug, Args)]
-pub(crate) struct QuotaServer {
-    /// URL of the server [default: plain HTTP at the address of --listen]
-    #[arg(long, value_name = "URL")]
-    endpoint: Option<String>,
-    /// PEM file with the authorities that verify its certificate [default: those of the system]
-    #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-}
-
 /// Runs a command.
 ///
 /// # Errors
@@ -124,17 +107,19 @@ pub(crate) fn run(
     options: &ServerOptions,
     environment: &Environment,
 ) -> Result<(), CliError> {
+    let ask = |server, method, holder: Option<&HolderName>, document: &[u8]| {
+        let path = path(holder)?;
+        ApiClient::open(server, options, environment)?.ask(method, &path, document)
+    };
     match command {
         QuotaCommand::Set { holder, limits, server } => {
             let quota = limits.quota(holder.kind)?;
-            QuotaClient::open(server, options, environment)?.change("PUT", holder, &quota.document())
+            ask(server, "PUT", Some(holder), &quota.document()).map(drop)
         }
-        QuotaCommand::Remove { holder, server } => {
-            QuotaClient::open(server, options, environment)?.change("DELETE", holder, &[])
-        }
+        QuotaCommand::Remove { holder, server } => ask(server, "DELETE", Some(holder), &[]).map(drop),
         QuotaCommand::Show { kind, name, json, server } => {
             let holder = kind.zip(name.as_ref()).map(|(kind, name)| HolderName { kind, name: name.clone() });
-            let text = QuotaClient::open(server, options, environment)?.show(holder.as_ref())?;
+            let text = ask(server, "GET", holder.as_ref(), &[])?;
             let lines = if *json { vec![text] } else { table(holder.as_ref(), &text)? };
             announce::lines(lines).map_err(|e| CliError::refused(format!("cannot show the quotas: {e}")))
         }
@@ -151,94 +136,24 @@ impl LimitArguments {
     }
 }
 
-/// A connection to the server, and the keys that sign.
-struct QuotaClient {
-    endpoint: Endpoint,
-    signer: RequestSigner,
-    connection: HttpConnection,
-}
-
-impl QuotaClient {
-    fn open(
-        server: &QuotaServer,
-        options: &ServerOptions,
-        environment: &Environment,
-    ) -> Result<Self, CliError> {
-        let url = match &server.endpoint {
-            Some(url) => url.clone(),
-            None if options.tls_files()?.is_some() => {
-                return Err(CliError::usage(
-                    "the server speaks HTTPS: name it by --endpoint https://NAME:PORT",
-                ));
-            }
-            None => format!("http://{}", announce::reachable(options.listen)),
-        };
-        let endpoint = Endpoint::resolve(&url, server.ca_file.as_deref()).map_err(CliError::refused)?;
-        let KeyPair { access_key, secret_key } = administrator_keys(options, environment)?;
-        let signer = RequestSigner::new(&access_key, secret_key.reveal(), &options.region.0[0]);
-        let connection = HttpConnection::open(&endpoint)
-            .map_err(|e| CliError::refused(format!("{url} does not answer: {e}")))?;
-        Ok(Self { endpoint, signer: signer.signing_bodies(None), connection })
-    }
-
-    fn change(mut self, method: &str, holder: &HolderName, document: &[u8]) -> Result<(), CliError> {
-        self.ask(method, Some(holder), document).map(drop)
-    }
-
-    fn show(mut self, holder: Option<&HolderName>) -> Result<String, CliError> {
-        self.ask("GET", holder, &[]).map(|answer| answer.text())
-    }
-
-    fn ask(
-        &mut self,
-        method: &str,
-        holder: Option<&HolderName>,
-        document: &[u8],
-    ) -> Result<Answer, CliError> {
-        let (bucket, query) = self.target(holder)?;
-        let request = bucket.request(method, "", &query, "", document.into());
-        let answer = self.connection.exchange(&request);
-        let answer = answer.map_err(|e| CliError::refused(format!("the server does not answer: {e}")))?;
-        if answer.status < 300 { Ok(answer) } else { Err(CliError::refused(answer.refusal())) }
-    }
-
-    /// The bucket, or none, and the query of a request, sorted.
-    fn target<'h>(
-        &self,
-        holder: Option<&'h HolderName>,
-    ) -> Result<(Bucket, Vec<QueryParameter<'h>>), CliError> {
-        let (endpoint, signer) = (&self.endpoint, self.signer.clone());
-        Ok(match holder {
-            Some(HolderName { kind: HolderKind::Bucket, name }) => {
-                BucketName::new(name)
-                    .map_err(|_| CliError::usage(format!("{name}: no bucket has this name")))?;
-                (Bucket::new(name.clone(), endpoint, signer), vec![("quota", "")])
-            }
-            Some(HolderName { name, .. }) => {
-                (Bucket::none(endpoint, signer), vec![("owner", name.as_str()), ("quota", "")])
-            }
-            None => (Bucket::none(endpoint, signer), vec![("quota", "")]),
-        })
-    }
-}
-
-/// The keys that the environment sets, or else those of an administrator in the users file.
-fn administrator_keys(options: &ServerOptions, environment: &Environment) -> Result<KeyPair, CliError> {
-    let keys = AdministratorKeys::from_environment(environment, &mut Notes::default());
-    if let Some(keys) = keys.map_err(CliError::usage)? {
-        return keys.read().map_err(CliError::usage);
-    }
-    let file = UsersFile::new(options.users_path(), None);
-    let (users, _) = file.read().map_err(CliError::refused)?;
-    users.administrator_keys().ok_or_else(|| {
-        CliError::refused(format!("{} has no administrator, who alone sets quotas", file.path().display()))
+/// The path of a holder's quota, or that of all quotas.
+///
+/// # Errors
+/// No bucket can have the name.
+fn path(holder: Option<&HolderName>) -> Result<String, CliError> {
+    Ok(match holder {
+        Some(HolderName { kind: HolderKind::Bucket, name }) => {
+            BucketName::new(name).map_err(|_| CliError::usage(format!("{name}: no bucket has this name")))?;
+            format!("buckets/{name}/quota")
+        }
+        Some(HolderName { name, .. }) => format!("users/{}/quota", segment(name)),
+        None => "quotas".to_owned(),
     })
 }
 
 /// A line for each quota: its holder, and each limit with its usage.
 fn table(holder: Option<&HolderName>, text: &str) -> Result<Vec<String>, CliError> {
-    let unread = |e| CliError::refused(format!("the answer of the server cannot be read: {e}"));
-    let answer: Value = serde_json::from_str(text).map_err(unread)?;
+    let answer = api_client::parsed(text)?;
     let rows = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
     Ok(match holder {
         Some(HolderName { kind: HolderKind::Bucket, name }) => vec![line("bucket", name, &answer)],

@@ -88,14 +88,7 @@ impl RunningUsers {
         if !is_new && !users.iter().any(|user| user.name == name) {
             return Err(UserError::Unknown(name.to_owned()));
         }
-        let edited = match (change, keys) {
-            (UserChange::Create { allow, .. }, keys) => users_text::add(text, name, keys, allow),
-            (UserChange::SetGrants { allow, .. }, _) => users_text::set_grants(text, name, allow),
-            (UserChange::RotateKeys { .. }, Some(keys)) => users_text::rotate(text, name, keys),
-            (UserChange::RotateKeys { .. }, None) => Err(format!("the user `{name}` has no keys")),
-            (UserChange::RemovePreviousKeys { .. }, _) => users_text::finish_rotation(text, name),
-            (UserChange::Delete { .. }, _) => users_text::remove(text, name),
-        };
+        let edited = users_text::changed(text, change, keys);
         let edited = edited.map_err(UserError::Invalid)?;
         Users::parse(&edited).map_err(|error| UserError::Invalid(error.problem))?;
         self.check_administrators(&users, &edited)?;
@@ -114,8 +107,7 @@ impl RunningUsers {
 
     fn make(&self, change: &UserChange, origin: ChangeOrigin<'_>) -> Result<Option<KeyPair>, UserError> {
         self.check(change)?;
-        let makes_keys = matches!(change, UserChange::Create { .. } | UserChange::RotateKeys { .. });
-        let keys = (makes_keys && change.name() != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
+        let keys = change.makes_keys().then(|| KeyPair::generate(&OsEntropy));
         let mut known = self.known();
         let mut refused = None;
         let edit = self.file.edit_or_make(|text| {
@@ -152,7 +144,7 @@ impl UserDirectory for RunningUsers {
             administrator: true,
             from_environment: true,
         });
-        Ok(of_environment.into_iter().chain(users.iter().map(entry)).collect())
+        Ok(of_environment.into_iter().chain(users.iter().map(UserEntry::from)).collect())
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
@@ -169,15 +161,5 @@ impl UserDirectory for RunningUsers {
         let origin = ChangeOrigin { user: Some(sender.user), peer: sender.peer };
         let log = self.audit_log.iter();
         log.for_each(|log| origin.record_refused(change.audited_as(), Some(change.name()), log));
-    }
-}
-
-fn entry(user: &ListedUser) -> UserEntry {
-    UserEntry {
-        name: user.name.clone(),
-        access_keys: user.access_keys().map(str::to_owned).collect(),
-        allow: user.allow.clone(),
-        administrator: user.is_administrator(),
-        from_environment: false,
     }
 }

@@ -1,15 +1,14 @@
-//! The `user` commands, which edit the users file.
+//! The `user` commands, which ask a running server, or else edit the users file.
 
 use clap::{Args, Subcommand};
-use siltstone::auth::{KeyPair, Users};
-use siltstone::base::OsEntropy;
-use siltstone::service::{AuditLog as _, GrantEntry};
+use siltstone::auth::KeyPair;
+use siltstone::service::{GrantEntry, UserChange, UserEntry};
 
-use super::audit_log::AuditLogFile;
-use super::user_changes::ChangeOrigin;
+use super::api_client::{ApiClient, ServerAddress};
+use super::environment::Environment;
+use super::options::ServerOptions;
 use super::users_file::UsersFile;
-use super::users_text::{self, ListedUser};
-use super::{CliError, announce};
+use super::{CliError, announce, user_api, user_edits};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\
@@ -29,19 +28,30 @@ Examples:
       Give it new keys; the old ones stay valid until they are removed, once no client uses them.
   siltstone user remove camera
 
-A running server uses the changed file after SIGHUP: kill -HUP PID";
+The commands ask the server at the address of --listen, or at --endpoint, and a change is in effect at once. They sign with the keys of
+an administrator: SILTSTONE_ACCESS_KEY and SILTSTONE_SECRET_KEY, or else those in the users file. If no server there knows these
+keys, the commands edit the file; a server that runs elsewhere uses it after SIGHUP: kill -HUP PID";
 
 /// The server options that also apply to these commands.
-pub(crate) const OPTIONS: [&str; 5] = ["config", "data_dir", "users", "audit_log", "log_level"];
+pub(crate) const OPTIONS: [&str; 7] =
+    ["config", "data_dir", "users", "audit_log", "listen", "region", "log_level"];
 
 /// A `user` command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
     /// Create a user and show its keys, once, as lines for a shell
     #[command(after_help = EXAMPLES)]
-    Add(Add),
+    Add {
+        #[command(flatten)]
+        new: NewUserArguments,
+        #[command(flatten)]
+        server: ServerAddress,
+    },
     /// Show names, access keys (the previous one last) and permissions; no secrets
-    List,
+    List {
+        #[command(flatten)]
+        server: ServerAddress,
+    },
     /// Give a user new keys and show them, once; the old keys stay valid until --finish or the next rotation
     Rotate {
         /// Name of the user
@@ -49,20 +59,24 @@ pub(crate) enum UserCommand {
         /// Remove the old keys
         #[arg(long)]
         finish: bool,
+        #[command(flatten)]
+        server: ServerAddress,
     },
     /// Remove a user; its buckets and objects stay
     Remove {
         /// Name of the user
         name: String,
-        /// Even if no administrator is left
-        #[arg(long)]
+        /// Even if no administrator is left; edits the file, also beside a running server
+        #[arg(long, conflicts_with = "endpoint")]
         force: bool,
+        #[command(flatten)]
+        server: ServerAddress,
     },
 }
 
 /// A new user.
 #[derive(Debug, Args)]
-pub(crate) struct Add {
+pub(crate) struct NewUserArguments {
     /// Its name; `anonymous` for requests without a signature
     name: String,
     /// Permitted actions, named as in the file; `*` for all
@@ -76,123 +90,104 @@ pub(crate) struct Add {
     admin: bool,
 }
 
+impl NewUserArguments {
+    fn change(&self) -> UserChange {
+        let allowed = match self.admin {
+            true => GrantEntry::everything(),
+            false => GrantEntry { actions: self.actions.clone(), resources: self.resources.clone() },
+        };
+        UserChange::Create { name: self.name.clone(), allow: vec![allowed] }
+    }
+}
+
 impl UserCommand {
-    /// The action in the audit log, and the name of the user; `None` for a command that changes nothing.
-    fn audited(&self) -> Option<(&'static str, &str)> {
+    /// The change that the command makes; `None` for one that makes none.
+    fn change(&self) -> Option<UserChange> {
+        Some(match self {
+            Self::Add { new, .. } => new.change(),
+            Self::List { .. } => return None,
+            Self::Rotate { name, finish: false, .. } => UserChange::RotateKeys { name: name.clone() },
+            Self::Rotate { name, finish: true, .. } => UserChange::RemovePreviousKeys { name: name.clone() },
+            Self::Remove { name, .. } => UserChange::Delete { name: name.clone() },
+        })
+    }
+
+    fn server(&self) -> &ServerAddress {
         match self {
-            Self::Add(new) => Some(("CreateUser", &new.name)),
-            Self::List => None,
-            Self::Rotate { name, .. } => Some(("RotateKeys", name)),
-            Self::Remove { name, .. } => Some(("DeleteUser", name)),
+            Self::Add { server, .. }
+            | Self::List { server }
+            | Self::Rotate { server, .. }
+            | Self::Remove { server, .. } => server,
         }
     }
+
+    fn is_forced(&self) -> bool {
+        matches!(self, Self::Remove { force: true, .. })
+    }
 }
 
-/// Runs a command on `file`, and records it in `log`.
+/// Runs a command at a running server, or else on the users file.
 ///
 /// # Errors
-/// A message for the operator; the file is unchanged, unless the message says otherwise.
+/// A message for the operator; no user is changed, unless the message says otherwise.
 pub(crate) fn run(
     command: &UserCommand,
-    file: &UsersFile,
-    log: Option<&AuditLogFile>,
+    options: &ServerOptions,
+    environment: &Environment,
 ) -> Result<(), CliError> {
-    let (Some(log), Some((action, name))) = (log, command.audited()) else { return execute(command, file) };
-    let uid = format!("uid {}", rustix::process::getuid().as_raw());
-    let origin = ChangeOrigin { user: Some(&uid), peer: "command" };
-    let before = file.list();
-    let done = execute(command, file);
-    match &done {
-        Ok(()) => file.list().record_changes(&before, log, origin),
-        Err(_) => origin.record_refused(action, Some(name), log),
-    }
-    if done.is_ok() && !log.is_writable() {
-        return Err(CliError::refused("the users file was changed, but the audit log cannot be written"));
-    }
-    done
-}
-
-fn execute(command: &UserCommand, file: &UsersFile) -> Result<(), CliError> {
-    let done = match command {
-        UserCommand::Add(new) => add(new, file),
-        UserCommand::List => list(file),
-        UserCommand::Rotate { name, finish: false } => rotate(name, file),
-        UserCommand::Rotate { name, finish: true } => finish_rotation(name, file),
-        UserCommand::Remove { name, force } => remove(name, *force, file),
+    let file = UsersFile::new(options.users_path(), None);
+    let server = match command.is_forced() {
+        true => None,
+        false => ApiClient::find(command.server(), options, environment)?,
     };
-    done.map_err(CliError::refused)
-}
-
-fn add(new: &Add, file: &UsersFile) -> Result<(), String> {
-    let allowed = match new.admin {
-        true => GrantEntry::everything(),
-        false => GrantEntry { actions: new.actions.clone(), resources: new.resources.clone() },
+    let Some(change) = command.change() else {
+        let users = server.map_or_else(|| user_edits::list(&file), user_api::list)?;
+        return announce::lines(users.iter().map(line))
+            .map_err(|e| CliError::refused(format!("cannot show the users: {e}")));
     };
-    let keys = (new.name != Users::ANONYMOUS).then(|| KeyPair::generate(&OsEntropy));
-    let is_first = !file.path().exists();
-    file.edit_or_make(|text| users_text::add(text, &new.name, keys.as_ref(), &[allowed]))?;
-    report(&format!("created the user `{}`", new.name), file);
-    if is_first && !new.admin {
-        eprintln!(
-            "the file is new and has no administrator, and the server creates none in it: siltstone user add NAME --admin"
-        );
+    let (place, keys) = match server {
+        Some(server) => {
+            let place = format!("at {}, in effect", server.url);
+            (place, user_api::change(server, &change)?)
+        }
+        None => {
+            let log = options.audit_log.as_deref();
+            let keys = user_edits::change(&change, command.is_forced(), &file, log)?;
+            let path = file.path().display();
+            (format!("in {path}; a running server uses the file after SIGHUP: kill -HUP PID"), keys)
+        }
+    };
+    eprintln!("{} {place}", done(&change));
+    if let UserChange::RotateKeys { name } = &change {
+        eprintln!("the old keys stay valid until: siltstone user rotate {name} --finish");
     }
     keys.map_or(Ok(()), |keys| show(&keys))
 }
 
-fn list(file: &UsersFile) -> Result<(), String> {
-    let users = users_text::list(&file.text()?)?;
-    announce::lines(users.iter().map(line)).map_err(|e| format!("cannot show the users: {e}"))
-}
-
-fn rotate(name: &str, file: &UsersFile) -> Result<(), String> {
-    let keys = KeyPair::generate(&OsEntropy);
-    file.edit(|text| users_text::rotate(text, name, &keys))?;
-    report(&format!("gave `{name}` new keys"), file);
-    eprintln!("the old keys stay valid until: siltstone user rotate {name} --finish");
-    show(&keys)
-}
-
-fn finish_rotation(name: &str, file: &UsersFile) -> Result<(), String> {
-    file.edit(|text| users_text::finish_rotation(text, name))?;
-    report(&format!("removed the previous keys of `{name}`"), file);
-    Ok(())
-}
-
-fn remove(name: &str, force: bool, file: &UsersFile) -> Result<(), String> {
-    file.edit(|text| {
-        let less = users_text::remove(text, name)?;
-        let some =
-            |text: &str| Ok::<_, String>(users_text::list(text)?.iter().any(ListedUser::is_administrator));
-        if !force && some(text)? && !some(&less)? {
-            return Err(format!("`{name}` is the last administrator; to remove it anyway, use --force"));
-        }
-        Ok(less)
-    })?;
-    report(&format!("removed the user `{name}`"), file);
-    Ok(())
+fn done(change: &UserChange) -> String {
+    let name = change.name();
+    match change {
+        UserChange::Create { .. } => format!("created the user `{name}`"),
+        UserChange::SetGrants { .. } => format!("changed the grants of `{name}`"),
+        UserChange::RotateKeys { .. } => format!("gave `{name}` new keys"),
+        UserChange::RemovePreviousKeys { .. } => format!("removed the previous keys of `{name}`"),
+        UserChange::Delete { .. } => format!("removed the user `{name}`"),
+    }
 }
 
 /// The line of a user: name, access keys and permissions, separated by tabs.
-fn line(user: &ListedUser) -> String {
+fn line(user: &UserEntry) -> String {
     let allowed = user.allow.iter().map(|a| format!("{} on {}", a.actions.join(","), a.resources.join(",")));
     let allowed = allowed.collect::<Vec<_>>().join("; ");
-    let keys = user.access_keys().collect::<Vec<_>>().join(",");
+    let keys = user.access_keys.join(",");
     format!("{}\t{}\t{allowed}", user.name, if keys.is_empty() { "-" } else { &keys })
 }
 
-fn report(done: &str, file: &UsersFile) {
-    eprintln!(
-        "{done} in {}; a running server uses the file after SIGHUP: kill -HUP PID",
-        file.path().display()
-    );
-}
-
-fn show(keys: &KeyPair) -> Result<(), String> {
+fn show(keys: &KeyPair) -> Result<(), CliError> {
     eprintln!("its keys are shown only once:");
     let lines = [
         format!("export AWS_ACCESS_KEY_ID={}", keys.access_key),
         format!("export AWS_SECRET_ACCESS_KEY={}", keys.secret_key.reveal()),
     ];
-    announce::lines(lines).map_err(|e| format!("cannot show the keys ({e}): rotate them"))
+    announce::lines(lines).map_err(|e| CliError::refused(format!("cannot show the keys ({e}): rotate them")))
 }

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use siltstone::auth::KeyPair;
-use siltstone::service::GrantEntry;
+use siltstone::service::{GrantEntry, UserChange, UserEntry};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
 /// A user without its secret.
@@ -36,6 +36,34 @@ impl ListedUser {
     }
 }
 
+impl From<&ListedUser> for UserEntry {
+    fn from(user: &ListedUser) -> Self {
+        Self {
+            name: user.name.clone(),
+            access_keys: user.access_keys().map(str::to_owned).collect(),
+            allow: user.allow.clone(),
+            administrator: user.is_administrator(),
+            from_environment: false,
+        }
+    }
+}
+
+/// The text after a change, with the new keys if it makes some.
+///
+/// # Errors
+/// Those of the edit.
+pub(crate) fn changed(text: &str, change: &UserChange, keys: Option<&KeyPair>) -> Result<String, String> {
+    let name = change.name();
+    match (change, keys) {
+        (UserChange::Create { allow, .. }, keys) => add(text, name, keys, allow),
+        (UserChange::SetGrants { allow, .. }, _) => set_grants(text, name, allow),
+        (UserChange::RotateKeys { .. }, Some(keys)) => rotate(text, name, keys),
+        (UserChange::RotateKeys { .. }, None) => Err(format!("the user `{name}` has no keys")),
+        (UserChange::RemovePreviousKeys { .. }, _) => finish_rotation(text, name),
+        (UserChange::Delete { .. }, _) => remove(text, name),
+    }
+}
+
 /// The users in the order of the file.
 ///
 /// # Errors
@@ -53,12 +81,7 @@ pub(crate) fn list(text: &str) -> Result<Vec<ListedUser>, String> {
 ///
 /// # Errors
 /// The name is taken, or the file has a form that cannot be edited.
-pub(crate) fn add(
-    text: &str,
-    name: &str,
-    keys: Option<&KeyPair>,
-    allowed: &[GrantEntry],
-) -> Result<String, String> {
+fn add(text: &str, name: &str, keys: Option<&KeyPair>, allowed: &[GrantEntry]) -> Result<String, String> {
     if list(text)?.iter().any(|user| user.name == name) {
         return Err(format!("there is a user `{name}` already"));
     }
@@ -79,7 +102,7 @@ pub(crate) fn add(
 ///
 /// # Errors
 /// There is no such user, or the file has a form that cannot be edited.
-pub(crate) fn set_grants(text: &str, name: &str, allowed: &[GrantEntry]) -> Result<String, String> {
+fn set_grants(text: &str, name: &str, allowed: &[GrantEntry]) -> Result<String, String> {
     edit(text, |users| {
         user_mut(users, name)?.insert("allow", grants(allowed));
         Ok(String::new())
@@ -100,7 +123,7 @@ fn grants(allowed: &[GrantEntry]) -> Item {
 ///
 /// # Errors
 /// There is no such user, it has no keys, or the file has a form that cannot be edited.
-pub(crate) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
+fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
     edit(text, |users| {
         let user = user_mut(users, name)?;
         let present = ["access_key", "secret_key"].map(|key| (key, user.get(key).and_then(Item::as_str)));
@@ -120,7 +143,7 @@ pub(crate) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, S
 ///
 /// # Errors
 /// There is no such user, it has no previous keys, or the file has a form that cannot be edited.
-pub(crate) fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
+fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
     edit(text, |users| match user_mut(users, name)?.remove("previous") {
         Some(_) => Ok(String::new()),
         None => Err(format!("the user `{name}` has no previous keys")),
@@ -131,7 +154,7 @@ pub(crate) fn finish_rotation(text: &str, name: &str) -> Result<String, String> 
 ///
 /// # Errors
 /// There is no such user, or the file has a form that cannot be edited.
-pub(crate) fn remove(text: &str, name: &str) -> Result<String, String> {
+fn remove(text: &str, name: &str) -> Result<String, String> {
     edit(text, |users| {
         let index = position(users, name)?;
         let removed = users.remove(index);

@@ -169,6 +169,81 @@ fn a_running_server_takes_a_change_at_sighup() {
     server.wait_until("the new permission", may_read);
 }
 
+/// A server with `users.toml`, and the commands that ask it.
+fn running(dir: &Path) -> (Running, impl Fn(&[&str]) -> Output) {
+    let mut command = on_a_free_port(dir);
+    command.args(["--users", "users.toml", "--audit-log", "audit.log"]);
+    let server = Running::start(command);
+    let address = server.address().to_owned();
+    let dir = dir.to_owned();
+    (server, move |arguments: &[&str]| {
+        let arguments = [arguments, &["--listen", &address]].concat();
+        user(&dir, &arguments)
+    })
+}
+
+#[test]
+fn a_running_server_makes_the_change_at_once() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, &ADMIN.replace("hidden-1", "hidden-0123456789"));
+    let (server, ask) = running(dir);
+    let asked = |arguments: &[&str]| {
+        let output = ask(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr_of(&output));
+        assert!(!stderr_of(&output).contains("SIGHUP"), "{arguments:?}: {}", stderr_of(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let may_read = |server: &Running| server.get("/no-such-bucket/key").contains(" 404 ");
+    assert!(!may_read(&server));
+    assert_eq!(asked(&["add", "anonymous", "--actions", "GetObject,ListBucket", "--resources", "*"]), "");
+    assert!(may_read(&server), "the change is in effect");
+    let made = keys(&asked(&["add", "cam & co", "--admin"]));
+    assert!(text(dir).starts_with("# Ours.") && text(dir).contains(&made[1]), "{}", text(dir));
+    let rotated = keys(&asked(&["rotate", "cam & co"]));
+    let listed = format!(
+        "admin\tAK1\t* on *\nanonymous\t-\tGetObject,ListBucket on *\ncam & co\t{},{}\t* on *\n",
+        rotated[0], made[0]
+    );
+    assert_eq!(asked(&["list"]), listed);
+    asked(&["rotate", "cam & co", "--finish"]);
+    asked(&["remove", "anonymous"]);
+    assert!(!may_read(&server) && !text(dir).contains(&made[0]));
+    let refused = ask(&["rotate", "eve"]);
+    let said = stderr_of(&refused);
+    assert!(refused.status.code() == Some(1) && said.contains("there is no user `eve`"), "{said}");
+    let log = fs::read_to_string(dir.join("audit.log")).unwrap();
+    let by_admin = log.lines().filter(|line| line.contains("\"user\":\"admin\"")).count();
+    assert_eq!((by_admin, log.lines().count()), (6, 6), "the server alone records: {log}");
+}
+
+#[test]
+fn a_server_that_does_not_know_the_keys_of_the_file_is_not_asked() {
+    let (dir, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    write_users(dir.path(), &ADMIN.replace("hidden-1", "hidden-0123456789"));
+    write_users(other.path(), &ADMIN.replace("AK1", "AK9"));
+    let (server, _) = running(dir.path());
+    let output = user(other.path(), &["add", "ann", "--admin", "--listen", server.address()]);
+    assert!(output.status.success() && stderr_of(&output).contains("SIGHUP"), "{}", stderr_of(&output));
+    assert!(text(other.path()).contains("ann") && !text(dir.path()).contains("ann"));
+    // A server that is named is asked, or nothing is done.
+    let endpoint = format!("http://{}", server.address());
+    let (status, said) = refused(other.path(), &["add", "eve", "--admin", "--endpoint", &endpoint]);
+    assert!(status == Some(1) && said.contains("InvalidAccessKeyId"), "{said}");
+}
+
+#[test]
+fn the_last_administrator_of_a_running_server_is_removed_from_the_file_alone() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, &ADMIN.replace("hidden-1", "hidden-0123456789"));
+    let (_server, ask) = running(dir);
+    let said = stderr_of(&ask(&["remove", "admin"]));
+    assert!(said.contains("no administrator would be left"), "{said}");
+    let said = stderr_of(&ask(&["remove", "admin", "--force"]));
+    assert!(said.contains("SIGHUP") && !text(dir).contains("AK1"), "{said}");
+}
+
 #[test]
 fn users_added_at_the_same_time_are_all_there() {
     let dir = TempDir::new().unwrap();
@@ -196,10 +271,10 @@ fn the_help_of_the_commands_shows_no_options_of_the_server() {
         [&["user"][..], &["user", "add"], &["user", "list"], &["user", "rotate"], &["user", "remove"]]
     {
         let shown = help(command);
-        for concerns in ["--config", "--data-dir", "--users", "--log-level"] {
+        for concerns in ["--config", "--data-dir", "--users", "--log-level", "--listen"] {
             assert!(shown.contains(concerns), "{concerns} is missing in {shown}");
         }
-        for other in ["--listen", "--workers", "--etag", "SILTSTONE_REGION"] {
+        for other in ["--workers", "--etag", "SILTSTONE_BUCKET"] {
             assert!(!shown.contains(other), "{other} is in {shown}");
         }
     }

@@ -1,0 +1,152 @@
+//! The API for programs at a running server, as the commands use it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use siltstone::auth::KeyPair;
+use siltstone::client::{Answer, Bucket, Endpoint, HttpConnection, RequestSigner};
+
+use super::environment::Environment;
+use super::keys::AdministratorKeys;
+use super::notes::Notes;
+use super::options::ServerOptions;
+use super::users_file::UsersFile;
+use super::{CliError, announce};
+
+/// All but the unreserved characters: the encoding of a name in a path.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// The longest silence of the server at the address of `--listen`.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The server that is asked.
+#[derive(Debug, Args)]
+pub(crate) struct ServerAddress {
+    /// URL of the server [default: plain HTTP at the address of --listen]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// PEM file with the authorities that verify its certificate [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+/// A connection to the server, and the keys of an administrator.
+pub(crate) struct ApiClient {
+    server: Bucket,
+    connection: HttpConnection,
+    /// The URL of the server.
+    pub(crate) url: String,
+}
+
+impl ApiClient {
+    /// Connects to the server of `address`.
+    ///
+    /// # Errors
+    /// A message for the operator: the server cannot be named or does not answer, or there are no keys.
+    pub(crate) fn open(
+        address: &ServerAddress,
+        options: &ServerOptions,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        let url = match &address.endpoint {
+            Some(url) => url.clone(),
+            None if options.tls_files()?.is_some() => {
+                return Err(CliError::usage(
+                    "the server speaks HTTPS: name it by --endpoint https://NAME:PORT",
+                ));
+            }
+            None => format!("http://{}", announce::reachable(options.listen)),
+        };
+        let mut endpoint = Endpoint::resolve(&url, address.ca_file.as_deref()).map_err(CliError::refused)?;
+        if address.endpoint.is_none() {
+            endpoint = endpoint.with_patience(PATIENCE);
+        }
+        let KeyPair { access_key, secret_key } = administrator_keys(options, environment)?;
+        let signer = RequestSigner::new(&access_key, secret_key.reveal(), &options.region.0[0]);
+        let connection = HttpConnection::open(&endpoint)
+            .map_err(|e| CliError::refused(format!("{url} does not answer: {e}")))?;
+        Ok(Self {
+            server: Bucket::new("-".to_owned(), &endpoint, signer.signing_bodies(None)),
+            connection,
+            url,
+        })
+    }
+
+    /// Connects to the server that uses the users file: the one of `--endpoint`, or else the one at the address of `--listen` if it knows
+    /// the administrator's keys. `None` if no such server answers.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`], for a server that is named.
+    pub(crate) fn find(
+        address: &ServerAddress,
+        options: &ServerOptions,
+        environment: &Environment,
+    ) -> Result<Option<Self>, CliError> {
+        if address.endpoint.is_some() {
+            return Self::open(address, options, environment).map(Some);
+        }
+        let Ok(mut found) = Self::open(address, options, environment) else { return Ok(None) };
+        let knows_keys = found.ask("GET", "users", b"").is_ok();
+        Ok(knows_keys.then_some(found))
+    }
+
+    /// Sends a request for `/-/api/1/{path}`. Returns the answer, which is JSON or empty.
+    ///
+    /// # Errors
+    /// A message for the operator: the server does not answer, or refuses.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, document: &[u8]) -> Result<String, CliError> {
+        let request = self.server.request(method, &format!("api/1/{path}"), &[], "", document.into());
+        let answer = self.connection.exchange(&request);
+        let answer = answer.map_err(|e| CliError::refused(format!("the server does not answer: {e}")))?;
+        if answer.status < 300 { Ok(answer.text()) } else { Err(CliError::refused(refusal(&answer))) }
+    }
+
+    /// Sends a request whose answer is a document.
+    ///
+    /// # Errors
+    /// As [`Self::ask`], or the answer is none.
+    pub(crate) fn ask_document(
+        &mut self,
+        method: &str,
+        path: &str,
+        document: &[u8],
+    ) -> Result<Value, CliError> {
+        parsed(&self.ask(method, path, document)?)
+    }
+}
+
+/// The document in an answer.
+///
+/// # Errors
+/// A message for the operator.
+pub(crate) fn parsed(text: &str) -> Result<Value, CliError> {
+    let unread = |e| CliError::refused(format!("the answer of the server cannot be read: {e}"));
+    serde_json::from_str(text).map_err(unread)
+}
+
+/// A name as a segment of a path.
+pub(crate) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, ENCODED).to_string()
+}
+
+/// The status, the code and the message of an error.
+fn refusal(answer: &Answer) -> String {
+    let error: Value = serde_json::from_str(&answer.text()).unwrap_or_default();
+    let of = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+    format!("the server answers {} {}: {}", answer.status, of("code"), of("message"))
+}
+
+/// The keys that the environment sets, or else those of an administrator in the users file.
+fn administrator_keys(options: &ServerOptions, environment: &Environment) -> Result<KeyPair, CliError> {
+    let keys = AdministratorKeys::from_environment(environment, &mut Notes::default());
+    if let Some(keys) = keys.map_err(CliError::usage)? {
+        return keys.read().map_err(CliError::usage);
+    }
+    let file = UsersFile::new(options.users_path(), None);
+    let (users, _) = file.read().map_err(CliError::refused)?;
+    users.administrator_keys().ok_or_else(|| {
+        CliError::refused(format!("{} has no administrator, whose keys it takes", file.path().display()))
+    })
+}

@@ -1,0 +1,81 @@
+//! The `user` commands on the users file, without a server.
+
+use std::path::Path;
+
+use siltstone::auth::KeyPair;
+use siltstone::base::OsEntropy;
+use siltstone::service::{AuditLog as _, GrantEntry, UserChange, UserEntry};
+
+use super::CliError;
+use super::audit_log::AuditLogFile;
+use super::user_changes::ChangeOrigin;
+use super::users_file::UsersFile;
+use super::users_text::{self, ListedUser};
+
+/// The users of the file.
+///
+/// # Errors
+/// A message for the operator.
+pub(crate) fn list(file: &UsersFile) -> Result<Vec<UserEntry>, CliError> {
+    let users = file.text().and_then(|text| users_text::list(&text)).map_err(CliError::refused)?;
+    Ok(users.iter().map(UserEntry::from).collect())
+}
+
+/// Makes a change and records it in the audit log at `log`. Durable on return. Returns new keys.
+///
+/// # Errors
+/// A message for the operator; the file is unchanged, unless the message says otherwise.
+pub(crate) fn change(
+    change: &UserChange,
+    forced: bool,
+    file: &UsersFile,
+    log: Option<&Path>,
+) -> Result<Option<KeyPair>, CliError> {
+    let log = log.map(AuditLogFile::open).transpose().map_err(CliError::refused)?;
+    let before = file.list();
+    let done = edit(change, forced, file);
+    let Some(log) = log else { return done.map_err(CliError::refused) };
+    let uid = format!("uid {}", rustix::process::getuid().as_raw());
+    let origin = ChangeOrigin { user: Some(&uid), peer: "command" };
+    match &done {
+        Ok(_) => file.list().record_changes(&before, &log, origin),
+        Err(_) => origin.record_refused(change.audited_as(), Some(change.name()), &log),
+    }
+    if done.is_ok() && !log.is_writable() {
+        return Err(CliError::refused("the users file was changed, but the audit log cannot be written"));
+    }
+    done.map_err(CliError::refused)
+}
+
+fn edit(change: &UserChange, forced: bool, file: &UsersFile) -> Result<Option<KeyPair>, String> {
+    let keys = change.makes_keys().then(|| KeyPair::generate(&OsEntropy));
+    let is_first = !file.path().exists();
+    let edited = |text: &str| {
+        let edited = users_text::changed(text, change, keys.as_ref())?;
+        if let (UserChange::Delete { name }, false) = (change, forced) {
+            check_administrators(name, text, &edited)?;
+        }
+        Ok(edited)
+    };
+    match change {
+        UserChange::Create { allow, .. } => {
+            file.edit_or_make(edited)?;
+            if is_first && !allow.iter().any(GrantEntry::is_everything) {
+                eprintln!(
+                    "the file is new and has no administrator, and the server creates none in it: siltstone user add NAME --admin"
+                );
+            }
+        }
+        _ => file.edit(edited)?,
+    }
+    Ok(keys)
+}
+
+/// Checks that an administrator is left, if there was one.
+fn check_administrators(name: &str, before: &str, after: &str) -> Result<(), String> {
+    let some = |text: &str| Ok::<_, String>(users_text::list(text)?.iter().any(ListedUser::is_administrator));
+    match some(before)? && !some(after)? {
+        false => Ok(()),
+        true => Err(format!("`{name}` is the last administrator; to remove it anyway, use --force")),
+    }
+}
