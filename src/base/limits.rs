@@ -197,6 +197,14 @@ pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
 pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
 /// Connections in that state; further ones are closed at once.
 pub const DRAINING_MAX: usize = 256;
+/// The same limits for a listener that serves the console alone: threads,
+pub const CONSOLE_WORKERS: usize = 4;
+/// requests that wait for one of them,
+pub const CONSOLE_QUEUE_LEN: usize = 64;
+/// open connections,
+pub const CONSOLE_CONNECTIONS_MAX: usize = 64;
+/// and connections that are draining.
+pub const CONSOLE_DRAINING_MAX: usize = 32;
 /// The time after which the padding of a long operation begins (S3 API reference, CompleteMultipartUpload): well
 /// before the timeout of clients, which is a minute for most.
 pub const PADDING_AFTER_SECS: u64 = 5;

@@ -36,8 +36,8 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     out.flush()
 }
 
-/// After [`keys`], shows how to use them, if they were shown. `link` is the path that signs a browser in.
-pub(crate) fn first_steps(scheme: &str, address: SocketAddr, link: Option<&str>) {
+/// After [`keys`], shows how to use them, if they were shown. `link` is the path that signs a browser in at the address of the console.
+pub(crate) fn first_steps(scheme: &str, address: SocketAddr, console: SocketAddr, link: Option<&str>) {
     if !stderr().is_terminal() {
         return;
     }
@@ -49,7 +49,7 @@ pub(crate) fn first_steps(scheme: &str, address: SocketAddr, link: Option<&str>)
     if let Some(link) = link {
         eprintln!(
             "Or open the console in a browser on this host (the link works once, within an hour):\n\n  {scheme}://{}{link}\n",
-            reachable(address)
+            reachable(console)
         );
     }
 }

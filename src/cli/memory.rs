@@ -9,10 +9,10 @@ use bytesize::ByteSize;
 use log::warn;
 use siltstone::base::Budget;
 use siltstone::base::limits::{
-    CONNECTIONS_MAX_DEFAULT, DRAINING_MAX, INDEX_DEFAULT_MIN_BYTES, INDEX_DEFAULT_SHARE,
-    MEMORY_DEFAULT_MAX_BYTES, MEMORY_FOR_REQUESTS_MIN_BYTES, MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES,
-    MEMORY_OF_PROCESS_BYTES, MEMORY_OF_TLS_CONNECTION_BYTES, MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES,
-    WORKERS_DEFAULT,
+    CONNECTIONS_MAX_DEFAULT, CONSOLE_CONNECTIONS_MAX, CONSOLE_DRAINING_MAX, CONSOLE_QUEUE_LEN,
+    CONSOLE_WORKERS, DRAINING_MAX, INDEX_DEFAULT_MIN_BYTES, INDEX_DEFAULT_SHARE, MEMORY_DEFAULT_MAX_BYTES,
+    MEMORY_FOR_REQUESTS_MIN_BYTES, MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES, MEMORY_OF_PROCESS_BYTES,
+    MEMORY_OF_TLS_CONNECTION_BYTES, MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES, WORKERS_DEFAULT,
 };
 
 use super::CliError;
@@ -61,7 +61,8 @@ impl MemoryPlan {
             Some(_) => MEMORY_OF_TLS_CONNECTION_BYTES,
             None => MEMORY_OF_CONNECTION_BYTES,
         };
-        let left = ceiling - MEMORY_OF_PROCESS_BYTES;
+        let console = options.console_listen.map_or(0, |_| of_console_listener(each));
+        let left = ceiling - MEMORY_OF_PROCESS_BYTES - console;
         let fit = |share: u64, each: u64, most: usize| most.min((left / share / each) as usize);
         let workers = options
             .workers
@@ -74,6 +75,7 @@ impl MemoryPlan {
             ("--max-connections", connections_max + DRAINING_MAX, each),
             // There are two queues of that length.
             ("--queue", options.queue.get(), 2 * UNRESERVED_HEAD_BYTES as u64),
+            ("--console-listen", 1, console),
         ];
         let costs = costs.map(|(name, count, each)| (name, (count as u64).saturating_mul(each)));
         let fixed = costs.iter().fold(MEMORY_OF_PROCESS_BYTES, |sum, (_, bytes)| sum.saturating_add(*bytes));
@@ -89,9 +91,16 @@ impl MemoryPlan {
     }
 }
 
+/// The memory of the listener of the console, with connections that take `each` bytes.
+fn of_console_listener(each: u64) -> u64 {
+    let connections = (CONSOLE_CONNECTIONS_MAX + CONSOLE_DRAINING_MAX) as u64 * each;
+    let queues = CONSOLE_QUEUE_LEN as u64 * 2 * UNRESERVED_HEAD_BYTES as u64;
+    CONSOLE_WORKERS as u64 * MEMORY_OF_WORKER_BYTES + connections + queues
+}
+
 fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
-    let costs: Vec<_> =
-        costs.iter().map(|(name, bytes)| format!("{name} takes {}", ByteSize(*bytes))).collect();
+    let taken = costs.iter().filter(|(_, bytes)| *bytes > 0);
+    let costs: Vec<_> = taken.map(|(name, bytes)| format!("{name} takes {}", ByteSize(*bytes))).collect();
     format!(
         "--memory-max: {} is too little: {}, the process {} and single requests at least {}: lower one of them, or \
          raise --memory-max",
@@ -174,6 +183,9 @@ mod tests {
         );
         let encrypted = plan("memory_max = '64MiB'\ntls_cert = 'c'").unwrap();
         assert!(encrypted.connections_max < small.connections_max / 10);
+        let with_console =
+            plan("memory_max = '64MiB'\ntls_cert = 'c'\nconsole_listen = '127.0.0.1:0'").unwrap();
+        assert!(with_console.workers < encrypted.workers, "{with_console:?}");
         assert!(plan("").is_ok(), "by the machine");
         assert_eq!(plan("index_max = '10MiB'").unwrap().index_max, 10 * MIB);
     }

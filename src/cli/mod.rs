@@ -14,6 +14,7 @@ mod health;
 mod keys;
 mod layers;
 mod lifecycle;
+mod listeners;
 mod log_file;
 mod logging;
 mod maintenance;

@@ -20,10 +20,10 @@ pub(crate) struct OpenFiles {
 
 impl OpenFiles {
     /// Raises the limit of open files up to the hard limit, and divides it. Otherwise the soft limit of a login shell,
-    /// 1,024, would limit the connections.
-    pub(crate) fn divide(connections_wanted: usize, workers: usize) -> Self {
+    /// 1,024, would limit the connections. `others` are files of further connections.
+    pub(crate) fn divide(connections_wanted: usize, workers: usize, others: usize) -> Self {
         let limit = raise();
-        let divided = Self::below(limit, connections_wanted, workers);
+        let divided = Self::below(limit.saturating_sub(others), connections_wanted, workers);
         let fit = divided.connections_max;
         if fit < connections_wanted {
             log::warn!(
@@ -79,6 +79,6 @@ mod tests {
 
     #[test]
     fn by_the_limit_of_this_process() {
-        assert_eq!(OpenFiles::divide(1, 1).connections_max, 1);
+        assert_eq!(OpenFiles::divide(1, 1, 0).connections_max, 1);
     }
 }

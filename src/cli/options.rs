@@ -76,6 +76,10 @@ pub(crate) struct ServerOptions {
     #[arg(value_parser = one_of(&[("on", ConsoleAccess::On), ("off", ConsoleAccess::Off)]))]
     console: ConsoleAccess,
 
+    /// Address to serve the console on, instead of --listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT", env = "SILTSTONE_CONSOLE_LISTEN", global = true)]
+    pub(crate) console_listen: Option<SocketAddr>,
+
     /// Show the console to other hosts also over plain HTTP, where everyone on the way can read its sessions
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_CONSOLE_INSECURE", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
@@ -353,17 +357,33 @@ impl ServerOptions {
         if self.http_engine == EngineName::TinyHttp && self.tls_files()?.is_some() {
             return Err(CliError::usage("--tls-cert: only --http-engine direct can serve HTTPS"));
         }
-        if self.http_engine == EngineName::TinyHttp && !self.listen.ip().is_loopback() {
-            return Err(CliError::usage(format!(
-                "--listen {}: the engine tiny_http accepts ambiguous requests and has no limit of connections, threads and \
-                 memory, so it listens on loopback addresses alone. Use --http-engine direct, or --listen 127.0.0.1:{}",
-                self.listen,
-                self.listen.port()
-            )));
-        }
+        self.check_listeners()?;
         buckets::check(&self.bucket)?;
         self.check_website_domain()?;
         self.tls_files().map(drop)
+    }
+
+    fn check_listeners(&self) -> Result<(), CliError> {
+        let console = self.console_listen.map(|listen| ("--console-listen", listen));
+        for (option, listen) in [("--listen", self.listen)].into_iter().chain(console) {
+            if self.http_engine == EngineName::TinyHttp && !listen.ip().is_loopback() {
+                return Err(CliError::usage(format!(
+                    "{option} {listen}: the engine tiny_http accepts ambiguous requests and has no limit of connections, threads and \
+                     memory, so it listens on loopback addresses alone. Use --http-engine direct, or {option} 127.0.0.1:{}",
+                    listen.port()
+                )));
+            }
+        }
+        let Some((option, listen)) = console else { return Ok(()) };
+        if self.console == ConsoleAccess::Off {
+            return Err(CliError::usage(format!("{option} {listen}: there is no console, by --console off")));
+        }
+        if listen == self.listen && listen.port() != 0 {
+            return Err(CliError::usage(format!(
+                "{option} {listen}: it is the address of --listen, where the console is without {option}"
+            )));
+        }
+        Ok(())
     }
 
     fn check_website_domain(&self) -> Result<(), CliError> {

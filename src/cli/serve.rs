@@ -1,22 +1,17 @@
 //! The life of the server process: parts are started from the store up, run until a signal, and stopped in reverse.
 
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
-use rustix::io::Errno;
 use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::console::Console;
 use siltstone::fs::OsFs;
-use siltstone::http::{Config, Outcome, Server, Tls};
+use siltstone::http::{Config, Handle, Tls};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
-use siltstone::s3::Handler;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{self, OpenError, Store};
@@ -28,6 +23,7 @@ use super::audit_log::AuditLogFile;
 use super::buckets;
 use super::data_dir;
 use super::lifecycle::LifecycleThread;
+use super::listeners::{self, Listeners};
 use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
@@ -52,7 +48,7 @@ pub(crate) fn serve(
 ) -> Result<(), CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = MemoryPlan::make(options)?;
-    let files = OpenFiles::divide(plan.connections_max, plan.workers);
+    let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
     let store = open_store(options, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
@@ -93,33 +89,13 @@ pub(crate) fn serve(
         None => service,
     };
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
-    let config = Config { tls: shown_tls, memory, ..config(options, &plan, files) };
-    let console = console(options, service, &authenticator, &clock)?;
+    let config = Config { tls: shown_tls, memory, ..listeners::config(options, &plan, files) };
+    let service = Arc::new(service);
+    let console = console(options, &service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
-    let server = bind(config, &clock, &(Arc::new(console) as Arc<dyn Handler>))?;
+    let listeners = Listeners::bind(config, options.console_listen, &clock, service, console)?;
     let reloader = Reloader { users, tls, access_log, audit_log };
-    run_until_stopped(options, server, store, (reloader, expiries), link, manager)
-}
-
-/// Binds the address. The IPv6 address that stands for all addresses also stands for those of IPv4; on a host without IPv6
-/// these alone are bound.
-fn bind(config: Config, clock: &Arc<dyn Clock>, handler: &Arc<dyn Handler>) -> Result<Server, CliError> {
-    let listen = config.listen;
-    let by_ipv4 = Config { listen: (Ipv4Addr::UNSPECIFIED, listen.port()).into(), ..config.clone() };
-    let bound = Server::bind(config, Arc::clone(clock), Arc::clone(handler));
-    let bound = match bound {
-        Err(e) if listen.ip() == Ipv6Addr::UNSPECIFIED && lacks_ipv6(&e) => {
-            Server::bind(by_ipv4, Arc::clone(clock), Arc::clone(handler))
-        }
-        bound => bound,
-    };
-    bound.map_err(|e| CliError::start(format!("cannot listen on {listen}: {e}")))
-}
-
-/// Whether the system refused a socket because it has no IPv6.
-fn lacks_ipv6(error: &io::Error) -> bool {
-    let error = Errno::from_io_error(error);
-    matches!(error, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
+    run_until_stopped(options, listeners, store, (reloader, expiries), link, manager)
 }
 
 /// Creates the users file on the first start and shows its keys. Returns the access key if it was created.
@@ -150,7 +126,7 @@ fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, Cli
 /// Serves until a signal, then stops maintenance and closes the store.
 fn run_until_stopped(
     options: &ServerOptions,
-    server: Server,
+    listeners: Listeners,
     store: Arc<Store>,
     (reloader, expiries): (Reloader, Arc<LifecycleFigures>),
     first_start: Option<Option<String>>,
@@ -159,27 +135,30 @@ fn run_until_stopped(
     let scheme = if reloader.tls.is_some() { "https" } else { "http" };
     let expiry_log = reloader.access_log.clone();
     let stopped: Arc<OnceLock<Instant>> = Arc::default();
-    let (stopping, handle, told) = (Arc::clone(&stopped), server.handle(), manager.clone());
+    let (stopping, handles, told) = (Arc::clone(&stopped), listeners.handles(), manager.clone());
     let stop = move || {
         stopping.get_or_init(Instant::now);
         told.stopping();
-        handle.shutdown();
+        handles.iter().for_each(Handle::shutdown);
     };
     let signals = Signals::watch(stop, move || reloader.reload())?;
-    let address = server.local_addr();
+    let (address, console) = (listeners.s3_addr(), listeners.console_addr());
     if let Some(link) = first_start {
-        announce::first_steps(scheme, address, link.as_deref());
+        announce::first_steps(scheme, address, console, link.as_deref());
     }
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
+    if console != address {
+        info!("the console is at {scheme}://{}/-/console/", announce::reachable(console));
+    }
     announce::listening(scheme, address);
     manager.ready();
-    let outcome = server.run();
+    let outcome = listeners.run();
     signals.end();
     lifecycle.end();
     maintenance.end();
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
-    outcome.map(report).map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
+    outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
 }
 
 /// The parts of a running server that SIGHUP reloads.
@@ -277,13 +256,13 @@ fn service(
 
 fn console(
     options: &ServerOptions,
-    service: Service,
+    service: &Arc<Service>,
     authenticator: &Arc<Authenticator>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Console, CliError> {
     let (authenticator, clock) = (Arc::clone(authenticator), Arc::clone(clock));
     let (entropy, access) = (Arc::new(OsEntropy), options.console_access());
-    let console = Console::new(Arc::new(service), authenticator, clock, entropy, access);
+    let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access);
     let proxies = options.trusted_proxies.clone();
     let console = console.with_trusted_proxies(move |address| proxies.contains(address));
     Ok(match options.oidc()? {
@@ -310,20 +289,6 @@ fn log_memory(plan: &MemoryPlan, store: &Store) {
     );
 }
 
-fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFiles) -> Config {
-    Config {
-        engine: options.http_engine,
-        workers: plan.workers,
-        queue_len: options.queue.get(),
-        connections_max: files.connections_max,
-        connections_per_address_max: options.max_connections_per_address.map(NonZeroUsize::get),
-        trusted_proxies: options.trusted_proxies.clone(),
-        idle_deadline: options.idle_timeout.0,
-        shutdown_timeout: options.shutdown_timeout.0,
-        ..Config::new(options.listen)
-    }
-}
-
 /// Warns of plain HTTP on other than loopback addresses. Signatures protect keys and requests, but do not encrypt
 /// data.
 fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
@@ -343,11 +308,4 @@ fn reload_tls(files: &TlsFiles, tls: &Tls) {
         Ok(()) => info!("the certificate and its key were read again"),
         Err(problem) => error!("the certificate is unchanged: {problem}"),
     }
-}
-
-fn report(outcome: Outcome) {
-    let Outcome { requests_answered, connections_accepted, connections_cut, .. } = outcome;
-    let connections =
-        connections_accepted.map_or_else(String::new, |count| format!(" on {count} connections"));
-    info!("answered {requests_answered} requests{connections}, {connections_cut} connections were cut");
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
+use siltstone::console::ConsoleAccess;
 use siltstone::s3::ObjectOwnership;
 
 use super::CliError;
@@ -48,9 +49,9 @@ pub(crate) struct ServerArguments {
     #[arg(long, value_name = "[IP]:PORT", env = "MINIO_ADDRESS", value_parser = address)]
     address: Option<SocketAddr>,
 
-    /// Accepted for the sake of MinIO's command; the console is at /-/console/ of --address
-    #[arg(long, value_name = "[IP]:PORT", env = "MINIO_CONSOLE_ADDRESS")]
-    console_address: Option<String>,
+    /// Address to serve the console on; without an IP, all addresses of this host [default: that of --address]
+    #[arg(long, value_name = "[IP]:PORT", env = "MINIO_CONSOLE_ADDRESS", value_parser = address)]
+    console_address: Option<SocketAddr>,
 
     /// Accepted for the sake of MinIO's command; see --log-level
     #[arg(long, hide = true)]
@@ -76,6 +77,9 @@ impl ServerArguments {
         if is_overruled(matches, "address", "listen")? {
             self.address = None;
         }
+        if is_overruled(matches, "console_address", "console_listen")? {
+            self.console_address = None;
+        }
         Ok(())
     }
 
@@ -90,8 +94,12 @@ impl ServerArguments {
         if let Some(address) = self.address {
             options.listen = address;
         }
-        if let Some(address) = &self.console_address {
-            notes.info(format!("--console-address {address}: nothing listens there; the console is at /-/console/ of --address"));
+        match self.console_address {
+            Some(address) if options.console_access() == ConsoleAccess::Off => {
+                notes.info(format!("--console-address {address}: nothing listens there, by --console off"));
+            }
+            Some(address) => options.console_listen = Some(address),
+            None => {}
         }
         Ok(())
     }
@@ -126,7 +134,8 @@ fn is_overruled(matches: &ArgMatches, argument: &str, option: &str) -> Result<bo
         (Some(ValueSource::CommandLine), Some(ValueSource::CommandLine)) => {
             let flag = option.replace('_', "-");
             Err(CliError::usage(format!(
-                "server: DIR is --data-dir and --address is --listen; write one of them, without --{flag}"
+                "server: DIR is --data-dir, --address is --listen and --console-address is --console-listen; write one of them, \
+                 without --{flag}"
             )))
         }
         (Some(ValueSource::CommandLine), _) => Ok(false),

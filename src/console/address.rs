@@ -114,6 +114,19 @@ pub(super) fn origin(request: &Request<'_>) -> String {
     format!("{scheme}://{}", request.headers.get_str("host").unwrap_or_default())
 }
 
+/// The same of S3 requests: those of the page, or with `port` if the console has a listener of its own.
+pub(super) fn s3_origin(request: &Request<'_>, port: Option<u16>) -> String {
+    let (page, usual) = (origin(request), if request.secure { 443 } else { 80 });
+    let has_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
+    match port {
+        None => page,
+        Some(port) => {
+            let host = page.rsplit_once(':').filter(has_port).map_or(&*page, |(host, _)| host);
+            if port == usual { host.to_owned() } else { format!("{host}:{port}") }
+        }
+    }
+}
+
 /// The page that was asked for, to return to after signing in.
 pub(super) fn of_request(request: &Request<'_>) -> String {
     match request.query.is_empty() {

@@ -69,7 +69,7 @@ pub enum ConsoleAccess {
     Insecure,
 }
 
-/// The handler of all requests: those for the console, and S3 requests, which it passes on.
+/// The handler of all requests: those for the console, and S3 requests, which it passes on or, on a listener of its own, does not know.
 pub struct Console {
     service: Arc<Service>,
     authenticator: Arc<Authenticator>,
@@ -80,6 +80,8 @@ pub struct Console {
     attempts: Attempts,
     oidc: Option<Oidc>,
     is_trusted_proxy: TrustedProxy,
+    /// The port of S3 requests, if the console has a listener of its own.
+    s3_port: Option<u16>,
 }
 
 /// A signed-in browser.
@@ -92,9 +94,10 @@ struct Visitor {
 impl Handler for Console {
     fn handle(&self, request: Request<'_>) -> Response {
         match address::page_path(&request.path) {
-            Some(page) if self.access != ConsoleAccess::Off && !self.service.is_host_of_bucket(&request) => {
+            Some(page) if self.access != ConsoleAccess::Off && !self.is_of_bucket(&request) => {
                 guard::protect(self.answer(&page, request))
             }
+            _ if self.s3_port.is_some() => guard::protect(pages::elsewhere(&request)),
             _ => self.service.handle(request),
         }
     }
@@ -132,13 +135,26 @@ impl Console {
             attempts,
             oidc: None,
             is_trusted_proxy: Box::new(|_| false),
+            s3_port: None,
         }
+    }
+
+    /// The same console for a listener of its own, which knows no other paths. Links to share and lines to paste name the listener of
+    /// S3 requests: the host of the page, with `s3_port`.
+    #[must_use]
+    pub fn on_own_listener(self, s3_port: u16) -> Self {
+        Self { s3_port: Some(s3_port), ..self }
     }
 
     /// The same console, which takes scheme, host and sender of a request from the headers of proxies whose addresses pass `is_trusted`.
     #[must_use]
     pub fn with_trusted_proxies(self, is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self { is_trusted_proxy: Box::new(is_trusted), ..self }
+    }
+
+    /// Whether a path belongs to a bucket or a website that the host names. A listener of its own has none.
+    fn is_of_bucket(&self, request: &Request<'_>) -> bool {
+        self.s3_port.is_none() && self.service.is_host_of_bucket(request)
     }
 
     fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {

@@ -57,6 +57,8 @@ pub struct Config {
     pub write_stall_budget: Duration,
     /// How long a worker waits for the next request of its connection while another worker is idle.
     pub linger: Duration,
+    /// Connections whose clients may go on sending after their last response. Further ones are closed at once.
+    pub draining_max: usize,
     /// How long a client may go on sending after its last response before the connection is closed.
     pub drain_deadline: Duration,
     /// The longest time from the order to stop to the return of `run`.
@@ -85,6 +87,7 @@ impl Config {
             read_stall_budget: Duration::from_secs(limits::READ_STALL_BUDGET_DEFAULT_SECS),
             write_stall_budget: Duration::from_secs(limits::WRITE_STALL_BUDGET_DEFAULT_SECS),
             linger: Duration::from_millis(limits::LINGER_DEFAULT_MILLIS),
+            draining_max: limits::DRAINING_MAX,
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_DEFAULT_SECS),
             shutdown_timeout: Duration::from_secs(limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS),
             memory: Budget::unlimited(),
@@ -114,6 +117,7 @@ impl Config {
             ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),
             ("connections_max", (1..=limits::CONNECTIONS_MAX_CEILING).contains(&self.connections_max)),
             ("connections_per_address_max", self.connections_per_address_max != Some(0)),
+            ("draining_max", self.draining_max <= limits::DRAINING_MAX),
             ("head_max_bytes", head_bytes.contains(&self.head_max_bytes)),
             ("headers_max", (1..=limits::HEADERS_MAX).contains(&self.headers_max)),
             ("head_deadline", is_time(self.head_deadline)),

@@ -2,6 +2,7 @@
 
 mod api;
 mod audit;
+mod console;
 mod environment;
 mod quota;
 mod server;

@@ -46,7 +46,7 @@ class Stack:
         self.document = yaml.safe_load(interpolated(file.read_text()))
         [self.service] = [one for one in self.document["services"].values() if STORES.search(one["image"])]
         self.project = self.document["x-project"]
-        self.home, self.port = home, free_port()
+        self.home, self.port, self.console_port = home, free_port(), free_port()
         self.process = None
 
     def environment(self):
@@ -58,7 +58,11 @@ class Stack:
     def command(self):
         command = self.service.get("command", [])
         words = shlex.split(command) if isinstance(command, str) else command
-        return [self.on_this_machine(word) for word in words]
+        words = [self.on_this_machine(word) for word in words]
+        for at, word in enumerate(words):
+            if word == "--console-address":
+                words[at + 1] = f"127.0.0.1:{self.console_port}"
+        return words
 
     def on_this_machine(self, word):
         """The word with the directories and the port of the container replaced by those that stand for them here."""
@@ -77,7 +81,7 @@ class Stack:
         # The image runs `siltstone server /data` where the file names no command; a container has its port 9000 to itself.
         words = self.command() or ["server", str(self.home / "volume")]
         environment = self.environment()
-        if not any(word.startswith("127.0.0.1:") for word in words):
+        if "--address" not in words:
             words += ["--address", f"127.0.0.1:{self.port}"]
         self.log = self.home / "stderr"
         with open(self.log, "wb") as log:
@@ -105,6 +109,15 @@ class Stack:
                 pass
             time.sleep(0.05)
         raise AssertionError(f"it does not become healthy: {self.log.read_text()}")
+
+    def has_console(self):
+        return "--console-address" in self.command() or "MINIO_CONSOLE_ADDRESS" in self.environment()
+
+    def console(self):
+        """The page of the console at the address that the file gives it."""
+        assert http.request("GET", f"{self.url}/-/console/").status == 404
+        page = http.request("GET", f"http://127.0.0.1:{self.console_port}/-/console/")
+        return page.data.decode()
 
     def stop(self):
         self.process.terminate()
@@ -336,6 +349,8 @@ def test_a_stack_starts_with_another_image_and_its_project_works(file, tmp_path)
     stack = Stack(file, tmp_path).start()
     try:
         stack.initialise()
+        if stack.has_console():
+            assert "<title>Sign in" in stack.console()
         assert stack.project["calls"]
         for name in stack.project["calls"]:
             CALLS[name](stack)

@@ -94,6 +94,12 @@ impl Site {
         Self { console: Arc::new(console), ..self }
     }
 
+    /// The same site with a listener of its own, beside that of S3 requests on a port.
+    pub(super) fn on_own_listener(self, s3_port: u16) -> Self {
+        let console = Arc::into_inner(self.console).unwrap().on_own_listener(s3_port);
+        Self { console: Arc::new(console), ..self }
+    }
+
     pub(super) fn with_oidc(self, settings: OidcSettings) -> Self {
         let console = Arc::into_inner(self.console).unwrap().with_oidc(settings);
         Self { console: Arc::new(console), ..self }

@@ -5,6 +5,7 @@ mod attacks;
 mod editors;
 mod harness;
 mod home;
+mod listener;
 mod oidc;
 mod pages;
 mod pdf;

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 from contextlib import contextmanager
+from http.client import HTTPConnection
 
 import boto3
 import pytest
@@ -52,6 +53,14 @@ def client(port):
     )
 
 
+def page(port, path):
+    connection = HTTPConnection("127.0.0.1", port)
+    connection.request("GET", path)
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
+
+
 def test_the_image_is_small_and_has_nothing_but_the_programs(image):
     assert sum(layer.stat().st_size for layer in image.layers) < UNPACKED_MAX_BYTES
     files = {str(path.relative_to(image.root)) for path in image.root.rglob("*") if path.is_file()}
@@ -82,6 +91,8 @@ def test_the_image_serves_under_any_uid_with_a_read_only_root(image, data, comma
         s3.put_object(Bucket="photos", Key="cat", Body=b"meow")
         health = [*image.config["Healthcheck"]["Test"][1:], "--url", f"http://127.0.0.1:{port}"]
         assert run(*contained(image, data, *health)) == "ready\n"
+        console = 9001 if command and "--console-address" in command else port
+        assert "<title>Sign in" in page(console, "/-/console/")
     with started(image, data, *(command or image.config["Cmd"])) as port:
         assert client(port).get_object(Bucket="photos", Key="cat")["Body"].read() == b"meow"
     assert (data / "meta").stat().st_uid == NOBODY

@@ -18,7 +18,7 @@ struct ConnectPage<'a> {
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let page = ConnectPage {
         page: view.page(),
-        endpoint: view.origin(),
+        endpoint: view.s3_origin(),
         access_key: view.visitor.key.access_key(),
         region: view.console.service.region(),
     };

@@ -93,9 +93,9 @@ impl<'a> View<'a> {
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
     }
 
-    /// Scheme, host and port by which the browser reached the server.
-    fn origin(&self) -> String {
-        address::origin(self.request)
+    /// Scheme, host and port of S3 requests.
+    fn s3_origin(&self) -> String {
+        address::s3_origin(self.request, self.console.s3_port)
     }
 }
 
@@ -156,6 +156,17 @@ pub(super) fn sign_in(status: u16, next: &str, message: Option<&str>, by_provide
 /// The page after signing in, which leads on to `next`.
 pub(super) fn signed_in(next: &str) -> Response {
     html(200, &SignedInPage { page: Page::of_stranger(), next })
+}
+
+/// The response to a path outside of the console, on a listener without S3 requests: the way to the console, or 404.
+pub(super) fn elsewhere(request: &Request<'_>) -> Response {
+    let is_read = matches!(request.method, Method::Get | Method::Head);
+    match request.path == "/" && is_read {
+        true => see_other(ROOT),
+        false => {
+            plain_refusal(&Refusal::new(404, "Only the console is here. S3 requests have another port."))
+        }
+    }
 }
 
 /// A refusal as a page.

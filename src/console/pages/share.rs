@@ -33,7 +33,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     // The link means this content, also after a newer version was put.
     let head = view.s3().head(bucket, key, view.given("version"))?;
     let version = head.version.as_deref().filter(|version| *version != "null");
-    let origin = view.origin();
+    let origin = view.s3_origin();
     let region = view.console.service.region();
     let shared = SharedObject { origin: &origin, bucket, key, version, region, expires_secs };
     let url =

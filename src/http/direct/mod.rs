@@ -128,12 +128,13 @@ impl DirectServer {
         let poller = Arc::new(Poller::new()?);
         let acceptor = Acceptor::new(listener, Arc::clone(&poller))?;
         let queues = WorkQueues::new(config.workers, config.queue_len);
+        let connections = ConnectionTable::new(Arc::clone(&poller), config.draining_max);
         let engine = DirectEngine {
             config,
             clock,
             handler,
             acceptor,
-            connections: ConnectionTable::new(Arc::clone(&poller)),
+            connections,
             poller,
             stopping: Arc::new(AtomicBool::new(false)),
             queues,

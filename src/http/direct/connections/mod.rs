@@ -65,9 +65,9 @@ pub(super) struct NewConnection {
 }
 
 impl ConnectionTable {
-    /// An empty table, whose connections are watched by `poller`.
-    pub(super) fn new(poller: Arc<Poller>) -> Arc<Self> {
-        Arc::new(Self { poller, slots: Mutex::default() })
+    /// An empty table, whose connections are watched by `poller`. At most `draining_max` of them may be draining.
+    pub(super) fn new(poller: Arc<Poller>, draining_max: usize) -> Arc<Self> {
+        Arc::new(Self { poller, slots: Mutex::new(ConnectionSlots::new(draining_max)) })
     }
 
     /// Adds a connection. If one more exceeds a limit, it displaces the connection that has been idle longest.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn table() -> Arc<ConnectionTable> {
-        ConnectionTable::new(Arc::new(Poller::new().unwrap()))
+        ConnectionTable::new(Arc::new(Poller::new().unwrap()), limits::DRAINING_MAX)
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
     fn a_connection_parked_with_bytes_waiting_is_reported() {
         use std::io::Write;
         let poller = Arc::new(Poller::new().unwrap());
-        let table = ConnectionTable::new(Arc::clone(&poller));
+        let table = ConnectionTable::new(Arc::clone(&poller), limits::DRAINING_MAX);
         let (connection, token, mut client) = insert(&table);
         client.write_all(b"early").unwrap();
         table.park(connection, Interest::Readable);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Connection, ConnectionCounts, ConnectionLimits};
-use crate::base::limits;
 use crate::http::client_origin::ClientOrigin;
 use crate::http::direct::poller::ConnectionToken;
 use crate::http::direct::stream::ClientStream;
@@ -17,6 +16,7 @@ pub(super) struct ConnectionSlots {
     list: Vec<ConnectionSlot>,
     free: Vec<u32>,
     draining: usize,
+    draining_max: usize,
     /// The number of connections of each origin that has a limit.
     pub(super) by_origin: HashMap<ClientOrigin, usize>,
     /// Whether only draining connections may be parked.
@@ -39,6 +39,11 @@ struct ConnectionSlot {
 }
 
 impl ConnectionSlots {
+    /// No slots. At most `draining_max` connections may be draining.
+    pub(super) fn new(draining_max: usize) -> Self {
+        Self { draining_max, ..Self::default() }
+    }
+
     /// Takes the parked connections that `is_meant` chooses. The caller may release the lock before it uses them.
     pub(super) fn take_parked(
         &mut self,
@@ -122,7 +127,7 @@ impl ConnectionSlots {
 
     /// Counts a connection as draining, if not too many are. It counts for no origin from then on.
     pub(super) fn mark_draining(&mut self, token: ConnectionToken) -> bool {
-        let has_room = self.draining < limits::DRAINING_MAX;
+        let has_room = self.draining < self.draining_max;
         if let Some(slot) = self.slot(token).filter(|_| has_room) {
             slot.draining = true;
             let origin = slot.origin.take();
