@@ -1,6 +1,7 @@
 //! A connection to the server: it sends prepared requests, and reads answers to their end.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::time::Instant;
 
 use crate::client::endpoint::Endpoint;
 use crate::client::requests::{self, SignedRequest};
@@ -12,14 +13,14 @@ const HEAD_MAX_BYTES: usize = 64 * 1024;
 const HEADERS_MAX: usize = 64;
 /// The longest body that is kept: a page of a listing, or an error.
 const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// The size of the pieces of a streamed body.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// A connection that stays open between requests.
 pub struct HttpConnection {
     endpoint: Endpoint,
     socket: Transport,
     received: Vec<u8>,
-    /// Whether the next answer's body is kept.
-    keep: bool,
     /// Whether the connection has ended, or is in an unknown state.
     ended: bool,
 }
@@ -34,6 +35,36 @@ pub struct Answer {
     body: Vec<u8>,
 }
 
+/// A request whose body is read while it is sent.
+pub struct StreamedRequest<'r> {
+    /// The request line and the header lines, with the empty line after them.
+    pub head: String,
+    /// Whether the answer has no body.
+    pub head_only: bool,
+    /// The body, as long as its head announces.
+    pub body: &'r mut dyn Read,
+    /// Takes the body of a good answer.
+    pub sink: &'r mut dyn Write,
+    /// The end of the exchange.
+    pub deadline: Instant,
+}
+
+/// The start of a body. The rest is dropped.
+struct KeptBody(Vec<u8>);
+
+impl Write for KeptBody {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() <= KEPT_MAX_BYTES {
+            self.0.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The parsed head of an answer.
 struct AnswerHead {
     status: u16,
@@ -45,6 +76,10 @@ struct AnswerHead {
 }
 
 impl Answer {
+    fn is_good(&self) -> bool {
+        self.status < 300
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -63,6 +98,11 @@ impl Answer {
         header(&raw, name)
     }
 
+    /// The code and the message of the error document, if it is one.
+    pub fn error_message(&self) -> Option<String> {
+        requests::error_message(&self.text())
+    }
+
     /// The status, and the message of the error document.
     pub fn refusal(&self) -> String {
         let message = requests::error_message(&self.text()).unwrap_or_default();
@@ -74,30 +114,85 @@ impl HttpConnection {
     /// Connects.
     pub fn open(endpoint: &Endpoint) -> io::Result<Self> {
         let socket = connect(endpoint)?;
-        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), keep: true, ended: false })
+        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), ended: false })
+    }
+
+    /// Connects, and makes all exchanges end by `deadline`, the handshake of TLS included.
+    pub fn open_by(endpoint: &Endpoint, deadline: Instant) -> io::Result<Self> {
+        let left = deadline.saturating_duration_since(Instant::now()).min(endpoint.patience);
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let socket = connect(&endpoint.clone().with_patience(left))?;
+        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), ended: false })
+    }
+
+    /// Whether another request can be sent on it.
+    pub fn is_open(&self) -> bool {
+        !self.ended
     }
 
     /// Sends a request, and reads the answer with its body.
     pub fn exchange(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
-        self.keep = true;
-        self.run(request)
+        let mut kept = KeptBody(Vec::new());
+        let mut answer = self.run(request, &mut kept)?;
+        if answer.is_good() {
+            answer.body = kept.0;
+        }
+        Ok(answer)
     }
 
     /// Like `send`, but the body of a good answer is only counted.
     pub fn exchange_counting(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
-        self.keep = false;
-        self.run(request)
+        self.run(request, &mut io::sink())
+    }
+
+    /// Sends a request whose body is read piece by piece, and writes the body of a good answer to its sink. A connection that has ended is
+    /// not opened again.
+    ///
+    /// # Errors
+    /// Those of the connection, of the body and of the sink; `TimedOut` after the deadline.
+    pub fn exchange_streaming(&mut self, request: &mut StreamedRequest<'_>) -> io::Result<Answer> {
+        if self.ended {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        self.ended = true;
+        self.socket.end_by(request.deadline);
+        let sent = self.send_streaming(request);
+        let received = match sent {
+            // A server that refuses a body early answers, and then closes.
+            Err(error) if is_of_connection(&error) => {
+                let answer = self.receive(request.head_only, request.sink);
+                answer.map(|(answer, _)| (answer, true)).map_err(|_| error)
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.receive(request.head_only, request.sink),
+        };
+        let (answer, close) = received?;
+        self.ended = close;
+        Ok(answer)
+    }
+
+    fn send_streaming(&mut self, request: &mut StreamedRequest<'_>) -> io::Result<()> {
+        self.socket.write_all(request.head.as_bytes())?;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match request.body.read(&mut piece)? {
+                0 => return self.socket.flush(),
+                count => self.socket.write_all(&piece[..count])?,
+            }
+        }
     }
 
     /// After an error the state of the connection is unknown: the next request uses a new one.
-    fn run(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
+    fn run(&mut self, request: &SignedRequest<'_>, sink: &mut dyn Write) -> io::Result<Answer> {
         if self.ended {
             self.received.clear();
             self.socket = connect(&self.endpoint)?;
         }
         self.ended = true;
         self.send(request)?;
-        let (answer, close) = self.receive(request.head_only)?;
+        let (answer, close) = self.receive(request.head_only, sink)?;
         self.ended = close;
         Ok(answer)
     }
@@ -112,15 +207,15 @@ impl HttpConnection {
         self.socket.flush()
     }
 
-    fn receive(&mut self, head_only: bool) -> io::Result<(Answer, bool)> {
+    fn receive(&mut self, head_only: bool, sink: &mut dyn Write) -> io::Result<(Answer, bool)> {
         let (head, bytes) = self.head()?;
         let mut answer = Answer { status: head.status, len: 0, head: bytes, body: Vec::new() };
         if head_only || matches!(head.status, 204 | 304) {
             return Ok((answer, head.close));
         }
         match (head.len, head.chunked) {
-            (Some(len), false) => self.take(len, &mut answer)?,
-            (None, true) => self.take_chunks(&mut answer)?,
+            (Some(len), false) => self.take(len, &mut answer, sink)?,
+            (None, true) => self.take_chunks(&mut answer, sink)?,
             _ => return Err(malformed("an answer has no known length")),
         }
         Ok((answer, head.close))
@@ -144,15 +239,16 @@ impl HttpConnection {
     }
 
     /// Reads `len` bytes of a body.
-    fn take(&mut self, mut len: u64, answer: &mut Answer) -> io::Result<()> {
-        answer.len += len;
-        let keep = self.keep || answer.status >= 300;
+    fn take(&mut self, mut len: u64, answer: &mut Answer, sink: &mut dyn Write) -> io::Result<()> {
+        answer.len = answer.len.saturating_add(len);
         while len > 0 {
             if self.received.is_empty() {
                 self.more()?;
             }
             let count = self.received.len().min(usize::try_from(len).unwrap_or(usize::MAX));
-            if keep && answer.body.len() + count <= KEPT_MAX_BYTES {
+            if answer.is_good() {
+                sink.write_all(&self.received[..count])?;
+            } else if answer.body.len() + count <= KEPT_MAX_BYTES {
                 answer.body.extend_from_slice(&self.received[..count]);
             }
             self.received.drain(..count);
@@ -161,7 +257,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    fn take_chunks(&mut self, answer: &mut Answer) -> io::Result<()> {
+    fn take_chunks(&mut self, answer: &mut Answer, sink: &mut dyn Write) -> io::Result<()> {
         loop {
             let line = self.line()?;
             let size = line.split(';').next().unwrap_or_default().trim();
@@ -169,7 +265,7 @@ impl HttpConnection {
             if size == 0 {
                 break;
             }
-            self.take(size, answer)?;
+            self.take(size, answer, sink)?;
             if !self.line()?.is_empty() {
                 return Err(malformed("a chunk is longer than announced"));
             }
@@ -204,8 +300,22 @@ impl HttpConnection {
     }
 }
 
+/// Connects to the first address that answers.
 fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
-    Transport::connect(endpoint.address, endpoint.tls.as_ref(), endpoint.patience)
+    let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+    for address in endpoint.addresses()? {
+        match Transport::connect(address, endpoint.tls.as_ref(), endpoint.patience) {
+            Ok(transport) => return Ok(transport),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Whether the other side has ended the connection.
+fn is_of_connection(error: &io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
 }
 
 /// The head at the start of `bytes`; `None` while its end is missing.

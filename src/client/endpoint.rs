@@ -1,11 +1,13 @@
 //! The URL of a server: its address, its name in requests, and its encryption.
 
 use std::fmt::Display;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::client::transport::{SILENCE_MAX, TlsClient};
+use crate::client::trust::CertificateTrust;
 
 const FORM: &str = "the endpoint must be of the form http://HOST:PORT or https://HOST:PORT";
 
@@ -14,7 +16,10 @@ const FORM: &str = "the endpoint must be of the form http://HOST:PORT or https:/
 pub struct Endpoint {
     /// The value of the header `Host`.
     pub host: String,
-    pub(super) address: SocketAddr,
+    /// The host and the port.
+    with_port: String,
+    /// The address, where it was asked for at first; otherwise each connection asks for it.
+    address: Option<SocketAddr>,
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsClient>,
     /// The longest silence of the server.
@@ -28,6 +33,16 @@ impl Endpoint {
     /// # Errors
     /// A message, if the URL is of another form, the host is unknown, or no authority is known.
     pub fn resolve(url: &str, authorities: Option<&Path>) -> Result<Self, String> {
+        let endpoint = Self::unresolved(url, &CertificateTrust::authorities(authorities))?;
+        let mut addresses = endpoint.addresses().map_err(|why| format!("{url}: {why}"))?.into_iter();
+        Ok(Self { address: addresses.next(), ..endpoint })
+    }
+
+    /// The server at `url`, whose address is asked for with each connection. Its certificate is verified as `trust` says.
+    ///
+    /// # Errors
+    /// A message, if the URL is of another form, or no authority is known.
+    pub fn unresolved(url: &str, trust: &CertificateTrust) -> Result<Self, String> {
         let (rest, port, encrypted) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
             (Some(rest), _) => (rest, 80, false),
             (_, Some(rest)) => (rest, 443, true),
@@ -40,12 +55,19 @@ impl Endpoint {
         let named = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let with_port = if named.is_some() { host.to_owned() } else { format!("{host}:{port}") };
         let failed = |why: &dyn Display| format!("{url}: {why}");
-        let mut addresses = with_port.to_socket_addrs().map_err(|why| failed(&why))?;
-        let address = addresses.next().ok_or_else(|| failed(&"the host has no address"))?;
         let name = named.map_or(host, |(name, _)| name);
-        let tls = encrypted.then(|| TlsClient::new(name, authorities)).transpose();
+        let tls = encrypted.then(|| TlsClient::new(name, trust)).transpose();
         let tls = tls.map_err(|why| failed(&why))?;
-        Ok(Self { host: host.to_owned(), address, tls, patience: SILENCE_MAX })
+        Ok(Self { host: host.to_owned(), with_port, address: None, tls, patience: SILENCE_MAX })
+    }
+
+    /// The addresses of the server; at least one.
+    pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let addresses = match self.address {
+            Some(address) => vec![address],
+            None => self.with_port.to_socket_addrs()?.collect(),
+        };
+        if addresses.is_empty() { Err(io::Error::other("the host has no address")) } else { Ok(addresses) }
     }
 
     /// The same server, which is given up after a silence of this length. It is a minute otherwise.

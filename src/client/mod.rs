@@ -7,9 +7,13 @@ mod fetch;
 mod requests;
 mod signer;
 mod transport;
+mod trust;
 
-pub use connection::{Answer, HttpConnection};
+pub use connection::{Answer, HttpConnection, StreamedRequest};
 pub use endpoint::Endpoint;
 pub use fetch::Fetch;
-pub use requests::{Bucket, ObjectVersion, QueryParameter, SignedRequest, keys, versions};
-pub use signer::RequestSigner;
+pub use requests::{
+    Bucket, ListedObject, ObjectVersion, QueryParameter, SignedRequest, encoded_query, keys, listed, versions,
+};
+pub use signer::{RequestSigner, RequestToSign};
+pub use trust::{CertificateFingerprint, CertificateTrust};

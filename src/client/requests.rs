@@ -42,6 +42,16 @@ pub struct ObjectVersion {
     pub delete_marker: bool,
 }
 
+/// An object of a listing.
+pub struct ListedObject {
+    /// The key.
+    pub key: String,
+    /// The length in bytes.
+    pub length: u64,
+    /// The entity tag, with its quotes.
+    pub etag: String,
+}
+
 /// A parameter of a query: its name and its value, not encoded.
 pub type QueryParameter<'p> = (&'p str, &'p str);
 
@@ -111,9 +121,7 @@ impl Bucket {
         body: Cow<'b, [u8]>,
     ) -> SignedRequest<'b> {
         let path = if key.is_empty() { format!("/{}", self.name) } else { format!("/{}/{key}", self.name) };
-        let encode =
-            |(name, value): &QueryParameter<'_>| format!("{name}={}", utf8_percent_encode(value, ENCODED));
-        let query = query.iter().map(encode).collect::<Vec<_>>().join("&");
+        let query = encoded_query(query);
         let target = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
         let length = match method {
             "PUT" | "POST" => format!("Content-Length: {}\r\n", body.len()),
@@ -124,6 +132,13 @@ impl Bucket {
             format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{length}{more}{signature}\r\n", self.host);
         SignedRequest { head, body, head_only: method == "HEAD" }
     }
+}
+
+/// A query of these parameters, encoded.
+pub fn encoded_query(query: &[QueryParameter<'_>]) -> String {
+    let encode =
+        |(name, value): &QueryParameter<'_>| format!("{name}={}", utf8_percent_encode(value, ENCODED));
+    query.iter().map(encode).collect::<Vec<_>>().join("&")
 }
 
 /// The objects on a page of a listing.
@@ -141,6 +156,29 @@ pub fn keys(page: &str) -> Result<Vec<ObjectVersion>, String> {
 pub fn versions(page: &str) -> Result<Vec<ObjectVersion>, String> {
     // The S3 API reference names the root in the plural, and S3 itself in the singular.
     entries(page, &["ListVersionsResult", "ListVersionResult"], &["Version", "DeleteMarker"])
+}
+
+/// The objects on a page of a listing, with their lengths and entity tags.
+///
+/// # Errors
+/// A message, if it is not a listing, or an object has no length.
+pub fn listed(page: &str) -> Result<Vec<ListedObject>, String> {
+    let document = Document::parse(page.as_bytes()).map_err(|error| error.to_string())?;
+    if document.root().name() != "ListBucketResult" {
+        return Err("the answer is not a listing".to_owned());
+    }
+    let contents = document.root().children().filter(|child| child.name() == "Contents");
+    contents.map(listed_object).collect()
+}
+
+fn listed_object(entry: Element<'_>) -> Result<ListedObject, String> {
+    let text = |name| entry.child_text(name).map_err(|error| error.to_string());
+    let size = text("Size")?.unwrap_or_default();
+    Ok(ListedObject {
+        key: text("Key")?.unwrap_or_default().into_owned(),
+        length: size.trim().parse().map_err(|_| format!("an object has no size but {size:?}"))?,
+        etag: text("ETag")?.unwrap_or_default().into_owned(),
+    })
 }
 
 fn entries(page: &str, roots: &[&str], names: &[&str]) -> Result<Vec<ObjectVersion>, String> {

@@ -19,6 +19,23 @@ pub struct RequestSigner {
     hash_bodies: bool,
 }
 
+/// The parts of a request that are signed.
+#[derive(Clone, Copy)]
+pub struct RequestToSign<'r> {
+    /// The method.
+    pub method: &'r str,
+    /// The path, encoded.
+    pub path: &'r str,
+    /// The query, with its parameters sorted and encoded.
+    pub query: &'r str,
+    /// The value of the header `Host`.
+    pub host: &'r str,
+    /// The SHA-256 of the body in hexadecimal.
+    pub hash: &'r str,
+    /// Further headers to sign, with names in lower case that come after `host`.
+    pub more: &'r [(&'r str, &'r str)],
+}
+
 impl RequestSigner {
     /// A signer for that region, which leaves bodies unsigned.
     pub fn new(access_key: &str, secret_key: &str, region: &str) -> Self {
@@ -35,17 +52,25 @@ impl RequestSigner {
     /// encoded.
     pub fn lines(&self, method: &str, path: &str, query: &str, host: &str, body: &[u8]) -> String {
         let hash = if self.hash_bodies { hex(&Sha256::digest(body)) } else { "UNSIGNED-PAYLOAD".to_owned() };
+        self.lines_for_hash(&RequestToSign { method, path, query, host, hash: &hash, more: &[] })
+    }
+
+    /// The header lines that sign a request, among them those of `more`.
+    pub fn lines_for_hash(&self, request: &RequestToSign<'_>) -> String {
+        let RequestToSign { method, path, query, host, hash, more } = *request;
         let date = Timestamp::from_system(SystemTime::now()).to_iso_basic();
-        let mut signed = vec![("host", host), ("x-amz-content-sha256", &hash), ("x-amz-date", &date)];
+        let mut signed = vec![("host", host), ("x-amz-content-sha256", hash), ("x-amz-date", &date)];
         signed.extend(self.token.as_deref().map(|token| ("x-amz-security-token", token)));
+        signed.extend(more);
+        signed.sort_unstable();
         let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
         let lines: String = signed.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
         let canonical = format!("{method}\n{path}\n{query}\n{lines}\n{names}\n{hash}");
         let scope = format!("{}/{}/s3/aws4_request", &date[..8], self.region);
         let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
         let signature = hex(&hmac(&self.key(&date[..8]), &text));
-        let mut sent: String =
-            signed[1..].iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let sent = signed.iter().filter(|(name, _)| *name != "host");
+        let mut sent: String = sent.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         sent += &format!(
             "Authorization: AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, \
              Signature={signature}\r\n",

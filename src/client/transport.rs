@@ -1,32 +1,29 @@
 //! The bytes of a connection: plain or encrypted.
 
-use std::fmt::Display;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::client::trust::CertificateTrust;
 
 /// The usual timeout for a silent server.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// The files in which systems keep the authorities that they trust: Debian and Alpine, Fedora, SUSE, BSD.
-const SYSTEM_AUTHORITIES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
 /// A stream to a server.
 pub(super) enum Transport {
-    Plain(TcpStream),
-    Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Plain(TimedSocket),
+    Encrypted(Box<StreamOwned<ClientConnection, TimedSocket>>),
+}
+
+/// A socket whose reads and writes end by a deadline, if there is one, and after a silence of the server.
+pub(super) struct TimedSocket {
+    socket: TcpStream,
+    silence_max: Duration,
+    deadline: Option<Instant>,
 }
 
 /// The client's side of TLS for one server.
@@ -37,32 +34,15 @@ pub(super) struct TlsClient {
 }
 
 impl TlsClient {
-    /// TLS 1.2 and 1.3 for the server `name`, whose certificate is verified by `authorities` or by those of the system.
+    /// TLS 1.2 and 1.3 for the server `name`, whose certificate is verified as `trust` says.
     ///
     /// # Errors
     /// A message, if the name is none that certificates have, or if no authority is known.
-    pub(super) fn new(name: &str, authorities: Option<&Path>) -> Result<Self, String> {
+    pub(super) fn new(name: &str, trust: &CertificateTrust) -> Result<Self, String> {
         let bare = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(bare).map_err(|why| why.to_string())?;
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|why| why.to_string())?
-            .with_root_certificates(trusted(authorities)?)
-            .with_no_client_auth();
-        Ok(Self { config: Arc::new(config), name })
+        Ok(Self { config: Arc::new(trust.client_config()?), name })
     }
-}
-
-fn trusted(authorities: Option<&Path>) -> Result<RootCertStore, String> {
-    let of_system = || SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists());
-    let path = authorities.or_else(of_system);
-    let path = path.ok_or("no certificate authority is known: name a PEM file by --ca-file")?;
-    let unreadable = |why: &dyn Display| format!("{}: {why}", path.display());
-    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let mut roots = RootCertStore::empty();
-    // Systems keep authorities that rustls does not accept beside those that it does.
-    let (accepted, _) = roots.add_parsable_certificates(certificates.map_err(|why| unreadable(&why))?);
-    if accepted == 0 { Err(unreadable(&"it has no certificate of an authority")) } else { Ok(roots) }
 }
 
 impl Transport {
@@ -76,9 +56,67 @@ impl Transport {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(patience))?;
         socket.set_write_timeout(Some(patience))?;
+        let socket = TimedSocket { socket, silence_max: patience, deadline: None };
         let Some(TlsClient { config, name }) = tls else { return Ok(Self::Plain(socket)) };
         let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
         Ok(Self::Encrypted(Box::new(StreamOwned::new(session, socket))))
+    }
+
+    /// Makes all further reads and writes fail with `TimedOut` after `deadline`.
+    pub(super) fn end_by(&mut self, deadline: Instant) {
+        match self {
+            Self::Plain(socket) => socket.deadline = Some(deadline),
+            Self::Encrypted(stream) => stream.sock.deadline = Some(deadline),
+        }
+    }
+}
+
+impl TimedSocket {
+    /// Shortens the timeouts of the socket to the time that is left.
+    fn prepare(&self) -> io::Result<()> {
+        let Some(deadline) = self.deadline else { return Ok(()) };
+        let left = deadline.saturating_duration_since(Instant::now()).min(self.silence_max);
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.socket.set_read_timeout(Some(left))?;
+        self.socket.set_write_timeout(Some(left))
+    }
+
+    /// The outcome of a read or a write. Without a deadline it stays as the system tells it.
+    fn outcome(&self, done: io::Result<usize>) -> io::Result<usize> {
+        match done {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && self.deadline.is_some() => {
+                Err(ErrorKind::TimedOut.into())
+            }
+            other => other,
+        }
+    }
+}
+
+impl Read for TimedSocket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.prepare()?;
+        let done = self.socket.read(buf);
+        self.outcome(done)
+    }
+}
+
+impl Write for TimedSocket {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.prepare()?;
+        let done = self.socket.write(buf);
+        self.outcome(done)
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.prepare()?;
+        let done = self.socket.write_vectored(bufs);
+        self.outcome(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
     }
 }
 
