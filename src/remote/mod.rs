@@ -3,7 +3,14 @@
 //! Objects there have names below the prefix. None is ever overwritten with other bytes: a repeated put sends the same ones.
 //! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
 
+mod breaker;
+mod rate;
+mod s3;
+mod settings;
 pub mod sim;
+
+pub use s3::S3Remote;
+pub use settings::{RemoteSettings, SettingSources};
 
 use std::fmt;
 use std::io;

@@ -1,0 +1,131 @@
+//! The circuit breaker: where tries have failed one after another, calls fail at once for a while.
+
+use std::time::{Duration, Instant};
+
+/// The number of failures in a row that opens the circuit.
+const FAILURES_MAX: u32 = 8;
+/// The first pause.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The state of the circuit.
+#[derive(Debug)]
+pub(super) struct CircuitBreaker {
+    failures: u32,
+    /// The end of the pause, while the circuit is open.
+    open_until: Option<Instant>,
+    pause: Duration,
+    /// Whether a try is on its way that decides whether the circuit closes.
+    probing: bool,
+    /// The last failure.
+    reason: String,
+}
+
+impl Default for CircuitBreaker {
+    fn default() -> Self {
+        Self { failures: 0, open_until: None, pause: PAUSE_MIN, probing: false, reason: String::new() }
+    }
+}
+
+impl CircuitBreaker {
+    /// Lets a try pass. Each one that passes is followed by a call of one of the other methods.
+    ///
+    /// # Errors
+    /// The circuit is open: the reason.
+    pub(super) fn admit(&mut self, now: Instant) -> Result<(), String> {
+        match self.open_until {
+            Some(until) if now < until || self.probing => {
+                Err(format!("not tried, since the remote failed {} times: {}", self.failures, self.reason))
+            }
+            Some(_) => {
+                self.probing = true;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The remote has answered.
+    pub(super) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The remote was not reached, or is not able to answer.
+    pub(super) fn failed(&mut self, now: Instant, reason: &str) {
+        self.failures = self.failures.saturating_add(1);
+        reason.clone_into(&mut self.reason);
+        // Tries that began before the circuit opened do not prolong its pause.
+        if self.failures >= FAILURES_MAX && (self.open_until.is_none() || self.probing) {
+            self.open_until = Some(now + self.pause);
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+        }
+        self.probing = false;
+    }
+
+    /// The try ended for a reason of this side.
+    pub(super) fn abandoned(&mut self) {
+        self.probing = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after_failures(now: Instant, count: u32) -> CircuitBreaker {
+        let mut breaker = CircuitBreaker::default();
+        for _ in 0..count {
+            breaker.admit(now).unwrap();
+            breaker.failed(now, "refused");
+        }
+        breaker
+    }
+
+    #[test]
+    fn failures_in_a_row_open_the_circuit_and_an_answer_closes_it() {
+        let now = Instant::now();
+        let mut breaker = after_failures(now, FAILURES_MAX - 1);
+        breaker.succeeded();
+        for _ in 0..FAILURES_MAX {
+            breaker.admit(now).unwrap();
+            breaker.failed(now, "refused");
+        }
+        let why = breaker.admit(now).unwrap_err();
+        assert!(why.contains("refused") && why.contains("8 times"), "{why}");
+        breaker.admit(now + PAUSE_MIN).unwrap();
+        breaker.succeeded();
+        breaker.admit(now).unwrap();
+    }
+
+    #[test]
+    fn one_try_decides_after_a_pause_that_grows() {
+        let mut now = Instant::now();
+        let mut breaker = after_failures(now, FAILURES_MAX);
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            let pause = Duration::from_secs(seconds);
+            assert!(breaker.admit(now + pause - Duration::from_millis(1)).is_err(), "{seconds} s");
+            now += pause;
+            breaker.admit(now).unwrap();
+            assert!(breaker.admit(now).is_err(), "one try at a time");
+            breaker.failed(now, "refused");
+        }
+    }
+
+    #[test]
+    fn an_abandoned_try_leaves_its_place_to_the_next() {
+        let now = Instant::now();
+        let mut breaker = after_failures(now, FAILURES_MAX);
+        breaker.admit(now + PAUSE_MIN).unwrap();
+        breaker.abandoned();
+        breaker.admit(now + PAUSE_MIN).unwrap();
+    }
+
+    #[test]
+    fn tries_from_before_the_opening_do_not_prolong_the_pause() {
+        let now = Instant::now();
+        let mut breaker = after_failures(now, FAILURES_MAX);
+        breaker.failed(now + PAUSE_MIN / 2, "late");
+        breaker.admit(now + PAUSE_MIN).unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! The meaning of answers: errors, entity tags, ranges.
+
+use std::ops::Range;
+
+use crate::client::Answer;
+use crate::remote::{RemoteError, RemoteObject};
+
+/// The header with the nonce of a put.
+pub(super) const NONCE_HEADER: &str = "x-amz-meta-siltstone-nonce";
+
+/// Error codes with a status of 400 that concern one try: it took too long, or its bytes were changed on their way.
+const OF_ONE_TRY: [&str; 4] = ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch"];
+
+/// Error codes of a remote without space, which come with several statuses.
+const OF_NO_SPACE: [&str; 4] = ["QuotaExceeded", "InsufficientStorage", "StorageFull", "XMinioStorageFull"];
+
+/// Whether a repetition may be answered in another way.
+pub(super) fn is_transient(answer: &Answer) -> bool {
+    match answer.status {
+        409 | 429 | 500..=506 | 508..=599 => !OF_NO_SPACE.contains(&code(answer).as_str()),
+        400 => OF_ONE_TRY.contains(&code(answer).as_str()),
+        _ => false,
+    }
+}
+
+/// Whether the answer is that of a server that is not able to work.
+pub(super) fn is_of_overload(answer: &Answer) -> bool {
+    matches!(answer.status, 429 | 500..=506 | 508..=599) && is_transient(answer)
+}
+
+/// The error for an answer that is not a success.
+pub(super) fn error_of(answer: &Answer) -> RemoteError {
+    let message = answer.error_message().unwrap_or_default();
+    let code = code(answer);
+    let text = || format!("the remote answers {}: {message}", answer.status);
+    if OF_NO_SPACE.contains(&code.as_str()) {
+        return RemoteError::Full(text());
+    }
+    if OF_ONE_TRY.contains(&code.as_str()) {
+        return RemoteError::Unavailable(text());
+    }
+    // A missing bucket has the status of a missing object.
+    if code == "NoSuchBucket" {
+        return RemoteError::Refused(text());
+    }
+    RemoteError::of_status(answer.status, &message)
+}
+
+fn code(answer: &Answer) -> String {
+    let message = answer.error_message().unwrap_or_default();
+    message.split(':').next().unwrap_or_default().to_owned()
+}
+
+/// The MD5 in the entity tag of an answer, where it is one.
+pub(super) fn md5_of(answer: &Answer) -> Option<[u8; 16]> {
+    // With keys of the client or of a key service, tags look like an MD5 and are none (S3 API reference, "Object").
+    let encrypted = answer.header("x-amz-server-side-encryption").is_some_and(|kind| kind != "AES256");
+    let own_key = answer.header("x-amz-server-side-encryption-customer-algorithm").is_some();
+    let tag = answer.header("etag").filter(|_| !encrypted && !own_key)?;
+    md5_of_tag(&tag)
+}
+
+/// The MD5 that an entity tag is: 32 hexadecimal digits, mostly in quotes.
+pub(super) fn md5_of_tag(tag: &str) -> Option<[u8; 16]> {
+    let digits = tag.trim().trim_matches('"');
+    let all = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    all.then(|| u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)).flatten()
+}
+
+/// The attributes in an answer to HEAD.
+pub(super) fn object_of(name: &str, answer: &Answer) -> Result<RemoteObject, RemoteError> {
+    let length = answer.header("content-length").and_then(|length| length.parse().ok());
+    let length =
+        length.ok_or_else(|| RemoteError::Wrong(format!("the answer to HEAD of {name} has no length")))?;
+    Ok(RemoteObject {
+        name: name.to_owned(),
+        length,
+        nonce: answer.header(NONCE_HEADER),
+        md5: md5_of(answer),
+    })
+}
+
+/// Checks that an answer has exactly the range that was asked for (RFC 9110, section 14.4).
+pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: usize) -> Result<(), RemoteError> {
+    let told = answer.header("content-range").unwrap_or_default();
+    let named = told.strip_prefix("bytes ").and_then(|rest| rest.split('/').next());
+    let expected = format!("{}-{}", range.start, range.end - 1);
+    if answer.status != 206 || named != Some(expected.as_str()) {
+        let status = answer.status;
+        return Err(RemoteError::Wrong(format!(
+            "asked for bytes {expected}, the remote answers {status} with {told:?}"
+        )));
+    }
+    if received as u64 != range.end - range.start {
+        return Err(RemoteError::Wrong(format!(
+            "asked for bytes {expected}, the remote sends {received} bytes"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_with_32_digits_are_an_md5_and_others_are_none() {
+        let digits = "00112233445566778899aabbccddeeff";
+        let md5 = u128::from_str_radix(digits, 16).unwrap().to_be_bytes();
+        assert_eq!(md5_of_tag(&format!("\"{digits}\"")), Some(md5));
+        assert_eq!(md5_of_tag(&digits.to_uppercase()), Some(md5));
+        for none in [
+            format!("\"{digits}-2\""),
+            "\"\"".into(),
+            "+0112233445566778899aabbccddeeff".into(),
+            digits[1..].into(),
+        ] {
+            assert_eq!(md5_of_tag(&none), None, "{none}");
+        }
+    }
+}

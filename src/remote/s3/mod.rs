@@ -1,0 +1,202 @@
+//! The remote on an S3 server: path-style addresses, header signatures with the hash of the body (S3 API reference, "Authenticating
+//! requests: using the Authorization header").
+
+mod answers;
+mod transfer;
+mod tries;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use crate::client::{Answer, Endpoint, RequestSigner, listed};
+use crate::remote::settings::RemoteSettings;
+use crate::remote::{NewObject, Remote, RemoteError, RemoteObject};
+use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of};
+use transfer::DigestedBody;
+use tries::{RemoteLink, RemoteRequest};
+
+/// The longest page of a listing: 1,000 names of 1,024 bytes with their attributes.
+const PAGE_MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A remote on an S3 server. Calls may come from many threads; each uses a connection of its own.
+pub struct S3Remote {
+    link: RemoteLink,
+    /// The path of the bucket.
+    bucket: String,
+    /// The prefix of all keys: empty, or with a `/` at its end.
+    prefix: String,
+}
+
+impl S3Remote {
+    /// The remote of these settings. Nothing is connected before the first call.
+    ///
+    /// # Errors
+    /// The URL has another form, or the certificate authorities cannot be read: a message for the operator.
+    pub fn new(settings: &RemoteSettings) -> Result<Self, String> {
+        let endpoint = Endpoint::unresolved(&settings.endpoint, &settings.trust)?;
+        let signer = RequestSigner::new(&settings.access_key, &settings.secret_key, &settings.region);
+        let signer = signer.signing_bodies(None);
+        let link = RemoteLink::new(endpoint, signer, settings.upload_rate, settings.download_rate);
+        let prefix = settings.key_prefix();
+        Ok(Self { link, bucket: format!("/{}", settings.bucket), prefix })
+    }
+
+    fn path(&self, name: &str) -> Result<String, RemoteError> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'/');
+        if name.is_empty() || !name.bytes().all(is_allowed) {
+            return Err(RemoteError::Refused(format!("{name:?} is not a name of objects")));
+        }
+        Ok(format!("{}/{}{name}", self.bucket, self.prefix))
+    }
+
+    /// An answer without a body that matters.
+    fn bare(&self, method: &str, name: &str, deadline: Instant) -> Result<Answer, RemoteError> {
+        let path = self.path(name)?;
+        let request = RemoteRequest {
+            method,
+            path: &path,
+            query: &[],
+            lines: "",
+            signed: &[],
+            body: None,
+            answer_max: PAGE_MAX_BYTES,
+        };
+        self.link.call(&request, deadline).map(|(answer, _)| answer)
+    }
+
+    fn head_by(&self, name: &str, deadline: Instant) -> Result<Option<RemoteObject>, RemoteError> {
+        let answer = self.bare("HEAD", name, deadline)?;
+        match answer.status {
+            200 => object_of(name, &answer).map(Some),
+            404 => Ok(None),
+            _ => Err(error_of(&answer)),
+        }
+    }
+
+    /// The outcome of a create whose name is taken: an own put, whose answer was lost, has succeeded.
+    fn taken(&self, object: &NewObject<'_>, deadline: Instant) -> Result<RemoteObject, RemoteError> {
+        match self.head_by(object.name, deadline)? {
+            Some(found)
+                if found.nonce.as_deref() == Some(object.nonce) && found.length == object.body.length() =>
+            {
+                Ok(found)
+            }
+            Some(_) => Err(RemoteError::Exists),
+            None => Err(RemoteError::Unavailable("the name was taken, and is free again".to_owned())),
+        }
+    }
+}
+
+impl Remote for S3Remote {
+    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
+        let deadline = Instant::now() + within;
+        let path = self.path(object.name)?;
+        let digested = DigestedBody::new(object.body).map_err(RemoteError::Body)?;
+        let condition = if object.create_only { "If-None-Match: *\r\n" } else { "" };
+        let lines = format!("Content-MD5: {}\r\n{condition}", digested.content_md5());
+        let signed = [(NONCE_HEADER, object.nonce)];
+        let request = RemoteRequest {
+            method: "PUT",
+            path: &path,
+            query: &[],
+            lines: &lines,
+            signed: &signed,
+            body: Some(&digested),
+            answer_max: PAGE_MAX_BYTES,
+        };
+        let (answer, _) = self.link.call(&request, deadline)?;
+        match answer.status {
+            200..=299 => {
+                let md5 = md5_of(&answer);
+                if md5.is_some_and(|md5| md5 != digested.md5) {
+                    return Err(RemoteError::Wrong(format!("the remote has other bytes of {}", object.name)));
+                }
+                let (name, nonce) = (object.name.to_owned(), Some(object.nonce.to_owned()));
+                Ok(RemoteObject { name, length: object.body.length(), nonce, md5 })
+            }
+            412 if object.create_only => self.taken(object, deadline),
+            _ => Err(error_of(&answer)),
+        }
+    }
+
+    fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
+        self.head_by(name, Instant::now() + within)
+    }
+
+    fn get(&self, name: &str, range: Range<u64>, within: Duration) -> Result<Vec<u8>, RemoteError> {
+        let deadline = Instant::now() + within;
+        if range.is_empty() {
+            return self.head_by(name, deadline)?.map(|_| Vec::new()).ok_or(RemoteError::Missing);
+        }
+        let path = self.path(name)?;
+        let lines = format!("Range: bytes={}-{}\r\n", range.start, range.end - 1);
+        let request = RemoteRequest {
+            method: "GET",
+            path: &path,
+            query: &[],
+            lines: &lines,
+            signed: &[],
+            body: None,
+            answer_max: range.end - range.start,
+        };
+        let (answer, bytes) = self.link.call(&request, deadline)?;
+        match answer.status {
+            200..=299 => check_range(&answer, &range, bytes.len()).map(|()| bytes),
+            416 => {
+                Err(RemoteError::Wrong(format!("{name} has not the bytes {}-{}", range.start, range.end - 1)))
+            }
+            _ => Err(error_of(&answer)),
+        }
+    }
+
+    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
+        let answer = self.bare("DELETE", name, Instant::now() + within)?;
+        match (answer.status, error_of(&answer)) {
+            (200..=299, _) | (_, RemoteError::Missing) => Ok(()),
+            (_, error) => Err(error),
+        }
+    }
+
+    fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
+        let (prefix, after) = (format!("{}{prefix}", self.prefix), format!("{}{after}", self.prefix));
+        let query = [
+            ("list-type", "2"),
+            ("max-keys", "1000"),
+            ("prefix", prefix.as_str()),
+            ("start-after", after.as_str()),
+        ];
+        let (path, deadline) = (&self.bucket, Instant::now() + within);
+        let request = RemoteRequest {
+            method: "GET",
+            path,
+            query: &query,
+            lines: "",
+            signed: &[],
+            body: None,
+            answer_max: PAGE_MAX_BYTES,
+        };
+        let (answer, page) = self.link.call(&request, deadline)?;
+        if answer.status != 200 {
+            return Err(match error_of(&answer) {
+                RemoteError::Missing => RemoteError::Refused("the bucket is missing".to_owned()),
+                error => error,
+            });
+        }
+        let page =
+            String::from_utf8(page).map_err(|_| RemoteError::Wrong("the listing is not UTF-8".to_owned()))?;
+        let objects = listed(&page).map_err(RemoteError::Wrong)?;
+        let named = objects.into_iter().filter_map(|object| {
+            let name = object.key.strip_prefix(&self.prefix)?.to_owned();
+            (object.key > after).then(|| RemoteObject {
+                name,
+                length: object.length,
+                nonce: None,
+                md5: md5_of_tag(&object.etag),
+            })
+        });
+        Ok(named.collect())
+    }
+}

@@ -1,0 +1,241 @@
+//! The tries of a call: repeated with growing pauses until its deadline, on kept connections, unless the circuit is open.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::base::{Entropy as _, OsEntropy, SeededEntropy};
+use crate::client::{
+    Answer, Endpoint, HttpConnection, QueryParameter, RequestSigner, RequestToSign, StreamedRequest,
+    encoded_query,
+};
+use crate::remote::RemoteError;
+use crate::remote::breaker::CircuitBreaker;
+use crate::remote::rate::RateLimit;
+use crate::remote::s3::answers;
+use crate::remote::s3::transfer::{BodyReader, BoundedSink, DigestedBody, Pace};
+
+/// The most tries of a call.
+const TRIES_MAX: u32 = 6;
+/// The pause after the first try. It doubles with each one; half of it is drawn.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest silence of the remote in a try.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// The most connections that are kept while no call uses them.
+const IDLE_MAX: usize = 16;
+/// The longest time that a connection is kept so: servers end them after a minute or less.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
+/// The SHA-256 of no bytes.
+const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// The way to a remote.
+pub(super) struct RemoteLink {
+    endpoint: Endpoint,
+    signer: RequestSigner,
+    idle: Mutex<Vec<(HttpConnection, Instant)>>,
+    breaker: Mutex<CircuitBreaker>,
+    upload: Option<RateLimit>,
+    download: Option<RateLimit>,
+    jitter: SeededEntropy,
+}
+
+/// A request, as it is the same in all tries.
+#[derive(Clone, Copy)]
+pub(super) struct RemoteRequest<'r> {
+    pub(super) method: &'r str,
+    /// The path, without characters that are encoded.
+    pub(super) path: &'r str,
+    /// Sorted.
+    pub(super) query: &'r [QueryParameter<'r>],
+    /// Header lines that are not signed, each with its line end.
+    pub(super) lines: &'r str,
+    /// Headers that are signed.
+    pub(super) signed: &'r [(&'r str, &'r str)],
+    pub(super) body: Option<&'r DigestedBody<'r>>,
+    /// The longest body of a good answer.
+    pub(super) answer_max: u64,
+}
+
+/// The failure of one try.
+enum TryError {
+    /// Of the connection: another try may succeed.
+    Connection(io::Error),
+    /// Of the own disk.
+    Body(io::Error),
+    /// The answer is longer than it may be.
+    TooLong,
+    /// The rate limit takes longer than the call may.
+    TooSlow,
+}
+
+impl RemoteLink {
+    pub(super) fn new(endpoint: Endpoint, signer: RequestSigner, upload: u64, download: u64) -> Self {
+        Self {
+            endpoint: endpoint.with_patience(SILENCE_MAX),
+            signer,
+            idle: Mutex::default(),
+            breaker: Mutex::default(),
+            upload: RateLimit::new(upload),
+            download: RateLimit::new(download),
+            jitter: SeededEntropy::new(OsEntropy.next_u64()),
+        }
+    }
+
+    /// The answer to a request, with the body of a good one.
+    ///
+    /// # Errors
+    /// [`RemoteError::Unavailable`] if no try was answered, or each one with a status of a server that cannot work;
+    /// [`RemoteError::Body`]; [`RemoteError::Wrong`] for an answer that is too long.
+    pub(super) fn call(
+        &self,
+        request: &RemoteRequest<'_>,
+        deadline: Instant,
+    ) -> Result<(Answer, Vec<u8>), RemoteError> {
+        let mut tries = 0;
+        loop {
+            self.breaker().admit(Instant::now()).map_err(RemoteError::Unavailable)?;
+            let tried = self.try_on_any_connection(request, deadline);
+            let why = match self.judge(tried)? {
+                Ok(answered) => return Ok(answered),
+                Err(why) => why,
+            };
+            tries += 1;
+            let pause = self.pause(tries);
+            if tries == TRIES_MAX || Instant::now() + pause >= deadline {
+                return Err(RemoteError::Unavailable(format!("{why}, in {tries} tries")));
+            }
+            thread::sleep(pause);
+        }
+    }
+
+    /// The answer of a try, or the reason for another one. Tells the circuit breaker.
+    #[expect(clippy::type_complexity, reason = "an answer, a reason to go on, or the end")]
+    fn judge(
+        &self,
+        tried: Result<(Answer, Vec<u8>), TryError>,
+    ) -> Result<Result<(Answer, Vec<u8>), String>, RemoteError> {
+        let mut breaker = self.breaker();
+        match tried {
+            Ok((answer, _)) if answers::is_transient(&answer) => {
+                let why = answers::error_of(&answer).to_string();
+                match answers::is_of_overload(&answer) {
+                    true => breaker.failed(Instant::now(), &why),
+                    false => breaker.succeeded(),
+                }
+                Ok(Err(why))
+            }
+            Ok(answered) => {
+                breaker.succeeded();
+                Ok(Ok(answered))
+            }
+            Err(TryError::Connection(error)) => {
+                let why = format!("{}: {error}", self.endpoint.host);
+                breaker.failed(Instant::now(), &why);
+                Ok(Err(why))
+            }
+            Err(TryError::Body(error)) => {
+                breaker.abandoned();
+                Err(RemoteError::Body(error))
+            }
+            Err(TryError::TooSlow) => {
+                breaker.abandoned();
+                let why = "the rate limit takes longer than the call may";
+                Err(RemoteError::Unavailable(why.to_owned()))
+            }
+            Err(TryError::TooLong) => {
+                breaker.succeeded();
+                Err(RemoteError::Wrong("the answer is longer than was asked for".to_owned()))
+            }
+        }
+    }
+
+    /// One try. A kept connection may have been ended by the server meanwhile; then a new one is used at once.
+    fn try_on_any_connection(
+        &self,
+        request: &RemoteRequest<'_>,
+        deadline: Instant,
+    ) -> Result<(Answer, Vec<u8>), TryError> {
+        if let Some(kept) = self.kept_connection() {
+            match self.try_once(kept, request, deadline) {
+                Err(TryError::Connection(error)) if error.kind() != io::ErrorKind::TimedOut => {}
+                tried => return tried,
+            }
+        }
+        let opened = HttpConnection::open_by(&self.endpoint, deadline).map_err(TryError::Connection)?;
+        self.try_once(opened, request, deadline)
+    }
+
+    fn try_once(
+        &self,
+        mut connection: HttpConnection,
+        request: &RemoteRequest<'_>,
+        deadline: Instant,
+    ) -> Result<(Answer, Vec<u8>), TryError> {
+        let mut body = BodyReader::new(
+            request.body.map(|digested| digested.body),
+            Pace { limit: self.upload.as_ref(), deadline },
+        );
+        let mut sink = BoundedSink::new(request.answer_max, Pace { limit: self.download.as_ref(), deadline });
+        let answer = connection.exchange_streaming(&mut StreamedRequest {
+            head: self.head(request),
+            head_only: request.method == "HEAD",
+            body: &mut body,
+            sink: &mut sink,
+            deadline,
+        });
+        if let Some(error) = body.failed {
+            return Err(TryError::Body(error));
+        }
+        if sink.exceeded {
+            return Err(TryError::TooLong);
+        }
+        if body.late || sink.late {
+            return Err(TryError::TooSlow);
+        }
+        let answer = answer.map_err(TryError::Connection)?;
+        self.keep(connection);
+        Ok((answer, sink.bytes))
+    }
+
+    /// The head of a request, signed for the present time.
+    fn head(&self, request: &RemoteRequest<'_>) -> String {
+        let RemoteRequest { method, path, query, lines, signed, body, .. } = *request;
+        let query = encoded_query(query);
+        let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        let length = body.map_or_else(String::new, |b| format!("Content-Length: {}\r\n", b.body.length()));
+        let hash = body.map_or(EMPTY_SHA256, |body| &body.sha256_hex);
+        let host = &self.endpoint.host;
+        let to_sign = RequestToSign { method, path, query: &query, host, hash, more: signed };
+        let signature = self.signer.lines_for_hash(&to_sign);
+        format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{length}{lines}{signature}\r\n")
+    }
+
+    fn kept_connection(&self) -> Option<HttpConnection> {
+        let mut idle = self.idle();
+        idle.retain(|(_, since)| since.elapsed() < IDLE_TIME_MAX);
+        idle.pop().map(|(connection, _)| connection)
+    }
+
+    fn keep(&self, connection: HttpConnection) {
+        let mut idle = self.idle();
+        if connection.is_open() && idle.len() < IDLE_MAX {
+            idle.push((connection, Instant::now()));
+        }
+    }
+
+    /// The pause after that many tries.
+    fn pause(&self, tries: u32) -> Duration {
+        let most = PAUSE_MIN * 2_u32.saturating_pow(tries - 1);
+        let drawn = self.jitter.next_u64() % 1000;
+        most / 2 + most / 2 * drawn as u32 / 1000
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<(HttpConnection, Instant)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
