@@ -9,7 +9,8 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use sha2::{Digest, Sha256};
+
+use crate::base::digest::Sha256;
 
 /// The files in which systems keep the authorities that they trust: Debian and Alpine, Fedora, SUSE, BSD.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
@@ -56,7 +57,7 @@ impl CertificateFingerprint {
     }
 
     fn of(certificate: &CertificateDer<'_>) -> Self {
-        Self(Sha256::digest(certificate).into())
+        Self(Sha256::of(certificate))
     }
 }
 

@@ -4,6 +4,7 @@
 //! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
 
 mod breaker;
+pub mod probe;
 mod rate;
 mod s3;
 mod settings;

@@ -30,7 +30,7 @@ impl ScriptedServer {
         let requests = Arc::clone(&received);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                serve(stream.unwrap(), &mut script, &requests);
+                serve(&stream.unwrap(), &mut script, &requests);
             }
         });
         Self { port, received }
@@ -66,7 +66,7 @@ fn remote_at(port: u16) -> S3Remote {
     S3Remote::new(&settings).unwrap()
 }
 
-fn serve(stream: TcpStream, script: &mut impl Iterator<Item = Script>, requests: &Mutex<Vec<String>>) {
+fn serve(stream: &TcpStream, script: &mut impl Iterator<Item = Script>, requests: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let mut head = String::new();
@@ -86,7 +86,8 @@ fn serve(stream: TcpStream, script: &mut impl Iterator<Item = Script>, requests:
             false => format!("Content-Length: {}\r\n", body.len()),
         };
         let body = if is_head { "" } else { body };
-        write!(&stream, "HTTP/1.1 {status} So\r\n{lines}{length}\r\n{body}").unwrap();
+        let mut writer = stream;
+        write!(writer, "HTTP/1.1 {status} So\r\n{lines}{length}\r\n{body}").unwrap();
         if lines.contains("close") {
             return;
         }

@@ -4,14 +4,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::thread;
 use std::time::Instant;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use md5::{Digest as _, Md5};
-use sha2::Sha256;
-
-use crate::base::digest::to_hex;
+use crate::base::digest::{Md5, Sha256, to_hex};
 use crate::remote::Body;
 use crate::remote::rate::RateLimit;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 /// The size of the pieces in which a body is read for its digests.
 const PIECE_BYTES: u64 = 256 * 1024;
@@ -36,7 +33,7 @@ impl<'b> DigestedBody<'b> {
             md5.update(&piece[..count]);
             offset += count as u64;
         }
-        Ok(Self { body, sha256_hex: to_hex(&sha256.finalize()), md5: md5.finalize().into() })
+        Ok(Self { body, sha256_hex: to_hex(&sha256.finish()), md5: md5.finish() })
     }
 
     /// The value of the header `Content-MD5`.

@@ -110,7 +110,6 @@ impl RemoteLink {
     }
 
     /// The answer of a try, or the reason for another one. Tells the circuit breaker.
-    #[expect(clippy::type_complexity, reason = "an answer, a reason to go on, or the end")]
     fn judge(
         &self,
         tried: Result<(Answer, Vec<u8>), TryError>,

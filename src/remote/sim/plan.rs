@@ -29,6 +29,8 @@ pub enum RemoteCall {
 /// The failure of one call. Those that concern another kind of call act as [`RemoteFault::Lost`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteFault {
+    /// The call does not fail: a later one is planned to.
+    None,
     /// This status answers every try, and the call has no effect: 409, 412, 500, 503, 403, 507.
     Status(u16),
     /// The call has its effect, and its answer is lost.
@@ -84,7 +86,11 @@ impl RemotePlan {
         self.calls[call as usize] += 1;
         self.down |= self.down_at.is_some_and(|at| self.all_calls() >= at);
         if let Some(at) = self.planned.iter().position(|(planned, _)| *planned == call) {
-            return self.planned.remove(at).map(|(_, fault)| fault);
+            return self
+                .planned
+                .remove(at)
+                .map(|(_, fault)| fault)
+                .filter(|fault| *fault != RemoteFault::None);
         }
         let faults = random_faults(call);
         if self.draw(1000) >= self.per_mille {

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use md5::{Digest, Md5};
-
 use super::super::{RemoteError, RemoteObject};
 use super::plan::RemotePlan;
+use crate::base::digest::Md5;
 
 /// All of a simulated remote.
 #[derive(Default)]
@@ -35,7 +34,7 @@ impl StoredObject {
             name: name.to_owned(),
             length: self.bytes.len() as u64,
             nonce: self.nonce.clone(),
-            md5: Some(Md5::digest(&self.bytes).into()),
+            md5: Some(Md5::of(&self.bytes)),
         }
     }
 }

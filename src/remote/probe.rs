@@ -1,0 +1,398 @@
+//! The probe: finds out by trying for which modes a remote is fit. It writes below `probe/` and removes its objects afterwards.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use crate::base::digest::{Md5, to_hex};
+use crate::base::{Entropy, OsEntropy};
+use crate::remote::{NewObject, Remote, RemoteError, RemoteObject};
+
+/// The longest time of one call.
+const WITHIN: Duration = Duration::from_secs(30);
+/// The length of the object of the first checks.
+const OBJECT_BYTES: usize = 256 * 1024;
+/// The most objects of a probe that are looked for when it is over.
+const PAGES_MAX: usize = 64;
+
+/// The size of the races.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeSize {
+    /// The number of races for one name.
+    pub rounds: u32,
+    /// The number of creates in each.
+    pub racers: u16,
+}
+
+/// The property of a remote that a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteProperty {
+    /// A put is found again by HEAD, with its length and its nonce.
+    Put,
+    /// GET returns the bytes of a put that was answered.
+    Read,
+    /// GET of a range returns that range.
+    Range,
+    /// A listing shows the objects in order from a name on.
+    List,
+    /// A second create of a name is refused, and changes nothing.
+    Create,
+    /// Of creates at the same time one wins, and its bytes stay.
+    Race,
+    /// A deleted object is gone.
+    Delete,
+}
+
+impl RemoteProperty {
+    /// The name of the check.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Read => "read",
+            Self::Range => "range",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Race => "race",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// The outcome of a check: a remark, or the reason why the property is not there.
+pub struct ProbeCheck {
+    /// The property.
+    pub property: RemoteProperty,
+    /// A remark of what was seen, or the reason.
+    pub outcome: Result<String, String>,
+}
+
+/// The outcome of a probe.
+pub struct ProbeReport {
+    /// The checks in the order in which they were made.
+    pub checks: Vec<ProbeCheck>,
+    /// Why objects of the probe may be left, below which prefix.
+    pub left: Option<String>,
+}
+
+impl ProbeReport {
+    /// Whether cold segments, pieces of the log and their restore can rely on the remote.
+    pub fn keeps_objects(&self) -> bool {
+        use RemoteProperty::{Delete, List, Put, Range, Read};
+        [Put, Read, Range, List, Delete].into_iter().all(|property| self.holds(property))
+    }
+
+    /// Whether two hosts can agree by it which of them writes.
+    pub fn decides_races(&self) -> bool {
+        self.keeps_objects() && self.holds(RemoteProperty::Create) && self.holds(RemoteProperty::Race)
+    }
+
+    /// The first reason against [`ProbeReport::keeps_objects`], else against [`ProbeReport::decides_races`].
+    pub fn first_problem(&self) -> Option<String> {
+        let conditional = [RemoteProperty::Create, RemoteProperty::Race];
+        let (races, others): (Vec<_>, Vec<_>) =
+            self.checks.iter().partition(|check| conditional.contains(&check.property));
+        let broken = |check: &&ProbeCheck| {
+            Some(format!("{}: {}", check.property.name(), check.outcome.as_ref().err()?))
+        };
+        others.iter().find_map(broken).or_else(|| races.iter().find_map(broken))
+    }
+
+    fn holds(&self, property: RemoteProperty) -> bool {
+        self.checks.iter().any(|check| check.property == property && check.outcome.is_ok())
+    }
+}
+
+/// Probes a remote. `progress` is told the check, and how many steps of all are done.
+///
+/// # Errors
+/// Nothing can be said, since the first put fails.
+pub fn probe(
+    remote: &dyn Remote,
+    size: ProbeSize,
+    mut progress: impl FnMut(&str, u64, u64),
+) -> Result<ProbeReport, RemoteError> {
+    let probe = RemoteProbe { remote, prefix: format!("probe/{}/", nonce()) };
+    let all = u64::from(size.rounds) + 6;
+    progress("put", 0, all);
+    let first = probe.put_first()?;
+    let mut checks = vec![ProbeCheck { property: RemoteProperty::Put, outcome: first }];
+    let steps: [(RemoteProperty, CheckFunction); 4] = [
+        (RemoteProperty::Read, |probe| probe.read()),
+        (RemoteProperty::Range, |probe| probe.range()),
+        (RemoteProperty::List, |probe| probe.list()),
+        (RemoteProperty::Create, |probe| probe.create()),
+    ];
+    for (number, (property, check)) in steps.into_iter().enumerate() {
+        progress(property.name(), number as u64 + 1, all);
+        checks.push(ProbeCheck { property, outcome: check(&probe) });
+    }
+    let mut told = |round| progress("race", 5 + u64::from(round), all);
+    checks.push(ProbeCheck { property: RemoteProperty::Race, outcome: probe.races(size, &mut told) });
+    progress("delete", all - 1, all);
+    checks.push(ProbeCheck { property: RemoteProperty::Delete, outcome: probe.delete() });
+    let left = probe.remove_all().err().map(|why| format!("{}: {why}", probe.prefix));
+    Ok(ProbeReport { checks, left })
+}
+
+type Finding = Result<String, String>;
+
+type CheckFunction = fn(&RemoteProbe<'_>) -> Finding;
+
+struct RemoteProbe<'r> {
+    remote: &'r dyn Remote,
+    /// The beginning of the names of this probe.
+    prefix: String,
+}
+
+impl RemoteProbe<'_> {
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn put(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        nonce: &str,
+        create_only: bool,
+    ) -> Result<RemoteObject, RemoteError> {
+        self.remote.put(&NewObject { name: &self.name(name), body: &bytes, nonce, create_only }, WITHIN)
+    }
+
+    fn get(&self, name: &str, range: std::ops::Range<usize>) -> Result<Vec<u8>, String> {
+        let range = range.start as u64..range.end as u64;
+        self.remote.get(&self.name(name), range, WITHIN).map_err(|why| why.to_string())
+    }
+
+    fn head(&self, name: &str) -> Result<Option<RemoteObject>, String> {
+        self.remote.head(&self.name(name), WITHIN).map_err(|why| why.to_string())
+    }
+
+    fn put_first(&self) -> Result<Finding, RemoteError> {
+        let (bytes, nonce) = (bytes(), nonce());
+        self.put("object", &bytes, &nonce, false)?;
+        Ok(self.find_first(&bytes, &nonce))
+    }
+
+    fn find_first(&self, bytes: &[u8], nonce: &str) -> Finding {
+        let found = self.head("object")?.ok_or("HEAD does not find an object that was put")?;
+        if found.length != bytes.len() as u64 {
+            return Err(format!("HEAD tells {} of {} bytes", found.length, bytes.len()));
+        }
+        if found.nonce.as_deref() != Some(nonce) {
+            return Err("HEAD does not tell the metadata of the put".to_owned());
+        }
+        match found.md5 {
+            Some(md5) if md5 == Md5::of(bytes) => Ok("entity tags are an MD5".to_owned()),
+            Some(_) => Err("the entity tag is the MD5 of other bytes".to_owned()),
+            None => Ok("entity tags are no MD5, so a sample is read back after an upload".to_owned()),
+        }
+    }
+
+    fn read(&self) -> Finding {
+        let read = self.get("object", 0..OBJECT_BYTES)?;
+        if read != bytes() {
+            return Err("GET returns other bytes than were put".to_owned());
+        }
+        match self.remote.get(&self.name("missing"), 0..1, WITHIN) {
+            Err(RemoteError::Missing) => {}
+            Err(why) => return Err(format!("GET of a missing object: {why}")),
+            Ok(_) => return Err("GET returns an object that was never put".to_owned()),
+        }
+        match self.head("missing")? {
+            None => Ok(format!("{OBJECT_BYTES} bytes")),
+            Some(_) => Err("HEAD finds an object that was never put".to_owned()),
+        }
+    }
+
+    fn range(&self) -> Finding {
+        let whole = bytes();
+        for range in [0..1, 1000..70_000, OBJECT_BYTES - 1..OBJECT_BYTES] {
+            if self.get("object", range.clone())? != whole[range.clone()] {
+                return Err(format!("GET of the bytes {range:?} returns others"));
+            }
+        }
+        Ok("the first byte, a part, the last byte".to_owned())
+    }
+
+    fn list(&self) -> Finding {
+        for name in ["list/1", "list/2", "list/3"] {
+            self.put(name, b"listed", &nonce(), false).map_err(|why| why.to_string())?;
+        }
+        let list = |after: &str| {
+            let listed = self.remote.list(&self.name("list/"), &self.name(after), WITHIN);
+            listed.map(|page| page.into_iter().map(|object| object.name).collect::<Vec<_>>())
+        };
+        for (after, expected) in
+            [("list/", &["list/1", "list/2", "list/3"][..]), ("list/1", &["list/2", "list/3"])]
+        {
+            let listed = list(after).map_err(|why| why.to_string())?;
+            let expected: Vec<_> = expected.iter().map(|name| self.name(name)).collect();
+            if listed != expected {
+                return Err(format!(
+                    "a listing after {after} has {} of {} objects",
+                    listed.len(),
+                    expected.len()
+                ));
+            }
+        }
+        Ok("in order, from a name on".to_owned())
+    }
+
+    fn create(&self) -> Finding {
+        let own = nonce();
+        self.put("create", b"first", &own, true).map_err(|why| why.to_string())?;
+        match self.put("create", b"other", &nonce(), true) {
+            Err(RemoteError::Exists) => {}
+            Err(why) => return Err(why.to_string()),
+            Ok(_) => return Err("a second create of a name is answered with success".to_owned()),
+        }
+        if self.get("create", 0..5)? != b"first" {
+            return Err("a create that was refused has replaced the object".to_owned());
+        }
+        let repeated = self.put("create", b"first", &own, true);
+        repeated.map_err(|why| format!("an own create, repeated: {why}"))?;
+        Ok("the second is refused with 412".to_owned())
+    }
+
+    fn races(&self, size: ProbeSize, told: &mut dyn FnMut(u32)) -> Finding {
+        let mut others = 0;
+        for round in 0..size.rounds {
+            told(round);
+            others += self.race(round, size.racers)?;
+        }
+        let remark =
+            if others > 0 { format!("; {others} creates got no clear answer") } else { String::new() };
+        Ok(format!("{} rounds of {} creates{remark}", size.rounds, size.racers))
+    }
+
+    /// One race. Returns the number of creates without a clear answer.
+    fn race(&self, round: u32, racers: u16) -> Result<u32, String> {
+        let (name, start) = (format!("race/{round}"), Barrier::new(racers.into()));
+        let run = || {
+            let nonce = nonce();
+            start.wait();
+            let outcome = self.put(&name, nonce.as_bytes(), &nonce, true);
+            (nonce, outcome)
+        };
+        let entries: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..racers).map(|_| scope.spawn(run)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| "a thread failed".to_owned()))
+                .collect()
+        });
+        let entries = entries.into_iter().collect::<Result<Vec<_>, String>>()?;
+        let winners: Vec<_> = entries.iter().filter(|(_, outcome)| outcome.is_ok()).collect();
+        let unclear =
+            entries.iter().filter(|(_, outcome)| !matches!(outcome, Ok(_) | Err(RemoteError::Exists)));
+        let unclear = unclear.count() as u32;
+        let [(winner, _)] = winners[..] else {
+            return Err(format!(
+                "in round {round}, {} of {racers} creates of one name succeeded",
+                winners.len()
+            ));
+        };
+        match self.get(&name, 0..winner.len())? == winner.as_bytes() {
+            true => Ok(unclear),
+            false => Err(format!("in round {round}, the object is not that of the create that succeeded")),
+        }
+    }
+
+    fn delete(&self) -> Finding {
+        let name = self.name("object");
+        for _ in 0..2 {
+            self.remote.delete(&name, WITHIN).map_err(|why| why.to_string())?;
+        }
+        match self.head("object")? {
+            None => Ok("also of one that is gone".to_owned()),
+            Some(_) => Err("HEAD finds an object that was deleted".to_owned()),
+        }
+    }
+
+    /// Removes the objects of this probe.
+    fn remove_all(&self) -> Result<(), RemoteError> {
+        for _ in 0..PAGES_MAX {
+            let page = self.remote.list(&self.prefix, &self.prefix, WITHIN)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            page.iter().try_for_each(|object| self.remote.delete(&object.name, WITHIN))?;
+        }
+        Err(RemoteError::Wrong("the listing does not become empty".to_owned()))
+    }
+}
+
+/// A name for a put that no other one has.
+pub fn nonce() -> String {
+    let mut random = [0; 16];
+    OsEntropy.fill(&mut random);
+    to_hex(&random)
+}
+
+/// The bytes of the first object. They differ in every range.
+fn bytes() -> Vec<u8> {
+    (0..OBJECT_BYTES as u32 / 4).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
+
+    const SMALL: ProbeSize = ProbeSize { rounds: 3, racers: 4 };
+
+    fn run(remote: &SimRemote) -> ProbeReport {
+        probe(remote, SMALL, |_, _, _| {}).unwrap()
+    }
+
+    #[test]
+    fn a_good_remote_is_fit_for_everything_and_nothing_is_left() {
+        let remote = SimRemote::new();
+        let mut steps = Vec::new();
+        let report = probe(&remote, SMALL, |_, done, all| steps.push((done, all))).unwrap();
+        assert!(report.keeps_objects() && report.decides_races() && report.left.is_none());
+        assert_eq!((report.checks.len(), report.first_problem()), (7, None));
+        assert!(remote.names().is_empty());
+        assert!(steps.is_sorted() && steps.last() == Some(&(8, 9)), "{steps:?}");
+    }
+
+    #[test]
+    fn a_remote_that_ignores_conditions_keeps_objects_and_decides_nothing() {
+        let remote = SimRemote::new();
+        remote.set_ignores_conditions(true);
+        let report = run(&remote);
+        assert!(report.keeps_objects() && !report.decides_races());
+        assert!(report.first_problem().unwrap().contains("second create"), "{:?}", report.first_problem());
+        let race = report.checks.iter().find(|check| check.property == RemoteProperty::Race).unwrap();
+        assert!(race.outcome.as_ref().unwrap_err().contains("4 of 4 creates"));
+    }
+
+    #[test]
+    fn faults_of_reads_make_a_remote_unfit_for_anything() {
+        for (call, skipped, fault, check) in [
+            (RemoteCall::Get, 0, RemoteFault::WrongBytes, "read"),
+            (RemoteCall::Get, 2, RemoteFault::WrongRange, "range"),
+            (RemoteCall::List, 0, RemoteFault::Status(501), "list"),
+            (RemoteCall::Delete, 0, RemoteFault::Status(403), "delete"),
+        ] {
+            let remote = SimRemote::new();
+            (0..skipped).for_each(|_| remote.fail_next(call, RemoteFault::None));
+            remote.fail_next(call, fault);
+            let report = run(&remote);
+            assert!(!report.keeps_objects() && !report.decides_races(), "{check}");
+            let problem = report.first_problem().unwrap();
+            assert!(problem.starts_with(&format!("{check}: ")), "{problem}");
+            assert!(remote.names().is_empty(), "{check}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_remote_that_takes_no_puts() {
+        let remote = SimRemote::new();
+        remote.set_read_only(true);
+        assert!(matches!(probe(&remote, SMALL, |_, _, _| {}), Err(RemoteError::Refused(_))));
+        remote.set_down(true);
+        assert!(matches!(probe(&remote, SMALL, |_, _, _| {}), Err(RemoteError::Unavailable(_))));
+    }
+}
