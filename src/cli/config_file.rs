@@ -18,6 +18,9 @@ use super::option_values::{RegionNames, WebOrigins};
 #[cfg(test)]
 use super::options::ServerOptions;
 
+/// The section that is no option.
+const REMOTE: &str = "remote";
+
 /// The options of the file at `path` as flags.
 ///
 /// # Errors
@@ -25,17 +28,27 @@ use super::options::ServerOptions;
 /// and the line.
 pub(crate) fn read(path: &Path) -> Result<OptionFlags, CliError> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|e| CliError::usage(format!("cannot read the configuration file {shown}: {e}")))?;
+    let text = text(path)?;
     flags(&text).map_err(|problem| CliError::usage(format!("in the configuration file {shown}, {problem}")))
 }
 
-/// The options of a file by name, each as a flag whose value is checked.
+/// The text of the file at `path`.
+///
+/// # Errors
+/// The file cannot be read. The message names it.
+pub(crate) fn text(path: &Path) -> Result<String, CliError> {
+    let unreadable =
+        |e| CliError::usage(format!("cannot read the configuration file {}: {e}", path.display()));
+    fs::read_to_string(path).map_err(unreadable)
+}
+
+/// The options of a file by name, each as a flag whose value is checked. The section of the remote has no flags; `cli/remote.rs` reads it.
 fn flags(text: &str) -> Result<OptionFlags, String> {
     let file = Document::parse(text).map_err(|e| e.to_string())?;
     let command = parser();
     let mut flags = Vec::new();
-    for (name, item) in file.as_table() {
+    for (name, item) in file.as_table().iter().filter(|(name, item)| *name != REMOTE || !item.is_table_like())
+    {
         let start = item.span().unwrap_or_default().start;
         let line = 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
         let flag = flag_of(name, item, &command).map_err(|problem| format!("line {line}: {problem}"))?;

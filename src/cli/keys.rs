@@ -138,7 +138,7 @@ fn secret_file(path: &Path, secrets: &Path) -> PathBuf {
 }
 
 /// The key in a file, without the line end that editors and `echo` append.
-fn key_in(path: &Path) -> Result<String, String> {
+pub(super) fn key_in(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let file = File::open(path).map_err(|e| e.to_string())?;
     file.take(KEY_FILE_MAX_BYTES + 1).read_to_string(&mut text).map_err(|e| e.to_string())?;

@@ -25,6 +25,7 @@ mod open_files;
 mod option_values;
 mod options;
 mod quota;
+mod remote;
 mod running_users;
 mod serve;
 mod server;
@@ -75,6 +76,8 @@ Environment:
       Keys of the user `admin`, in place of those in the users file. Set both or neither.
   SILTSTONE_ACCESS_KEY_FILE, SILTSTONE_SECRET_KEY_FILE
       Files that hold the keys instead, one key in each.
+  SILTSTONE_REMOTE_ACCESS_KEY, SILTSTONE_REMOTE_SECRET_KEY
+      Keys for the remote, where the section [remote] of the configuration file has none.
   NOTIFY_SOCKET
       Set by systemd for services of Type=notify: the socket that is told when connections are accepted.
 
@@ -191,7 +194,7 @@ fn with_options(command: clap::Command, shown: &[&str]) -> clap::Command {
 /// # Errors
 /// The server could not start or continue, or the command failed: a message for the operator and the exit status.
 pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), CliError> {
-    let CommandLine { command, mut options, mut notes, .. } = line;
+    let CommandLine { command, mut options, mut notes, config } = line;
     let command = command.unwrap_or_default();
     if let CliCommand::Server(arguments) = &command {
         arguments.apply(&mut options, &mut notes)?;
@@ -199,7 +202,12 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     options.check()?;
     logging::start(options.log_level, options.log_format);
     match command {
-        CliCommand::Serve | CliCommand::Server(_) => serve(&options, environment, notes),
+        CliCommand::Serve | CliCommand::Server(_) => {
+            if let Some(remote) = remote::settings(config.as_deref(), environment)? {
+                log::info!("the remote is {remote:?}");
+            }
+            serve(&options, environment, notes)
+        }
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
