@@ -21,6 +21,9 @@ pub mod quotas {}
 #[doc = include_str!("guide/backups.md")]
 pub mod backups {}
 
+#[doc = include_str!("guide/remote.md")]
+pub mod remote {}
+
 #[doc = include_str!("guide/api.md")]
 pub mod api {}
 

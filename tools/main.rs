@@ -13,6 +13,7 @@ mod outcome;
 mod pages;
 mod progress;
 mod rebuild;
+mod remote;
 mod show;
 mod stats;
 mod top;
@@ -123,6 +124,9 @@ enum Command {
     /// Rebuild the metadata log from the segments
     #[command(after_help = rebuild::HELP)]
     Rebuild(rebuild::Arguments),
+    /// Probe and prepare a bucket on another S3 server for this store
+    #[command(after_help = remote::HELP)]
+    Remote(remote::Arguments),
     /// Compact the data directory to its smallest size
     #[command(after_help = compact::HELP)]
     Compact(compact::Arguments),
@@ -149,6 +153,10 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Lifecycle(arguments) => lifecycle::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Remote(arguments) => {
+            let variable = |name: &str| std::env::var(name).ok();
+            remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
+        }
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };

@@ -7,6 +7,7 @@ mod compact;
 mod dump;
 pub(crate) mod lifecycle;
 mod rebuild;
+mod remote;
 mod stats;
 mod tiny_store;
 mod top;
@@ -206,9 +207,18 @@ fn wrong_arguments_exit_with_2() {
 
 #[test]
 fn the_help_of_each_command_has_examples_and_exit_statuses() {
-    for command in
-        ["verify", "compact", "backup", "restore", "undelete", "rebuild", "stats", "dump", "cas-check"]
-    {
+    for command in [
+        "verify",
+        "compact",
+        "backup",
+        "restore",
+        "undelete",
+        "rebuild",
+        "stats",
+        "dump",
+        "cas-check",
+        "remote",
+    ] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);
         for part in ["Examples:\n  siltstone-tools ", "Exit status:\n  0  ", "--data-dir <DIR>", "--json"] {

@@ -1,0 +1,215 @@
+//! The command `remote`: prepares, shows and probes the bucket on another S3 server that the configuration file names.
+
+mod report;
+
+use std::fs::File;
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+use siltstone::base::Timestamp;
+use siltstone::format::{FileKind, RemoteMark, StoreId};
+use siltstone::fs::OsFs;
+use siltstone::log::{list_numbers, open_file};
+use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
+use siltstone::remote::{
+    NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, SettingSources,
+};
+
+use crate::outcome::{Failure, Outcome};
+use crate::progress::Meter;
+use report::{Contents, write_probe, write_status};
+
+pub(crate) const HELP: &str = "\
+A remote is a bucket and a prefix on another S3 server. The section [remote] of the configuration file names it:
+
+  [remote]
+  endpoint = \"https://s3.example.net\"
+  bucket = \"cold\"
+  prefix = \"box1\"
+  access_key = \"...\"
+  secret_key_file = \"/etc/siltstone/remote.key\"
+
+The keys may also be in SILTSTONE_REMOTE_ACCESS_KEY and SILTSTONE_REMOTE_SECRET_KEY.
+
+Examples:
+  siltstone-tools remote --config siltstone.toml probe
+      Find out by trying for which modes the remote is fit.
+  siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml init
+      Probe it, and mark it as that of the store in /srv/objects.
+  siltstone-tools --json remote --config siltstone.toml status | jq .segments
+
+Exit status:
+  0  success; for probe: fit for all modes
+  1  the remote is unfit for a mode, or belongs to another store, or to none
+  2  the remote or the store could not be asked, or wrong arguments";
+
+/// The longest time of one call.
+const WITHIN: Duration = Duration::from_secs(30);
+/// The longest configuration or key file.
+const FILE_MAX_BYTES: u64 = 1024 * 1024;
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Configuration file with the section [remote]
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_CONFIG")]
+    config: PathBuf,
+    #[command(subcommand)]
+    command: RemoteCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RemoteCommand {
+    /// Probe the remote, and mark it as that of the store
+    Init(ProbeArguments),
+    /// Show whose the remote is, and its objects
+    Status,
+    /// Find out for which modes the remote is fit
+    Probe(ProbeArguments),
+}
+
+#[derive(Debug, Args)]
+struct ProbeArguments {
+    /// Rounds of creates of one name at the same time
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Creates in each round
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..=64))]
+    racers: u16,
+}
+
+/// Runs a command on the remote. `variable` reads the environment.
+pub(crate) fn run(
+    data_dir: &Path,
+    arguments: &Arguments,
+    json: bool,
+    variable: &dyn Fn(&str) -> Option<String>,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let settings = settings(&arguments.config, variable)?;
+    let remote = S3Remote::new(&settings).map_err(Failure::Command)?;
+    let place = RemotePlace { remote: &remote, name: format!("{settings:?}") };
+    match &arguments.command {
+        RemoteCommand::Init(size) => init(&place, &store_in(data_dir)?, size, json, out),
+        RemoteCommand::Status => status(&place, data_dir, json, out),
+        RemoteCommand::Probe(size) => {
+            let report = place.probe(size, json)?;
+            write_probe(&report, &place.name, json, out)?;
+            Ok(if report.decides_races() && report.left.is_none() {
+                Outcome::Success
+            } else {
+                Outcome::Findings
+            })
+        }
+    }
+}
+
+/// A remote with its name for messages.
+struct RemotePlace<'r> {
+    remote: &'r dyn Remote,
+    name: String,
+}
+
+fn settings(config: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Result<RemoteSettings, Failure> {
+    let text = small_file(config).map_err(|why| Failure::of(config.display(), why))?;
+    let sources = SettingSources { read: &small_file, variable };
+    let parsed = RemoteSettings::parse(&text, &sources).map_err(|why| Failure::of(config.display(), why))?;
+    parsed.ok_or_else(|| Failure::of(config.display(), "there is no section [remote]"))
+}
+
+fn small_file(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(FILE_MAX_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// The id of the store in a directory. Nothing is locked.
+fn store_in(data_dir: &Path) -> Result<StoreId, Failure> {
+    let (fs, failed) = (OsFs::new(data_dir), |why: String| Failure::of(data_dir.display(), why));
+    let numbers = list_numbers(&fs, FileKind::Log).map_err(|error| failed(error.to_string()))?;
+    let newest = numbers.last().ok_or_else(|| failed("there is no store".to_owned()))?;
+    let opened = open_file(&fs, FileKind::Log, *newest, None).map_err(|error| failed(error.to_string()))?;
+    Ok(opened.1.store)
+}
+
+fn init(
+    place: &RemotePlace<'_>,
+    store: &StoreId,
+    size: &ProbeArguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    if let Some(mark) = place.mark()? {
+        return place.judge_owner(&mark, store).map(|()| Outcome::Success);
+    }
+    let report = place.probe(size, json)?;
+    write_probe(&report, &place.name, json, out)?;
+    if !report.keeps_objects() {
+        return Ok(Outcome::Findings);
+    }
+    let made = Timestamp::from_system(SystemTime::now());
+    let bytes = RemoteMark { store: *store, made, decides_races: report.decides_races() }.encode();
+    let object =
+        NewObject { name: RemoteMark::NAME, body: &bytes.as_slice(), nonce: &nonce(), create_only: true };
+    match place.remote.put(&object, WITHIN) {
+        Ok(_) => {}
+        Err(RemoteError::Exists) => {}
+        Err(why) => return Err(Failure::of(&place.name, why)),
+    }
+    // A remote that ignores conditions may have taken two.
+    let mark = place.mark()?.ok_or_else(|| Failure::of(&place.name, "the mark that was put is missing"))?;
+    place.judge_owner(&mark, store).map(|()| Outcome::Success)
+}
+
+fn status(
+    place: &RemotePlace<'_>,
+    data_dir: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let mark = place.mark()?;
+    let mut contents = Contents::default();
+    let mut after = String::new();
+    loop {
+        let page = place.remote.list("", &after, WITHIN).map_err(|why| Failure::of(&place.name, why))?;
+        let Some(RemoteObject { name, .. }) = page.last() else { break };
+        after.clone_from(name);
+        page.iter().for_each(|object| contents.count(object));
+    }
+    let own = store_in(data_dir).ok().zip(mark).map(|(store, mark)| store == mark.store);
+    write_status(mark.as_ref(), own, &contents, &place.name, json, out)?;
+    Ok(if mark.is_none() || own == Some(false) { Outcome::Findings } else { Outcome::Success })
+}
+
+impl RemotePlace<'_> {
+    /// The mark on the remote.
+    fn mark(&self) -> Result<Option<RemoteMark>, Failure> {
+        let failed = |why: String| Failure::of(&self.name, format!("{}: {why}", RemoteMark::NAME));
+        let found = self.remote.head(RemoteMark::NAME, WITHIN).map_err(|why| failed(why.to_string()))?;
+        let Some(RemoteObject { length, .. }) = found else { return Ok(None) };
+        if length > RemoteMark::MAX_BYTES {
+            return Err(failed("the object is longer than a mark".to_owned()));
+        }
+        let bytes =
+            self.remote.get(RemoteMark::NAME, 0..length, WITHIN).map_err(|why| failed(why.to_string()))?;
+        RemoteMark::decode(&bytes).map(Some).map_err(|why| failed(why.to_string()))
+    }
+
+    fn judge_owner(&self, mark: &RemoteMark, store: &StoreId) -> Result<(), Failure> {
+        if mark.store == *store {
+            return Ok(());
+        }
+        Err(Failure::of(&self.name, "it belongs to another store: choose another prefix"))
+    }
+
+    fn probe(&self, size: &ProbeArguments, json: bool) -> Result<ProbeReport, Failure> {
+        let mut meter = Meter::of_steps(json);
+        let size = ProbeSize { rounds: size.rounds, racers: size.racers };
+        let report = probe(self.remote, size, |step, done, all| meter.update(step, done, all));
+        meter.finish();
+        report.map_err(|why| Failure::of(&self.name, why))
+    }
+}

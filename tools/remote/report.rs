@@ -1,0 +1,125 @@
+//! The results of the commands, as text and as JSON.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use siltstone::format::RemoteMark;
+use siltstone::remote::RemoteObject;
+use siltstone::remote::probe::{ProbeCheck, ProbeReport};
+
+use crate::show;
+
+/// The kinds of objects, by the first part of their names.
+const KINDS: [&str; 6] = ["segment", "log", "checkpoint", "root", "claim", "cut"];
+
+/// The objects on a remote, by their kinds: count and bytes.
+#[derive(Default)]
+pub(super) struct Contents(BTreeMap<&'static str, (u64, u64)>);
+
+impl Contents {
+    pub(super) fn count(&mut self, object: &RemoteObject) {
+        if object.name == RemoteMark::NAME {
+            return;
+        }
+        let first = object.name.split('/').next().unwrap_or_default();
+        let kind = KINDS.into_iter().find(|kind| *kind == first).unwrap_or("other");
+        let (count, bytes) = self.0.entry(kind).or_default();
+        *count += 1;
+        *bytes += object.length;
+    }
+
+    /// All kinds with their names in the plural, count and bytes.
+    fn kinds(&self) -> impl Iterator<Item = (String, u64, u64)> {
+        KINDS.into_iter().chain(["other"]).map(|kind| {
+            let (count, bytes) = self.0.get(kind).copied().unwrap_or_default();
+            let name = if matches!(kind, "log" | "other") { kind.to_owned() } else { format!("{kind}s") };
+            (name, count, bytes)
+        })
+    }
+}
+
+/// The modes with the answer whether the remote is fit.
+fn modes(report: &ProbeReport) -> [(&'static str, &'static str, bool); 3] {
+    [
+        ("tier", "cold segments on the remote", report.keeps_objects()),
+        ("ship", "the log on the remote", report.keeps_objects()),
+        ("takeover", "a second host takes over by itself", report.decides_races()),
+    ]
+}
+
+pub(super) fn write_probe(
+    report: &ProbeReport,
+    place: &str,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if json {
+        return show::json(out, &describe_probe(report, place));
+    }
+    writeln!(out, "remote: {place}")?;
+    for ProbeCheck { property, outcome } in &report.checks {
+        match outcome {
+            Ok(remark) => writeln!(out, "{}: holds ({remark})", property.name())?,
+            Err(why) => writeln!(out, "{}: does not hold: {why}", property.name())?,
+        }
+    }
+    report.left.iter().try_for_each(|left| writeln!(out, "objects are left below {left}"))?;
+    for (mode, meaning, fit) in modes(report) {
+        writeln!(out, "{}fit for {mode}: {meaning}", if fit { "" } else { "not " })?;
+    }
+    report.first_problem().iter().try_for_each(|why| writeln!(out, "because of {why}"))
+}
+
+fn describe_probe(report: &ProbeReport, place: &str) -> Value {
+    let check = |check: &ProbeCheck| {
+        let (Ok(detail) | Err(detail)) = &check.outcome;
+        json!({ "check": check.property.name(), "holds": check.outcome.is_ok(), "detail": detail })
+    };
+    let modes: serde_json::Map<String, Value> =
+        modes(report).into_iter().map(|(mode, _, fit)| (mode.to_owned(), fit.into())).collect();
+    json!({
+        "remote": place,
+        "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
+        "fit": modes,
+        "why": report.first_problem(),
+        "left": report.left,
+    })
+}
+
+pub(super) fn write_status(
+    mark: Option<&RemoteMark>,
+    own: Option<bool>,
+    contents: &Contents,
+    place: &str,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let owner = match (mark, own) {
+        (None, _) => "nobody: run siltstone-tools remote init",
+        (Some(_), Some(true)) => "this store",
+        (Some(_), Some(false)) => "another store",
+        (Some(_), None) => "a store; none is in the data directory to compare with",
+    };
+    if json {
+        let mut described = json!({
+            "remote": place,
+            "marked": mark.is_some(),
+            "own": own,
+            "made": mark.map(|mark| mark.made.to_iso8601()),
+            "decides_races": mark.map(|mark| mark.decides_races),
+        });
+        for (kind, count, bytes) in contents.kinds() {
+            described[kind] = json!({ "count": count, "bytes": bytes });
+        }
+        return show::json(out, &described);
+    }
+    writeln!(out, "remote: {place}\nbelongs to: {owner}")?;
+    if let Some(mark) = mark {
+        let fit = if mark.decides_races { "tier, ship, takeover" } else { "tier, ship" };
+        writeln!(out, "marked: {}, fit for {fit}", mark.made.to_iso8601())?;
+    }
+    contents
+        .kinds()
+        .try_for_each(|(kind, count, bytes)| writeln!(out, "{kind}: {count} objects, {bytes} bytes"))
+}
