@@ -197,7 +197,11 @@ pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
 pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
 /// Connections in that state; further ones are closed at once.
 pub const DRAINING_MAX: usize = 256;
-/// The same limits for a listener that serves the console alone: threads,
+/// Threads that are kept for pages of the console, in addition to the others.
+pub const CONSOLE_RESERVE_WORKERS: usize = 2;
+/// Requests that wait for one of them; a further one gets a 503 at once.
+pub const RESERVE_QUEUE_LEN: usize = 64;
+/// The limits of a listener that serves the console alone: threads,
 pub const CONSOLE_WORKERS: usize = 4;
 /// requests that wait for one of them,
 pub const CONSOLE_QUEUE_LEN: usize = 64;

@@ -43,6 +43,7 @@ impl Listeners {
             return Ok(Self { s3, console: None });
         };
         let own = console_config(listen, &config);
+        let config = Config { reserve_workers: 0, ..config };
         let s3 = bind(config, clock, &(service as Arc<dyn Handler>))?;
         let console = console.on_own_listener(s3.local_addr().port());
         let console = bind(own, clock, &(Arc::new(console) as Arc<dyn Handler>))?;
@@ -112,6 +113,7 @@ pub(crate) fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFile
     Config {
         engine: options.http_engine,
         workers: plan.workers,
+        reserve_workers: plan.reserve_workers,
         queue_len: options.queue.get(),
         connections_max: files.connections_max,
         connections_per_address_max: options.max_connections_per_address.map(NonZeroUsize::get),

@@ -10,10 +10,13 @@ use log::warn;
 use siltstone::base::Budget;
 use siltstone::base::limits::{
     CONNECTIONS_MAX_DEFAULT, CONSOLE_CONNECTIONS_MAX, CONSOLE_DRAINING_MAX, CONSOLE_QUEUE_LEN,
-    CONSOLE_WORKERS, DRAINING_MAX, INDEX_DEFAULT_MIN_BYTES, INDEX_DEFAULT_SHARE, MEMORY_DEFAULT_MAX_BYTES,
-    MEMORY_FOR_REQUESTS_MIN_BYTES, MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES, MEMORY_OF_PROCESS_BYTES,
-    MEMORY_OF_TLS_CONNECTION_BYTES, MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES, WORKERS_DEFAULT,
+    CONSOLE_RESERVE_WORKERS, CONSOLE_WORKERS, DRAINING_MAX, INDEX_DEFAULT_MIN_BYTES, INDEX_DEFAULT_SHARE,
+    MEMORY_DEFAULT_MAX_BYTES, MEMORY_FOR_REQUESTS_MIN_BYTES, MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES,
+    MEMORY_OF_PROCESS_BYTES, MEMORY_OF_TLS_CONNECTION_BYTES, MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES,
+    WORKERS_DEFAULT,
 };
+use siltstone::console::ConsoleAccess;
+use siltstone::http::EngineName;
 
 use super::CliError;
 use super::option_values::ByteCount;
@@ -34,6 +37,8 @@ pub(crate) struct MemoryPlan {
     pub(crate) fixed: u64,
     /// Threads.
     pub(crate) workers: usize,
+    /// Further threads, for pages of the console.
+    pub(crate) reserve_workers: usize,
     /// Connections.
     pub(crate) connections_max: usize,
 }
@@ -70,19 +75,23 @@ impl MemoryPlan {
         let connections_max = options
             .max_connections
             .map_or_else(|| fit(CONNECTIONS_SHARE, each, CONNECTIONS_MAX_DEFAULT), NonZeroUsize::get);
+        let has_reserve =
+            options.console_access() != ConsoleAccess::Off && options.http_engine == EngineName::Direct;
+        let reserve_workers = if has_reserve { CONSOLE_RESERVE_WORKERS } else { 0 };
         let costs = [
             ("--workers", workers, MEMORY_OF_WORKER_BYTES),
             ("--max-connections", connections_max + DRAINING_MAX, each),
             // There are two queues of that length.
             ("--queue", options.queue.get(), 2 * UNRESERVED_HEAD_BYTES as u64),
             ("--console-listen", 1, console),
+            ("--console", reserve_workers, MEMORY_OF_WORKER_BYTES),
         ];
         let costs = costs.map(|(name, count, each)| (name, (count as u64).saturating_mul(each)));
         let fixed = costs.iter().fold(MEMORY_OF_PROCESS_BYTES, |sum, (_, bytes)| sum.saturating_add(*bytes));
         if fixed.saturating_add(MEMORY_FOR_REQUESTS_MIN_BYTES) > ceiling {
             return Err(CliError::usage(too_much(ceiling, &costs)));
         }
-        Ok(Self { ceiling, index_max, fixed, workers, connections_max })
+        Ok(Self { ceiling, index_max, fixed, workers, reserve_workers, connections_max })
     }
 
     /// The budget of requests.
@@ -186,6 +195,10 @@ mod tests {
         let with_console =
             plan("memory_max = '64MiB'\ntls_cert = 'c'\nconsole_listen = '127.0.0.1:0'").unwrap();
         assert!(with_console.workers < encrypted.workers, "{with_console:?}");
+        assert_eq!((small.reserve_workers, with_console.reserve_workers), (2, 2));
+        for without in ["console = 'off'", "http_engine = 'tiny_http'"] {
+            assert_eq!(plan(without).unwrap().reserve_workers, 0, "{without}");
+        }
         assert!(plan("").is_ok(), "by the machine");
         assert_eq!(plan("index_max = '10MiB'").unwrap().index_max, 10 * MIB);
     }

@@ -281,7 +281,7 @@ fn addressing(options: &ServerOptions) -> Addressing {
 }
 
 fn log_memory(plan: &MemoryPlan, store: &Store) {
-    let MemoryPlan { ceiling, index_max, fixed, workers, connections_max } = plan;
+    let MemoryPlan { ceiling, index_max, fixed, workers, reserve_workers: _, connections_max } = plan;
     info!(
         "memory: at most {ceiling} bytes besides the index, which takes {} of {index_max}; {fixed} are set aside for \
          {workers} workers, {connections_max} connections and the process",

@@ -98,6 +98,23 @@ pub(super) fn page_path(path: &str) -> Option<PagePath> {
     })
 }
 
+/// Whether a request, by its method and target, shows a page or signs in or out: it writes nothing to the store, waits for no other server and
+/// sends no bytes of objects beyond a preview.
+pub(super) fn is_overview(method: &[u8], target: &[u8]) -> bool {
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let page = std::str::from_utf8(path).ok().and_then(page_path);
+    let is_read = matches!(method, b"GET" | b"HEAD");
+    match page {
+        Some(PagePath::SignIn | PagePath::SignOut) => is_read || method == b"POST",
+        // Those of an OpenID provider ask that; a rewind walks all versions of a folder.
+        None
+        | Some(
+            PagePath::Oidc | PagePath::OidcCallback | PagePath::S3 | PagePath::Content | PagePath::Rewind,
+        ) => false,
+        Some(_) => is_read,
+    }
+}
+
 /// The address of a page with parameters. Absent ones are left out.
 pub(super) fn with_params(page: &str, params: &[(&str, Option<&str>)]) -> String {
     let given = params.iter().filter_map(|(name, value)| Some((name, (*value)?)));
@@ -160,6 +177,40 @@ mod tests {
             ("/b/-/console/", None),
         ] {
             assert_eq!(page_path(path), page, "{path}");
+        }
+    }
+
+    #[test]
+    fn pages_are_overviews_and_changes_and_contents_are_not() {
+        for line in [
+            "GET /-/console",
+            "HEAD /-/console/",
+            "GET /-/console/?token=a",
+            "GET /-/console/bucket?name=b",
+            "GET /-/console/assets/a/style.css",
+            "GET /-/console/state",
+            "POST /-/console/sign-in",
+            "POST /-/console/sign-out",
+        ] {
+            let (method, target) = line.split_once(' ').unwrap();
+            assert!(is_overview(method.as_bytes(), target.as_bytes()), "{line}");
+        }
+        for line in [
+            "POST /-/console/delete",
+            "POST /-/console/archive",
+            "GET /-/console/content?bucket=b&key=k",
+            "GET /-/console/s3?bucket=b",
+            "PUT /-/console/s3?bucket=b&key=k",
+            "PUT /-/console/sign-in",
+            "GET /-/console/oidc",
+            "GET /-/console/oidc/callback?code=a",
+            "GET /-/consoles",
+            "GET /b/-/console/",
+            "GET http://a/-/console/",
+            "GET ",
+        ] {
+            let (method, target) = line.split_once(' ').unwrap();
+            assert!(!is_overview(method.as_bytes(), target.as_bytes()), "{line}");
         }
     }
 

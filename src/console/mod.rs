@@ -110,6 +110,10 @@ impl Handler for Console {
         self.service.refused(error)
     }
 
+    fn uses_reserve(&self, method: &[u8], target: &[u8]) -> bool {
+        self.access != ConsoleAccess::Off && address::is_overview(method, target)
+    }
+
     fn note_queue_wait(&self, waited: Duration) {
         self.service.note_queue_wait(waited);
     }

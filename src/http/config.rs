@@ -30,6 +30,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Threads that handle requests, and so the requests handled at a time.
     pub workers: usize,
+    /// Further threads, for the requests that [`Handler::uses_reserve`](crate::s3::Handler::uses_reserve) chooses. They answer these while
+    /// all other workers are busy. The engine `TinyHttp` has none.
+    pub reserve_workers: usize,
     /// Requests that may wait for a worker. One more is answered with 503 at once.
     pub queue_len: usize,
     /// Connections served at a time. One more displaces the connection that has been idle longest, or is answered with 503 and
@@ -75,6 +78,7 @@ impl Config {
             tls: None,
             listen,
             workers: limits::WORKERS_DEFAULT,
+            reserve_workers: 0,
             queue_len: limits::QUEUE_LEN_DEFAULT,
             connections_max: limits::CONNECTIONS_MAX_DEFAULT,
             connections_per_address_max: None,
@@ -114,6 +118,7 @@ impl Config {
             // tiny_http accepts ambiguous heads, and shows only the reading that it has chosen.
             ("listen", self.listen.ip().is_loopback() || self.engine == EngineName::Direct),
             ("workers", (1..=limits::WORKERS_CEILING).contains(&self.workers)),
+            ("reserve_workers", self.reserve_workers <= limits::WORKERS_CEILING),
             ("queue_len", (1..=limits::QUEUE_LEN_CEILING).contains(&self.queue_len)),
             ("connections_max", (1..=limits::CONNECTIONS_MAX_CEILING).contains(&self.connections_max)),
             ("connections_per_address_max", self.connections_per_address_max != Some(0)),

@@ -331,6 +331,12 @@ pub trait Handler: Send + Sync {
     /// The response to a malformed request head, rendered from `error` without a request.
     fn refused(&self, error: S3Error) -> Response;
 
+    /// Whether the request with this method and target, as its first line has them, may be answered by a worker that is kept for such
+    /// requests. It must wait neither for a commit nor for its client.
+    fn uses_reserve(&self, _method: &[u8], _target: &[u8]) -> bool {
+        false
+    }
+
     /// Notes the time that a request has waited in a queue until a worker took it. An engine without a queue of its own does not
     /// call it.
     fn note_queue_wait(&self, _waited: Duration) {}

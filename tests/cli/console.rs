@@ -122,3 +122,21 @@ fn an_upload_by_the_console_is_completed_before_the_store_is_closed() {
     let again = Running::start(on_a_free_port(dir.path()));
     assert!(again.get("/photos/cat").contains(" 200 "));
 }
+
+#[test]
+fn only_a_server_with_a_console_has_threads_for_it() {
+    let threads = |arguments: &[&str]| {
+        let dir = TempDir::new().unwrap();
+        let mut command = on_a_free_port(dir.path());
+        command.args(["--workers", "3"]).args(arguments);
+        let running = Running::start(command);
+        assert!(running.get("/-/health").contains(" 200 "));
+        if arguments.contains(&"--console-listen") {
+            ask(&console_of(&running), "/-/console/");
+        }
+        running.threads()
+    };
+    let without = threads(&["--console", "off"]);
+    assert_eq!(threads(&[]), without + 2);
+    assert_eq!(threads(&["--console-listen", "127.0.0.1:0"]), without + 2 + 4 + 1);
+}

@@ -7,6 +7,7 @@ mod harness;
 mod home;
 mod listener;
 mod oidc;
+mod overload;
 mod pages;
 mod pdf;
 mod proxies;

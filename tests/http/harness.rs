@@ -30,6 +30,10 @@ impl<F: Fn(Request<'_>) -> Response + Send + Sync> Handler for Stub<F> {
     fn refused(&self, error: S3Error) -> Response {
         text(error.status(), error.code.as_str())
     }
+
+    fn uses_reserve(&self, method: &[u8], target: &[u8]) -> bool {
+        method == b"GET" && target.starts_with(b"/look")
+    }
 }
 
 /// A response with a text for its body.

@@ -6,6 +6,7 @@ mod framing;
 pub(crate) mod harness;
 mod heavy;
 mod limits;
+mod reserve;
 mod responses;
 mod slow;
 mod stopping;

@@ -14,6 +14,7 @@ use siltstone::http::{Config, Tls};
 use siltstone::s3::{BodySource, Request, Response, ResponseBody};
 
 use crate::http::harness::{Running, read_all, settings, start_with, text};
+use crate::http::reserve::{held, with_reserve};
 use crate::support::client::LONG;
 
 const ONE: (&[u8], &[u8]) =
@@ -92,6 +93,18 @@ fn bodies(client: &mut Client, count: usize) -> Vec<String> {
 fn ask(client: &mut Client, path: &str) -> String {
     client.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
     bodies(client, 1).remove(0)
+}
+
+#[test]
+fn the_reserve_of_workers_does_the_handshake_where_all_others_are_held() {
+    let held = held(Config { tls: Some(identity()), ..with_reserve() }, |server| {
+        let mut client = client(server);
+        client.write_all(b"GET /hold HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        client
+    });
+    for version in [&TLS12, &TLS13] {
+        assert_eq!(ask(&mut client_with(&held.server, CA_ONE, version), "/look"), "0");
+    }
 }
 
 #[test]

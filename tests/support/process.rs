@@ -101,6 +101,11 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// The number of its threads.
+    pub(crate) fn threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+    }
+
     /// The most resident memory so far, in MiB.
     pub(crate) fn peak_mib(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

@@ -127,14 +127,20 @@ impl EventHandler {
         };
         match connection.phase {
             ConnectionPhase::Draining(remaining) => self.discard_input(connection, remaining),
-            // A handshake takes a signature, which is work for a worker.
-            ConnectionPhase::Handshake => self.enqueue(connection, WorkerClass::Small),
+            ConnectionPhase::Handshake => self.enqueue_handshake(connection),
             ConnectionPhase::Requests if connection.pending_response.is_some() => {
                 self.resume_response(connection);
             }
             ConnectionPhase::Requests if has_unsearched_bytes(&connection) => self.dispatch(connection),
             ConnectionPhase::Requests => self.receive_request(connection),
         }
+    }
+
+    /// Queues a step of a handshake. It takes a signature, which is work for a worker, and waits for nothing. What the client will ask
+    /// for is not known yet.
+    fn enqueue_handshake(&mut self, mut connection: Box<Connection>) {
+        connection.uses_reserve = self.engine.needs_reserve();
+        self.enqueue(connection, WorkerClass::Small);
     }
 
     /// Queues a response whose client can receive more of it.
@@ -186,6 +192,7 @@ impl EventHandler {
 
     /// Queues a request whose head is complete, unless its small body is to be awaited.
     fn dispatch_by_body(&mut self, mut connection: Box<Connection>) {
+        connection.uses_reserve = self.engine.uses_reserve(&connection.received);
         match head::body_class(&connection.received) {
             BodyClass::Small => self.enqueue(connection, WorkerClass::Small),
             BodyClass::Large => self.enqueue(connection, WorkerClass::Large),

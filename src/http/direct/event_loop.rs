@@ -46,7 +46,7 @@ impl EventLoop {
             outcome = self.poll_and_expire(timeout);
         }
         let accepted = self.engine.acceptor.close();
-        self.engine.queues.close();
+        self.engine.close_queues();
         for connection in self.engine.connections.close_to_requests() {
             if !connection.received.is_empty() || connection.pending_response.is_some() {
                 self.event_handler.reject(connection, RejectReason::Overload);

@@ -23,6 +23,14 @@ pub(super) fn is_complete(bytes: &[u8], searched_len: usize) -> bool {
         .any(|at| matches!(&unsearched[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }
 
+/// The method and the target of the request whose complete head is at the start of `bytes`; `None` if they are not where they belong.
+pub(super) fn request_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let bytes = &bytes[bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?..];
+    let line = &bytes[..memchr::memchr(b'\r', bytes)?];
+    let (method, rest) = line.split_at(memchr::memchr(b' ', line)?);
+    Some((method, &rest[1..=memchr::memchr(b' ', &rest[1..])?]))
+}
+
 /// The class of the body of a request, as far as its head tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyClass {
@@ -167,6 +175,21 @@ mod tests {
         for rest in ["", "body", "\r\n\r\n", "GET / HT"] {
             let bytes = format!("\r\nPUT / HTTP/1.1\r\nHost: a\r\n\r\n{rest}");
             assert!(is_complete(bytes.as_bytes(), 0), "{rest:?}");
+        }
+    }
+
+    #[test]
+    fn the_request_line_is_found_without_the_rest_of_the_head() {
+        let of = |text: &str| {
+            request_line(text.as_bytes()).map(|(method, target)| {
+                (String::from_utf8(method.to_vec()).unwrap(), String::from_utf8(target.to_vec()).unwrap())
+            })
+        };
+        let found = |method: &str, target: &str| Some((method.to_owned(), target.to_owned()));
+        assert_eq!(of("\r\nGET /a?b=c HTTP/1.1\r\nHost: a\r\n\r\n"), found("GET", "/a?b=c"));
+        assert_eq!(of("POST * HTTP/1.1\r\n"), found("POST", "*"));
+        for text in ["", "\r\n", "GET", "GET /a", "GET\r\n", "GET /a\r\nHost: a b c\r\n", "\0"] {
+            assert_eq!(of(text), None, "{text:?}");
         }
     }
 

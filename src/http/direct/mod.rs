@@ -17,7 +17,7 @@
 //! | `acceptor` | accepts connections, through every error of the listener |
 //! | `poller` | epoll: interests, events, the waker |
 //! | `connections/` | the connection table: slots with generations, counts, limits, parked connections |
-//! | `work_queues/`, `worker_class` | requests that wait for a worker, by class; permits for large work; turns between clients |
+//! | `work_queues/`, `worker_class` | requests that wait for a worker, by class; permits for large work; turns between clients. The reserve of workers, if there is one, has queues of its own |
 //! | `worker_pool`, `worker` | the threads that handle requests, one at a time each |
 //! | `exchange/` | one request: reads its head, calls the handler, writes the response |
 //! | `pending_response` | a response that waits for a worker, or for its client to take more of it |
@@ -83,7 +83,7 @@ use self::poller::Poller;
 use self::work_queues::WorkQueues;
 use self::worker_pool::WorkerPool;
 use super::{Config, Engine, Handle, Outcome, StopSignal};
-use crate::base::Clock;
+use crate::base::{Clock, limits};
 use crate::s3::Handler;
 
 /// Length of the system's queue of connections that are not accepted yet; the system may shorten it.
@@ -128,6 +128,8 @@ impl DirectServer {
         let poller = Arc::new(Poller::new()?);
         let acceptor = Acceptor::new(listener, Arc::clone(&poller))?;
         let queues = WorkQueues::new(config.workers, config.queue_len);
+        let reserve = (config.reserve_workers > 0)
+            .then(|| WorkQueues::new(config.reserve_workers, limits::RESERVE_QUEUE_LEN));
         let connections = ConnectionTable::new(Arc::clone(&poller), config.draining_max);
         let engine = DirectEngine {
             config,
@@ -138,6 +140,7 @@ impl DirectServer {
             poller,
             stopping: Arc::new(AtomicBool::new(false)),
             queues,
+            reserve,
         };
         Ok(Self { address, engine: Arc::new(engine) })
     }

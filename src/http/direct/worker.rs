@@ -10,7 +10,7 @@ use super::head::{self, BodyClass};
 use super::pending_response::PendingResponse;
 use super::poller::Interest;
 use super::socket::is_would_block;
-use super::work_queues::{Assignment, Permit};
+use super::work_queues::{Assignment, Permit, WorkQueues};
 use super::worker_class::WorkerClass;
 use crate::http::Config;
 
@@ -20,6 +20,8 @@ const LINGER_RECEIVES_MAX: usize = 8;
 /// A worker of one engine.
 pub(super) struct Worker {
     engine: Arc<DirectEngine>,
+    queues: Arc<WorkQueues>,
+    is_of_reserve: bool,
     exchange: Exchange,
     event_handler: EventHandler,
 }
@@ -37,18 +39,29 @@ enum NextRequest {
 impl Worker {
     /// A worker that has not started.
     pub(super) fn new(engine: Arc<DirectEngine>) -> Self {
-        let exchange = Exchange::new(Arc::clone(&engine));
+        let queues = Arc::clone(&engine.queues);
+        Self::of_queues(engine, queues, false)
+    }
+
+    /// A worker of the reserve that has not started; `None` if there is no reserve.
+    pub(super) fn of_reserve(engine: Arc<DirectEngine>) -> Option<Self> {
+        let queues = Arc::clone(engine.reserve.as_ref()?);
+        Some(Self::of_queues(engine, queues, true))
+    }
+
+    fn of_queues(engine: Arc<DirectEngine>, queues: Arc<WorkQueues>, is_of_reserve: bool) -> Self {
+        let exchange = Exchange::new(Arc::clone(&engine), Arc::clone(&queues));
         let event_handler = EventHandler::new(Arc::clone(&engine), engine.config.head_max_bytes);
-        Self { engine, exchange, event_handler }
+        Self { engine, queues, is_of_reserve, exchange, event_handler }
     }
 
     /// Works until the queues are closed and empty. Returns the number of requests answered.
     pub(super) fn work(mut self) -> u64 {
         let mut answered = 0;
-        while let Some(assignment) = self.engine.queues.pop() {
+        while let Some(assignment) = self.queues.pop() {
             answered += self.serve(assignment);
             // With a queue that fills up, clients should be rejected at once rather than wait for the event loop.
-            if self.engine.queues.has_work() && !self.engine.is_stopping() {
+            if self.queues.has_work() && !self.engine.is_stopping() {
                 self.event_handler.assist_event_loop();
             }
         }
@@ -114,7 +127,7 @@ impl Worker {
     ) -> Option<Assignment> {
         let class = pending.class();
         connection.pending_response = Some(pending);
-        let permit = self.engine.queues.try_start(class);
+        let permit = self.queues.try_start(class);
         if permit.is_none() {
             self.requeue(connection, class);
             return None;
@@ -160,15 +173,15 @@ impl Worker {
     }
 
     /// Looks for the next request of a connection. Other requests have precedence: the worker does not linger while any are queued,
-    /// or while no other worker is idle.
+    /// or while no other worker is idle. A worker of the reserve takes no request that was not chosen for it.
     fn next_request(&mut self, connection: &Connection) -> NextRequest {
-        let others_wait = self.engine.queues.has_work();
+        let others_wait = self.is_of_reserve || self.queues.has_work();
         match self.has_request() {
             true if others_wait => return NextRequest::Parked(Interest::ReadableOrWritable),
             true => return self.start_buffered(connection),
             false => {}
         }
-        if others_wait || !self.engine.queues.has_idle_worker() || self.engine.is_stopping() {
+        if others_wait || !self.queues.has_idle_worker() || self.engine.is_stopping() {
             return NextRequest::Parked(Interest::Readable);
         }
         self.linger(connection)
@@ -209,7 +222,7 @@ impl Worker {
         if class == WorkerClass::Small {
             return NextRequest::Ready(None);
         }
-        match self.engine.queues.try_start(class) {
+        match self.queues.try_start(class) {
             Some(permit) => NextRequest::Ready(Some(permit)),
             None => NextRequest::Parked(Interest::ReadableOrWritable),
         }

@@ -24,16 +24,19 @@ impl WorkerPool {
     /// # Errors
     /// When the system starts no more threads.
     pub(super) fn start(engine: &Arc<DirectEngine>) -> io::Result<Self> {
-        let (done, ended) = bounded(engine.config.workers);
-        for number in 0..engine.config.workers {
-            let worker = Worker::new(Arc::clone(engine));
+        let workers = (0..engine.config.workers).map(|_| Worker::new(Arc::clone(engine)));
+        let reserve =
+            (0..engine.config.reserve_workers).filter_map(|_| Worker::of_reserve(Arc::clone(engine)));
+        let running = engine.config.workers + engine.config.reserve_workers;
+        let (done, ended) = bounded(running);
+        for (number, worker) in workers.chain(reserve).enumerate() {
             let done = done.clone();
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
                 // The channel has room for one message of each worker. It fails only when the server is gone.
                 let _ = done.send(catch_panic(|| worker.work()).unwrap_or(0));
             })?;
         }
-        Ok(Self { ended, running: engine.config.workers, answered: 0 })
+        Ok(Self { ended, running, answered: 0 })
     }
 
     /// Collects workers that have ended and returns how many still run.

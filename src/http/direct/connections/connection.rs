@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) searched_len: usize,
     /// How many of them there must be before a worker is needed; 0 before the head is complete.
     pub(crate) awaited_len: usize,
+    /// Whether the reserve of workers is for its request, or for its next step.
+    pub(crate) uses_reserve: bool,
     /// A response that waits for a worker or for the client.
     pub(crate) pending_response: Option<Box<PendingResponse>>,
     /// Whether the poller knows the socket.
@@ -78,6 +80,7 @@ impl Connection {
             reservation: Reservation::default(),
             searched_len: 0,
             awaited_len: 0,
+            uses_reserve: false,
             pending_response: None,
             is_registered: false,
         }

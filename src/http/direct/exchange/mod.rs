@@ -13,6 +13,7 @@ use super::pending_response::{PendingResponse, ResponseTail, UnsentBytes, Unsent
 use super::read_buffer::ReadBuffer;
 use super::request_body::RequestBody;
 use super::stall_budget::StallBudget;
+use super::work_queues::WorkQueues;
 use super::worker_class::WorkerClass;
 use crate::base::Reservation;
 use crate::http::catch_panic::catch_panic;
@@ -49,6 +50,7 @@ impl NextAction {
 /// The buffers of a worker, and the state of its current exchange.
 pub(super) struct Exchange {
     engine: Arc<DirectEngine>,
+    queues: Arc<WorkQueues>,
     /// Received bytes that have not been read. They begin with the head of the next request.
     pub(super) read_buffer: ReadBuffer,
     writer: ResponseWriter,
@@ -72,11 +74,12 @@ struct SendTerms {
 }
 
 impl Exchange {
-    /// An exchange with empty buffers.
-    pub(super) fn new(engine: Arc<DirectEngine>) -> Self {
+    /// An exchange with empty buffers, for a worker that takes requests from `queues`.
+    pub(super) fn new(engine: Arc<DirectEngine>, queues: Arc<WorkQueues>) -> Self {
         let read_buffer = ReadBuffer::new(engine.config.head_max_bytes);
         Self {
             engine,
+            queues,
             read_buffer,
             writer: ResponseWriter::default(),
             response_started: false,
@@ -164,8 +167,8 @@ impl Exchange {
 
     /// Calls the handler. Returns its response, and whether the body has been read to its end.
     fn handle(&mut self, connection: &Connection, head: RequestHead) -> (Response, bool) {
-        let Self { engine, read_buffer, class, .. } = self;
-        let under_load = || engine.queues.is_under_load(*class);
+        let Self { engine, queues, read_buffer, class, .. } = self;
+        let under_load = || queues.is_under_load(*class);
         let config = &engine.config;
         let (time, rate) = (config.read_stall_budget, config.rate_min_bytes_per_sec);
         let budget = StallBudget::new(&*engine.clock, time, rate, &under_load);
@@ -250,8 +253,8 @@ impl Exchange {
         send: impl FnOnce(&mut ResponseWriter, &mut ClientSink<'_>) -> Result<(), SendFailure>,
     ) -> Result<NextAction, Box<ResponseTail>> {
         let SendTerms { close, may_stall, stall_budget, reservation } = terms;
-        let Self { engine, writer, response_started, class, .. } = self;
-        let under_load = || engine.queues.is_under_load(*class);
+        let Self { engine, queues, writer, response_started, class, .. } = self;
+        let under_load = || queues.is_under_load(*class);
         // A small request has no permit, and must not become a large one by a client that stalls.
         let should_yield =
             || may_stall && !engine.is_stopping() && (*class == WorkerClass::Small || under_load());
