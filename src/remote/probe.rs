@@ -1,18 +1,22 @@
 //! The probe: finds out by trying for which modes a remote is fit. It writes below `probe/` and removes its objects afterwards.
 
-use std::sync::Barrier;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::base::digest::{Md5, to_hex};
 use crate::base::{Entropy, OsEntropy};
-use crate::remote::{NewObject, Remote, RemoteError, RemoteObject};
+use crate::remote::{Body, NewObject, Remote, RemoteError, RemoteObject};
 
 /// The longest time of one call.
 const WITHIN: Duration = Duration::from_secs(30);
 /// The length of the object of the first checks.
 const OBJECT_BYTES: usize = 256 * 1024;
-/// The most objects of a probe that are looked for when it is over.
+/// The longest wait of a create for the others.
+const COMPANY_MAX: Duration = Duration::from_secs(5);
+/// The most pages of a listing that are looked at when the probe is over.
 const PAGES_MAX: usize = 64;
 
 /// The size of the races.
@@ -268,11 +272,16 @@ impl RemoteProbe<'_> {
 
     /// One race. Returns the number of creates without a clear answer.
     fn race(&self, round: u32, racers: u16) -> Result<u32, String> {
-        let (name, start) = (format!("race/{round}"), Barrier::new(racers.into()));
+        let name = format!("create-race/{round}");
+        let meeting = Meeting::new(racers);
         let run = || {
             let nonce = nonce();
-            start.wait();
-            let outcome = self.put(&name, nonce.as_bytes(), &nonce, true);
+            // In every second round the heads of all creates are sent before the first body: a remote that checks the condition by the
+            // head, and puts after the body, lets all of them pass.
+            let body = RacingBody::new(&nonce, &meeting, !round.is_multiple_of(2));
+            let name = &self.name(&name);
+            let object = NewObject { name, body: &body, nonce: &nonce, create_only: true };
+            let outcome = self.remote.put(&object, WITHIN);
             (nonce, outcome)
         };
         let entries: Vec<_> = thread::scope(|scope| {
@@ -320,6 +329,56 @@ impl RemoteProbe<'_> {
             page.iter().try_for_each(|object| self.remote.delete(&object.name, WITHIN))?;
         }
         Err(RemoteError::Wrong("the listing does not become empty".to_owned()))
+    }
+}
+
+/// The point at which the creates of a race wait for each other.
+struct Meeting {
+    missing: Mutex<u16>,
+    complete: Condvar,
+}
+
+impl Meeting {
+    fn new(racers: u16) -> Self {
+        Self { missing: Mutex::new(racers), complete: Condvar::new() }
+    }
+
+    /// Waits until all have come, or some do not come.
+    fn wait(&self) {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        *missing = missing.saturating_sub(1);
+        self.complete.notify_all();
+        let waited = self.complete.wait_timeout_while(missing, COMPANY_MAX, |missing| *missing > 0);
+        drop(waited);
+    }
+}
+
+/// A body that waits for the others when it is read: for its digests, or when it is sent.
+struct RacingBody<'r> {
+    bytes: &'r [u8],
+    meeting: &'r Meeting,
+    /// The number of the read that waits.
+    waits_at: u32,
+    reads: AtomicU32,
+}
+
+impl<'r> RacingBody<'r> {
+    fn new(nonce: &'r str, meeting: &'r Meeting, when_sent: bool) -> Self {
+        let waits_at = u32::from(when_sent);
+        Self { bytes: nonce.as_bytes(), meeting, waits_at, reads: AtomicU32::new(0) }
+    }
+}
+
+impl Body for RacingBody<'_> {
+    fn length(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if self.reads.fetch_add(1, Ordering::Relaxed) == self.waits_at {
+            self.meeting.wait();
+        }
+        self.bytes.read_at(offset, buffer)
     }
 }
 

@@ -12,6 +12,7 @@ use siltstone::base::digest::{Md5, Sha256, to_hex};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteSettings, S3Remote, SettingSources};
 use tempfile::TempDir;
 
+use super::tiny_store::{Fault, TinyStore};
 use super::{Fixture, bytes, status, stderr, stdout};
 use crate::support::process::{Running, finish, on_a_free_port, stderr_of};
 
@@ -86,6 +87,27 @@ fn the_server_is_a_remote_for_all_modes_and_nothing_of_the_probe_is_left() {
     assert!(report["checks"].as_array().unwrap().iter().all(|check| check["holds"] == true), "{report}");
     assert_eq!(report["checks"].as_array().unwrap().len(), 7);
     assert_eq!(remote.client().list("", "", SOON).unwrap(), []);
+}
+
+#[test]
+fn a_store_that_checks_without_a_lock_decides_no_races() {
+    let race = |fault: Fault| {
+        let (store, dir) = (TinyStore::start(fault), tempfile::tempdir().unwrap());
+        let config = dir.path().join("remote.toml");
+        let (url, keys) = (store.url(), "access_key = 'AK'\nsecret_key = 's'\n");
+        fs::write(&config, format!("[remote]\nendpoint = '{url}'\nbucket = 'cold'\n{keys}")).unwrap();
+        let report = report(&tool(&config, dir.path(), &[&["probe"][..], &SMALL].concat()));
+        let check = |check: &&Value| check["check"] == "race";
+        report["checks"].as_array().unwrap().iter().find(check).unwrap()["detail"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let liar = race(Fault::NoLock);
+    assert!(liar.contains("of 8 creates of one name succeeded"), "{liar}");
+    // It knows no HEAD and no ranges, so that the race ends with the read of the winner's object.
+    let honest = race(Fault::None);
+    assert!(honest.contains("asked for bytes 0-31"), "{honest}");
 }
 
 #[test]

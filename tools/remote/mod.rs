@@ -73,7 +73,7 @@ enum RemoteCommand {
 #[derive(Debug, Args)]
 struct ProbeArguments {
     /// Rounds of creates of one name at the same time
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Creates in each round
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..=64))]

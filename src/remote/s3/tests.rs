@@ -282,8 +282,11 @@ fn a_remote_that_is_not_reached_is_left_alone_after_some_calls() {
 fn a_silent_remote_holds_a_call_no_longer_than_it_may() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let remote = remote_at(listener.local_addr().unwrap().port());
+    let began = Instant::now();
     let why = remote.head("a", Duration::from_millis(50)).unwrap_err();
     assert!(matches!(why, RemoteError::Unavailable(_)), "{why:?}");
+    // Without the deadline of the call, the longest silence of a try ends it.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -23,7 +23,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest silence of the remote in a try.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// The most connections that are kept while no call uses them.
-const IDLE_MAX: usize = 16;
+const IDLE_MAX: usize = 64;
 /// The longest time that a connection is kept so: servers end them after a minute or less.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
 /// The SHA-256 of no bytes.
