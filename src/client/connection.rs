@@ -157,7 +157,7 @@ impl HttpConnection {
             return Err(ErrorKind::NotConnected.into());
         }
         self.ended = true;
-        self.socket.end_by(request.deadline);
+        self.socket.end_by(request.deadline, self.endpoint.patience);
         let sent = self.send_streaming(request);
         let received = match sent {
             // A server that refuses a body early answers, and then closes.

@@ -62,12 +62,14 @@ impl Transport {
         Ok(Self::Encrypted(Box::new(StreamOwned::new(session, socket))))
     }
 
-    /// Makes all further reads and writes fail with `TimedOut` after `deadline`.
-    pub(super) fn end_by(&mut self, deadline: Instant) {
-        match self {
-            Self::Plain(socket) => socket.deadline = Some(deadline),
-            Self::Encrypted(stream) => stream.sock.deadline = Some(deadline),
-        }
+    /// Makes all further reads and writes fail with `TimedOut` after `deadline`, and after a silence of `silence_max`.
+    pub(super) fn end_by(&mut self, deadline: Instant, silence_max: Duration) {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Encrypted(stream) => &mut stream.sock,
+        };
+        socket.deadline = Some(deadline);
+        socket.silence_max = silence_max;
     }
 }
 
