@@ -34,16 +34,24 @@ impl CircuitBreaker {
     /// # Errors
     /// The circuit is open: the reason.
     pub(super) fn admit(&mut self, now: Instant) -> Result<(), String> {
+        self.check(now)?;
+        self.probing = self.open_until.is_some();
+        Ok(())
+    }
+
+    /// Whether a try would be refused, for callers that prepare one at some cost.
+    ///
+    /// # Errors
+    /// As [`CircuitBreaker::admit`].
+    pub(super) fn check(&self, now: Instant) -> Result<(), String> {
         match self.open_until {
-            Some(until) if now < until || self.probing => {
-                Err(format!("not tried, since the remote failed {} times: {}", self.failures, self.reason))
-            }
-            Some(_) => {
-                self.probing = true;
-                Ok(())
-            }
-            None => Ok(()),
+            Some(until) if now < until || self.probing => Err(self.refusal()),
+            _ => Ok(()),
         }
+    }
+
+    fn refusal(&self) -> String {
+        format!("not tried, since the remote failed {} times: {}", self.failures, self.reason)
     }
 
     /// The remote has answered.
@@ -106,8 +114,9 @@ mod tests {
             let pause = Duration::from_secs(seconds);
             assert!(breaker.admit(now + pause - Duration::from_millis(1)).is_err(), "{seconds} s");
             now += pause;
+            assert!(breaker.check(now).is_ok());
             breaker.admit(now).unwrap();
-            assert!(breaker.admit(now).is_err(), "one try at a time");
+            assert!(breaker.check(now).is_err() && breaker.admit(now).is_err(), "one try at a time");
             breaker.failed(now, "refused");
         }
     }

@@ -94,6 +94,7 @@ impl Remote for S3Remote {
     fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
         let deadline = Instant::now() + within;
         let path = self.path(object.name)?;
+        self.link.check()?;
         let digested = DigestedBody::new(object.body).map_err(RemoteError::Body)?;
         let condition = if object.create_only { "If-None-Match: *\r\n" } else { "" };
         let lines = format!("Content-MD5: {}\r\n{condition}", digested.content_md5());

@@ -114,6 +114,19 @@ fn tag_of(bytes: &[u8]) -> String {
     format!("ETag: \"{}\"\r\n", to_hex(&Md5::of(bytes)))
 }
 
+/// A body that cannot be read.
+struct TornBody;
+
+impl crate::remote::Body for TornBody {
+    fn length(&self) -> u64 {
+        5
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> std::io::Result<()> {
+        Err(std::io::Error::other("torn"))
+    }
+}
+
 fn put(remote: &S3Remote, create_only: bool) -> Result<RemoteObject, RemoteError> {
     remote.put(&NewObject { name: "claim/1", body: &b"bytes".as_slice(), nonce: "mine", create_only }, LONG)
 }
@@ -276,6 +289,9 @@ fn a_remote_that_is_not_reached_is_left_alone_after_some_calls() {
     let calls: Vec<_> = (0..4).map(|_| remote.head("a", LONG).unwrap_err().to_string()).collect();
     assert!(calls[0].contains("127.0.0.1") && calls[0].contains("6 tries"), "{calls:?}");
     assert!(calls[3].contains("not tried"), "{calls:?}");
+    let object = NewObject { name: "a", body: &TornBody, nonce: "n", create_only: false };
+    let put = remote.put(&object, LONG);
+    assert!(matches!(put, Err(RemoteError::Unavailable(_))), "the body is not read: {put:?}");
 }
 
 #[test]
@@ -291,16 +307,7 @@ fn a_silent_remote_holds_a_call_no_longer_than_it_may() {
 
 #[test]
 fn an_unreadable_own_copy_is_no_failure_of_the_remote() {
-    struct Torn;
-    impl crate::remote::Body for Torn {
-        fn length(&self) -> u64 {
-            5
-        }
-        fn read_at(&self, _: u64, _: &mut [u8]) -> std::io::Result<()> {
-            Err(std::io::Error::other("torn"))
-        }
-    }
     let server = ScriptedServer::start([]);
-    let object = NewObject { name: "a", body: &Torn, nonce: "n", create_only: false };
+    let object = NewObject { name: "a", body: &TornBody, nonce: "n", create_only: false };
     assert!(matches!(server.remote().put(&object, LONG), Err(RemoteError::Body(_))));
 }

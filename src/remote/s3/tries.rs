@@ -82,6 +82,11 @@ impl RemoteLink {
         }
     }
 
+    /// Refuses a call that would not be tried, before a large body is read for its digests.
+    pub(super) fn check(&self) -> Result<(), RemoteError> {
+        self.breaker().check(Instant::now()).map_err(RemoteError::Unavailable)
+    }
+
     /// The answer to a request, with the body of a good one.
     ///
     /// # Errors
