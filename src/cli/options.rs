@@ -11,7 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use siltstone::auth::Secret;
 use siltstone::base::limits;
-use siltstone::console::{ConsoleAccess, OidcSettings};
+use siltstone::console::{ConsoleAccess, ConsoleRoot, OidcSettings};
 use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{Dialect, ObjectOwnership};
@@ -79,6 +79,11 @@ pub(crate) struct ServerOptions {
     /// Address to serve the console on, instead of --listen; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", env = "SILTSTONE_CONSOLE_LISTEN", global = true)]
     pub(crate) console_listen: Option<SocketAddr>,
+
+    /// Path of the console, for a proxy that keeps the path of requests. With --console-listen any, else below /-/console/
+    #[arg(long, value_name = "PATH", env = "SILTSTONE_CONSOLE_PATH", global = true)]
+    #[arg(default_value = ConsoleRoot::DEFAULT, value_parser = console_root)]
+    pub(crate) console_path: ConsoleRoot,
 
     /// Show the console to other hosts also over plain HTTP, where everyone on the way can read its sessions
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_CONSOLE_INSECURE", global = true)]
@@ -276,6 +281,11 @@ pub(crate) struct ServerOptions {
     pub(crate) log_format: LogFormat,
 }
 
+/// Parses the path of the console.
+fn console_root(text: &str) -> Result<ConsoleRoot, &'static str> {
+    text.parse()
+}
+
 /// Parses one of several names into its value.
 fn one_of<T: Copy + Send + Sync + 'static>(
     values: &'static [(&'static str, T)],
@@ -373,6 +383,13 @@ impl ServerOptions {
                     listen.port()
                 )));
             }
+        }
+        if console.is_none() && !self.console_path.is_reserved() {
+            return Err(CliError::usage(format!(
+                "--console-path {}: beside S3 requests it is below {}, since it would hide a bucket elsewhere. Set --console-listen",
+                self.console_path.as_str(),
+                ConsoleRoot::DEFAULT
+            )));
         }
         let Some((option, listen)) = console else { return Ok(()) };
         if self.console == ConsoleAccess::Off {

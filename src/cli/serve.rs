@@ -149,7 +149,11 @@ fn run_until_stopped(
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
     if console != address {
-        info!("the console is at {scheme}://{}/-/console/", announce::reachable(console));
+        info!(
+            "the console is at {scheme}://{}{}",
+            announce::reachable(console),
+            options.console_path.as_str()
+        );
     }
     announce::listening(scheme, address);
     manager.ready();
@@ -262,7 +266,8 @@ fn console(
 ) -> Result<Console, CliError> {
     let (authenticator, clock) = (Arc::clone(authenticator), Arc::clone(clock));
     let (entropy, access) = (Arc::new(OsEntropy), options.console_access());
-    let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access);
+    let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access)
+        .below(options.console_path.clone());
     let proxies = options.trusted_proxies.clone();
     let console = console.with_trusted_proxies(move |address| proxies.contains(address));
     Ok(match options.oidc()? {

@@ -1,9 +1,45 @@
 //! The addresses of the pages.
 
+use std::str::FromStr;
+
 use crate::s3::{Request, uri};
 
-/// The path below which all pages are.
-pub(super) const ROOT: &str = "/-/console/";
+/// The longest path of the console.
+const ROOT_MAX_BYTES: usize = 128;
+
+/// The path below which all pages are. It begins and ends with a slash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsoleRoot(String);
+
+impl Default for ConsoleRoot {
+    fn default() -> Self {
+        Self(Self::DEFAULT.to_owned())
+    }
+}
+
+impl FromStr for ConsoleRoot {
+    type Err = &'static str;
+
+    /// The root of that path; a slash at its end may be missing. Only characters that no URL has to encode are allowed, so that the path
+    /// is the same in links, in cookies and in requests that a proxy passes on.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~');
+        let is_step =
+            |step: &str| !step.is_empty() && step != "." && step != ".." && step.chars().all(is_plain);
+        if text == "/" {
+            return Ok(Self(text.to_owned()));
+        }
+        let steps = text.strip_prefix('/').ok_or("it does not begin with a slash")?;
+        let steps = steps.strip_suffix('/').unwrap_or(steps);
+        if !steps.split('/').all(is_step) {
+            return Err("its parts are not letters, digits and -._~ alone");
+        }
+        match text.len() <= ROOT_MAX_BYTES {
+            true => Ok(Self(format!("/{steps}/"))),
+            false => Err("it is longer than 128 bytes"),
+        }
+    }
+}
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,68 +97,107 @@ impl PagePath {
     }
 }
 
-/// The page that a path names; `None` for a path outside of the console.
-pub(super) fn page_path(path: &str) -> Option<PagePath> {
-    let name = match path.strip_prefix(ROOT) {
-        None if path == ROOT.trim_end_matches('/') => "",
-        name => name?,
-    };
-    Some(match name {
-        "" => PagePath::Home,
-        "sign-in" => PagePath::SignIn,
-        "oidc" => PagePath::Oidc,
-        "oidc/callback" => PagePath::OidcCallback,
-        "sign-out" => PagePath::SignOut,
-        "bucket" => PagePath::Bucket,
-        "create-bucket" => PagePath::CreateBucket,
-        "delete-bucket" => PagePath::DeleteBucket,
-        "settings" => PagePath::Settings,
-        "set" => PagePath::Set,
-        "object" => PagePath::Object,
-        "change" => PagePath::Change,
-        "content" => PagePath::Content,
-        "delete" => PagePath::Delete,
-        "editor" => PagePath::Editor,
-        "archive" => PagePath::Archive,
-        "rewind" => PagePath::Rewind,
-        "share" => PagePath::Share,
-        "connect" => PagePath::Connect,
-        "state" => PagePath::State,
-        "users" => PagePath::Users,
-        "user" => PagePath::User,
-        "s3" => PagePath::S3,
-        name => match name.strip_prefix("assets/") {
-            Some(name) => PagePath::Asset(name.to_owned()),
-            None => PagePath::Unknown,
-        },
-    })
-}
+impl ConsoleRoot {
+    /// The root unless another one is set. No bucket has a name that begins like it.
+    pub const DEFAULT: &'static str = "/-/console/";
 
-/// Whether a request, by its method and target, shows a page or signs in or out: it writes nothing to the store, waits for no other server and
-/// sends no bytes of objects beyond a preview.
-pub(super) fn is_overview(method: &[u8], target: &[u8]) -> bool {
-    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
-    let page = std::str::from_utf8(path).ok().and_then(page_path);
-    let is_read = matches!(method, b"GET" | b"HEAD");
-    match page {
-        Some(PagePath::SignIn | PagePath::SignOut) => is_read || method == b"POST",
-        // Those of an OpenID provider ask that; a rewind walks all versions of a folder.
-        None
-        | Some(
-            PagePath::Oidc | PagePath::OidcCallback | PagePath::S3 | PagePath::Content | PagePath::Rewind,
-        ) => false,
-        Some(_) => is_read,
+    /// Whether the path is one that no bucket and no other page of the server has.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(Self::DEFAULT)
     }
-}
 
-/// The address of a page with parameters. Absent ones are left out.
-pub(super) fn with_params(page: &str, params: &[(&str, Option<&str>)]) -> String {
-    let given = params.iter().filter_map(|(name, value)| Some((name, (*value)?)));
-    let query = given
-        .map(|(name, value)| format!("{name}={}", uri::encode_query(value)))
-        .collect::<Vec<_>>()
-        .join("&");
-    if query.is_empty() { format!("{ROOT}{page}") } else { format!("{ROOT}{page}?{query}") }
+    /// The path.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn without_slash(&self) -> &str {
+        self.0.strip_suffix('/').unwrap_or_default()
+    }
+
+    /// The path of cookies, which go to all pages.
+    pub(super) fn cookie_path(&self) -> &str {
+        if self.0 == "/" { &self.0 } else { self.without_slash() }
+    }
+
+    /// The address of a page without parameters.
+    pub(super) fn link(&self, page: &str) -> String {
+        format!("{}{page}", self.0)
+    }
+
+    /// The page that a path names; `None` for a path outside of the console.
+    pub(super) fn page(&self, path: &str) -> Option<PagePath> {
+        let name = match path.strip_prefix(&*self.0) {
+            None if path == self.without_slash() => "",
+            name => name?,
+        };
+        Some(match name {
+            "" => PagePath::Home,
+            "sign-in" => PagePath::SignIn,
+            "oidc" => PagePath::Oidc,
+            "oidc/callback" => PagePath::OidcCallback,
+            "sign-out" => PagePath::SignOut,
+            "bucket" => PagePath::Bucket,
+            "create-bucket" => PagePath::CreateBucket,
+            "delete-bucket" => PagePath::DeleteBucket,
+            "settings" => PagePath::Settings,
+            "set" => PagePath::Set,
+            "object" => PagePath::Object,
+            "change" => PagePath::Change,
+            "content" => PagePath::Content,
+            "delete" => PagePath::Delete,
+            "editor" => PagePath::Editor,
+            "archive" => PagePath::Archive,
+            "rewind" => PagePath::Rewind,
+            "share" => PagePath::Share,
+            "connect" => PagePath::Connect,
+            "state" => PagePath::State,
+            "users" => PagePath::Users,
+            "user" => PagePath::User,
+            "s3" => PagePath::S3,
+            name => match name.strip_prefix("assets/") {
+                Some(name) => PagePath::Asset(name.to_owned()),
+                None => PagePath::Unknown,
+            },
+        })
+    }
+
+    /// Whether a request, by its method and target, shows a page or signs in or out: it writes nothing to the store, waits for no other server and
+    /// sends no bytes of objects beyond a preview.
+    pub(super) fn is_overview(&self, method: &[u8], target: &[u8]) -> bool {
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let page = std::str::from_utf8(path).ok().and_then(|path| self.page(path));
+        let is_read = matches!(method, b"GET" | b"HEAD");
+        match page {
+            Some(PagePath::SignIn | PagePath::SignOut) => is_read || method == b"POST",
+            // Those of an OpenID provider ask that; a rewind walks all versions of a folder.
+            None
+            | Some(
+                PagePath::Oidc | PagePath::OidcCallback | PagePath::S3 | PagePath::Content | PagePath::Rewind,
+            ) => false,
+            Some(_) => is_read,
+        }
+    }
+
+    /// The address of a page with parameters. Absent ones are left out.
+    pub(super) fn with_params(&self, page: &str, params: &[(&str, Option<&str>)]) -> String {
+        let given = params.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+        let query = given
+            .map(|(name, value)| format!("{name}={}", uri::encode_query(value)))
+            .collect::<Vec<_>>()
+            .join("&");
+        if query.is_empty() { self.link(page) } else { format!("{}{page}?{query}", self.0) }
+    }
+
+    /// Whether a redirect may lead there: to a page of the console, at this origin.
+    pub(super) fn is_local(&self, address: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
+        let path = address.split('?').next().unwrap_or_default();
+        address.starts_with(&*self.0)
+            && address.bytes().all(is_plain)
+            && !path.contains("..")
+            && !path.contains("//")
+    }
 }
 
 /// Scheme, host and port by which the browser reached the server.
@@ -152,13 +227,6 @@ pub(super) fn of_request(request: &Request<'_>) -> String {
     }
 }
 
-/// Whether a redirect may lead there: to a page of the console, at this origin.
-pub(super) fn is_local(address: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
-    let path = address.split('?').next().unwrap_or_default();
-    address.starts_with(ROOT) && address.bytes().all(is_plain) && !path.contains("..") && !path.contains("//")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,7 +244,7 @@ mod tests {
             ("/-/metrics", None),
             ("/b/-/console/", None),
         ] {
-            assert_eq!(page_path(path), page, "{path}");
+            assert_eq!(ConsoleRoot::default().page(path), page, "{path}");
         }
     }
 
@@ -193,7 +261,7 @@ mod tests {
             "POST /-/console/sign-out",
         ] {
             let (method, target) = line.split_once(' ').unwrap();
-            assert!(is_overview(method.as_bytes(), target.as_bytes()), "{line}");
+            assert!(ConsoleRoot::default().is_overview(method.as_bytes(), target.as_bytes()), "{line}");
         }
         for line in [
             "POST /-/console/delete",
@@ -210,15 +278,76 @@ mod tests {
             "GET ",
         ] {
             let (method, target) = line.split_once(' ').unwrap();
-            assert!(!is_overview(method.as_bytes(), target.as_bytes()), "{line}");
+            assert!(!ConsoleRoot::default().is_overview(method.as_bytes(), target.as_bytes()), "{line}");
         }
     }
 
     #[test]
+    fn another_root_is_a_plain_path() {
+        let parsed = |text: &str| text.parse::<ConsoleRoot>().map(|root| root.0);
+        for (text, root) in [("/", "/"), ("/ui", "/ui/"), ("/ui/", "/ui/"), ("/a/B_1.~-/c/", "/a/B_1.~-/c/")]
+        {
+            assert_eq!(parsed(text).as_deref(), Ok(root));
+        }
+        let long = format!("/{}", "a".repeat(128));
+        for text in [
+            "",
+            "ui",
+            "//",
+            "/ui//",
+            "//ui",
+            "/a//b",
+            "/./",
+            "/a/..",
+            "/a b",
+            "/a%20b",
+            "/ü",
+            "/a;b",
+            "/a?b",
+            "/a#b",
+            "/a\\b",
+            "/a\"b",
+            "/a<b",
+            "/a\r\nb",
+            "/a,b",
+            "https://a/",
+            &long,
+        ] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_root_has_its_pages_alone() {
+        let root: ConsoleRoot = "/box/ui".parse().unwrap();
+        assert_eq!(root.page("/box/ui"), Some(PagePath::Home));
+        assert_eq!(root.page("/box/ui/state"), Some(PagePath::State));
+        for path in ["/", "/box", "/box/", "/box/uix", "/-/console/", "/box/ui-/state"] {
+            assert_eq!(root.page(path), None, "{path}");
+        }
+        assert!(root.is_local("/box/ui/state") && !root.is_local("/-/console/") && !root.is_local("/box/ui"));
+        assert_eq!((root.cookie_path(), root.is_reserved()), ("/box/ui", false));
+        let root: ConsoleRoot = "/".parse().unwrap();
+        assert_eq!(root.page("/"), Some(PagePath::Home));
+        assert_eq!(root.page("/state"), Some(PagePath::State));
+        assert!(
+            root.is_local("/state")
+                && !root.is_local("//evil.example/")
+                && !root.is_local("/\\evil.example/")
+        );
+        assert_eq!(root.cookie_path(), "/");
+        assert!(
+            ["/-/console", "/-/console/box"].map(|text| text.parse::<ConsoleRoot>().unwrap().is_reserved())
+                == [true; 2]
+        );
+    }
+
+    #[test]
     fn values_are_encoded_and_absent_ones_left_out() {
-        assert_eq!(with_params("state", &[("x", None)]), "/-/console/state");
+        assert_eq!(ConsoleRoot::default().with_params("state", &[("x", None)]), "/-/console/state");
         assert_eq!(
-            with_params("bucket", &[("name", Some("b")), ("prefix", Some("a/ &=#+ü")), ("after", None)]),
+            ConsoleRoot::default()
+                .with_params("bucket", &[("name", Some("b")), ("prefix", Some("a/ &=#+ü")), ("after", None)]),
             "/-/console/bucket?name=b&prefix=a%2F%20%26%3D%23%2B%C3%BC"
         );
     }
@@ -226,7 +355,7 @@ mod tests {
     #[test]
     fn redirects_stay_in_the_console() {
         for address in ["/-/console/", "/-/console/bucket?name=b&prefix=a%2F%2F.."] {
-            assert!(is_local(address), "{address}");
+            assert!(ConsoleRoot::default().is_local(address), "{address}");
         }
         for address in [
             "",
@@ -240,7 +369,7 @@ mod tests {
             "/-/console/ x",
             "/-/console/\r\nSet-Cookie: a=b",
         ] {
-            assert!(!is_local(address), "{address}");
+            assert!(!ConsoleRoot::default().is_local(address), "{address}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::base::digest::Sha256;
 use crate::s3::{Response, ResponseBody};
 
-use super::address::ROOT;
+use super::address::ConsoleRoot;
 
 /// A file that pages load.
 pub(super) struct Asset {
@@ -42,8 +42,8 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 impl Asset {
     /// The address.
-    pub(super) fn address(&self) -> String {
-        format!("{ROOT}assets/{}/{}", *VERSION, self.name)
+    pub(super) fn address(&self, root: &ConsoleRoot) -> String {
+        root.link(&format!("assets/{}/{}", *VERSION, self.name))
     }
 }
 

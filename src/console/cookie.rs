@@ -1,6 +1,6 @@
 //! The cookies: one with the secret of a session, and one for an attempt to sign in by an OpenID provider.
 
-use super::address::{self, ROOT};
+use super::address::ConsoleRoot;
 use super::sessions::SessionId;
 use crate::s3::{Request, Response, uri};
 
@@ -24,49 +24,55 @@ fn value<'r>(request: &'r Request<'_>, wanted: &str) -> Option<&'r str> {
 
 /// The response, with the secret of an attempt and the page that is to follow. Browsers send it along when the provider leads back here,
 /// which they do not with the cookie of a session.
-pub(super) fn begin_attempt(response: Response, request: &Request<'_>, secret: &str, next: &str) -> Response {
-    let (name, attributes) = attempt_names(request);
+pub(super) fn begin_attempt(
+    root: &ConsoleRoot,
+    response: Response,
+    request: &Request<'_>,
+    secret: &str,
+    next: &str,
+) -> Response {
+    let (name, attributes) = attempt_names(root, request);
     let next = uri::encode_query(next);
     response.header("Set-Cookie", format!("{name}={secret}.{next}; {attributes}; Max-Age={ATTEMPT_SECS}"))
 }
 
 /// The secret of an attempt, and the page that is to follow.
-pub(super) fn attempt(request: &Request<'_>) -> Option<(String, String)> {
-    let (secret, next) = value(request, attempt_names(request).0)?.split_once('.')?;
-    let next = uri::decode_path(next).ok().filter(|next| address::is_local(next))?;
+pub(super) fn attempt(root: &ConsoleRoot, request: &Request<'_>) -> Option<(String, String)> {
+    let (secret, next) = value(request, attempt_names(root, request).0)?.split_once('.')?;
+    let next = uri::decode_path(next).ok().filter(|next| root.is_local(next))?;
     Some((secret.to_owned(), next))
 }
 
 /// The response, which ends an attempt.
-pub(super) fn end_attempt(response: Response, request: &Request<'_>) -> Response {
-    let (name, attributes) = attempt_names(request);
+pub(super) fn end_attempt(root: &ConsoleRoot, response: Response, request: &Request<'_>) -> Response {
+    let (name, attributes) = attempt_names(root, request);
     response.header("Set-Cookie", format!("{name}=; {attributes}; Max-Age=0"))
 }
 
-fn attempt_names(request: &Request<'_>) -> (&'static str, String) {
+fn attempt_names(root: &ConsoleRoot, request: &Request<'_>) -> (&'static str, String) {
     match request.secure {
         true => ("__Host-siltstone-oidc", "Path=/; Secure; HttpOnly; SameSite=Lax".to_owned()),
-        false => ("siltstone-console-oidc", format!("Path={ROOT}oidc; HttpOnly; SameSite=Lax")),
+        false => ("siltstone-console-oidc", format!("Path={}; HttpOnly; SameSite=Lax", root.link("oidc"))),
     }
 }
 
 /// The response, which gives the browser the secret of a session.
-pub(super) fn set(response: Response, request: &Request<'_>, secret: &str) -> Response {
-    response.header("Set-Cookie", format!("{}={secret}; {}", name_for(request), attributes(request)))
+pub(super) fn set(root: &ConsoleRoot, response: Response, request: &Request<'_>, secret: &str) -> Response {
+    response.header("Set-Cookie", format!("{}={secret}; {}", name_for(request), attributes(root, request)))
 }
 
 /// The response, which takes the secret from the browser.
-pub(super) fn clear(response: Response, request: &Request<'_>) -> Response {
-    response.header("Set-Cookie", format!("{}=; {}; Max-Age=0", name_for(request), attributes(request)))
+pub(super) fn clear(root: &ConsoleRoot, response: Response, request: &Request<'_>) -> Response {
+    response.header("Set-Cookie", format!("{}=; {}; Max-Age=0", name_for(request), attributes(root, request)))
 }
 
 fn name_for(request: &Request<'_>) -> &'static str {
     if request.secure { SECURE_NAME } else { PLAIN_NAME }
 }
 
-fn attributes(request: &Request<'_>) -> String {
+fn attributes(root: &ConsoleRoot, request: &Request<'_>) -> String {
     match request.secure {
         true => "Path=/; Secure; HttpOnly; SameSite=Strict".to_owned(),
-        false => format!("Path={}; HttpOnly; SameSite=Strict", ROOT.trim_end_matches('/')),
+        false => format!("Path={}; HttpOnly; SameSite=Strict", root.cookie_path()),
     }
 }

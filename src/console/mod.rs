@@ -50,6 +50,7 @@ pub use oidc::OidcSettings;
 
 use crate::s3::{Handler, Method, Request, Response, S3Error};
 use crate::service::Service;
+pub use address::ConsoleRoot;
 use address::PagePath;
 use attempts::Attempts;
 use oidc::Oidc;
@@ -82,6 +83,7 @@ pub struct Console {
     is_trusted_proxy: TrustedProxy,
     /// The port of S3 requests, if the console has a listener of its own.
     s3_port: Option<u16>,
+    root: ConsoleRoot,
 }
 
 /// A signed-in browser.
@@ -93,11 +95,11 @@ struct Visitor {
 
 impl Handler for Console {
     fn handle(&self, request: Request<'_>) -> Response {
-        match address::page_path(&request.path) {
+        match self.root.page(&request.path) {
             Some(page) if self.access != ConsoleAccess::Off && !self.is_of_bucket(&request) => {
                 guard::protect(self.answer(&page, request))
             }
-            _ if self.s3_port.is_some() => guard::protect(pages::elsewhere(&request)),
+            _ if self.s3_port.is_some() => guard::protect(pages::elsewhere(&self.root, &request)),
             _ => self.service.handle(request),
         }
     }
@@ -111,7 +113,7 @@ impl Handler for Console {
     }
 
     fn uses_reserve(&self, method: &[u8], target: &[u8]) -> bool {
-        self.access != ConsoleAccess::Off && address::is_overview(method, target)
+        self.access != ConsoleAccess::Off && self.root.is_overview(method, target)
     }
 
     fn note_queue_wait(&self, waited: Duration) {
@@ -140,6 +142,7 @@ impl Console {
             oidc: None,
             is_trusted_proxy: Box::new(|_| false),
             s3_port: None,
+            root: ConsoleRoot::default(),
         }
     }
 
@@ -161,10 +164,17 @@ impl Console {
         self.s3_port.is_none() && self.service.is_host_of_bucket(request)
     }
 
+    /// The same console below another path than [`ConsoleRoot::DEFAULT`]. Beside S3 requests it must be a reserved one
+    /// ([`ConsoleRoot::is_reserved`]): of others, buckets could no longer be reached.
+    #[must_use]
+    pub fn below(self, root: ConsoleRoot) -> Self {
+        Self { root, ..self }
+    }
+
     fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {
         proxies::restate(&mut request, &self.is_trusted_proxy);
         if let Err(refusal) = guard::check(&request, self.access) {
-            return pages::refusal(None, &refusal);
+            return pages::refusal(&Page::of_stranger(&self.root), &refusal);
         }
         if let PagePath::Asset(name) = page {
             return assets::response(name);
@@ -178,7 +188,7 @@ impl Console {
             PagePath::Content => gateway::content(self, &visitor, request),
             page => {
                 let outcome = pages::answer(self, &visitor, page, &mut request);
-                outcome.unwrap_or_else(|refusal| pages::refusal(Some(&Page::of(&visitor)), &refusal))
+                outcome.unwrap_or_else(|refusal| pages::refusal(&Page::of(&self.root, &visitor), &refusal))
             }
         }
     }
@@ -204,6 +214,6 @@ impl Console {
             (_, Method::Get) => Ok(self.sign_in_form(401, &address::of_request(request), None)),
             _ => Err(Refusal::signed_out()),
         };
-        outcome.unwrap_or_else(|refusal| pages::refusal(None, &refusal))
+        outcome.unwrap_or_else(|refusal| pages::refusal(&Page::of_stranger(&self.root), &refusal))
     }
 }

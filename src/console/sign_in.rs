@@ -2,7 +2,6 @@
 
 use log::{info, warn};
 
-use super::address::{self, ROOT};
 use super::s3_client::Refusal;
 use super::{Console, ConsoleAccess, Visitor, cookie, form, pages, proxies};
 use crate::auth::EnteredKey;
@@ -18,24 +17,26 @@ impl Console {
     pub fn first_link(&self, access_key: &str) -> Option<String> {
         let key = self.authenticator.admit(access_key).filter(|_| self.access != ConsoleAccess::Off)?;
         let token = self.sessions.offer(key, self.clock.now(), &*self.entropy);
-        Some(format!("{ROOT}?token={token}"))
+        Some(format!("{}?token={token}", self.root.as_str()))
     }
 
     /// The form to sign in, which leads on to `next`.
     pub(super) fn sign_in_form(&self, status: u16, next: &str, message: Option<&str>) -> Response {
-        pages::sign_in(status, next, message, self.oidc.is_some())
+        pages::sign_in(&self.root, status, next, message, self.oidc.is_some())
     }
 
     /// The form to sign in. A token in the address signs in at once.
     pub(super) fn sign_in_page(&self, request: &Request<'_>) -> Result<Response, Refusal> {
         let query = form::query(request)?;
-        let Some(token) = query.get("token") else { return Ok(self.sign_in_form(401, ROOT, None)) };
+        let Some(token) = query.get("token") else {
+            return Ok(self.sign_in_form(401, self.root.as_str(), None));
+        };
         match self.sessions.redeem(token, self.clock.now()) {
             Some(key) => {
                 info!("console: {} signed in by the link of the first start", key.access_key());
-                Ok(self.start_session(request, key, ROOT))
+                Ok(self.start_session(request, key, self.root.as_str()))
             }
-            None => Ok(self.sign_in_form(401, ROOT, Some(USED))),
+            None => Ok(self.sign_in_form(401, self.root.as_str(), Some(USED))),
         }
     }
 
@@ -46,7 +47,7 @@ impl Console {
     pub(super) fn sign_in(&self, request: &mut Request<'_>) -> Result<Response, Refusal> {
         let fields = form::read(request, form::SIGN_IN_MAX_BYTES)?;
         let field = |name| fields.get(name).unwrap_or_default();
-        let next = fields.get("next").filter(|next| address::is_local(next)).unwrap_or(ROOT);
+        let next = fields.get("next").filter(|next| self.root.is_local(next)).unwrap_or(self.root.as_str());
         let (access_key, address) =
             (field("access_key").trim(), proxies::browser(request, &self.is_trusted_proxy));
         if !self.attempts.begin(address, access_key, self.clock.now()) {
@@ -64,13 +65,13 @@ impl Console {
     /// Ends the session, on the server and in the browser.
     pub(super) fn sign_out(&self, visitor: &Visitor, request: &Request<'_>) -> Response {
         self.sessions.end(&visitor.session);
-        cookie::clear(pages::see_other(ROOT), request)
+        cookie::clear(&self.root, pages::see_other(self.root.as_str()), request)
     }
 
     /// A new session, never one that the browser named. The page leads on by itself: a browser sends a strict cookie only where the
     /// way began at this site, which a redirect from a link elsewhere did not.
     pub(super) fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
         let secret = self.sessions.start(key, self.clock.now(), &*self.entropy);
-        cookie::set(pages::signed_in(next), request, &secret)
+        cookie::set(&self.root, pages::signed_in(&self.root, next), request, &secret)
     }
 }

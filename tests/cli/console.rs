@@ -47,12 +47,16 @@ fn a_console_with_an_address_of_its_own_is_there_alone_with_each_engine() {
 }
 
 #[test]
-fn addresses_at_which_there_can_be_no_console_are_refused() {
+fn addresses_and_paths_at_which_there_can_be_no_console_are_refused() {
     let dir = TempDir::new().unwrap();
     for (arguments, why) in [
         (&["--console", "off", "--console-listen", "127.0.0.1:1"][..], "--console off"),
         (&["--listen", "127.0.0.1:1", "--console-listen", "127.0.0.1:1"], "--listen"),
         (&["--http-engine", "tiny_http", "--console-listen", "0.0.0.0:1"], "--console-listen 0.0.0.0:1"),
+        (&["--console-path", "/ui/"], "hide a bucket"),
+        (&["--console-path", "ui", "--console-listen", "127.0.0.1:0"], "--console-path"),
+        (&["--console-path", "/a b/", "--console-listen", "127.0.0.1:0"], "letters, digits"),
+        (&["--console-path", "/a/../b", "--console-listen", "127.0.0.1:0"], "letters, digits"),
         (&["server", "--console-address", "here"], "--console-address"),
         (&["server", "--console-address", ":1", "--console-listen", ":1"], "--console-listen"),
     ] {
@@ -139,4 +143,22 @@ fn only_a_server_with_a_console_has_threads_for_it() {
     let without = threads(&["--console", "off"]);
     assert_eq!(threads(&[]), without + 2);
     assert_eq!(threads(&["--console-listen", "127.0.0.1:0"]), without + 2 + 4 + 1);
+}
+
+#[test]
+fn the_console_has_the_path_that_is_set() {
+    let dir = TempDir::new().unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--console-listen", "127.0.0.1:0", "--console-path", "/box/ui"]);
+    let running = Running::start(command);
+    running.wait_until("the address", |running| running.said().contains("/box/ui/"));
+    let said = running.said();
+    let console = said.split_once("the console is at http://").unwrap().1.split('/').next().unwrap();
+    assert!(ask(console, "/box/ui/").contains("<title>Sign in"));
+    assert!(ask(console, "/-/console/").starts_with("HTTP/1.1 404"));
+    let mut beside = on_a_free_port(dir.path());
+    beside.args(["--data-dir", "other", "--console-path", "/-/console/box/"]);
+    let beside = Running::start(beside);
+    assert!(beside.get("/-/console/box/").contains(" 401 ") && beside.get("/-/console/").contains(" 404 "));
+    assert!(beside.get("/-/health").contains(" 200 "));
 }

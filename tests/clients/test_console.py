@@ -34,9 +34,9 @@ def chromium():
 class Visit:
     """A browser with a profile of its own, and the complaints of its pages."""
 
-    def __init__(self, chromium, server, **options):
+    def __init__(self, chromium, server, path="/-/console/", **options):
         self.server = server
-        self.root = f"{server.url}/-/console/"
+        self.root = server.url + path
         self.context = chromium.new_context(accept_downloads=True, **options)
         self.context.set_default_timeout(PATIENCE_MILLIS)
         self.complaints = []
@@ -166,11 +166,12 @@ def test_names_of_files_are_text(visit, s3, bucket, tmp_path):
 
 
 def test_an_upload_goes_on_after_a_crash_of_the_server_and_while_pages_change(visit, own_server, tmp_path):
-    server = own_server().start()
+    path = "/-/console/of/box/"
+    server = own_server("--console-path", path).start()
     server.client().create_bucket(Bucket="large")
     content = b"0123456789abcdef" * (40 * MIB // 16)
     (tmp_path / "large.bin").write_bytes(content)
-    browser = visit(server).sign_in()
+    browser = visit(server, path=path).sign_in()
     page = browser.page
     page.goto(f"{browser.root}bucket?name=large")
     slow = browser.context.new_cdp_session(page)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use siltstone::auth::Users;
 use siltstone::base::SeededEntropy;
-use siltstone::console::{Console, ConsoleAccess, OidcSettings};
+use siltstone::console::{Console, ConsoleAccess, ConsoleRoot, OidcSettings};
 use siltstone::ops::{EntityTags, PaddingTimes};
 use siltstone::s3::{
     Body, BodyRead, BodySource, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
@@ -47,6 +47,8 @@ impl Answer {
 
 pub(super) struct Site {
     pub(super) server: InProcess,
+    /// The path of the console.
+    root: String,
     pub(super) console: Arc<Console>,
 }
 
@@ -85,7 +87,7 @@ impl Site {
         let (service, authenticator) = (server.service.clone(), server.authenticator.clone());
         let entropy = Arc::new(SeededEntropy::new(7));
         let console = Console::new(service, authenticator, server.clock.clone(), entropy, access);
-        Self { console: Arc::new(console), server }
+        Self { console: Arc::new(console), server, root: ConsoleRoot::DEFAULT.to_owned() }
     }
 
     /// The same site behind proxies with that address.
@@ -98,6 +100,12 @@ impl Site {
     pub(super) fn on_own_listener(self, s3_port: u16) -> Self {
         let console = Arc::into_inner(self.console).unwrap().on_own_listener(s3_port);
         Self { console: Arc::new(console), ..self }
+    }
+
+    /// The same site with another path, which ends with a slash.
+    pub(super) fn below(self, root: &str) -> Self {
+        let console = Arc::into_inner(self.console).unwrap().below(root.parse().unwrap());
+        Self { console: Arc::new(console), root: root.to_owned(), ..self }
     }
 
     pub(super) fn with_oidc(self, settings: OidcSettings) -> Self {
@@ -199,7 +207,8 @@ impl Browser<'_> {
     }
 
     fn request(&self, method: Method, page: &str, lines: &[(&str, &str)], body: &[u8]) -> Response {
-        let address = if page.starts_with('/') { page.to_owned() } else { format!("/-/console/{page}") };
+        let address =
+            if page.starts_with('/') { page.to_owned() } else { format!("{}{page}", self.site.root) };
         let (path, query) = address.split_once('?').unwrap_or((&address, ""));
         let mut headers = Headers::default();
         if !lines.iter().any(|(name, _)| *name == "host") {

@@ -9,6 +9,7 @@ mod listener;
 mod oidc;
 mod overload;
 mod pages;
+mod path;
 mod pdf;
 mod proxies;
 mod rewind;

@@ -172,6 +172,24 @@ fn begin(browser: &mut Browser<'_>) -> String {
     answer.header("Location").unwrap().to_owned()
 }
 
+#[test]
+fn the_way_back_has_the_path_of_the_console() {
+    let provider = Provider::start();
+    let site = site(&provider).below("/box/ui/");
+    let mut browser = site.browser();
+    let answer = browser.get("oidc?next=%2Fbox%2Fui%2Fconnect");
+    let location = answer.header("Location").unwrap();
+    assert!(
+        location.contains("redirect_uri=http%3A%2F%2F127.0.0.1%3A9000%2Fbox%2Fui%2Foidc%2Fcallback&"),
+        "{location}"
+    );
+    let cookie = answer.header("Set-Cookie").unwrap();
+    assert!(
+        cookie.contains("%2Fbox%2Fui%2Fconnect; ") && cookie.contains("; Path=/box/ui/oidc; "),
+        "{cookie}"
+    );
+}
+
 fn end(browser: &mut Browser<'_>, query: &str) -> Answer {
     // Browsers say that it comes from another site.
     browser.send(

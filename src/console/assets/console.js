@@ -25,7 +25,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   if (!isUploading() || !isPlain || link === null || link.download !== "" || link.hasAttribute("download")) return;
-  if (link.origin !== location.origin || !link.pathname.startsWith("/-/console/")) return;
+  if (link.origin !== location.origin || !link.pathname.startsWith(document.documentElement.dataset.root)) return;
   event.preventDefault();
   show(link.href);
 });

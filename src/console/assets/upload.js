@@ -170,7 +170,7 @@ function send(upload, method, query, headers, body) {
     const request = new XMLHttpRequest();
     const refuse = (message) => reject(Object.assign(new Error(message), { status: request.status }));
     const before = upload.sent;
-    request.open(method, `/-/console/s3?${params}`);
+    request.open(method, `${document.documentElement.dataset.root}s3?${params}`);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => {
       upload.sent = before + event.loaded;

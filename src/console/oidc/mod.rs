@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq as _;
 
 pub use provider::OidcSettings;
 
-use super::address::{self, ROOT};
+use super::address::{self, ConsoleRoot};
 use super::s3_client::Refusal;
 use super::{Console, cookie, form, proxies, sessions};
 use crate::base::Clock;
@@ -87,15 +87,21 @@ impl Console {
     pub(super) fn begin_oidc(&self, request: &Request<'_>) -> Result<Response, Refusal> {
         let oidc = self.oidc.as_ref().ok_or_else(Refusal::not_found)?;
         let query = form::query(request)?;
-        let next = query.get("next").filter(|next| address::is_local(next)).unwrap_or(ROOT);
+        let next = query.get("next").filter(|next| self.root.is_local(next)).unwrap_or(self.root.as_str());
         let endpoint = match oidc.asking(|| oidc.provider.authorization_endpoint()) {
             Some(Ok(endpoint)) => endpoint,
             Some(Err(why)) => return Ok(self.failed(&why)),
-            None => return Ok(self.sign_in_form(503, ROOT, Some(BUSY))),
+            None => return Ok(self.sign_in_form(503, self.root.as_str(), Some(BUSY))),
         };
         let secret = sessions::new_secret(&*self.entropy);
         let location = self.authorization(&oidc.provider.settings, &endpoint, request, &Attempt::of(&secret));
-        Ok(cookie::begin_attempt(Response::new(303).header("Location", location), request, &secret, next))
+        Ok(cookie::begin_attempt(
+            &self.root,
+            Response::new(303).header("Location", location),
+            request,
+            &secret,
+            next,
+        ))
     }
 
     fn authorization(
@@ -108,7 +114,7 @@ impl Console {
         let query = fields(&[
             ("response_type", "code"),
             ("client_id", &settings.client_id),
-            ("redirect_uri", &redirect_uri(request)),
+            ("redirect_uri", &redirect_uri(&self.root, request)),
             ("scope", &settings.scopes),
             ("state", &attempt.state),
             ("nonce", &attempt.nonce),
@@ -125,20 +131,20 @@ impl Console {
     pub(super) fn end_oidc(&self, request: &Request<'_>) -> Result<Response, Refusal> {
         let oidc = self.oidc.as_ref().ok_or_else(Refusal::not_found)?;
         let query = form::query(request)?;
-        let Some((secret, next)) = cookie::attempt(request) else {
-            return Ok(self.sign_in_form(403, ROOT, Some(STALE)));
+        let Some((secret, next)) = cookie::attempt(&self.root, request) else {
+            return Ok(self.sign_in_form(403, self.root.as_str(), Some(STALE)));
         };
         let attempt = Attempt::of(&secret);
         let state = query.get("state").unwrap_or_default();
         if !bool::from(attempt.state.as_bytes().ct_eq(state.as_bytes())) {
-            return Ok(self.sign_in_form(403, ROOT, Some(STALE)));
+            return Ok(self.sign_in_form(403, self.root.as_str(), Some(STALE)));
         }
         let issuer = query.get("iss").unwrap_or(&oidc.provider.settings.issuer);
         let response = match query.get("code").filter(|_| issuer == oidc.provider.settings.issuer) {
             Some(code) => self.end_attempt(oidc, request, &attempt, code, &next),
             None => self.failed(&format!("it reports {:?}", query.get("error").unwrap_or_default())),
         };
-        Ok(cookie::end_attempt(response, request))
+        Ok(cookie::end_attempt(&self.root, response, request))
     }
 
     fn end_attempt(
@@ -149,7 +155,8 @@ impl Console {
         code: &str,
         next: &str,
     ) -> Response {
-        let (verifier, nonce, redirect_uri) = (&*attempt.verifier, &*attempt.nonce, &*redirect_uri(request));
+        let (verifier, nonce, redirect_uri) =
+            (&*attempt.verifier, &*attempt.nonce, &*redirect_uri(&self.root, request));
         let vouched = match oidc
             .asking(|| oidc.provider.exchange(&CodeExchange { code, verifier, redirect_uri, nonce }))
         {
@@ -174,13 +181,13 @@ impl Console {
 
     fn failed(&self, why: &str) -> Response {
         warn!("console: signing in by the OpenID provider failed: {why}");
-        self.sign_in_form(502, ROOT, Some(FAILED))
+        self.sign_in_form(502, self.root.as_str(), Some(FAILED))
     }
 }
 
 /// The address to which the provider sends the browser back. It is to be registered there.
-fn redirect_uri(request: &Request<'_>) -> String {
-    format!("{}{ROOT}oidc/callback", address::origin(request))
+fn redirect_uri(root: &ConsoleRoot, request: &Request<'_>) -> String {
+    format!("{}{}", address::origin(request), root.link("oidc/callback"))
 }
 
 #[cfg(test)]

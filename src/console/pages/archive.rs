@@ -10,7 +10,6 @@ use super::super::tar::{TarEntry, TarNames};
 use super::super::text;
 use super::{Page, View, html};
 use crate::base::Timestamp;
-use crate::console::address::with_params;
 use crate::console::form::decoded;
 use crate::s3::{Response, ResponseBody, uri};
 
@@ -82,7 +81,7 @@ fn question<'a>(
     ArchiveQuestion {
         page: view.page(),
         bucket,
-        back: with_params("bucket", &[("name", Some(bucket)), ("prefix", prefix)]),
+        back: view.link("bucket", &[("name", Some(bucket)), ("prefix", prefix)]),
         fields: view.params.iter().filter(|(name, _)| ["object", "folder", "at"].contains(name)).collect(),
         count: content.objects.len(),
         bytes: text::size(content.objects.iter().map(|object| object.size).sum()),

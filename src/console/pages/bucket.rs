@@ -6,7 +6,7 @@ use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
-use crate::console::address::with_params;
+use crate::console::address::ConsoleRoot;
 use crate::s3::{Response, uri};
 
 #[derive(Template)]
@@ -62,7 +62,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let sought = format!("{prefix}{search}");
     let listing = listing(view, Folder { bucket, prefix: &sought, is_grouped: true }, shows_versions)?;
     let link = |name, value| {
-        with_params(
+        view.link(
             "bucket",
             &[
                 ("name", Some(bucket)),
@@ -84,11 +84,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         at: uri::encode_query(prefix),
         search,
         shows_versions,
-        crumbs: crumbs(bucket, prefix),
-        folders: listing.folders.iter().map(|folder| folder_row(bucket, prefix, folder)).collect(),
-        objects: listing.objects.into_iter().map(|object| object_row(bucket, prefix, object)).collect(),
+        crumbs: crumbs(&view.console.root, bucket, prefix),
+        folders: listing.folders.iter().map(|folder| folder_row(view, bucket, prefix, folder)).collect(),
+        objects: listing.objects.into_iter().map(|object| object_row(view, bucket, prefix, object)).collect(),
         next,
-        rewind: with_params(
+        rewind: view.link(
             "rewind",
             &[("bucket", Some(bucket)), ("prefix", Some(prefix).filter(|prefix| !prefix.is_empty()))],
         ),
@@ -105,27 +105,27 @@ fn listing(view: &View<'_>, folder: Folder<'_>, versions: bool) -> Result<Listin
     }
 }
 
-fn crumbs(bucket: &str, prefix: &str) -> Vec<Crumb> {
+fn crumbs(root: &ConsoleRoot, bucket: &str, prefix: &str) -> Vec<Crumb> {
     let ends = prefix.match_indices('/').map(|(at, _)| at + 1);
     let starts = std::iter::once(0).chain(ends.clone());
     starts
         .zip(ends)
         .map(|(start, end)| Crumb {
             name: text::visible(&prefix[start..end - 1]).into_owned(),
-            link: with_params("bucket", &[("name", Some(bucket)), ("prefix", Some(&prefix[..end]))]),
+            link: root.with_params("bucket", &[("name", Some(bucket)), ("prefix", Some(&prefix[..end]))]),
         })
         .collect()
 }
 
-fn folder_row(bucket: &str, prefix: &str, folder: &FolderLine) -> FolderRow {
-    let link = with_params("bucket", &[("name", Some(bucket)), ("prefix", Some(&folder.prefix))]);
+fn folder_row(view: &View<'_>, bucket: &str, prefix: &str, folder: &FolderLine) -> FolderRow {
+    let link = view.link("bucket", &[("name", Some(bucket)), ("prefix", Some(&folder.prefix))]);
     FolderRow { name: name_in(prefix, &folder.prefix), link, id: uri::encode_query(&folder.prefix) }
 }
 
-fn object_row(bucket: &str, prefix: &str, object: ObjectLine) -> ObjectRow {
+fn object_row(view: &View<'_>, bucket: &str, prefix: &str, object: ObjectLine) -> ObjectRow {
     let version = object.version.as_deref();
     let link =
-        with_params("object", &[("bucket", Some(bucket)), ("key", Some(&object.key)), ("version", version)]);
+        view.link("object", &[("bucket", Some(bucket)), ("key", Some(&object.key)), ("version", version)]);
     ObjectRow {
         id: super::delete::object_id(&object.key, version),
         name: name_in(prefix, &object.key),
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn the_way_to_a_folder_has_a_link_for_each_step() {
-        let crumbs = crumbs("b", "a/ü//c/");
+        let root = ConsoleRoot::default();
+        let crumbs = crumbs(&root, "b", "a/ü//c/");
         let shown: Vec<_> = crumbs.iter().map(|crumb| (crumb.name.as_str(), crumb.link.as_str())).collect();
         assert_eq!(
             shown,
@@ -160,6 +161,6 @@ mod tests {
                 ("c", "/-/console/bucket?name=b&prefix=a%2F%C3%BC%2F%2Fc%2F"),
             ]
         );
-        assert!(super::crumbs("b", "").is_empty() && super::crumbs("b", "half").is_empty());
+        assert!(super::crumbs(&root, "b", "").is_empty() && super::crumbs(&root, "b", "half").is_empty());
     }
 }

@@ -2,7 +2,6 @@
 
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::{View, see_other};
-use crate::console::address::with_params;
 use crate::console::form::decoded;
 use crate::s3::{Method, Response, uri};
 use crate::xml::Writer;
@@ -25,7 +24,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         "tags" => set_tags(view, bucket, key, version)?,
         _ => return Err(Refusal::new(400, "There is no such change.")),
     }
-    Ok(see_other(&with_params("object", &[("bucket", Some(bucket)), ("key", Some(key))])))
+    Ok(see_other(&view.link("object", &[("bucket", Some(bucket)), ("key", Some(key))])))
 }
 
 /// Copies a version onto its key, where the copy becomes the current version: with its metadata, or with these headers instead.

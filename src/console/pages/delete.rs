@@ -9,7 +9,6 @@ use super::super::objects::{DeletionError, Folder};
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::console::address::with_params;
 use crate::console::form::decoded;
 use crate::s3::{Response, uri};
 
@@ -62,7 +61,7 @@ pub(super) fn object_id(key: &str, version: Option<&str>) -> String {
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let at = view.given("at").map(decoded).transpose()?;
-    let back = with_params("bucket", &[("name", Some(bucket)), ("prefix", at.as_deref())]);
+    let back = view.link("bucket", &[("name", Some(bucket)), ("prefix", at.as_deref())]);
     let is_confirmed = view.given("confirmed").is_some();
     let selection = select(view, bucket, !is_confirmed)?;
     if selection.objects.is_empty() {

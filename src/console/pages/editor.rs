@@ -6,7 +6,6 @@ use super::super::rules;
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
-use crate::console::address::with_params;
 use crate::s3::Response;
 use crate::s3::lifecycle::ExpiryKind;
 use crate::service::{LifecycleEffect, PreviewCount};
@@ -106,7 +105,7 @@ fn respond(view: &View<'_>, draft: Option<String>) -> Result<Response, Refusal> 
         Some(text) if kind == EditorKind::Lifecycle => Some(effect(view, bucket, text)?),
         _ => None,
     };
-    let back = with_params("settings", &[("name", Some(bucket))]);
+    let back = view.link("settings", &[("name", Some(bucket))]);
     Ok(html(200, &EditorPage { page: view.page(), bucket, back, kind, draft, effect }))
 }
 

@@ -6,7 +6,6 @@ use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::console::address::{ROOT, with_params};
 use crate::s3::{Method, Response};
 use crate::service::Usage;
 
@@ -55,15 +54,15 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let usages = view.console.service.usages_for(&view.visitor.identity, view.request, &names);
     let page = HomePage {
         page: view.page(),
-        buckets: lines.iter().zip(usages).map(|(line, usage)| row(line, usage.as_ref())).collect(),
-        next: next.map(|token| with_params("", &[("after", Some(&token))])),
+        buckets: lines.iter().zip(usages).map(|(line, usage)| row(view, line, usage.as_ref())).collect(),
+        next: next.map(|token| view.link("", &[("after", Some(&token))])),
         refusal,
         disk: disk(view),
     };
     Ok(html(200, &page))
 }
 
-fn row(bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow {
+fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow {
     let content = usage.map(|usage| {
         let further = usage.bytes() - usage.current.bytes;
         BucketContent {
@@ -72,7 +71,7 @@ fn row(bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow {
             further: if further == 0 { String::new() } else { text::size(further) },
         }
     });
-    let link = with_params("bucket", &[("name", Some(&bucket.name))]);
+    let link = view.link("bucket", &[("name", Some(&bucket.name))]);
     BucketRow { link, created: text::time(&bucket.created), name: bucket.name.clone(), content }
 }
 
@@ -97,12 +96,12 @@ pub(super) fn create(view: &View<'_>) -> Result<Response, Refusal> {
         let request = S3Request { query: &[("versioning", "")], body, ..S3Request::default() };
         view.s3().send(Method::Put, target(Some(name), None)?, request)?;
     }
-    Ok(see_other(&with_params("bucket", &[("name", Some(name))])))
+    Ok(see_other(&view.link("bucket", &[("name", Some(name))])))
 }
 
 /// Deletes an empty bucket.
 pub(super) fn delete(view: &View<'_>) -> Result<Response, Refusal> {
     let name = view.required("name")?;
     view.s3().send(Method::Delete, target(Some(name), None)?, S3Request::default())?;
-    Ok(see_other(ROOT))
+    Ok(see_other(view.console.root.as_str()))
 }

@@ -16,7 +16,7 @@ mod users;
 
 use askama::Template;
 
-use super::address::{self, PagePath, ROOT};
+use super::address::{self, ConsoleRoot, PagePath};
 use super::assets;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
 use super::{Console, Visitor, form};
@@ -24,6 +24,7 @@ use crate::s3::{Method, QueryParams, Request, Response, ResponseBody};
 
 /// The frame of a page.
 pub(super) struct Page {
+    root: ConsoleRoot,
     user: String,
     /// Whether the user may see the state of the server.
     is_administrator: bool,
@@ -34,25 +35,27 @@ pub(super) struct Page {
 
 impl Page {
     /// The frame for a signed-in user.
-    pub(super) fn of(visitor: &Visitor) -> Self {
+    pub(super) fn of(root: &ConsoleRoot, visitor: &Visitor) -> Self {
         let (user, is_administrator) =
             (visitor.identity.name().to_owned(), visitor.identity.is_administrator());
-        Self { user, is_administrator, ..Self::of_stranger() }
+        Self { user, is_administrator, ..Self::of_stranger(root) }
     }
 
-    fn of_stranger() -> Self {
+    /// The frame for a browser that has not signed in.
+    pub(super) fn of_stranger(root: &ConsoleRoot) -> Self {
         Self {
+            root: root.clone(),
             user: String::new(),
             is_administrator: false,
-            style: assets::STYLE.address(),
-            script: assets::SCRIPT.address(),
-            icon: assets::ICON.address(),
+            style: assets::STYLE.address(root),
+            script: assets::SCRIPT.address(root),
+            icon: assets::ICON.address(root),
         }
     }
 
     /// The address of a page without parameters.
     fn link(&self, page: &str) -> String {
-        format!("{ROOT}{page}")
+        self.root.link(page)
     }
 }
 
@@ -67,7 +70,7 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn page(&self) -> Page {
-        Page::of(self.visitor)
+        Page::of(&self.console.root, self.visitor)
     }
 
     fn s3(&self) -> S3Client<'a> {
@@ -91,6 +94,11 @@ impl<'a> View<'a> {
         let request = S3Request { query: &[(name, "")], ..S3Request::default() };
         let reply = self.s3().send(Method::Get, target(Some(bucket), None)?, request)?;
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
+    }
+
+    /// The address of a page with parameters. Absent ones are left out.
+    fn link(&self, page: &str, params: &[(&str, Option<&str>)]) -> String {
+        self.console.root.with_params(page, params)
     }
 
     /// Scheme, host and port of S3 requests.
@@ -117,7 +125,7 @@ pub(super) fn answer(
     let view = View { console, visitor, request, params };
     match (path, is_post) {
         (PagePath::Home, false) => home::show(&view),
-        (PagePath::SignIn | PagePath::SignOut, false) => Ok(see_other(ROOT)),
+        (PagePath::SignIn | PagePath::SignOut, false) => Ok(see_other(console.root.as_str())),
         (PagePath::CreateBucket, true) => home::create(&view),
         (PagePath::DeleteBucket, true) => home::delete(&view),
         (PagePath::Bucket, false) => bucket::show(&view),
@@ -147,22 +155,28 @@ pub(super) fn see_other(location: &str) -> Response {
 }
 
 /// The form to sign in, leading on to `next`, with a message. `by_provider` adds the way by an OpenID provider.
-pub(super) fn sign_in(status: u16, next: &str, message: Option<&str>, by_provider: bool) -> Response {
-    let next = if address::is_local(next) { next } else { ROOT };
-    let provider = by_provider.then(|| address::with_params("oidc", &[("next", Some(next))]));
-    html(status, &SignInPage { page: Page::of_stranger(), next, message, provider })
+pub(super) fn sign_in(
+    root: &ConsoleRoot,
+    status: u16,
+    next: &str,
+    message: Option<&str>,
+    by_provider: bool,
+) -> Response {
+    let next = if root.is_local(next) { next } else { root.as_str() };
+    let provider = by_provider.then(|| root.with_params("oidc", &[("next", Some(next))]));
+    html(status, &SignInPage { page: Page::of_stranger(root), next, message, provider })
 }
 
 /// The page after signing in, which leads on to `next`.
-pub(super) fn signed_in(next: &str) -> Response {
-    html(200, &SignedInPage { page: Page::of_stranger(), next })
+pub(super) fn signed_in(root: &ConsoleRoot, next: &str) -> Response {
+    html(200, &SignedInPage { page: Page::of_stranger(root), next })
 }
 
 /// The response to a path outside of the console, on a listener without S3 requests: the way to the console, or 404.
-pub(super) fn elsewhere(request: &Request<'_>) -> Response {
+pub(super) fn elsewhere(root: &ConsoleRoot, request: &Request<'_>) -> Response {
     let is_read = matches!(request.method, Method::Get | Method::Head);
     match request.path == "/" && is_read {
-        true => see_other(ROOT),
+        true => see_other(root.as_str()),
         false => {
             plain_refusal(&Refusal::new(404, "Only the console is here. S3 requests have another port."))
         }
@@ -170,9 +184,8 @@ pub(super) fn elsewhere(request: &Request<'_>) -> Response {
 }
 
 /// A refusal as a page.
-pub(super) fn refusal(page: Option<&Page>, refusal: &Refusal) -> Response {
-    let stranger = Page::of_stranger();
-    html(refusal.status, &RefusalPage { page: page.unwrap_or(&stranger), refusal })
+pub(super) fn refusal(page: &Page, refusal: &Refusal) -> Response {
+    html(refusal.status, &RefusalPage { page, refusal })
 }
 
 /// A refusal for a script, or in place of the bytes of an object.

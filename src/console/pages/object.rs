@@ -7,7 +7,6 @@ use super::super::objects::{Folder, ObjectHead, ObjectLine};
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
 use super::{Page, View, html};
-use crate::console::address::with_params;
 use crate::s3::{Method, Response, uri};
 
 /// Bytes of a text that are shown.
@@ -87,11 +86,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         Err(refusal) => Err(refusal.message),
     };
     let content =
-        with_params("content", &[("bucket", Some(bucket)), ("key", Some(key)), ("versionId", version)]);
+        view.link("content", &[("bucket", Some(bucket)), ("key", Some(key)), ("versionId", version)]);
     let page = ObjectPage {
         page: view.page(),
         bucket,
-        bucket_link: with_params("bucket", &[("name", Some(bucket)), ("prefix", folder_of(key))]),
+        bucket_link: view.link("bucket", &[("name", Some(bucket)), ("prefix", folder_of(key))]),
         key: uri::encode_query(key),
         name: text::visible(key).into_owned(),
         id: super::delete::object_id(key, version),
@@ -208,14 +207,14 @@ fn versions(
         listing => listing?,
     };
     let of_key = listing.objects.into_iter().filter(|object| object.key == key);
-    Ok(of_key.map(|object| version_row(bucket, object, shown)).collect())
+    Ok(of_key.map(|object| version_row(view, bucket, object, shown)).collect())
 }
 
-fn version_row(bucket: &str, object: ObjectLine, shown: Option<&str>) -> VersionRow {
+fn version_row(view: &View<'_>, bucket: &str, object: ObjectLine, shown: Option<&str>) -> VersionRow {
     let version = object.version.unwrap_or_default();
     let params = [("bucket", Some(bucket)), ("key", Some(&*object.key)), ("version", Some(&*version))];
     VersionRow {
-        link: with_params("object", &params),
+        link: view.link("object", &params),
         id: super::delete::object_id(&object.key, Some(&version)),
         size: if object.is_marker { String::new() } else { text::size(object.size) },
         modified: text::time(&object.modified),

@@ -8,7 +8,6 @@ use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
 use crate::base::Timestamp;
-use crate::console::address::with_params;
 use crate::console::form::decoded;
 use crate::s3::{Response, uri};
 
@@ -79,7 +78,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         prefix: text::visible(prefix).into_owned(),
         prefix_value: prefix,
         at: uri::encode_query(prefix),
-        back: back(bucket, prefix),
+        back: back(view, bucket, prefix),
         has_versions,
         time_value: preview.as_ref().map(|preview| preview.time[..19].to_owned()).unwrap_or_default(),
         preview,
@@ -87,8 +86,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     Ok(html(200, &page))
 }
 
-fn back(bucket: &str, prefix: &str) -> String {
-    with_params(
+fn back(view: &View<'_>, bucket: &str, prefix: &str) -> String {
+    view.link(
         "bucket",
         &[("name", Some(bucket)), ("prefix", Some(prefix).filter(|prefix| !prefix.is_empty()))],
     )
@@ -132,7 +131,7 @@ fn preview(view: &View<'_>, rewind: Rewind<'_>) -> Result<RewindPreview, Refusal
             ("seen", Some(&*preview.seen)),
             ("after", Some(&*after)),
         ];
-        with_params("rewind", &params)
+        view.link("rewind", &params)
     });
     Ok(preview)
 }
@@ -152,7 +151,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         bucket,
         at: uri::encode_query(&prefix),
-        back: back(bucket, &prefix),
+        back: back(view, bucket, &prefix),
         time: written,
         seen,
         restored: count("restored"),

@@ -5,7 +5,6 @@ use askama::Template;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::console::address::with_params;
 use crate::s3::{Method, Response};
 
 /// The sub-resources with a document: title, name of the parameter.
@@ -69,14 +68,14 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
                 Err(_) => return None,
             };
             let params = [("name", Some(bucket)), ("kind", Some(*name))];
-            let editor = super::editor::is_for(name).then(|| with_params("editor", &params));
+            let editor = super::editor::is_for(name).then(|| view.link("editor", &params));
             Some(DocumentRow { title, name, text, editor })
         })
         .collect();
     let page = SettingsPage {
         page: view.page(),
         bucket,
-        back: with_params("bucket", &[("name", Some(bucket))]),
+        back: view.link("bucket", &[("name", Some(bucket))]),
         usage: usage(view, bucket),
         versioning: versioning(view, bucket),
         is_public: is_public(&documents, bucket),
@@ -105,7 +104,7 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
         }
         _ => return Err(Refusal::new(400, "There is no such setting.")),
     }
-    Ok(see_other(&with_params("settings", &[("name", Some(bucket))])))
+    Ok(see_other(&view.link("settings", &[("name", Some(bucket))])))
 }
 
 fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {

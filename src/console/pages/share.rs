@@ -6,7 +6,6 @@ use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
 use crate::auth::SharedObject;
-use crate::console::address::with_params;
 use crate::console::form::decoded;
 use crate::s3::Response;
 
@@ -42,7 +41,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let page = SharePage {
         page: view.page(),
         name: text::visible(key).into_owned(),
-        back: with_params("object", &params),
+        back: view.link("object", &params),
         url,
         hours: expires_secs / 3_600,
         names_version: version.is_some(),

@@ -5,7 +5,6 @@ use askama::Template;
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
-use crate::console::address::with_params;
 use crate::s3::Response;
 use crate::service::{CommitFigures, DamagedObject, Health, NotedRequest};
 
@@ -74,7 +73,13 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     ];
     let problems = problems.into_iter().flatten().collect();
     let damage = health.damage.iter().map(ToString::to_string).collect();
-    let damaged = view.console.service.damaged_objects().into_iter().take(DAMAGED_MAX).map(damaged_row);
+    let damaged = view
+        .console
+        .service
+        .damaged_objects()
+        .into_iter()
+        .take(DAMAGED_MAX)
+        .map(|object| damaged_row(view, object));
     let noted = view.console.service.noted_requests();
     let page = StatePage {
         page: view.page(),
@@ -119,10 +124,10 @@ fn millis(micros: u64) -> String {
     format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100)
 }
 
-fn damaged_row(object: DamagedObject) -> DamagedRow {
+fn damaged_row(view: &View<'_>, object: DamagedObject) -> DamagedRow {
     let DamagedObject { bucket, key, version } = object;
     let params = [("bucket", Some(&*bucket)), ("key", Some(&*key)), ("version", version.as_deref())];
-    let link = with_params("object", &params);
+    let link = view.link("object", &params);
     let of_version = version.as_deref().map_or_else(|| "a part of an upload".to_owned(), str::to_owned);
     DamagedRow { name: format!("{bucket}/{} ({of_version})", text::visible(&key)), link }
 }

@@ -2,7 +2,6 @@
 
 use askama::Template;
 
-use super::super::address;
 use super::super::s3_client::Refusal;
 use super::super::text::visible;
 use super::{Page, View, html, see_other};
@@ -129,7 +128,7 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
             let name = visible(change.name()).into_owned();
             Ok(html(200, &NewKeysPage { page: view.page(), name, keys: &keys, has_previous }))
         }
-        Ok(None) => Ok(see_other(&address::with_params("users", &[]))),
+        Ok(None) => Ok(see_other(&view.link("users", &[]))),
         Err(error @ (UserError::Invalid(_) | UserError::Unknown(_))) => {
             render(view, refusal(&error).status, Some(error.to_string()))
         }
