@@ -98,6 +98,17 @@ impl Answer {
         header(&raw, name)
     }
 
+    /// The headers, with names in lower case.
+    pub fn headers(&self) -> Vec<(String, String)> {
+        let mut lines = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut raw = httparse::Response::new(&mut lines);
+        if raw.parse(&self.head).is_err() {
+            return Vec::new();
+        }
+        let text = |value: &[u8]| String::from_utf8_lossy(value).trim().to_owned();
+        raw.headers.iter().map(|line| (line.name.to_ascii_lowercase(), text(line.value))).collect()
+    }
+
     /// The code and the message of the error document, if it is one.
     pub fn error_message(&self) -> Option<String> {
         requests::error_message(&self.text())
