@@ -6,6 +6,7 @@ mod cas_check;
 mod compact;
 mod describe;
 mod dump;
+mod import;
 mod lifecycle;
 mod outcome;
 #[cfg(test)]
@@ -127,6 +128,9 @@ enum Command {
     /// Probe and prepare a bucket on another S3 server for this store
     #[command(after_help = remote::HELP)]
     Remote(remote::Arguments),
+    /// Copy a directory, or a bucket of another S3 server, into a bucket of a running server
+    #[command(after_help = import::HELP)]
+    Import(import::Arguments),
     /// Compact the data directory to its smallest size
     #[command(after_help = compact::HELP)]
     Compact(compact::Arguments),
@@ -157,6 +161,7 @@ fn main() -> ExitCode {
             let variable = |name: &str| std::env::var(name).ok();
             remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
         }
+        Command::Import(arguments) => import::run(&arguments, line.json, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };

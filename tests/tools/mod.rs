@@ -5,6 +5,7 @@ mod bench;
 mod cas_check;
 mod compact;
 mod dump;
+mod import;
 pub(crate) mod lifecycle;
 mod rebuild;
 mod remote;
@@ -218,6 +219,7 @@ fn the_help_of_each_command_has_examples_and_exit_statuses() {
         "dump",
         "cas-check",
         "remote",
+        "import",
     ] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);

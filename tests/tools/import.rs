@@ -1,0 +1,275 @@
+//! `import` into a server, from directories and from another server.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use siltstone::client::{
+    Answer, Endpoint, HttpConnection, RequestSigner, RequestToSign, SignedRequest, encoded_query,
+};
+
+use super::{bytes, status, stderr, stdout};
+use crate::support::process::{Running, on_a_free_port};
+
+const ACCESS_KEY: &str = "AKIMPORTSTHINGS1";
+const SECRET_KEY: &str = "a secret of the import";
+
+fn start(dir: &Path) -> Running {
+    let mut command = on_a_free_port(dir);
+    command.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
+    Running::start(command)
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+    command.args(["--json", "import"]).args(args);
+    command.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
+    command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    command.env_remove("SSL_CERT_FILE").stdin(Stdio::null());
+    command
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
+}
+
+/// The counts of a report: stored, there before, failed, left out.
+fn counts(report: &Value) -> [u64; 4] {
+    ["stored", "present", "failed", "left_out_count"].map(|name| report[name].as_u64().unwrap())
+}
+
+/// A bucket of a server, as a client sees it.
+struct Client {
+    url: String,
+    bucket: String,
+    connection: HttpConnection,
+}
+
+impl Client {
+    fn new(server: &Running, bucket: &str) -> Self {
+        let url = format!("http://{}", server.address());
+        let endpoint = Endpoint::resolve(&url, None).unwrap();
+        let bucket = bucket.to_owned();
+        let mut client = Self { url, bucket, connection: HttpConnection::open(&endpoint).unwrap() };
+        client.ask("PUT", "", &[], "", b"");
+        client
+    }
+
+    fn ask(&mut self, method: &str, key: &str, query: &[(&str, &str)], lines: &str, body: &[u8]) -> Answer {
+        let request = self.request(method, key, query, lines, body);
+        let answer = self.connection.exchange(&request).unwrap();
+        assert!(answer.status < 300 || method == "HEAD", "{method} {key}: {}", answer.refusal());
+        answer
+    }
+
+    /// A request whose headers `x-amz-` are signed, as the server demands.
+    fn request<'b>(
+        &self,
+        method: &str,
+        key: &str,
+        query: &[(&str, &str)],
+        lines: &str,
+        body: &'b [u8],
+    ) -> SignedRequest<'b> {
+        let (signed, plain): (Vec<_>, Vec<_>) = lines.lines().partition(|line| line.starts_with("x-amz-"));
+        let more: Vec<_> = signed.iter().filter_map(|line| line.split_once(": ")).collect();
+        let (host, query) = (self.url.trim_start_matches("http://"), encoded_query(query));
+        let name = &self.bucket;
+        let path = if key.is_empty() { format!("/{name}") } else { format!("/{name}/{key}") };
+        let to_sign =
+            RequestToSign { method, path: &path, query: &query, host, hash: "UNSIGNED-PAYLOAD", more: &more };
+        let signature = RequestSigner::new(ACCESS_KEY, SECRET_KEY, "us-east-1").lines_for_hash(&to_sign);
+        let plain: String = plain.iter().map(|line| format!("{line}\r\n")).collect();
+        let length = body.len();
+        let head = format!(
+            "{method} {path}?{query} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n{plain}{signature}\r\n"
+        );
+        SignedRequest { head, body: body.into(), head_only: method == "HEAD" }
+    }
+
+    fn enable_versions(&mut self) {
+        let on = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+        assert_eq!(self.ask("PUT", "", &[("versioning", "")], "", on).status, 200);
+    }
+
+    fn body(&mut self, key: &str) -> Vec<u8> {
+        let answer = self.ask("GET", key, &[], "", b"");
+        assert_eq!(answer.status, 200, "{key}: {}", answer.refusal());
+        answer.into_body()
+    }
+
+    /// The versions of the bucket without ids and times: what a copy must have, too.
+    fn history(&mut self) -> Vec<String> {
+        let page = self.ask("GET", "", &[("versions", "")], "", b"").text();
+        let document = roxmltree::Document::parse(&page).unwrap();
+        let entries = document.root_element().children();
+        let entries = entries.filter(|entry| ["Version", "DeleteMarker"].contains(&entry.tag_name().name()));
+        let fields = ["Key", "IsLatest", "ETag", "Size"];
+        entries
+            .map(|entry| {
+                let texts = entry.children().filter(|child| fields.contains(&child.tag_name().name()));
+                let texts: Vec<_> = texts.filter_map(|child| child.text()).collect();
+                format!("{} {}", entry.tag_name().name(), texts.join(" "))
+            })
+            .collect()
+    }
+
+    /// Stores an object of two parts.
+    fn put_parts(&mut self, key: &str, parts: [&[u8]; 2]) -> String {
+        let begun = self.ask("POST", key, &[("uploads", "")], "x-amz-meta-kind: film\r\n", b"").text();
+        let id = begun.split("<UploadId>").nth(1).unwrap().split('<').next().unwrap().to_owned();
+        let mut list = String::new();
+        for (number, part) in ["1", "2"].into_iter().zip(parts) {
+            let answer = self.ask("PUT", key, &[("partNumber", number), ("uploadId", &id)], "", part);
+            let etag = answer.header("etag").unwrap();
+            list += &format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>");
+        }
+        let list = format!("<CompleteMultipartUpload>{list}</CompleteMultipartUpload>");
+        let done = self.ask("POST", key, &[("uploadId", &id)], "", list.as_bytes());
+        assert_eq!(done.status, 200, "{}", done.refusal());
+        self.ask("HEAD", key, &[], "", b"").header("etag").unwrap()
+    }
+}
+
+#[test]
+fn a_directory_is_imported_with_types_and_times_and_again_without_work() {
+    let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = start(data.path());
+    let mut client = Client::new(&server, "photos");
+    let dir = files.path();
+    fs::create_dir_all(dir.join("a b/ä")).unwrap();
+    fs::write(dir.join("page.html"), b"<p>").unwrap();
+    fs::write(dir.join("a b/ä/100% +&?.bin"), bytes(1, 300_000)).unwrap();
+    fs::write(dir.join("large"), bytes(2, (64 << 20) + 5)).unwrap();
+    fs::write(dir.join(std::ffi::OsStr::from_bytes(b"bad\xff")), b"x").unwrap();
+    std::os::unix::fs::symlink("page.html", dir.join("link")).unwrap();
+    std::os::unix::fs::symlink("..", dir.join("a b/loop")).unwrap();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(1_500_000_000_250_000_000);
+    fs::File::open(dir.join("page.html")).unwrap().set_modified(time).unwrap();
+
+    let args = [dir.to_str().unwrap(), "photos/in", "--server", &client.url.clone()];
+    let output = command(&args).output().unwrap();
+    let told = report(&output);
+    assert_eq!((status(&output), counts(&told)), (1, [3, 0, 0, 3]), "{told}");
+    let head = client.ask("HEAD", "in/page.html", &[], "", b"");
+    assert_eq!(head.header("content-type").as_deref(), Some("text/html"));
+    assert_eq!(head.header("x-amz-meta-mtime").as_deref(), Some("1500000000.250000000"));
+    assert!(client.body("in/a%20b/%C3%A4/100%25%20%2B%26%3F.bin") == bytes(1, 300_000));
+    let large = client.ask("HEAD", "in/large", &[], "", b"");
+    assert_eq!(large.header("content-length").unwrap(), ((64 << 20) + 5).to_string());
+    assert!(large.header("etag").unwrap().ends_with("-5\""), "{:?}", large.header("etag"));
+
+    assert_eq!(counts(&report(&command(&args).output().unwrap())), [0, 3, 0, 3]);
+    // Other bytes of the same length and time are noticed.
+    fs::write(dir.join("page.html"), b"<q>").unwrap();
+    fs::File::open(dir.join("page.html")).unwrap().set_modified(time).unwrap();
+    fs::remove_file(dir.join(std::ffi::OsStr::from_bytes(b"bad\xff"))).unwrap();
+    let followed = [&args[..], &["--follow-links"]].concat();
+    let told = report(&command(&followed).output().unwrap());
+    assert_eq!(
+        counts(&told),
+        [2, 2, 0, 1],
+        "the changed file and the link are stored, the loop is not: {told}"
+    );
+    assert!(client.body("in/link") == b"<q>");
+}
+
+#[test]
+fn versions_markers_metadata_tags_and_parts_come_along_in_order() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    old.enable_versions();
+    new.enable_versions();
+    old.ask("PUT", "note", &[], "", b"first");
+    old.ask("DELETE", "note", &[], "", b"");
+    old.ask("PUT", "note", &[], "Content-Type: text/x-note\r\nx-amz-meta-who: me\r\nx-amz-tagging: a%20b=c%2Bd\r\nCache-Control: no-store\r\n", b"third");
+    old.ask("PUT", "gone", &[], "", b"");
+    old.ask("DELETE", "gone", &[], "", b"");
+    let etag = old.put_parts("film", [&bytes(3, 6 << 20), &bytes(4, 700_000)]);
+
+    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    let output = command(&args).output().unwrap();
+    let told = report(&output);
+    assert_eq!((status(&output), counts(&told)), (0, [3, 0, 0, 0]), "{told}");
+    assert_eq!(new.history(), old.history());
+    assert_eq!(new.history().len(), 6, "{:?}", new.history());
+    let note = new.ask("HEAD", "note", &[], "", b"");
+    let header = |name: &str| note.header(name).unwrap_or_default();
+    assert_eq!(
+        [header("content-type"), header("x-amz-meta-who"), header("cache-control")],
+        ["text/x-note", "me", "no-store"]
+    );
+    let tags = new.ask("GET", "note", &[("tagging", "")], "", b"").text();
+    assert!(tags.contains("<Key>a b</Key>") && tags.contains("<Value>c+d</Value>"), "{tags}");
+    let film = new.ask("HEAD", "film", &[], "", b"");
+    assert_eq!(
+        (film.header("etag").unwrap(), film.header("x-amz-meta-kind").unwrap()),
+        (etag, "film".to_owned())
+    );
+
+    assert_eq!(counts(&report(&command(&args).output().unwrap())), [0, 3, 0, 0]);
+    old.ask("PUT", "note", &[], "", b"fourth");
+    assert_eq!(counts(&report(&command(&args).output().unwrap())), [1, 2, 0, 0]);
+    assert_eq!(new.history(), old.history());
+    // A version that only the target has is a conflict, and nothing is stored over it.
+    new.ask("PUT", "gone", &[], "", b"of the target");
+    let before = new.history();
+    let output = command(&args).output().unwrap();
+    assert_eq!((status(&output), counts(&report(&output))), (1, [0, 2, 1, 0]));
+    assert_eq!(new.history(), before);
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on_where_it_was() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    for number in 0..300 {
+        old.ask("PUT", &format!("key-{number:03}"), &[], "", &bytes(number, 2_000));
+    }
+    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url, "--parallel", "2"];
+    let mut child = command(&args).stdout(Stdio::null()).spawn().unwrap();
+    while new.ask("HEAD", "key-020", &[], "", b"").status != 200 {
+        assert!(
+            child.try_wait().unwrap().is_none() || new.ask("HEAD", "key-020", &[], "", b"").status == 200
+        );
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let output = command(&args).output().unwrap();
+    let [stored, present, failed, _] = counts(&report(&output));
+    assert_eq!((status(&output), stored + present, failed), (0, 300, 0));
+    assert!(stored > 0 && present >= 20, "{stored} and {present}");
+    for number in [0, 20, 299] {
+        assert!(new.body(&format!("key-{number:03}")) == bytes(number, 2_000));
+    }
+}
+
+#[test]
+fn what_cannot_be_imported_is_named() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    old.enable_versions();
+    old.ask("PUT", "a", &[], "", b"a");
+    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    let told = report(&command(&args).output().unwrap());
+    let lost = told["not_kept"].to_string();
+    assert!(lost.contains("noncurrent versions") && lost.contains("modification time"), "{lost}");
+    for (args, why) in [
+        (&["s3://old", "new", "--server", &to_url][..], "--endpoint"),
+        (&["/nowhere/at/all", "new", "--server", &to_url], "no such directory"),
+        (&["s3://none", "new", "--endpoint", &from_url, "--server", &to_url], "no such bucket"),
+        (&["s3://old", "none", "--endpoint", &from_url, "--server", &to_url], "no such bucket"),
+    ] {
+        let output = command(args).output().unwrap();
+        assert!(status(&output) == 2 && stderr(&output).contains(why), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -1,0 +1,114 @@
+//! The files of a directory.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The greatest depth of directories.
+const DEPTH_MAX: usize = 200;
+
+/// A file, and its name below the directory.
+pub(super) struct FoundFile {
+    pub(super) path: PathBuf,
+    pub(super) name: String,
+    pub(super) length: u64,
+    /// The modification time in seconds, in the form of rclone's metadata.
+    pub(super) mtime: String,
+}
+
+/// A walk through a directory. Neither files nor directories are changed.
+pub(super) struct DirectoryWalk<'w> {
+    pub(super) follow_links: bool,
+    /// Is told each file; returns whether the walk goes on.
+    pub(super) found: &'w mut dyn FnMut(FoundFile) -> bool,
+    /// Is told each name that is left out, and why.
+    pub(super) left_out: &'w mut dyn FnMut(&Path, &str),
+    /// The directories above, to notice loops of links.
+    pub(super) above: BTreeSet<(u64, u64)>,
+}
+
+impl DirectoryWalk<'_> {
+    /// Walks through the directory `root`.
+    pub(super) fn start(&mut self, root: &Path) {
+        if let Ok(metadata) = fs::metadata(root) {
+            self.above.insert((metadata.dev(), metadata.ino()));
+        }
+        self.walk(root, "");
+    }
+
+    /// Walks through `dir`, whose files are named below `prefix`. Returns whether the walk goes on.
+    fn walk(&mut self, dir: &Path, prefix: &str) -> bool {
+        let names = fs::read_dir(dir).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>()
+        });
+        let mut names = match names {
+            Ok(names) => names,
+            Err(error) => return self.leave_out(dir, &error.to_string()),
+        };
+        names.sort();
+        for name in names {
+            let path = dir.join(&name);
+            let goes_on = match name.to_str() {
+                Some(name) => self.enter(&path, &format!("{prefix}{name}")),
+                None => self.leave_out(&path, "its name is not UTF-8"),
+            };
+            if !goes_on {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn leave_out(&mut self, path: &Path, why: &str) -> bool {
+        (self.left_out)(path, why);
+        true
+    }
+
+    fn enter(&mut self, path: &Path, name: &str) -> bool {
+        let metadata = if self.follow_links { fs::metadata(path) } else { fs::symlink_metadata(path) };
+        let metadata = match metadata {
+            Ok(metadata) => metadata,
+            Err(error) => return self.leave_out(path, &error.to_string()),
+        };
+        if metadata.is_dir() {
+            return self.descend(path, name, &metadata);
+        }
+        if metadata.is_symlink() {
+            return self.leave_out(path, "it is a symbolic link; --follow-links follows it");
+        }
+        if !metadata.is_file() {
+            return self.leave_out(path, "it is no regular file");
+        }
+        let mtime = mtime_of(&metadata);
+        (self.found)(FoundFile {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            length: metadata.len(),
+            mtime,
+        })
+    }
+
+    fn descend(&mut self, path: &Path, name: &str, metadata: &Metadata) -> bool {
+        let place = (metadata.dev(), metadata.ino());
+        if self.above.len() >= DEPTH_MAX {
+            return self.leave_out(path, "it is too deep");
+        }
+        if !self.above.insert(place) {
+            return self.leave_out(path, "it is a link to a directory above it");
+        }
+        let goes_on = self.walk(path, &format!("{name}/"));
+        self.above.remove(&place);
+        goes_on
+    }
+}
+
+fn mtime_of(metadata: &Metadata) -> String {
+    let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
+    match nanos {
+        0 => seconds.to_string(),
+        // Before 1970 the fraction counts towards the past.
+        _ if seconds < 0 => format!("-{}.{:09}", -(seconds + 1), 1_000_000_000 - nanos),
+        _ => format!("{seconds}.{nanos:09}"),
+    }
+}

@@ -1,0 +1,110 @@
+//! The import of a file.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use siltstone::base::digest::{Md5, to_hex};
+
+use super::directory::FoundFile;
+use super::object::{MTIME, attributes_of};
+use super::peer::{CallError, Header, Link};
+use super::report::Copied;
+use super::upload::{Origin, Send, Shape, Upload};
+
+/// The size of a part, as long as this makes no more than `PARTS_MAX`.
+const PART_BYTES: u64 = 16 << 20;
+/// The greatest length of a file that is uploaded whole.
+const WHOLE_MAX_BYTES: u64 = 64 << 20;
+const PARTS_MAX: u64 = 10_000;
+
+struct FileOrigin<'f>(&'f Path);
+
+impl Origin for FileOrigin<'_> {
+    fn with_range(&mut self, range: Range<u64>, send: &mut Send<'_>) -> Result<String, CallError> {
+        let mut file = File::open(self.0).map_err(lasting)?;
+        file.seek(SeekFrom::Start(range.start)).map_err(lasting)?;
+        send(&mut file.take(range.end - range.start))
+    }
+}
+
+/// Uploads a file, unless an object with the same bytes and attributes is there.
+///
+/// # Errors
+/// A message, if it cannot be read or is not stored.
+pub(super) fn import_file(target: &mut Link<'_>, found: &FoundFile, key: &str) -> Result<Copied, String> {
+    let shape = shape_of(found.length);
+    let headers = headers_of(found);
+    let etag = etag_of(&found.path, &shape).map_err(|error| error.to_string())?;
+    let there = attributes_of(target, key, None).map_err(CallError::text)?;
+    if there.is_some_and(|there| there.length == found.length && there.etag == etag && there.kept == headers)
+    {
+        return Ok(Copied::Present);
+    }
+    let upload = Upload { key, headers: &headers, shape: &shape };
+    let stored = upload.send(target, &mut FileOrigin(&found.path)).map_err(CallError::text)?;
+    if stored == etag {
+        Ok(Copied::Stored)
+    } else {
+        Err(format!("the file changed meanwhile: the ETag is {stored} in place of {etag}"))
+    }
+}
+
+fn headers_of(found: &FoundFile) -> Vec<Header> {
+    let kind = mime_guess::from_path(&found.path).first_raw().unwrap_or("application/octet-stream");
+    vec![("content-type".to_owned(), kind.to_owned()), (MTIME.to_owned(), found.mtime.clone())]
+}
+
+fn shape_of(length: u64) -> Shape {
+    if length <= WHOLE_MAX_BYTES {
+        return Shape::Whole(length);
+    }
+    let part = PART_BYTES.max(length.div_ceil(PARTS_MAX));
+    let starts = (0..length).step_by(usize::try_from(part).unwrap_or(usize::MAX));
+    Shape::Parts(starts.map(|start| part.min(length - start)).collect())
+}
+
+/// The entity tag that the file has after an upload of this shape.
+fn etag_of(path: &Path, shape: &Shape) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    match shape {
+        Shape::Whole(length) => Ok(to_hex(&md5_of(&mut file, *length)?)),
+        Shape::Parts(lengths) => {
+            let mut all = Md5::new();
+            for length in lengths {
+                all.update(&md5_of(&mut file, *length)?);
+            }
+            Ok(format!("{}-{}", to_hex(&all.finish()), lengths.len()))
+        }
+    }
+}
+
+fn md5_of(file: &mut File, length: u64) -> io::Result<[u8; 16]> {
+    let (mut md5, mut piece, mut part) = (Md5::new(), vec![0; 64 * 1024], file.take(length));
+    loop {
+        match part.read(&mut piece)? {
+            0 => return Ok(md5.finish()),
+            count => md5.update(&piece[..count]),
+        }
+    }
+}
+
+fn lasting(error: impl std::fmt::Display) -> CallError {
+    CallError::Lasting(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_to_the_length_and_are_no_more_than_allowed() {
+        assert_eq!(shape_of(WHOLE_MAX_BYTES), Shape::Whole(WHOLE_MAX_BYTES));
+        for length in [WHOLE_MAX_BYTES + 1, PART_BYTES * 7, PART_BYTES * PARTS_MAX + 1] {
+            let Shape::Parts(parts) = shape_of(length) else { panic!("{length} is whole") };
+            assert_eq!(parts.iter().sum::<u64>(), length);
+            assert!(parts.len() as u64 <= PARTS_MAX && parts.iter().all(|part| *part > 0));
+        }
+    }
+}

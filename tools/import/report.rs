@@ -1,0 +1,133 @@
+//! The report of an import.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde_json::json;
+
+/// The most keys that are named for one reason.
+const NAMED_MAX: usize = 1_000;
+
+/// The outcome of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// It is stored now.
+    Stored,
+    /// It was there before, with the same bytes and attributes.
+    Present,
+}
+
+/// An attribute that a copy does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Loss {
+    Grants,
+    Encryption,
+    StorageClass,
+    ObjectLock,
+    EntityTag,
+    Noncurrent,
+    Times,
+}
+
+/// The counts and names of an import.
+#[derive(Default)]
+pub(super) struct ImportReport {
+    pub(super) stored: u64,
+    pub(super) present: u64,
+    pub(super) failed: u64,
+    pub(super) bytes: u64,
+    losses: BTreeMap<Loss, u64>,
+    failures: Vec<(String, String)>,
+    left_out_count: u64,
+    left_out: Vec<(String, String)>,
+    /// The reason why the source was not read to its end.
+    pub(super) unfinished: Option<String>,
+}
+
+impl Loss {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Grants => "grants of ACLs to others than the owner",
+            Self::Encryption => "server-side encryption",
+            Self::StorageClass => "storage class",
+            Self::ObjectLock => "retention or legal hold",
+            Self::EntityTag => {
+                "ETag, since the source does not tell the lengths of the parts or encrypts with a key"
+            }
+            Self::Noncurrent => "noncurrent versions, since the target keeps none",
+            Self::Times => "modification time; --keep-times stores it as x-amz-meta-mtime",
+        }
+    }
+}
+
+impl ImportReport {
+    pub(super) fn add(&mut self, key: &str, bytes: u64, outcome: Result<Copied, String>) {
+        self.bytes += bytes;
+        match outcome {
+            Ok(Copied::Stored) => self.stored += 1,
+            Ok(Copied::Present) => self.present += 1,
+            Err(why) => {
+                self.failed += 1;
+                name(&mut self.failures, key, why);
+            }
+        }
+    }
+
+    pub(super) fn lose(&mut self, loss: Loss) {
+        *self.losses.entry(loss).or_default() += 1;
+    }
+
+    pub(super) fn leave_out(&mut self, path: &str, why: &str) {
+        self.left_out_count += 1;
+        name(&mut self.left_out, path, why.to_owned());
+    }
+
+    /// Whether everything is in the target.
+    pub(super) fn is_complete(&self) -> bool {
+        self.failed == 0 && self.left_out_count == 0 && self.unfinished.is_none()
+    }
+
+    pub(super) fn write(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
+        if json { self.write_json(out) } else { self.write_text(out) }
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let named = |(name, why): &(String, String)| json!({ "name": name, "why": why });
+        let losses: Vec<_> =
+            self.losses.iter().map(|(loss, count)| json!({ "what": loss.text(), "count": count })).collect();
+        let report = json!({
+            "stored": self.stored,
+            "present": self.present,
+            "failed": self.failed,
+            "bytes": self.bytes,
+            "not_kept": losses,
+            "failures": self.failures.iter().map(named).collect::<Vec<_>>(),
+            "left_out_count": self.left_out_count,
+            "left_out": self.left_out.iter().map(named).collect::<Vec<_>>(),
+            "unfinished": self.unfinished,
+        });
+        writeln!(out, "{report}")
+    }
+
+    fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.failures.iter().try_for_each(|(name, why)| writeln!(out, "failed: {name:?}: {why}"))?;
+        self.left_out.iter().try_for_each(|(name, why)| writeln!(out, "left out: {name}: {why}"))?;
+        for (loss, count) in &self.losses {
+            writeln!(out, "not kept for {count}: {}", loss.text())?;
+        }
+        if let Some(why) = &self.unfinished {
+            writeln!(out, "unfinished: {why}")?;
+        }
+        let Self { stored, present, failed, left_out_count, bytes, .. } = self;
+        writeln!(
+            out,
+            "{stored} keys stored, {present} there before, {failed} failed, {left_out_count} left out; {bytes} bytes"
+        )
+    }
+}
+
+fn name(names: &mut Vec<(String, String)>, name: &str, why: String) {
+    if names.len() < NAMED_MAX {
+        names.push((name.to_owned(), why));
+    }
+}

@@ -1,0 +1,164 @@
+//! The upload of one object, whole or in parts, compared with the digests that the server answers.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use siltstone::base::digest::{Md5, to_hex};
+use siltstone::client::Answer;
+use siltstone::xml::{Document, Writer};
+
+use super::peer::{Call, CallError, Header, Link, attempts};
+
+/// Sends a body, and returns the entity tag.
+pub(super) type Send<'s> = dyn FnMut(&mut dyn Read) -> Result<String, CallError> + 's;
+
+/// The bytes of an object.
+pub(super) trait Origin {
+    /// Lets `send` read the bytes of `range`.
+    fn with_range(&mut self, range: Range<u64>, send: &mut Send<'_>) -> Result<String, CallError>;
+}
+
+/// An object to be uploaded.
+pub(super) struct Upload<'u> {
+    pub(super) key: &'u str,
+    pub(super) headers: &'u [Header],
+    pub(super) shape: &'u Shape,
+}
+
+/// The lengths that the entity tag of an object depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Shape {
+    Whole(u64),
+    Parts(Vec<u64>),
+}
+
+/// A body whose digest is computed while it is sent, and which fails if it ends early.
+struct Measured<'b> {
+    body: &'b mut dyn Read,
+    left: u64,
+    md5: Md5,
+}
+
+impl Read for Measured<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let count = self.body.read(&mut buffer[..most])?;
+        if count == 0 && self.left > 0 && !buffer.is_empty() {
+            return Err(io::Error::other("the object is shorter than announced"));
+        }
+        self.left -= count as u64;
+        self.md5.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+impl Upload<'_> {
+    /// Uploads the object. It is durable as far as the answers of the server say so.
+    ///
+    /// # Errors
+    /// It is not stored, or its digest is another. Parts that are left are removed as far as the server answers.
+    pub(super) fn send(&self, link: &mut Link<'_>, origin: &mut dyn Origin) -> Result<String, CallError> {
+        match self.shape {
+            Shape::Whole(length) => {
+                let call = Call { method: "PUT", key: self.key, headers: self.headers, ..Call::default() };
+                put(link, call, 0..*length, origin)
+            }
+            Shape::Parts(lengths) => self.send_parts(link, lengths, origin),
+        }
+    }
+
+    fn send_parts(
+        &self,
+        link: &mut Link<'_>,
+        lengths: &[u64],
+        origin: &mut dyn Origin,
+    ) -> Result<String, CallError> {
+        let begin = Call {
+            method: "POST",
+            key: self.key,
+            query: &[("uploads", "")],
+            headers: self.headers,
+            length: 0,
+        };
+        let (_, answer) = link.ask(begin)?;
+        let id = child(&answer, "UploadId")
+            .ok_or_else(|| CallError::Lasting("the server begins an upload without an id".to_owned()))?;
+        let done = self.fill(link, &id, lengths, origin);
+        if done.is_err() {
+            let abort =
+                Call { method: "DELETE", key: self.key, query: &[("uploadId", &id)], ..Call::default() };
+            // The failure is the news; a lifecycle rule removes what is left.
+            drop(link.ask(abort));
+        }
+        done
+    }
+
+    fn fill(
+        &self,
+        link: &mut Link<'_>,
+        id: &str,
+        lengths: &[u64],
+        origin: &mut dyn Origin,
+    ) -> Result<String, CallError> {
+        let mut document = Writer::new("CompleteMultipartUpload", None);
+        let mut start = 0;
+        for (at, length) in lengths.iter().enumerate() {
+            let number = (at + 1).to_string();
+            let query = [("partNumber", &*number), ("uploadId", id)];
+            let call = Call { method: "PUT", key: self.key, query: &query, ..Call::default() };
+            let etag = put(link, call, start..start + length, origin)?;
+            start += length;
+            document.element("Part", |part| {
+                part.leaf("PartNumber", &number);
+                part.leaf("ETag", &format!("\"{etag}\""));
+            });
+        }
+        let query = [("uploadId", id)];
+        let complete = Call { method: "POST", key: self.key, query: &query, ..Call::default() };
+        let (_, answer) = link.ask_with(complete, &document.finish())?;
+        // An error may come with status 200.
+        let etag = child(&answer, "ETag").ok_or_else(|| {
+            let said = child(&answer, "Message").unwrap_or_default();
+            CallError::Lasting(format!("the upload is not completed: {said}"))
+        })?;
+        Ok(bare(&etag))
+    }
+}
+
+fn put(
+    link: &mut Link<'_>,
+    call: Call<'_>,
+    range: Range<u64>,
+    origin: &mut dyn Origin,
+) -> Result<String, CallError> {
+    let length = range.end - range.start;
+    attempts(|| {
+        origin.with_range(range.clone(), &mut |body| {
+            let mut measured = Measured { body, left: length, md5: Md5::new() };
+            let answer = link.send(Call { length, ..call }, &mut measured, &mut io::sink())?;
+            compared(&answer, &to_hex(&measured.md5.finish()))
+        })
+    })
+}
+
+/// The entity tag of the answer, which must be the digest of the bytes unless the server encrypts with keys of its own.
+fn compared(answer: &Answer, md5: &str) -> Result<String, CallError> {
+    let etag = bare(&answer.header("ETag").unwrap_or_default());
+    let encrypted =
+        answer.header("x-amz-server-side-encryption").is_some_and(|how| how.starts_with("aws:kms"));
+    if etag == md5 || encrypted {
+        return Ok(etag);
+    }
+    Err(CallError::Lasting(format!(
+        "the server has stored other bytes: its ETag is {etag}, their MD5 is {md5}"
+    )))
+}
+
+pub(super) fn bare(etag: &str) -> String {
+    etag.trim_matches('"').to_owned()
+}
+
+fn child(document: &[u8], name: &str) -> Option<String> {
+    let document = Document::parse(document).ok()?;
+    document.root().child_text(name).ok()?.map(std::borrow::Cow::into_owned)
+}
