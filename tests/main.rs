@@ -11,6 +11,7 @@
 //! | `cli`, `tools` | the two programs as an operator runs them |
 //! | `guide`, `readme` | the documentation for users: values, examples, commands |
 //! | `floors`, `names` | the shape and the words of the sources |
+//! | `remote_model` | the protocols of shipping, takeover and deleting on a remote, in all interleavings |
 //! | `lifecycle`, `lifetimes` | sweeps of lifecycle rules; rules, locks, quotas and versions against a model |
 //! | `index_memory`, `siege` | memory and patience under load |
 
@@ -30,6 +31,7 @@ mod lifetimes;
 mod names;
 mod protocol;
 mod readme;
+mod remote_model;
 mod siege;
 mod support;
 mod tools;

@@ -1,0 +1,106 @@
+//! The promises that each state of the model keeps.
+
+use super::objects::*;
+use super::protocol::{Safeguard, Scenario};
+use super::state::{HostState, WorldState};
+
+/// The histories after each parcel of the adopted chain, oldest first, each with the parcel's name. `None` where the chain breaks.
+///
+/// The chain is that of a restore: the highest reign with a cut, and the former reigns that the cuts name. Parcels that were deleted
+/// count, since their names were once up.
+fn adopted(scenario: &Scenario, world: &WorldState) -> Option<Vec<(usize, usize, Entries)>> {
+    let objects = &world.objects;
+    let top = (0..EPOCHS).rev().find(|&epoch| objects.cuts[epoch].is_some())?;
+    let mut reigns = vec![(top, PARCELS - 1)];
+    while let Some(&(epoch, _)) = reigns.last().filter(|(epoch, _)| *epoch > 0) {
+        let cut = objects.cuts[epoch]?;
+        reigns.push((cut.former, cut.last));
+    }
+    if !scenario.keeps(Safeguard::EpochInNames) {
+        reigns = vec![(0, PARCELS - 1)];
+    }
+    let (mut chain, mut history) = (vec![(0, 0, 0)], 0);
+    for (epoch, last) in reigns.into_iter().rev() {
+        for counter in 1..=last {
+            match objects.parcels[epoch][counter] {
+                Some(parcel) if parcel.previous == history => history |= parcel.entries,
+                Some(_) => return None,
+                None if epoch == top || !scenario.keeps(Safeguard::EpochInNames) => break,
+                None => return None,
+            }
+            chain.push((epoch, counter, history));
+        }
+    }
+    Some(chain)
+}
+
+/// The next history of the adopted chain after `history`.
+pub(super) fn point_after(scenario: &Scenario, world: &WorldState, history: Entries) -> Option<Entries> {
+    let chain = adopted(scenario, world)?;
+    let index = chain.iter().position(|&(_, _, h)| h == history)?;
+    chain.get(index + 1).map(|&(_, _, h)| h)
+}
+
+/// The first promise that `world` breaks.
+pub(super) fn violated(scenario: &Scenario, world: &WorldState) -> Option<&'static str> {
+    let Some(chain) = adopted(scenario, world) else {
+        return Some("the adopted chain is contiguous");
+    };
+    let newest = chain.last().map_or(0, |&(_, _, history)| history);
+    if world.promised & !newest != 0 {
+        return Some("what was answered as shipped is in the adopted chain");
+    }
+    let unlisted = |host: &HostState| host.answered & !(newest | host.log | host.divergent) != 0;
+    if world.hosts.iter().any(unlisted) {
+        return Some("an answered group is adopted, or in the log of its host, or listed as divergent");
+    }
+    if scenario.tier && (0..WRITES).any(|k| bytes_lost(scenario, world, newest, k)) {
+        return Some("an answered object has its bytes somewhere");
+    }
+    let restorable = |&(_, _, point): &(usize, usize, Entries)| {
+        point & world.window != world.window || restores(scenario, world, &chain, point)
+    };
+    if scenario.tier && !chain.iter().all(restorable) {
+        return Some("a restore to any point of the window finds each object");
+    }
+    None
+}
+
+fn in_a_parcel(scenario: &Scenario, world: &WorldState, k: usize) -> bool {
+    !scenario.own_lane
+        && (0..EPOCHS).any(|e| {
+            (1..PARCELS).any(|n| world.objects.parcel(e, n).is_some_and(|p| p.entries & written(k) != 0))
+        })
+}
+
+fn bytes_lost(scenario: &Scenario, world: &WorldState, newest: Entries, k: usize) -> bool {
+    let known_dead =
+        world.hosts.iter().fold(newest, |all, host| all | host.log | host.divergent) & dead(k) != 0;
+    let answered = world.hosts.iter().any(|host| host.answered & written(k) != 0);
+    let kept = world.hosts.iter().any(|host| host.local & (1 << k) != 0)
+        || (0..EPOCHS).any(|epoch| world.objects.has_segment(epoch, k))
+        || in_a_parcel(scenario, world, k);
+    answered && !known_dead && !kept
+}
+
+/// Whether a restore to `point` finds the newest root before it, each parcel from there, and the bytes of each live object.
+fn restores(
+    scenario: &Scenario,
+    world: &WorldState,
+    chain: &[(usize, usize, Entries)],
+    point: Entries,
+) -> bool {
+    let objects = &world.objects;
+    let before = chain.iter().take_while(|(_, _, history)| *history & point == *history);
+    let is_root = |h: Entries| objects.roots.iter().flatten().flatten().any(|&root| root == h);
+    let names: Vec<_> = before.collect();
+    let Some(root) = names.iter().rposition(|(_, _, history)| is_root(*history)) else { return false };
+    let present =
+        |&&(epoch, n, _): &&(usize, usize, Entries)| objects.parcel(scenario.name_epoch(epoch), n).is_some();
+    let data = |k: usize| {
+        point & (written(k) | dead(k)) != written(k)
+            || in_a_parcel(scenario, world, k)
+            || (0..EPOCHS).any(|e| point & remote(e, k) != 0 && objects.has_segment(e, k))
+    };
+    names[root + 1..].iter().all(present) && (0..WRITES).all(data)
+}

@@ -1,0 +1,243 @@
+//! The protocols that keep a store on a remote, checked in all interleavings before code rests on them.
+//!
+//! A store ships its log to a bucket of another S3 server and moves sealed segments there, so that another host can take over and a
+//! restore can go back in time. The [`explorer`] visits each reachable state of a small model: hosts that write, ship, tier, delete,
+//! crash and take over ([`protocol`], [`tier`], [`state`]) around a remote with linearizable requests ([`objects`]). Any host may stall for ever
+//! between any two steps. A request may go without an answer; it then lands at any later time, several times, or never.
+//!
+//! # Objects
+//!
+//! | object | name holds | put |
+//! |---|---|---|
+//! | claim | epoch | If-None-Match: *, never deleted |
+//! | cut: former epoch, its last adopted parcel, the history up to there | epoch | If-None-Match: *, never deleted |
+//! | parcel: a piece of the log with the history before it | epoch, counter | the same bytes at each try |
+//! | root: checkpoint and the names that a restore needs | epoch, counter | the same bytes at each try |
+//! | segment | epoch, id | the same bytes at each try |
+//!
+//! # Protocol
+//!
+//! **Ship.** One parcel is in flight. The writer freezes it, puts it until an answer comes, and then sends HEAD for the next claim. 404
+//! means shipped: in sync mode the group is answered now. Any claim means fenced: nothing more is answered, and the groups that are not
+//! shipped are kept and listed.
+//!
+//! **Take over**, and each start: (1) create the next claim; (2) look for the newest cut below it, downwards; (3) get the newest root
+//! of that reign; (4) get parcels from there to the first 404; (5) create the cut; (6) serve. A reign without a cut when (2) passes it
+//! is void: its writer finds the higher claim before it answers anything.
+//!
+//! **Tier.** Log *segment leaving*, put and verify the segment, log *segment remote*, ship that, evict.
+//!
+//! **Delete.** The *base* is the newest adopted root that is as old as the window. A segment goes when it is dead at the base. A parcel
+//! goes when the base covers it and each object in it is dead, or its segment remote, at the base. The deleter chooses, sends HEAD for
+//! the next claim, and deletes on 404 alone. A segment under the key of a lower epoch that neither the adopted log nor
+//! the own unshipped tail calls remote is a stranger and may go.
+//!
+//! # Proof in short
+//!
+//! The old writer puts its parcel and then looks for the claim; the new one creates the claim and then looks for the parcel. With
+//! linearizable requests one of them sees the other. The deleter puts the base and then looks for the claim; a takeover creates the
+//! claim and then looks for the root. So a takeover that the deleter does not see begins at the base or later, where it reads nothing
+//! that goes. Adopted histories only grow and the base only moves on, hence a dead key stays dead while the deleter stalls.
+//!
+//! # Rules that the search added
+//!
+//! The first sketch lacked these; the search loses data without each of them.
+//!
+//! - **The cut is created once.** After a time-out the same bytes are sent again. A takeover that reads the parcels again and
+//!   overwrites its cut is cut back when the first request lands late ([`Safeguard::CutIsFrozen`]).
+//! - **A takeover reads from the newest root**, which it gets after its claim. A host that reads on from where it stopped following takes
+//!   a deleted parcel for the end of the chain ([`Safeguard::ReadFromRoot`]).
+//! - **Dead at the base**, not only absent from all roots of the window. An object that was born and died between two roots is in no
+//!   root, yet a restore to the time between needs it; and a parcel older than the window is needed while the newest root that covers it
+//!   is younger ([`Safeguard::DeadAtBase`]).
+//! - **Local pages go after *segment remote* is shipped.** A fenced host logs it for itself alone. The next reign takes the segment for a
+//!   stranger, and the group that the old host answered in async mode has its bytes nowhere ([`Safeguard::EvictAfterShipped`]).
+//! - **A start on the own newest reign ships the unshipped tail** in the new reign. It was answered in async mode
+//!   ([`Safeguard::TailGoesOn`]).
+//! - **A key that the unshipped tail names is no stranger**, though its epoch is lower and no root or parcel names it yet
+//!   ([`Safeguard::TailNamesKeys`]).
+//!
+//! # Limits of the model
+//!
+//! Two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
+//! one segment, one root, one delete and stalls in those of the tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four
+//! reigns, and crashes and unanswered requests beside the deleter. Checkpoint and root are one object,
+//! and roots are never deleted. One object fills a segment: half-dead segments are not rewritten. Nothing goes back to an earlier
+//! point as a new reign.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+mod explorer;
+mod invariants;
+mod objects;
+mod protocol;
+mod state;
+mod tier;
+
+use explorer::explore;
+use protocol::{Safeguard, Scenario};
+
+/// Widens the bounds of the searches that expect no violation.
+const DEEP: &str = "SILTSTONE_MODEL_DEEP";
+
+const SHIPPED: &str = "answered as shipped";
+const CONTIGUOUS: &str = "chain is contiguous";
+const RESTORE: &str = "restore to any point";
+const BYTES: &str = "bytes somewhere";
+const LISTED: &str = "listed as divergent";
+
+fn reigns(sync: bool) -> Scenario {
+    Scenario {
+        hosts: 2,
+        epochs: 3,
+        writes: 2,
+        parcels: 3,
+        roots: 0,
+        deletes: 0,
+        unanswered: 1,
+        crashes: 1,
+        sync,
+        tier: false,
+        own_lane: false,
+        removed: BTreeSet::new(),
+    }
+}
+
+fn tier(sync: bool) -> Scenario {
+    let parcels = if sync { 4 } else { 3 };
+    let bounds = Scenario { epochs: 2, writes: 1, parcels, roots: 1, deletes: 1, ..reigns(sync) };
+    Scenario { unanswered: 0, crashes: 0, tier: true, ..bounds }
+}
+
+fn large_uploads() -> Scenario {
+    Scenario { own_lane: true, crashes: 1, ..tier(false) }
+}
+
+/// Searches `scenario`, or `wider` where the environment asks for it, and expects no violation.
+fn holds(scenario: Scenario, wider: Scenario) {
+    let scenario = if std::env::var_os(DEEP).is_some() { wider } else { scenario };
+    let begun = Instant::now();
+    let result = explore(&scenario);
+    let (states, transitions, depth) = (result.states, result.transitions, result.depth);
+    println!(
+        "{states} states, {transitions} transitions, depth {depth}, {:?}: {scenario:?}",
+        begun.elapsed()
+    );
+    assert!(result.violation.is_none(), "{:#?}", result.violation);
+    assert!(states > 1000, "{states} states");
+}
+
+/// Expects that `scenario` breaks `invariant` without `safeguard`. A search of at least its bounds holds with it.
+fn breaks_without(safeguard: Safeguard, mut scenario: Scenario, invariant: &str) {
+    scenario.removed.insert(safeguard);
+    let violation = explore(&scenario).violation;
+    let (violated, path) = violation.unwrap_or_else(|| panic!("{safeguard:?} is not needed"));
+    println!("without {safeguard:?}: {violated}: {path:#?}");
+    assert!(violated.contains(invariant), "{violated}: {path:#?}");
+}
+
+#[test]
+fn takeovers_lose_nothing_in_sync() {
+    holds(reigns(true), Scenario { epochs: 4, crashes: 2, unanswered: 2, ..reigns(true) });
+}
+
+#[test]
+fn takeovers_lose_nothing_shipped_in_async() {
+    holds(reigns(false), Scenario { hosts: 3, ..reigns(false) });
+}
+
+#[test]
+fn deletes_take_nothing_that_is_needed_in_sync() {
+    holds(tier(true), Scenario { unanswered: 1, crashes: 1, ..tier(true) });
+}
+
+#[test]
+fn deletes_take_nothing_that_is_needed_in_async() {
+    holds(tier(false), Scenario { roots: 2, deletes: 2, ..tier(false) });
+}
+
+#[test]
+fn deletes_take_nothing_that_is_needed_of_large_uploads() {
+    holds(large_uploads(), Scenario { unanswered: 1, deletes: 2, ..large_uploads() });
+}
+
+#[test]
+fn a_collector_of_claims_loses_answered_writes() {
+    breaks_without(Safeguard::ClaimsStay, reigns(true), SHIPPED);
+}
+
+#[test]
+fn a_collector_of_cuts_breaks_the_chain() {
+    breaks_without(Safeguard::CutsStay, reigns(true), CONTIGUOUS);
+}
+
+#[test]
+fn an_answer_before_the_claim_check_is_lost() {
+    breaks_without(Safeguard::ClaimCheckAfterParcel, reigns(true), SHIPPED);
+}
+
+#[test]
+fn a_delete_without_the_claim_check_cuts_a_takeover_short() {
+    breaks_without(Safeguard::ClaimCheckAfterRoot, tier(true), SHIPPED);
+}
+
+#[test]
+fn a_delete_before_the_root_breaks_restores() {
+    breaks_without(Safeguard::RootBeforeDelete, tier(true), RESTORE);
+}
+
+#[test]
+fn a_parcel_before_the_base_is_needed_while_younger_roots_cover_it() {
+    breaks_without(Safeguard::DeadAtBase, tier(true), RESTORE);
+}
+
+#[test]
+fn a_segment_between_two_roots_is_needed_within_the_window() {
+    breaks_without(Safeguard::DeadAtBase, large_uploads(), RESTORE);
+}
+
+#[test]
+fn names_without_the_epoch_are_overwritten() {
+    breaks_without(Safeguard::EpochInNames, reigns(true), SHIPPED);
+}
+
+#[test]
+fn an_intent_that_counts_as_a_copy_loses_the_object() {
+    breaks_without(Safeguard::IntentIsNoCopy, tier(true), RESTORE);
+}
+
+#[test]
+fn a_retry_with_other_bytes_is_overwritten_by_the_first_try() {
+    breaks_without(Safeguard::SameBytesOnRetry, reigns(false), SHIPPED);
+}
+
+#[test]
+fn a_remote_that_ignores_if_none_match_has_two_reigns() {
+    breaks_without(Safeguard::AtomicCreate, Scenario { unanswered: 0, ..reigns(true) }, SHIPPED);
+}
+
+#[test]
+fn a_second_cut_is_overwritten_by_the_first() {
+    breaks_without(Safeguard::CutIsFrozen, reigns(true), CONTIGUOUS);
+}
+
+#[test]
+fn pages_that_go_before_the_parcel_are_the_last_copy() {
+    breaks_without(Safeguard::EvictAfterShipped, tier(false), BYTES);
+}
+
+#[test]
+fn a_takeover_that_reads_from_where_it_stopped_ends_at_a_deleted_parcel() {
+    breaks_without(Safeguard::ReadFromRoot, tier(true), SHIPPED);
+}
+
+#[test]
+fn a_start_without_the_unshipped_tail_loses_answered_groups() {
+    breaks_without(Safeguard::TailGoesOn, reigns(false), LISTED);
+}
+
+#[test]
+fn a_key_of_the_unshipped_tail_is_not_a_stranger() {
+    breaks_without(Safeguard::TailNamesKeys, large_uploads(), RESTORE);
+}

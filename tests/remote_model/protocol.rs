@@ -1,0 +1,399 @@
+//! The hosts of the model: each writes, ships, tiers, deletes and takes over, one request or local step at a time.
+
+use std::collections::BTreeSet;
+
+use super::explorer::StateMachine;
+use super::invariants;
+use super::objects::*;
+use super::state::{Activity, Deletion, HostState, WorldState};
+
+/// A rule of the protocol that a test takes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Safeguard {
+    /// Claims are never deleted.
+    ClaimsStay,
+    /// Cuts are never deleted.
+    CutsStay,
+    /// The writer asks for the next claim after each parcel, and answers after that.
+    ClaimCheckAfterParcel,
+    /// The deleter asks for the next claim after the root and before the DELETE.
+    ClaimCheckAfterRoot,
+    /// A root that no longer names a key is up before the key is deleted.
+    RootBeforeDelete,
+    /// A key is dead at the newest root that is as old as the window, not only absent from all roots of the window.
+    DeadAtBase,
+    /// Names of parcels contain the epoch.
+    EpochInNames,
+    /// An intent is no copy.
+    IntentIsNoCopy,
+    /// A retry sends the bytes of the first try.
+    SameBytesOnRetry,
+    /// The remote honours If-None-Match.
+    AtomicCreate,
+    /// Local pages go after the parcel with *segment remote* is up and the claim was checked.
+    EvictAfterShipped,
+    /// A takeover reads parcels from the newest root on, not from where the host stopped following.
+    ReadFromRoot,
+    /// A cut is created once, with the bytes of the first try.
+    CutIsFrozen,
+    /// A host that starts on its own newest reign ships its unshipped groups in the new one.
+    TailGoesOn,
+    /// A key that the unshipped tail names is no stranger.
+    TailNamesKeys,
+}
+
+/// The size of a search.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) hosts: usize,
+    pub(super) epochs: usize,
+    pub(super) writes: usize,
+    /// Parcels of all reigns.
+    pub(super) parcels: usize,
+    pub(super) roots: usize,
+    pub(super) deletes: u8,
+    /// Requests without an answer. Each of them lands at any later time, any number of times, or never.
+    pub(super) unanswered: usize,
+    pub(super) crashes: u8,
+    /// A group is answered after its parcel is up; otherwise after it is on the local disk.
+    pub(super) sync: bool,
+    /// Segments are uploaded, and keys deleted.
+    pub(super) tier: bool,
+    /// Bytes go to a segment that is uploaded before the parcel that names it, and not into the parcel.
+    pub(super) own_lane: bool,
+    pub(super) removed: BTreeSet<Safeguard>,
+}
+
+/// The name of a transition: the actor and its step.
+pub(super) type NamedStep = (&'static str, &'static str);
+
+pub(super) type Successors = Vec<(NamedStep, WorldState)>;
+
+/// The names of the hosts in paths.
+pub(super) const HOST_NAMES: [&str; 3] = ["host A", "host B", "host C"];
+
+impl Scenario {
+    pub(super) fn keeps(&self, safeguard: Safeguard) -> bool {
+        !self.removed.contains(&safeguard)
+    }
+
+    /// The epoch in the names of a reign's parcels.
+    pub(super) fn name_epoch(&self, epoch: usize) -> usize {
+        if self.keeps(Safeguard::EpochInNames) { epoch } else { 0 }
+    }
+
+    fn create_is_atomic(&self, request: ChangeRequest) -> bool {
+        let overwritten = matches!(request, ChangeRequest::Cut { .. }) && !self.keeps(Safeguard::CutIsFrozen);
+        self.keeps(Safeguard::AtomicCreate) && !overwritten
+    }
+
+    /// Sends `request` with and without an answer; `answer` learns whether it created its object.
+    pub(super) fn put(
+        &self,
+        world: &WorldState,
+        step: NamedStep,
+        request: ChangeRequest,
+        found: &mut Successors,
+        answer: impl FnOnce(&mut WorldState, bool),
+    ) {
+        if world.unanswered.len() < self.unanswered && !world.unanswered.contains(&request) {
+            let mut next = world.clone();
+            next.unanswered.insert(request);
+            found.push(((step.0, "sends a request that is not answered"), next));
+        }
+        let mut next = world.clone();
+        let applied = next.objects.apply(request, self.create_is_atomic(request));
+        answer(&mut next, applied);
+        found.push((step, next));
+    }
+
+    fn host_steps(&self, world: &WorldState, h: usize, found: &mut Successors) {
+        let host = &world.hosts[h];
+        let mut local = |step, change: &dyn Fn(&mut WorldState)| {
+            let mut next = world.clone();
+            change(&mut next);
+            found.push(((HOST_NAMES[h], step), next));
+        };
+        match host.activity {
+            Activity::Standby => {
+                if let Some(epoch) = (0..self.epochs).find(|&epoch| world.objects.claims[epoch] == 0) {
+                    local("probes for the next claim", &|next| {
+                        next.nonces += 1;
+                        next.hosts[h].nonce = next.nonces;
+                        next.hosts[h].activity = Activity::Claiming { epoch };
+                    });
+                }
+            }
+            Activity::Claiming { epoch } => {
+                let request = ChangeRequest::Claim { epoch, nonce: host.nonce };
+                self.put(world, (HOST_NAMES[h], "puts its claim"), request, found, |next, won| {
+                    next.hosts[h].activity = if won {
+                        Activity::FindingCut { epoch, candidate: epoch - 1 }
+                    } else {
+                        Activity::Standby
+                    };
+                });
+            }
+            Activity::FindingCut { epoch, candidate } => local("gets a cut", &|next| {
+                next.hosts[h].activity = match next.objects.cuts[candidate] {
+                    Some(_) => Activity::FindingRoot { epoch, former: candidate },
+                    None if candidate == 0 => Activity::Standby,
+                    None => Activity::FindingCut { epoch, candidate: candidate - 1 },
+                };
+            }),
+            Activity::FindingRoot { epoch, former } => {
+                local("gets the newest root", &|next| self.find_root(next, h, epoch, former));
+            }
+            Activity::ReadingParcels { epoch, former, counter, history } => {
+                let name = self.name_epoch(former);
+                local("gets the next parcel", &|next| {
+                    next.hosts[h].activity = match next.objects.parcel(name, counter + 1) {
+                        Some(parcel) => {
+                            let history = history | parcel.entries;
+                            Activity::ReadingParcels { epoch, former, counter: counter + 1, history }
+                        }
+                        None => {
+                            Activity::Cutting { epoch, cut: CutObject { former, last: counter, history } }
+                        }
+                    };
+                });
+            }
+            Activity::Cutting { epoch, cut } => {
+                if !self.keeps(Safeguard::CutIsFrozen) {
+                    local("reads the parcels again", &|next| self.find_root(next, h, epoch, cut.former));
+                }
+                self.put(
+                    world,
+                    (HOST_NAMES[h], "puts its cut"),
+                    ChangeRequest::Cut { epoch, cut },
+                    found,
+                    |next, won| {
+                        if won {
+                            self.begin_reign(next, h, epoch, cut);
+                        } else {
+                            next.hosts[h].activity = Activity::Fenced;
+                        }
+                    },
+                );
+            }
+            Activity::Serving => self.serving_steps(world, h, found),
+            Activity::CheckingClaim => local("asks for the next claim", &|next| self.confirm(next, h)),
+            Activity::Fenced => {}
+        }
+        if matches!(host.activity, Activity::Serving | Activity::CheckingClaim) && self.tier {
+            self.tier_steps(world, h, found);
+        }
+    }
+
+    fn find_root(&self, world: &mut WorldState, h: usize, epoch: usize, former: usize) {
+        let host = &world.hosts[h];
+        let cut = world.objects.cuts[former].unwrap_or(CutObject { former: 0, last: 0, history: 0 });
+        let first = if self.keeps(Safeguard::EpochInNames) { 0 } else { cut.last };
+        let (counter, history) = match world.objects.newest_root(former, PARCELS) {
+            Some(root) if self.keeps(Safeguard::ReadFromRoot) => root,
+            _ => (first, cut.history),
+        };
+        let history = history | if host.epoch == former { host.shipped } else { 0 };
+        let counter = if host.epoch == former { counter.max(host.next_parcel - 1) } else { counter };
+        world.hosts[h].activity = Activity::ReadingParcels { epoch, former, counter, history };
+    }
+
+    fn begin_reign(&self, world: &mut WorldState, h: usize, epoch: usize, cut: CutObject) {
+        let fetched = (0..WRITES).filter(|&k| {
+            let has = |p: &ParcelObject| p.entries & written(k) != 0;
+            let name = self.name_epoch(cut.former);
+            !self.own_lane && (1..PARCELS).any(|n| world.objects.parcel(name, n).as_ref().is_some_and(has))
+        });
+        let fetched = fetched.fold(0, |all, k| all | 1 << k);
+        let host = &mut world.hosts[h];
+        let tail = host.log & !cut.history;
+        let goes_on = cut.former == host.epoch && self.keeps(Safeguard::TailGoesOn);
+        host.log = cut.history | if goes_on { tail } else { 0 };
+        if cut.former != host.epoch {
+            host.divergent |= tail;
+        }
+        host.local |= fetched;
+        host.epoch = epoch;
+        host.shipped = cut.history;
+        host.next_parcel = if self.keeps(Safeguard::EpochInNames) { 1 } else { cut.last + 1 };
+        host.in_flight = None;
+        host.activity = Activity::Serving;
+    }
+
+    fn serving_steps(&self, world: &WorldState, h: usize, found: &mut Successors) {
+        let host = &world.hosts[h];
+        let tail = host.log & !host.shipped;
+        if !self.sync || tail == 0 {
+            self.commit_steps(world, h, found);
+        }
+        let retries = host.in_flight.is_some();
+        if tail == 0 || host.next_parcel >= PARCELS || !retries && world.parcels == self.parcels {
+            return;
+        }
+        if self.own_lane && (0..WRITES).any(|k| tail & written(k) != 0 && !is_remote(host.log, k)) {
+            return;
+        }
+        let frozen = ParcelObject { previous: host.shipped, entries: tail };
+        let parcel = host.in_flight.filter(|_| self.keeps(Safeguard::SameBytesOnRetry)).unwrap_or(frozen);
+        let mut begun = world.clone();
+        begun.hosts[h].in_flight = Some(parcel);
+        begun.parcels += usize::from(!retries);
+        let request =
+            ChangeRequest::Parcel { epoch: self.name_epoch(host.epoch), counter: host.next_parcel, parcel };
+        self.put(&begun, (HOST_NAMES[h], "puts a parcel"), request, found, |next, _| {
+            next.hosts[h].activity = Activity::CheckingClaim;
+            if !self.keeps(Safeguard::ClaimCheckAfterParcel) {
+                self.promise(next, h);
+            }
+        });
+    }
+
+    fn commit_steps(&self, world: &WorldState, h: usize, found: &mut Successors) {
+        let mut commit = |step, entry: Entries| {
+            let mut next = world.clone();
+            let host = &mut next.hosts[h];
+            host.log |= entry;
+            if !self.sync {
+                host.answered |= entry;
+            }
+            if entry == written(world.written) {
+                host.local |= 1 << world.written;
+                next.written += 1;
+            }
+            found.push(((HOST_NAMES[h], step), next));
+        };
+        if world.written < self.writes {
+            commit("commits a write", written(world.written));
+        }
+        for k in (0..self.writes).filter(|_| self.tier) {
+            if world.hosts[h].log & (written(k) | dead(k)) == written(k) {
+                commit("commits a delete", dead(k));
+            }
+        }
+    }
+
+    /// The answer of HEAD for the next claim.
+    fn confirm(&self, world: &mut WorldState, h: usize) {
+        let epoch = world.hosts[h].epoch;
+        if world.objects.claims.get(epoch + 1).is_some_and(|&claim| claim != 0) {
+            let host = &mut world.hosts[h];
+            host.activity = Activity::Fenced;
+            host.divergent |= host.log & !host.shipped;
+        } else {
+            self.promise(world, h);
+        }
+    }
+
+    fn promise(&self, world: &mut WorldState, h: usize) {
+        let host = &mut world.hosts[h];
+        host.activity = Activity::Serving;
+        let Some(parcel) = host.in_flight.take() else { return };
+        let all = host.log & !host.shipped;
+        let entries = if self.keeps(Safeguard::SameBytesOnRetry) { parcel.entries } else { all };
+        host.shipped |= entries;
+        host.next_parcel += 1;
+        host.answered |= entries;
+        world.promised |= entries;
+    }
+
+    /// The steps of a collector that takes claims and cuts of former reigns for rubbish.
+    fn collector_steps(&self, world: &WorldState, found: &mut Successors) {
+        let Some(newest) = (0..self.epochs).rev().find(|&epoch| world.objects.cuts[epoch].is_some()) else {
+            return;
+        };
+        for epoch in 1..self.epochs.min(newest + 1) {
+            let mut delete = |request| {
+                let mut next = world.clone();
+                next.objects.apply(request, true);
+                found.push((("collector", "deletes a claim or a cut"), next));
+            };
+            if !self.keeps(Safeguard::ClaimsStay) && world.objects.claims[epoch] != 0 {
+                delete(ChangeRequest::DeleteClaim { epoch });
+            }
+            if !self.keeps(Safeguard::CutsStay) && epoch < newest && world.objects.cuts[epoch].is_some() {
+                delete(ChangeRequest::DeleteCut { epoch });
+            }
+        }
+    }
+
+    fn crash_steps(&self, world: &WorldState, found: &mut Successors) {
+        if world.crashes == self.crashes {
+            return;
+        }
+        for (h, host) in world.hosts.iter().enumerate().filter(|(_, host)| host.activity != Activity::Standby)
+        {
+            let mut next = world.clone();
+            next.crashes += 1;
+            next.hosts[h] = HostState {
+                activity: Activity::Standby,
+                in_flight: None,
+                verified: 0,
+                deletion: Deletion::None,
+                ..host.clone()
+            };
+            found.push(((HOST_NAMES[h], "crashes and starts again"), next));
+        }
+    }
+}
+
+impl StateMachine for Scenario {
+    type State = WorldState;
+    type Step = NamedStep;
+
+    fn start(&self) -> WorldState {
+        let standby = HostState {
+            activity: Activity::Standby,
+            nonce: 0,
+            epoch: EPOCHS,
+            next_parcel: 1,
+            shipped: 0,
+            log: 0,
+            divergent: 0,
+            in_flight: None,
+            local: 0,
+            verified: 0,
+            answered: 0,
+            deletion: Deletion::None,
+        };
+        let mut hosts = vec![standby; self.hosts];
+        hosts[0] = HostState { activity: Activity::Serving, nonce: 1, epoch: 0, ..hosts[0].clone() };
+        WorldState {
+            objects: RemoteObjects::with_first_reign(1),
+            hosts,
+            unanswered: BTreeSet::new(),
+            crashes: 0,
+            nonces: 1,
+            promised: 0,
+            written: 0,
+            parcels: 0,
+            deletes: 0,
+            window: 0,
+        }
+    }
+
+    fn successors(&self, world: &WorldState, found: &mut Successors) {
+        for h in 0..self.hosts {
+            self.host_steps(world, h, found);
+        }
+        self.crash_steps(world, found);
+        self.collector_steps(world, found);
+        for &request in &world.unanswered {
+            let mut next = world.clone();
+            next.objects.apply(request, self.create_is_atomic(request));
+            if next.objects != world.objects {
+                found.push((("network", "lets a request land late"), next));
+            }
+        }
+        if self.tier
+            && let Some(window) = invariants::point_after(self, world, world.window)
+        {
+            let mut next = world.clone();
+            next.window = window;
+            found.push((("time", "moves the window on"), next));
+        }
+    }
+
+    fn violation(&self, world: &WorldState) -> Option<&'static str> {
+        invariants::violated(self, world)
+    }
+}

@@ -1,0 +1,68 @@
+//! One state of the model: the remote, the hosts, and what was answered.
+
+use std::collections::BTreeSet;
+
+use super::objects::*;
+
+/// What a host does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Activity {
+    Standby,
+    Claiming { epoch: usize },
+    FindingCut { epoch: usize, candidate: usize },
+    FindingRoot { epoch: usize, former: usize },
+    ReadingParcels { epoch: usize, former: usize, counter: usize, history: Entries },
+    Cutting { epoch: usize, cut: CutObject },
+    Serving,
+    CheckingClaim,
+    Fenced,
+}
+
+/// How far the deleter of a host is with one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Deletion {
+    None,
+    Chosen(ChangeRequest),
+    Checked(ChangeRequest),
+}
+
+/// One host: its disk, and the memory of its process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct HostState {
+    pub(super) activity: Activity,
+    /// The claim of this process. A restart takes a new one.
+    pub(super) nonce: u8,
+    pub(super) epoch: usize,
+    pub(super) next_parcel: usize,
+    /// Entries of the local log that are shipped and checked.
+    pub(super) shipped: Entries,
+    /// Entries of the local log.
+    pub(super) log: Entries,
+    /// Groups that another reign cut off. They are kept and listed.
+    pub(super) divergent: Entries,
+    pub(super) in_flight: Option<ParcelObject>,
+    /// Segments with local pages.
+    pub(super) local: u8,
+    /// Uploads that this process verified.
+    pub(super) verified: u8,
+    /// Writes that this host answered.
+    pub(super) answered: Entries,
+    pub(super) deletion: Deletion,
+}
+
+/// All that the model knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct WorldState {
+    pub(super) objects: RemoteObjects,
+    pub(super) hosts: Vec<HostState>,
+    pub(super) unanswered: BTreeSet<ChangeRequest>,
+    pub(super) crashes: u8,
+    pub(super) nonces: u8,
+    /// Entries that were answered as shipped.
+    pub(super) promised: Entries,
+    pub(super) written: usize,
+    pub(super) parcels: usize,
+    pub(super) deletes: u8,
+    /// The oldest history of the window.
+    pub(super) window: Entries,
+}
