@@ -2,7 +2,9 @@
 //! (1,000,000). `SILTSTONE_BENCH_DIR` names the directory of the store of the second half, which should be on a file
 //! system with a journal.
 //!
-//! Each half is a process of its own, so that the growth of the process is the memory of the index. Averages over
+//! At the end lifecycle rules take a third of the keys of that store, beside other requests.
+//!
+//! Each part is a process of its own, so that the growth of the process is the memory of the index. Averages over
 //! many operations are processor time; pages and commits are medians of elapsed time.
 
 #![allow(missing_docs)]
@@ -11,6 +13,7 @@ mod measure;
 mod objects;
 mod opened;
 mod scrape;
+mod sweep;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,9 +57,10 @@ fn main() {
     match std::env::var("SILTSTONE_BENCH_PART").as_deref() {
         Ok("grow") => grow(keys, &store_dir(&base)),
         Ok("start") => start(keys, &store_dir(&base)),
+        Ok("sweep") => sweep::sweep(keys, &store_dir(&base)),
         _ => {
             println!("{keys} keys of 44 bytes, each with an MD5, a content type and one extent");
-            for part in ["empty", "grow", "start"] {
+            for part in ["empty", "grow", "start", "sweep"] {
                 run(part, &base);
             }
             std::fs::remove_dir_all(store_dir(&base)).expect("the directory was made above");
