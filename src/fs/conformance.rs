@@ -50,6 +50,7 @@ for_both! {
     space_after_the_end_is_freed
     truncated_bytes_do_not_come_back
     a_hole_reads_as_zeros_and_takes_no_room
+    holes_are_found_until_they_are_written
     a_shared_lock_lasts_until_every_holder_has_closed_the_file
     syncs_succeed_on_everything
     evicting_the_cache_changes_nothing
@@ -330,6 +331,20 @@ fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
     assert_eq!(read_path(fs, "a"), expected);
     assert_eq!(file.usage().unwrap().allocated_bytes, before - 65_536);
     assert!(fs.open_read("a").unwrap().punch(0, 4096).is_err());
+}
+
+fn holes_are_found_until_they_are_written(fs: &dyn Fs) {
+    let file = write(fs, "a", &[7; 100_000]);
+    file.punch(8192, 65_536).unwrap();
+    let hole = |range| file.next_hole(range).unwrap();
+    assert_eq!(hole(0..100_000), Some(8192..73_728));
+    assert_eq!(
+        (hole(10_000..20_000), hole(0..8192), hole(73_728..100_000)),
+        (Some(10_000..20_000), None, None)
+    );
+    file.write_all_at(&[0; 4096], 12_288).unwrap();
+    assert_eq!((hole(0..100_000), hole(12_288..100_000)), (Some(8192..12_288), Some(16_384..73_728)));
+    assert!(!file.discard(0..4096).unwrap() && read(&*file)[0] == 7);
 }
 
 fn a_shared_lock_lasts_until_every_holder_has_closed_the_file(fs: &dyn Fs) {

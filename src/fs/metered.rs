@@ -1,6 +1,7 @@
 //! A file system that counts the bytes written through it.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{File, FileUsage, Fs, Lock, Space};
@@ -117,6 +118,14 @@ impl File for MeteredFile {
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         self.file.punch(offset, len)
+    }
+
+    fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        self.file.next_hole(range)
+    }
+
+    fn discard(&self, range: Range<u64>) -> io::Result<bool> {
+        self.file.discard(range)
     }
 
     fn lock_shared(&self) -> io::Result<()> {

@@ -38,6 +38,7 @@ pub use read_only::ReadOnlyFs;
 pub use subdir::SubdirFs;
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::limits::KIB;
@@ -202,6 +203,19 @@ pub trait File: Send + Sync {
     /// are multiples of the page. Durable after [`File::sync_data`]; before it any of the pages may still have its
     /// old content. Does nothing where the file system does not support it.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// The first hole in a range inside the file: bytes that read as zeros and take no space. `None` where there is none, and where
+    /// the file system does not tell.
+    fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
+
+    /// Drops the own copy of a range of bytes where another one exists elsewhere, so that the next read gets that one. Returns
+    /// whether there is another one.
+    ///
+    /// # Errors
+    /// As of [`File::punch`].
+    fn discard(&self, _range: Range<u64>) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Takes a shared lock that forbids punching holes, until this handle is closed. Before punching,
     /// [`File::has_shared_lock`] is checked. The lock needs no write permission and is visible through every mount of

@@ -3,12 +3,13 @@
 use std::fs::{DirBuilder, File as StdFile, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs2::FileExt as _;
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom, fadvise, fallocate, flock, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::base::limits::PAGE_BYTES;
@@ -194,6 +195,14 @@ impl File for OsFile {
         self.allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len).map(drop)
     }
 
+    fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        let Some(start) = self.seek(SeekFrom::Hole(range.start))?.filter(|hole| *hole < range.end) else {
+            return Ok(None);
+        };
+        let end = self.seek(SeekFrom::Data(start))?.unwrap_or(range.end).min(range.end);
+        Ok(Some(start..end))
+    }
+
     fn lock_shared(&self) -> io::Result<()> {
         let held = retry_on_intr(|| flock(&self.file, FlockOperation::LockShared));
         held.map_err(|errno| with_path(&self.path, &errno.into()))
@@ -234,6 +243,16 @@ impl File for OsFile {
 }
 
 impl OsFile {
+    /// The position that a search for holes or data finds; `None` where nothing follows, and where the file system cannot search.
+    fn seek(&self, wanted: SeekFrom) -> io::Result<Option<u64>> {
+        // No method depends on the position of the file.
+        match seek(&self.file, wanted) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
+            Err(errno) => Err(with_path(&self.path, &errno.into())),
+        }
+    }
+
     /// Reads, and drops the pages that were read from the disk.
     fn read_uncached(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let cached = self.read_cached(buf, offset);

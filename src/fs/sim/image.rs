@@ -1,6 +1,7 @@
 //! Files and directories as the disk and the page cache hold them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::cell::SimCell;
@@ -120,6 +121,14 @@ impl FileImage {
         let end = (offset + len).min(self.len()).max(offset);
         self.zero(offset, end, at);
         self.holes.extend(offset.div_ceil(PAGE_BYTES)..end / PAGE_BYTES);
+    }
+
+    /// The first hole in a range.
+    pub(super) fn next_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
+        let first = *self.holes.range(range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES)).next()?;
+        let pages = (first..).take_while(|page| self.holes.contains(page)).count() as u64;
+        let hole = first * PAGE_BYTES..(first + pages) * PAGE_BYTES;
+        Some(hole.start.max(range.start)..hole.end.min(range.end))
     }
 
     fn zero(&mut self, offset: u64, end: u64, at: u64) {

@@ -393,6 +393,10 @@ impl File for SimFile {
         })
     }
 
+    fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        self.with(|disk| Ok(disk.image(self.id).next_hole(range)))
+    }
+
     fn lock_shared(&self) -> io::Result<()> {
         self.with(|disk| {
             if !self.holds.swap(true, Ordering::Relaxed) {
