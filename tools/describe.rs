@@ -183,6 +183,13 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
             "owner": owner,
             "document": document.as_deref().map(text),
         }),
+        Entry::RemoteSegment { segment, copy } => json!({
+            "kind": "remote segment",
+            "segment": segment,
+            "phase": copy.map(|copy| copy.phase.as_str()),
+            "name": copy.map(|copy| copy.name(*segment)),
+            "since": copy.map(|copy| copy.since.to_string()),
+        }),
         Entry::VersionPut { bucket, key, record } => {
             placed("version put", *bucket, key, version(ids, record))
         }

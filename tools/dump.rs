@@ -239,6 +239,9 @@ fn split(path: &Path) -> Result<(&Path, &str), Failure> {
 fn reason(error: LogError) -> String {
     match error {
         LogError::Damaged(damage) => format!("at offset {}: {}", damage.offset, damage.what),
-        LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => error.to_string(),
+        LogError::DiskFull(error)
+        | LogError::Exhausted(error)
+        | LogError::Unreachable(error)
+        | LogError::Io(error) => error.to_string(),
     }
 }

@@ -231,6 +231,9 @@ pub const SEGMENTS_OPEN_MAX: usize = 4096;
 /// Segments with live bytes up to this share are compacted, so that the segments take at most twice the space of the
 /// live bytes.
 pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;
+/// Segments whose copy on the remote has a smaller share of live bytes are compacted, which means to fetch these. Space there is at
+/// most the inverse of it times the live bytes.
+pub const MOVE_REMOTE_BELOW_LIVE_PERCENT: u64 = 35;
 /// Segments beyond the number that the live bytes would fill. If there are more, the emptiest are merged.
 pub const SEGMENTS_BESIDE_MAX: u64 = 32;
 /// Segments with live bytes up to this share are merged. Each reclaimed byte costs writing at most four. So the
@@ -305,6 +308,7 @@ const _: () = {
     assert!(PACKED_PAYLOAD_MAX_BYTES <= PACK_MAX_BYTES);
     assert!(PACK_MAX_BYTES * 2 <= SEGMENT_MAX_BYTES);
     assert!(MOVE_BELOW_LIVE_PERCENT <= MERGE_BELOW_LIVE_PERCENT && MERGE_BELOW_LIVE_PERCENT < 100);
+    assert!(MOVE_REMOTE_BELOW_LIVE_PERCENT <= MOVE_BELOW_LIVE_PERCENT);
     assert!(GROUP_BODY_MAX_BYTES * 2 <= LOG_FILE_MAX_BYTES);
     assert!(SCRUB_PASS_SECS < SCRUB_EVERY_SECS);
     assert!(PART_SIZE_MIN_BYTES <= PUT_SIZE_MAX_BYTES && PUT_SIZE_MAX_BYTES <= OBJECT_SIZE_MAX_BYTES);

@@ -2,9 +2,10 @@
 //! nothing.
 
 use crate::base::Timestamp;
+use crate::format::remote_copy::{decode_copy, encode_copy};
 use crate::format::{
-    BucketConfigurationKind, ByteDecoder, DecodeError, Decoded, Encode, Features, PartRecord, UploadId,
-    UploadRecord, VersionId, VersionRecord, WrittenBytes,
+    BucketConfigurationKind, ByteDecoder, DecodeError, Decoded, Encode, Features, PartRecord, RemoteCopy,
+    UploadId, UploadRecord, VersionId, VersionRecord, WrittenBytes,
 };
 
 const BUCKET_PUT: u8 = 1;
@@ -18,6 +19,7 @@ const UPLOAD_DELETE: u8 = 8;
 const PART_PUT: u8 = 9;
 const BUCKET_CONFIGURATION: u8 = 10;
 const OWNER_QUOTA: u8 = 11;
+const REMOTE_SEGMENT: u8 = 12;
 /// Readers may skip unknown kinds from this number on.
 const IGNORABLE: u8 = 128;
 
@@ -90,6 +92,13 @@ pub enum Entry {
         owner: String,
         /// The document; `None` removes the quota.
         document: Option<Vec<u8>>,
+    },
+    /// Sets or removes the copy of a segment on the remote.
+    RemoteSegment {
+        /// The segment.
+        segment: u64,
+        /// The copy; `None` where there is none any more.
+        copy: Option<RemoteCopy>,
     },
     /// Adds the newest version of a key.
     VersionPut {
@@ -165,6 +174,7 @@ impl Entry {
             | Self::BucketDelete { .. }
             | Self::BucketConfiguration { .. }
             | Self::OwnerQuota { .. }
+            | Self::RemoteSegment { .. }
             | Self::CheckpointEnd(_) => None,
         }
     }
@@ -174,6 +184,7 @@ impl Entry {
         match self {
             Self::BucketConfiguration { .. } => Features::BUCKET_CONFIGURATIONS,
             Self::OwnerQuota { .. } => Features::OWNER_QUOTAS,
+            Self::RemoteSegment { .. } => Features::REMOTE_SEGMENTS,
             Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.features(),
             Self::UploadPut { record, .. } => record.features(),
             _ => Features::NONE,
@@ -206,6 +217,11 @@ impl Entry {
                 out.put_bytes(owner.as_bytes());
                 encode_document(document.as_deref(), out);
                 OWNER_QUOTA
+            }
+            Self::RemoteSegment { segment, copy } => {
+                out.put_varint(*segment);
+                encode_copy(copy.as_ref(), out);
+                REMOTE_SEGMENT
             }
             Self::VersionPut { bucket, key, record } => {
                 encode_place(*bucket, key, out);
@@ -391,6 +407,7 @@ impl<'a> RawEntry<'a> {
                 let owner = body.string()?.to_owned();
                 Entry::OwnerQuota { owner, document: decode_document(&mut body, "an owner quota")? }
             }
+            REMOTE_SEGMENT => Entry::RemoteSegment { segment: body.varint()?, copy: decode_copy(&mut body)? },
             VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => {
                 Entry::decode_placed(self.kind, &mut body)?
             }
@@ -486,7 +503,7 @@ fn decode_end(from: &mut ByteDecoder<'_>) -> Decoded<CheckpointEnd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Attributes, ETag, ObjectControls};
+    use crate::format::{Attributes, CopyPhase, ETag, ObjectControls};
 
     fn all_kinds() -> Vec<Entry> {
         let bucket = BucketRecord {
@@ -545,6 +562,17 @@ mod tests {
             Entry::BucketConfiguration { bucket: 77, kind: BucketConfigurationKind::Cors, document: None },
             Entry::OwnerQuota { owner: "ann".into(), document: Some(b"{}".to_vec()) },
             Entry::OwnerQuota { owner: "ann".into(), document: None },
+            Entry::RemoteSegment {
+                segment: 300,
+                copy: Some(RemoteCopy {
+                    phase: CopyPhase::Remote,
+                    epoch: 1,
+                    nonce: 7,
+                    length: 9000,
+                    since: Timestamp::from_millis(8),
+                }),
+            },
+            Entry::RemoteSegment { segment: 300, copy: None },
             Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },
             Entry::VersionDelete { bucket: 77, key: b"a/b".to_vec(), version: VersionId(9) },
             Entry::CheckpointEnd(CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 }),

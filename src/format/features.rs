@@ -15,17 +15,21 @@ impl Features {
     pub const OWNER_QUOTAS: Self = Self(1 << 2);
     /// Version records with an extent that holds their controls.
     pub const AMENDED_CONTROLS: Self = Self(1 << 3);
+    /// Entries of the kind *remote segment*.
+    pub const REMOTE_SEGMENTS: Self = Self(1 << 4);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
         .with(Self::OWNER_QUOTAS)
-        .with(Self::AMENDED_CONTROLS);
+        .with(Self::AMENDED_CONTROLS)
+        .with(Self::REMOTE_SEGMENTS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 4] = [
+    pub const NAMES: [(Self, &str); 5] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
         (Self::AMENDED_CONTROLS, "amended controls"),
+        (Self::REMOTE_SEGMENTS, "remote segments"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

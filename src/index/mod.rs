@@ -17,6 +17,7 @@ mod version_listing;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
@@ -33,9 +34,10 @@ pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
 use crate::format::{
-    BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, PartRecord, UploadId, UploadRecord,
-    VersionId, VersionRecord, VersionSummary,
+    BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, PartRecord, RemoteCopy, UploadId,
+    UploadRecord, VersionId, VersionRecord, VersionSummary,
 };
+use crate::index::memory::map_entry_bytes;
 use keys::{Keys, Version, VersionOrderExhausted};
 use owner_quotas::OwnerQuotaDocuments;
 use parts::PartTable;
@@ -88,6 +90,8 @@ pub struct Index {
     bucket_bytes: u64,
     owners: OwnerUsages,
     owner_quotas: OwnerQuotaDocuments,
+    /// The copies of segments on the remote, by segment.
+    remote_copies: RedBlackTreeMapSync<u64, RemoteCopy>,
 }
 
 impl BucketIndex {
@@ -142,6 +146,13 @@ impl Index {
                 self.owner_quotas.set(owner, document.as_deref());
                 Ok(())
             }
+            Entry::RemoteSegment { segment, copy } => {
+                match copy {
+                    Some(copy) => self.remote_copies.insert_mut(*segment, *copy),
+                    None => drop(self.remote_copies.remove_mut(segment)),
+                }
+                Ok(())
+            }
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
             Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),
@@ -192,6 +203,17 @@ impl Index {
     /// The quota of an owner.
     pub fn owner_quota(&self, owner: &str) -> Option<&Arc<BucketConfiguration>> {
         self.owner_quotas.get(owner)
+    }
+
+    /// The copy of a segment on the remote.
+    pub fn remote_copy(&self, segment: u64) -> Option<&RemoteCopy> {
+        self.remote_copies.get(&segment)
+    }
+
+    /// The copies of segments on the remote after a segment, or of all, by segment.
+    pub fn remote_copies(&self, after: Option<u64>) -> impl Iterator<Item = (u64, &RemoteCopy)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.remote_copies.range((from, Bound::Unbounded)).map(|(segment, copy)| (*segment, copy))
     }
 
     /// The owners with a quota, by name.
@@ -371,6 +393,7 @@ impl Index {
         self.bucket_bytes
             + self.owners.memory_bytes()
             + self.owner_quotas.memory_bytes()
+            + self.remote_copies.size() as u64 * map_entry_bytes::<u64, RemoteCopy>()
             + self.liveness.memory_bytes()
     }
 

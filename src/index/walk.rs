@@ -14,6 +14,8 @@ use crate::index::{BucketIndex, Index};
 pub enum Cursor {
     /// Before everything.
     Start,
+    /// After the remote copy of a segment, before the quotas of owners.
+    RemoteCopies(u64),
     /// After the quota of an owner, before the first bucket.
     OwnerQuotas(String),
     /// In a bucket, after a key or before all keys.
@@ -95,7 +97,10 @@ impl Index {
     fn step(&self, cursor: &mut Cursor, limits: &StepLimits, out: &mut impl EntrySink) -> bool {
         let within = |id: u64| self.buckets.get(&id).map(|bucket| BucketStep { id, bucket, limits });
         let next = match std::mem::replace(cursor, Cursor::Start) {
-            Cursor::Start => return self.owner_quotas_after(None, cursor, limits, out),
+            Cursor::Start => return self.remote_copies_after(None, cursor, limits, out),
+            Cursor::RemoteCopies(segment) => {
+                return self.remote_copies_after(Some(segment), cursor, limits, out);
+            }
             Cursor::OwnerQuotas(owner) => return self.owner_quotas_after(Some(owner), cursor, limits, out),
             Cursor::AfterBucket(id) => return self.enter(Bound::Excluded(id), cursor, out),
             Cursor::Keys(id, after) => within(id).map(|it| it.keys(after.as_deref(), out)).ok_or(id),
@@ -105,6 +110,35 @@ impl Index {
         };
         *cursor = next.unwrap_or_else(Cursor::AfterBucket);
         true
+    }
+
+    /// Advances within the remote copies, or to what comes after them; `false` at the end.
+    fn remote_copies_after(
+        &self,
+        after: Option<u64>,
+        cursor: &mut Cursor,
+        limits: &StepLimits,
+        out: &mut impl EntrySink,
+    ) -> bool {
+        let (mut last, mut taken) = (None, StepSize::default());
+        for (segment, copy) in self.remote_copies(after) {
+            if taken.is_full(limits) {
+                break;
+            }
+            taken.names += 1;
+            taken.count(size_of::<Entry>());
+            out.put(Entry::RemoteSegment { segment, copy: Some(*copy) });
+            last = Some(segment);
+        }
+        if let Some(segment) = last {
+            *cursor = Cursor::RemoteCopies(segment);
+            return true;
+        }
+        let there_is_more = self.owner_quotas_after(None, cursor, limits, out);
+        if let (false, Some(segment)) = (there_is_more, after) {
+            *cursor = Cursor::RemoteCopies(segment);
+        }
+        there_is_more
     }
 
     /// Advances within the quotas of owners, or to the first bucket after them; `false` at the end.

@@ -85,6 +85,17 @@ impl ExtentReader {
     fn read_blocks(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
         self.read_table()?;
         let offset = self.extent.offset + UNIT_BYTES + position;
+        match self.read_blocks_once(position, out) {
+            // Where the bytes are elsewhere, too, the own copy may be the remains of a crash.
+            Err(LogError::Damaged(_)) if self.segment.discard(offset, out.len())? => {
+                self.read_blocks_once(position, out)
+            }
+            read => read,
+        }
+    }
+
+    fn read_blocks_once(&self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
+        let offset = self.extent.offset + UNIT_BYTES + position;
         self.segment.read_at(out, offset)?;
         let first = (position / BLOCK_BYTES) as usize;
         for (at, block) in out.chunks(BLOCK_BYTES as usize).enumerate() {
@@ -112,6 +123,9 @@ impl ExtentReader {
         let mut bytes = vec![0; ExtentHeader::table_len(payload_len) as usize];
         let offset = self.extent.offset + UNIT_BYTES + payload_len;
         self.segment.read_at(&mut bytes, offset)?;
+        if Crc32::of(&bytes) != self.extent.check && self.segment.discard(offset, bytes.len())? {
+            self.segment.read_at(&mut bytes, offset)?;
+        }
         if Crc32::of(&bytes) != self.extent.check {
             return Err(self.segment.damage(offset, "the block table does not match its CRC").into());
         }

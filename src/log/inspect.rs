@@ -16,6 +16,15 @@ impl Segment {
     /// # Errors
     /// [`LogError::Damaged`] when there is none, or one with another segment or offset.
     pub fn extent(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
+        match self.extent_once(store, offset) {
+            Err(LogError::Damaged(_)) if self.discard(offset, ExtentHeader::BYTES)? => {
+                self.extent_once(store, offset)
+            }
+            found => found,
+        }
+    }
+
+    fn extent_once(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
         let mut bytes = [0; ExtentHeader::BYTES];
         self.read_at(&mut bytes, offset)?;
         let header = ExtentHeader::decode(store, &bytes);
@@ -33,8 +42,11 @@ impl Segment {
     /// # Errors
     /// [`LogError::Damaged`] when it does not match its CRC or cannot be decoded.
     pub fn descriptor(&self, header: &ExtentHeader) -> Result<Descriptor, LogError> {
-        let descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
         let offset = header.offset + header.descriptor_at();
+        let mut descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
+        if descriptor.is_err() && self.discard(offset, header.descriptor_len as usize)? {
+            descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
+        }
         descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
     }
 
@@ -105,6 +117,15 @@ impl Segment {
             Err(error) => Err(LogError::of_read(error, &self.path(), offset)),
             Ok(()) => Ok(()),
         }
+    }
+
+    /// Drops the own copy of bytes that were found bad. Returns whether another read may find good ones, because they are on
+    /// another host, too.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn discard(&self, offset: u64, len: usize) -> Result<bool, LogError> {
+        Ok(self.file.discard(offset..offset + len as u64)?)
     }
 
     /// Damage in this segment.

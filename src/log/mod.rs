@@ -73,6 +73,9 @@ pub enum LogError {
     /// The process or the system has no file descriptor or no memory left to open a file. Nothing has been changed.
     #[error("{0}")]
     Exhausted(io::Error),
+    /// The bytes are on another host that does not answer.
+    #[error("{0}")]
+    Unreachable(io::Error),
     /// The disk failed.
     #[error("{0}")]
     Io(io::Error),
@@ -83,6 +86,7 @@ impl From<io::Error> for LogError {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(error),
             io::ErrorKind::ResourceBusy => Self::Exhausted(error),
+            io::ErrorKind::HostUnreachable => Self::Unreachable(error),
             _ => Self::Io(error),
         }
     }
@@ -101,7 +105,7 @@ impl LogError {
     pub(crate) fn into_damage(self, file: &str, offset: u64) -> Damage {
         match self {
             Self::Damaged(damage) => damage,
-            Self::DiskFull(error) | Self::Exhausted(error) | Self::Io(error) => {
+            Self::DiskFull(error) | Self::Exhausted(error) | Self::Unreachable(error) | Self::Io(error) => {
                 Damage::new(file, offset, unreadable(&error))
             }
         }

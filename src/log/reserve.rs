@@ -46,13 +46,16 @@ pub struct Reserve {
     checkpoint_bytes: AtomicU64,
     /// Bytes already allocated for the checkpoint that is being written.
     allocated_bytes: AtomicU64,
+    /// Bytes that growth may still take, however much is free; `u64::MAX` without such a limit.
+    growth_left: AtomicU64,
 }
 
 impl Reserve {
     /// A reserve with this headroom, for a store without metadata.
     pub fn new(headroom_bytes: u64) -> Self {
         let checkpoint_bytes = AtomicU64::new(CHECKPOINT_BESIDE_BYTES);
-        Self { headroom_bytes, checkpoint_bytes, allocated_bytes: AtomicU64::new(0) }
+        let (allocated_bytes, growth_left) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        Self { headroom_bytes, checkpoint_bytes, allocated_bytes, growth_left }
     }
 
     /// Sets the bound on a checkpoint from `checkpoint_len`, the bytes of the last one, and `entry_bytes`, the
@@ -70,6 +73,27 @@ impl Reserve {
     /// Sets the bytes that the checkpoint being written has allocated: they need not be kept free.
     pub fn set_allocated(&self, bytes: u64) {
         self.allocated_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets the bytes of segments that growth may still take, however much is free: what segments take up may be limited.
+    pub fn set_growth_left(&self, bytes: u64) {
+        self.growth_left.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of segments that growth has taken.
+    pub fn take_growth(&self, bytes: u64) {
+        let take = |left| (left != u64::MAX).then(|| u64::saturating_sub(left, bytes));
+        // Without a limit nothing is counted.
+        let _ = self.growth_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+    }
+
+    /// Bytes that a claim may take where `free_bytes` bytes are free.
+    pub fn room(&self, free_bytes: u64, claim: SpaceClaim) -> u64 {
+        let room = free_bytes.saturating_sub(self.bytes_kept_free(claim));
+        match claim {
+            SpaceClaim::Growth => room.min(self.growth_left.load(Ordering::Relaxed)),
+            SpaceClaim::Upkeep | SpaceClaim::Removal => room,
+        }
     }
 
     /// Bytes that a claim must leave free.
@@ -101,5 +125,19 @@ mod tests {
         assert_eq!(reserve.bytes_kept_free(SpaceClaim::Removal) - empty, 3 * MIB);
         reserve.set_allocated(90 * MIB);
         assert_eq!(reserve.bytes_kept_free(SpaceClaim::Growth), 64 * MIB);
+    }
+
+    #[test]
+    fn growth_may_have_a_limit_of_its_own() {
+        let reserve = Reserve::new(0);
+        let rooms = || [SpaceClaim::Growth, SpaceClaim::Upkeep].map(|claim| reserve.room(10 * MIB, claim));
+        let all = 10 * MIB - CHECKPOINT_BESIDE_BYTES;
+        reserve.take_growth(MIB);
+        assert_eq!(rooms(), [all, all]);
+        reserve.set_growth_left(3 * MIB);
+        reserve.take_growth(MIB);
+        assert_eq!(rooms(), [2 * MIB, all]);
+        reserve.take_growth(9 * MIB);
+        assert_eq!(rooms(), [0, all]);
     }
 }

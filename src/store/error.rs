@@ -98,6 +98,9 @@ pub enum StoreError {
     /// Bytes on the disk differ from those that were written.
     #[error("{0}")]
     Corrupt(Damage),
+    /// Bytes are on the remote, which does not answer. The call may succeed later.
+    #[error("the remote does not answer: {0}")]
+    RemoteUnavailable(String),
     /// The disk failed.
     #[error("the disk failed: {0}")]
     Io(String),
@@ -121,6 +124,7 @@ impl From<LogError> for StoreError {
             LogError::Damaged(damage) => Self::Corrupt(damage),
             LogError::DiskFull(_) => Self::DiskFull,
             LogError::Exhausted(error) => Self::Exhausted(error.to_string()),
+            LogError::Unreachable(error) => Self::RemoteUnavailable(error.to_string()),
             LogError::Io(error) => Self::Io(error.to_string()),
         }
     }
@@ -144,7 +148,10 @@ impl From<LogError> for OpenError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Damaged(damage) => Self::Damaged(damage),
-            LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => Self::Io(error),
+            LogError::DiskFull(error)
+            | LogError::Exhausted(error)
+            | LogError::Unreachable(error)
+            | LogError::Io(error) => Self::Io(error),
         }
     }
 }

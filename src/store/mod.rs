@@ -11,6 +11,7 @@
 //! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `thread_watch`, `write_counters`, `commit_counters` | the state that all threads share |
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
+//! | `tier` | sealed segments on a remote, and their bytes from there |
 //! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
 //! | `backup`, `rebuild`, `verify`, `stats`, `stored_bucket`, `compact`, `undelete` | tools |
 //!
@@ -63,6 +64,7 @@ mod state_file;
 pub mod stats;
 mod stored_bucket;
 mod thread_watch;
+mod tier;
 pub mod undelete;
 mod upload_expiry;
 mod uploads;
@@ -109,6 +111,8 @@ pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use thread_watch::ThreadWatch;
+use tier::Tier;
+pub use tier::{TierFigures, TierOptions, TierProgress};
 pub use uploads::{PartSummary, PartsPage, PartsTotal};
 pub use usage::BucketUsage;
 pub use usage_accounts::OwnerQuotas;
@@ -129,6 +133,8 @@ pub struct Store {
     committer: Committer,
     reclaimer: Mutex<Reclaimer>,
     scrubber: Scrubber,
+    /// Where sealed segments go; `None` if they stay.
+    tier: Option<Arc<Tier>>,
     _lock: Box<dyn Lock>,
 }
 
@@ -150,7 +156,7 @@ impl Store {
         let committer = Committer::start(shared.clone(), recovered.log_writer)?;
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
-        Ok(Self { shared, committer, reclaimer, scrubber, _lock: lock })
+        Ok(Self { shared, committer, reclaimer, scrubber, tier: None, _lock: lock })
     }
 
     /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next start needs less than

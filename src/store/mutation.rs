@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::base::Timestamp;
 use crate::format::{
     Assembly, BucketConfigurationKind, BucketRecord, Checksum, ETag, ExtentRef, PartRecord, PayloadSource,
-    UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
@@ -169,6 +169,12 @@ pub(super) enum Mutation {
         document: Option<Vec<u8>>,
         reply: Reply<()>,
     },
+    /// Sets or removes the remote copy of a segment. It is the only mutation of its group.
+    RemoteSegment {
+        segment: u64,
+        copy: Option<RemoteCopy>,
+        reply: Reply<()>,
+    },
     /// The version that the caller found, and the change of its metadata.
     Amend {
         bucket: String,
@@ -190,7 +196,7 @@ impl Mutation {
             | Self::OwnerQuota { document: Some(_), .. }
             | Self::Complete { .. } => SpaceClaim::Growth,
             Self::Amend { change, .. } if change.adds() => SpaceClaim::Growth,
-            Self::Relocate(..) => SpaceClaim::Upkeep,
+            Self::Relocate(..) | Self::RemoteSegment { .. } => SpaceClaim::Upkeep,
             Self::Bucket(..)
             | Self::Delete { .. }
             | Self::Expire(..)
@@ -220,9 +226,10 @@ impl Mutation {
             Self::Expire(_, reply) => reply.send(Err(error)).is_ok(),
             Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
-            Self::Amend { reply, .. } | Self::Relocate(_, reply) | Self::OwnerQuota { reply, .. } => {
-                reply.send(Err(error)).is_ok()
-            }
+            Self::Amend { reply, .. }
+            | Self::Relocate(_, reply)
+            | Self::OwnerQuota { reply, .. }
+            | Self::RemoteSegment { reply, .. } => reply.send(Err(error)).is_ok(),
         };
     }
 }

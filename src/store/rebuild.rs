@@ -60,7 +60,10 @@ impl From<LogError> for RebuildError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Damaged(damage) => Self::Unreadable(damage),
-            LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => Self::Io(error),
+            LogError::DiskFull(error)
+            | LogError::Exhausted(error)
+            | LogError::Unreachable(error)
+            | LogError::Io(error) => Self::Io(error),
         }
     }
 }

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::base::limits::{KIB, WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
+use crate::base::limits::{KIB, MOVE_REMOTE_BELOW_LIVE_PERCENT, WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
 use crate::base::{Clock, Timestamp};
-use crate::format::{ClientIds, StoreId};
+use crate::format::{ClientIds, CopyPhase, StoreId};
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segments, SpaceClaim};
@@ -131,6 +131,21 @@ impl SharedStore {
         self.published.read().expect(NOT_POISONED).clone()
     }
 
+    /// Whether the live extents of a segment stay where they are because of its copy on the remote: the segment is on its way, or
+    /// more than a third of the copy is alive.
+    pub(super) fn keeps_remote_copy(&self, segment: u64) -> bool {
+        let index = self.index();
+        index.remote_copy(segment).is_some_and(|copy| {
+            let live_percent = index.liveness().of(segment) * 100 / copy.length.max(1);
+            copy.phase != CopyPhase::Remote || live_percent >= MOVE_REMOTE_BELOW_LIVE_PERCENT
+        })
+    }
+
+    /// Whether the bytes of a segment may be on the remote alone.
+    pub(super) fn is_remote(&self, segment: u64) -> bool {
+        self.index().remote_copy(segment).is_some_and(|copy| copy.phase != CopyPhase::Leaving)
+    }
+
     /// The budget for the growth of the published index.
     pub(super) fn index_budget(&self) -> IndexBudget {
         IndexBudget::of(&self.index(), self.options.index_max_bytes)
@@ -227,14 +242,14 @@ impl SharedStore {
 
     /// The free bytes of the file system that a claim may use.
     pub(super) fn room(&self, claim: SpaceClaim) -> Result<u64, LogError> {
-        let free_bytes = self.fs.space()?.free_bytes;
-        Ok(free_bytes.saturating_sub(self.segments.reserve().bytes_kept_free(claim)))
+        Ok(self.segments.reserve().room(self.fs.space()?.free_bytes, claim))
     }
 
     /// Whether a claim may use less than `bytes` bytes, or not even keep its reserve.
     pub(super) fn lacks_room(&self, claim: SpaceClaim, bytes: u64) -> Result<bool, LogError> {
-        let kept = self.segments.reserve().bytes_kept_free(claim);
-        Ok(self.fs.space()?.free_bytes < kept.saturating_add(bytes))
+        let (reserve, free_bytes) = (self.segments.reserve(), self.fs.space()?.free_bytes);
+        let lacks_reserve = free_bytes < reserve.bytes_kept_free(claim).saturating_add(bytes);
+        Ok(lacks_reserve || reserve.room(free_bytes, claim) < bytes)
     }
 
     /// Asks the maintenance to reclaim space, after a write was refused for lack of it.

@@ -306,6 +306,9 @@ fn damage_unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyErro
 fn verify_error(error: LogError) -> VerifyError {
     VerifyError::Io(match error {
         LogError::Damaged(damage) => io::Error::other(damage.to_string()),
-        LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => error,
+        LogError::DiskFull(error)
+        | LogError::Exhausted(error)
+        | LogError::Unreachable(error)
+        | LogError::Io(error) => error,
     })
 }

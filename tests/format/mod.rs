@@ -127,6 +127,7 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
             Entry::BucketConfiguration { bucket, kind: BucketConfigurationKind::Cors, document: None },
         ),
         ("owner quota", Entry::OwnerQuota { owner: "o".into(), document: None }),
+        ("remote segment", Entry::RemoteSegment { segment: 1, copy: None }),
         ("version put", Entry::VersionPut { bucket, key: key.clone(), record: record() }),
         ("version delete", Entry::VersionDelete { bucket, key: key.clone(), version: VersionId(1) }),
         ("version amend", Entry::VersionAmend { bucket, key: key.clone(), record: record() }),

@@ -6,7 +6,7 @@ use super::write_head::ActiveSegment;
 use super::{Allocation, Segments, WriteHead};
 use crate::base::limits::{KIB, MIB};
 use crate::format::page_ceil;
-use crate::log::LogError;
+use crate::log::{LogError, SpaceClaim};
 
 /// Space is preallocated in steps of this size, so that the file system finds it in one piece.
 const RESERVE_STEP_BYTES: u64 = 16 * MIB;
@@ -69,7 +69,7 @@ impl Segments {
     /// # Errors
     /// Of the disk.
     pub fn available_bytes(&self, head: WriteHead) -> Result<u64, LogError> {
-        Ok(self.fs.space()?.free_bytes.saturating_sub(self.reserve.bytes_kept_free(head.claim())))
+        Ok(self.reserve.room(self.fs.space()?.free_bytes, head.claim()))
     }
 
     /// Preallocates `len` bytes: a whole step if the disk has the space, else the exact need.
@@ -99,14 +99,17 @@ impl Segments {
         if zeroed {
             active.zeroed_to = to;
         }
+        if head.claim() == SpaceClaim::Growth {
+            self.reserve.take_growth(more);
+        }
         Ok(())
     }
 
     pub(super) fn check_free(&self, head: WriteHead, bytes: u64) -> Result<(), LogError> {
         let free_bytes = self.fs.space()?.free_bytes;
-        let keep_free_bytes = self.reserve.bytes_kept_free(head.claim());
-        if free_bytes < keep_free_bytes.saturating_add(bytes) {
-            let what = format!("{free_bytes} bytes are free, and {keep_free_bytes} are kept back");
+        let room = self.reserve.room(free_bytes, head.claim());
+        if room < bytes {
+            let what = format!("{free_bytes} bytes are free, of which {room} may be taken");
             return Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)));
         }
         Ok(())

@@ -147,7 +147,10 @@ impl From<LogError> for BackupError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Damaged(damage) => Self::Damaged(damage),
-            LogError::DiskFull(error) | LogError::Exhausted(error) | LogError::Io(error) => Self::Io(error),
+            LogError::DiskFull(error)
+            | LogError::Exhausted(error)
+            | LogError::Unreachable(error)
+            | LogError::Io(error) => Self::Io(error),
         }
     }
 }

@@ -96,6 +96,7 @@ impl MutationBatch {
                 Mutation::Bucket(..)
                     | Mutation::Relocate(..)
                     | Mutation::OwnerQuota { .. }
+                    | Mutation::RemoteSegment { .. }
                     | Mutation::Expire(..)
             )
         };

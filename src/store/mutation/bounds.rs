@@ -62,6 +62,7 @@ impl Mutation {
             Self::OwnerQuota { owner, document, .. } => {
                 ENTRY_BYTES_MAX + owner.len() + document.as_ref().map_or(0, Vec::len)
             }
+            Self::RemoteSegment { .. } => ENTRY_BYTES_MAX,
             Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
             Self::Delete { deletions, .. } => {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
@@ -106,6 +107,7 @@ impl Mutation {
             | Self::Upload { .. }
             | Self::Amend { .. }
             | Self::OwnerQuota { .. }
+            | Self::RemoteSegment { .. }
             | Self::Relocate(..) => 0,
         }
     }
@@ -132,6 +134,7 @@ impl Mutation {
             | Self::Expire(..)
             | Self::Complete { .. }
             | Self::OwnerQuota { .. }
+            | Self::RemoteSegment { .. }
             | Self::Relocate(..) => 0,
         };
         bytes as u64

@@ -160,6 +160,13 @@ impl<'a> Planner<'a> {
                 let decided = self.set_owner_quota(owner, document);
                 self.reply_when_durable(decided, reply);
             }
+            Mutation::RemoteSegment { segment, copy, reply } => {
+                let decided = self.check_room(SpaceClaim::Upkeep);
+                if decided.is_ok() {
+                    self.plan.entries.push(Entry::RemoteSegment { segment, copy });
+                }
+                self.reply_when_durable(decided, reply);
+            }
             Mutation::Put(put, reply) => {
                 let decided = self.put(*put);
                 self.reply_when_durable(decided, reply);

@@ -84,8 +84,11 @@ impl ReclaimRun<'_> {
         let all: BTreeMap<u64, u64> = self.shared.index().liveness().iter().collect();
         self.reclaimer.forget_all_but(&all);
         self.punch_deferred()?;
-        let live: BTreeMap<u64, u64> =
-            immutable.into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
+        let live: BTreeMap<u64, u64> = immutable
+            .into_iter()
+            .filter(|id| !self.shared.keeps_remote_copy(*id))
+            .filter_map(|id| Some((id, *all.get(&id)?)))
+            .collect();
         for (id, live) in &live {
             if self.reclaimer.relocated_into.remove(id) {
                 let dense = self.segment_len(*id).unwrap_or(MoveVerdict::UNMOVABLE);

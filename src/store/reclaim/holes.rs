@@ -66,6 +66,7 @@ impl ReclaimRun<'_> {
         let published = self.shared.published();
         let liveness = published.index.liveness();
         let sealed = immutable.into_iter().filter(|id| !unsealed.contains(id) && liveness.of(*id) > 0);
+        let sealed = sealed.filter(|id| published.index.remote_copy(*id).is_none());
         let sealed: Vec<u64> = sealed.filter(|id| *id != published.doubtful_segment).collect();
         if self.measure(&sealed) {
             // The choice needs all of them measured.
@@ -193,6 +194,10 @@ impl ReclaimRun<'_> {
     }
 
     fn punch(&mut self, id: u64, deferred: DeferredHoles) -> Result<(), StoreError> {
+        // The copy of a segment that leaves, or has left, has the bytes of the moment when it began to.
+        if self.shared.index().remote_copy(id).is_some() {
+            return Ok(());
+        }
         // A segment that cannot be opened gets no hole.
         if let Ok(segment) = self.shared.segments.get(id) {
             let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));

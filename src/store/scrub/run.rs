@@ -182,25 +182,35 @@ impl<'a> ScrubRun<'a> {
             self.pass.stage = PassStage::Resolve(Cursor::Start);
             return Ok(StepOutcome::Continue);
         };
+        if self.shared.is_remote(extent.segment) {
+            // Every byte from the remote is paid for. Readers verify what they fetch.
+            self.skip(&extent);
+            return Ok(StepOutcome::Continue);
+        }
         let is_read = self.sweep.as_ref().is_some_and(|sweep| sweep.has_read(&extent));
         if !is_read && self.done.bytes >= self.budget_bytes {
             return Ok(StepOutcome::Pause);
         }
         let is_good = self.is_next_good(&extent)?;
-        if let PassStage::Read(batch) = &mut self.pass.stage {
-            batch.next();
-        }
         self.count(&extent);
         if is_good {
             self.state.unlist_good(self.shared, extent.location())?;
         } else {
             self.pass.suspects.insert(extent.location());
         }
+        self.skip(&extent);
+        Ok(StepOutcome::Continue)
+    }
+
+    /// Goes on after the next extent of the batch.
+    fn skip(&mut self, extent: &LiveExtent) {
+        if let PassStage::Read(batch) = &mut self.pass.stage {
+            batch.next();
+        }
         if self.pass.suspects.is_empty() {
             let mut state = self.state.lock();
             (state.segment, state.offset) = (extent.segment, extent.offset + 1);
         }
-        Ok(StepOutcome::Continue)
     }
 
     /// Reads `extent`, the next of the batch.

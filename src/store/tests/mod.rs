@@ -31,6 +31,7 @@ mod replay;
 mod script;
 mod scrub;
 mod steps;
+mod tier;
 mod undelete;
 mod unreadable;
 mod upload_expiry;

@@ -1,0 +1,221 @@
+//! The file of a segment whose bytes may be on the remote.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::residence::{LocalPieces, Residence, numbers};
+use super::{NOT_POISONED, Tier, data_bytes};
+use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::fs::{File, FileUsage};
+use crate::remote::RemoteError;
+
+/// The longest wait of a reader for the remote, beside the time that the bytes take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The least rate at which bytes are expected, a second.
+const LEAST_BYTES_PER_SECOND: u64 = MIB;
+
+/// The file of a segment.
+pub(super) struct ColdFile {
+    pub(super) file: Arc<dyn File>,
+    /// Whether fetched bytes are kept. Readers of large amounts open files for reading only, and leave the cache alone.
+    pub(super) is_writable: bool,
+    pub(super) residence: Arc<Residence>,
+    pub(super) tier: Arc<Tier>,
+}
+
+impl ColdFile {
+    /// Reads what is here. Returns the first hole among the bytes, if there is one and the remote has its bytes.
+    fn read_local(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<Range<u64>>> {
+        let _here = self.residence.bytes.read().expect(NOT_POISONED);
+        let wanted = offset..offset + buf.len() as u64;
+        let hole = match self.residence.copy() {
+            Some(copy) if wanted.end <= copy.length => {
+                copy.visit(&wanted);
+                self.file.next_hole(wanted)?
+            }
+            _ => None,
+        };
+        self.file.read_exact_at(buf, offset)?;
+        Ok(hole)
+    }
+
+    /// Fills the holes among the bytes from the remote.
+    fn fetch(&self, copy: &LocalPieces, buf: &mut [u8], offset: u64, hole: &Range<u64>) -> io::Result<()> {
+        let turn = self.tier.turn(self.residence.segment, hole.start);
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another reader may have fetched it meanwhile.
+        let Some(hole) = self.read_local(buf, offset)? else { return Ok(()) };
+        let range = self.range_to_fetch(copy, hole.start..offset + buf.len() as u64);
+        let bytes = self.tier.fetch(&copy.name, range.clone())?;
+        let fetched = Fetched { range, bytes };
+        let missing = hole.start..offset + buf.len() as u64;
+        buf[(missing.start - offset) as usize..].copy_from_slice(fetched.of(&missing));
+        if self.is_writable { self.keep(copy, &fetched) } else { Ok(()) }
+    }
+
+    /// Whole pages from the hole to the end, and more for a sequential reader.
+    fn range_to_fetch(&self, copy: &LocalPieces, wanted: Range<u64>) -> Range<u64> {
+        let start = wanted.start - wanted.start % PAGE_BYTES;
+        let end = wanted.end.next_multiple_of(PAGE_BYTES);
+        let ahead = if self.is_writable { self.residence.read_ahead(&(start..end)) } else { 0 };
+        start..(end + ahead).min(copy.length)
+    }
+
+    /// Keeps fetched bytes where they are missing, as far as there is room.
+    fn keep(&self, copy: &LocalPieces, fetched: &Fetched) -> io::Result<()> {
+        if !self.tier.make_room(fetched.bytes.len() as u64) {
+            return Ok(());
+        }
+        let _here = self.residence.bytes.read().expect(NOT_POISONED);
+        let kept = numbers(&fetched.range).try_for_each(|number| self.keep_piece(copy, number, fetched));
+        // Without room the bytes are fetched again another time.
+        match kept {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+            kept => kept,
+        }
+    }
+
+    /// Writes fetched bytes into the holes of a piece.
+    fn keep_piece(&self, copy: &LocalPieces, number: u32, fetched: &Fetched) -> io::Result<()> {
+        let piece = copy.piece(number);
+        let (mut at, end) = (piece.start.max(fetched.range.start), piece.end.min(fetched.range.end));
+        let mut pages = 0;
+        while at < end
+            && let Some(hole) = self.file.next_hole(at..end)?
+        {
+            self.file.write_all_at(fetched.of(&hole), hole.start)?;
+            pages += ((hole.end - hole.start) / PAGE_BYTES) as u16;
+            at = hole.end;
+        }
+        if pages > 0 {
+            self.tier.add_pages(&self.residence, number, pages);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the remote segment.
+struct Fetched {
+    range: Range<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Fetched {
+    fn of(&self, range: &Range<u64>) -> &[u8] {
+        &self.bytes[(range.start - self.range.start) as usize..(range.end - self.range.start) as usize]
+    }
+}
+
+fn unreachable(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::HostUnreachable, why.to_owned())
+}
+
+impl Tier {
+    fn turn(&self, segment: u64, offset: u64) -> &Mutex<()> {
+        let piece = segment.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (offset / super::residence::PIECE_BYTES);
+        &self.turns[(piece % self.turns.len() as u64) as usize]
+    }
+
+    /// Bytes of a copy.
+    fn fetch(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let len = range.end - range.start;
+        let within = PATIENCE + Duration::from_millis(len * 1000 / LEAST_BYTES_PER_SECOND);
+        let bytes = self.remote.get(name, range, within).map_err(|error| match error {
+            RemoteError::Missing | RemoteError::Wrong(_) => {
+                io::Error::new(io::ErrorKind::InvalidData, format!("its copy on the remote, {name}: {error}"))
+            }
+            error => unreachable(&format!("{name} on the remote: {error}")),
+        })?;
+        if bytes.len() as u64 != len {
+            return Err(unreachable(&format!(
+                "{name} on the remote: {} bytes came instead of {len}",
+                bytes.len()
+            )));
+        }
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+        self.fetched_bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+impl File for ColdFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        match (self.read_local(buf, offset)?, self.residence.copy()) {
+            (Some(hole), Some(copy)) => self.fetch(copy, buf, offset, &hole),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.write_zeros(offset, len)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.file.reserve(offset, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch(offset, len)
+    }
+
+    fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        self.file.next_hole(range)
+    }
+
+    fn discard(&self, range: Range<u64>) -> io::Result<bool> {
+        let Some(copy) = self.residence.copy().filter(|_| self.is_writable) else { return Ok(false) };
+        let movable = copy.movable();
+        let start = (range.start - range.start % PAGE_BYTES).max(movable.start);
+        let end = range.end.next_multiple_of(PAGE_BYTES).min(movable.end);
+        if start < end {
+            let _alone = self.residence.bytes.write().expect(NOT_POISONED);
+            let known = numbers(&(start..end)).try_for_each(|number| {
+                let piece = copy.piece(number);
+                let lost = data_bytes(self.file.as_ref(), piece.start.max(start)..piece.end.min(end))?;
+                self.tier.lose_pages(&self.residence, number, (lost / PAGE_BYTES) as u16);
+                Ok::<(), io::Error>(())
+            });
+            known.and_then(|()| self.file.punch(start, end - start))?;
+        }
+        Ok(start < end)
+    }
+
+    fn lock_shared(&self) -> io::Result<()> {
+        self.file.lock_shared()
+    }
+
+    fn has_shared_lock(&self) -> io::Result<bool> {
+        self.file.has_shared_lock()
+    }
+
+    fn usage(&self) -> io::Result<FileUsage> {
+        self.file.usage()
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.start_writeback(offset, len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn evict(&self) -> io::Result<()> {
+        self.file.evict()
+    }
+}

@@ -1,0 +1,420 @@
+//! The tier: sealed segments are copied to a [`Remote`], and their local bytes are given back when room is wanted.
+//!
+//! # From here to there
+//!
+//! Each step is durable before the next.
+//!
+//! 1. A segment is sealed: it never changes again.
+//! 2. A group says that the segment is *leaving*, with a nonce. From now on no hole is punched in it, so that every try sends the
+//!    same bytes. This is an intent: it counts for nothing.
+//! 3. The segment is put, under a name with the nonce.
+//! 4. Length, nonce and MD5 are asked for and compared; where the remote knows no MD5, samples are read back.
+//! 5. A group says that the segment is *remote*.
+//! 6. Only now may its local pages go, piece by piece, the first and the last page never: so a start reads headers and footers
+//!    without the remote.
+//!
+//! After a crash between 2 and 5 the intent is repeated under the same name.
+//!
+//! # Reading
+//!
+//! [`TieredFs`] opens segments as [`ColdFile`]s, so that all readers of segments read cold bytes alike. A hole in a remote segment is
+//! a byte range to fetch. Fetched bytes are written into the hole without a sync. A crash may leave zeros there, or a part: every
+//! block is verified before it is served, and a bad one is discarded and fetched again. Only a second failure is damage.
+//!
+//! # Leaving the remote
+//!
+//! When no version refers to a remote segment, its file is removed as that of any other. A group then says that the copy is
+//! *dropped*. A day later the copy is deleted, and then a group forgets it. A restored backup of that day still finds it.
+
+mod cold_file;
+mod residence;
+mod sieve;
+mod tiered_fs;
+mod transfer;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use crate::base::limits::PAGE_BYTES;
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::format::{CopyPhase, RemoteCopy, segment_path};
+use crate::fs::{File, Fs};
+use crate::index::Index;
+use crate::remote::Remote;
+use crate::store::mutation::Mutation;
+use crate::store::{Store, StoreError, StoreOptions};
+use residence::{LocalPieces, Residence};
+use sieve::Sieve;
+pub(super) use tiered_fs::TieredFs;
+
+const NOT_POISONED: &str = "no code panics while it holds the lock";
+/// Readers that fetch at the same time from different places.
+const FETCHES_AT_ONCE_MAX: usize = 64;
+
+/// Settings of the tier.
+#[derive(Debug, Clone, Copy)]
+pub struct TierOptions {
+    /// The local bytes of segments, at most: what is not on the remote counts first. Beyond it writes are refused.
+    pub local_max_bytes: u64,
+    /// The time for which the local bytes of a segment stay after it has reached the remote.
+    pub keep_local: Duration,
+    /// The time for which a copy stays on the remote after the last version that referred to it is gone.
+    pub keep_dropped: Duration,
+}
+
+impl Default for TierOptions {
+    fn default() -> Self {
+        Self {
+            local_max_bytes: u64::MAX,
+            keep_local: Duration::ZERO,
+            keep_dropped: Duration::from_secs(86_400),
+        }
+    }
+}
+
+/// The state of the tier.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TierFigures {
+    /// Segments whose bytes the remote has.
+    pub remote_segments: u64,
+    /// Their bytes.
+    pub remote_bytes: u64,
+    /// Their bytes that are here, as far as they may be given back.
+    pub cached_bytes: u64,
+    /// Bytes of segments that may not be given back.
+    pub pinned_bytes: u64,
+    /// Sealed segments that the remote does not have yet.
+    pub waiting_segments: u64,
+    /// Copies that no version refers to, which are still there.
+    pub dropped_segments: u64,
+    /// Bytes that were fetched since the start.
+    pub fetched_bytes: u64,
+    /// Fetches since the start.
+    pub fetches: u64,
+    /// Bytes that were sent since the start.
+    pub sent_bytes: u64,
+}
+
+/// The work of one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TierProgress {
+    /// Segments that reached the remote.
+    pub sent: u64,
+    /// Bytes that were given back.
+    pub given_back_bytes: u64,
+    /// Copies that were deleted on the remote.
+    pub deleted: u64,
+    /// Whether another call has work to do at once.
+    pub more: bool,
+}
+
+/// The tier of one store.
+pub(super) struct Tier {
+    remote: Arc<dyn Remote>,
+    /// The file system below [`TieredFs`].
+    fs: Arc<dyn Fs>,
+    options: TierOptions,
+    /// Bytes of the disk that fetched bytes leave free.
+    keep_free_bytes: u64,
+    /// The segments that were opened or are remote.
+    residences: RwLock<BTreeMap<u64, Arc<Residence>>>,
+    sieve: Mutex<Sieve>,
+    /// A reader that finds a hole takes the turn of its piece, so that others with the same wish find its bytes.
+    turns: Vec<Mutex<()>>,
+    /// Bytes that may not be given back, as of the last call.
+    pinned_bytes: AtomicU64,
+    cached_pages: AtomicU64,
+    fetched_bytes: AtomicU64,
+    fetches: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+impl Tier {
+    fn new(remote: Arc<dyn Remote>, fs: Arc<dyn Fs>, options: TierOptions, keep_free_bytes: u64) -> Self {
+        Self {
+            remote,
+            fs,
+            options,
+            keep_free_bytes,
+            residences: RwLock::default(),
+            sieve: Mutex::default(),
+            turns: (0..FETCHES_AT_ONCE_MAX).map(|_| Mutex::default()).collect(),
+            pinned_bytes: AtomicU64::new(0),
+            cached_pages: AtomicU64::new(0),
+            fetched_bytes: AtomicU64::new(0),
+            fetches: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Learns of the complete copies. Reads of remote segments find their bytes after it.
+    fn learn(&self, index: &Index) {
+        for (segment, copy) in index.remote_copies(None).filter(|(_, copy)| copy.phase != CopyPhase::Leaving)
+        {
+            self.residence(segment).set_copy(copy);
+        }
+    }
+
+    /// The residence of a segment.
+    fn residence(&self, segment: u64) -> Arc<Residence> {
+        if let Some(known) = self.residences.read().expect(NOT_POISONED).get(&segment) {
+            return known.clone();
+        }
+        let mut all = self.residences.write().expect(NOT_POISONED);
+        all.entry(segment).or_insert_with(|| Arc::new(Residence::new(segment))).clone()
+    }
+
+    /// Forgets a segment whose file is gone.
+    fn forget(&self, segment: u64) {
+        let gone = self.residences.write().expect(NOT_POISONED).remove(&segment);
+        let pages = gone.and_then(|gone| gone.copy().map(LocalPieces::pages));
+        self.cached_pages.fetch_sub(pages.unwrap_or(0), Ordering::AcqRel);
+    }
+
+    /// Bytes that may still be written.
+    fn available_bytes(&self) -> u64 {
+        self.options.local_max_bytes.saturating_sub(self.pinned_bytes.load(Ordering::Acquire))
+    }
+
+    fn cached_bytes(&self) -> u64 {
+        self.cached_pages.load(Ordering::Acquire) * PAGE_BYTES
+    }
+
+    /// Counts pages that were fetched into a piece.
+    fn add_pages(&self, residence: &Residence, number: u32, pages: u16) {
+        let Some(copy) = residence.copy().filter(|_| residence.is_listed.load(Ordering::Acquire)) else {
+            return;
+        };
+        self.cached_pages.fetch_add(u64::from(pages), Ordering::AcqRel);
+        if copy.add_pages(number, pages) {
+            self.sieve.lock().expect(NOT_POISONED).insert((residence.segment, number));
+        }
+    }
+
+    /// Lists the pieces of a remote segment, so that they may be given back.
+    fn list(&self, residence: &Residence) -> std::io::Result<()> {
+        let Some(copy) = residence.copy() else { return Ok(()) };
+        let file = self.fs.open_read(&segment_path(residence.segment))?;
+        // No reader may count pages before they are counted here.
+        let _alone = residence.bytes.write().expect(NOT_POISONED);
+        residence.is_listed.store(true, Ordering::Release);
+        for number in 0..copy.count() {
+            let piece = copy.piece(number);
+            let pages = (data_bytes(file.as_ref(), piece)? / PAGE_BYTES) as u16;
+            if pages > 0 {
+                self.add_pages(residence, number, pages);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets pages of a piece that were found bad.
+    fn lose_pages(&self, residence: &Residence, number: u32, pages: u16) {
+        let Some(copy) = residence.copy().filter(|_| residence.is_listed.load(Ordering::Acquire)) else {
+            return;
+        };
+        self.cached_pages.fetch_sub(copy.lose_pages(number, pages).into(), Ordering::AcqRel);
+    }
+
+    /// Gives local pieces back until `bytes` more fit. Returns whether they do.
+    fn make_room(&self, bytes: u64) -> bool {
+        while self.lacks_room(bytes) {
+            match self.give_back_one() {
+                Some(freed) if freed > 0 => {}
+                _ => return !self.lacks_room(bytes),
+            }
+        }
+        true
+    }
+
+    /// Whether there is no room for `bytes` more of fetched bytes: the limit would be passed, or the disk is nearly full.
+    fn lacks_room(&self, bytes: u64) -> bool {
+        let is_full = || {
+            self.fs.space().is_ok_and(|space| space.free_bytes < self.keep_free_bytes.saturating_add(bytes))
+        };
+        self.cached_bytes().saturating_add(bytes) > self.available_bytes() || is_full()
+    }
+
+    /// Gives the next piece back. Returns its bytes; `None` if there is no piece.
+    fn give_back_one(&self) -> Option<u64> {
+        loop {
+            let (segment, number) = {
+                let residences = self.residences.read().expect(NOT_POISONED);
+                let spare = |(segment, number): sieve::PieceId| {
+                    let copy = residences.get(&segment).and_then(|known| known.copy());
+                    copy.is_some_and(|copy| copy.take_visit(number))
+                };
+                self.sieve.lock().expect(NOT_POISONED).evict(spare)?
+            };
+            // The segment may have died.
+            let known = self.residences.read().expect(NOT_POISONED).get(&segment).cloned();
+            if let Some(residence) = known {
+                return Some(self.give_back(&residence, number));
+            }
+        }
+    }
+
+    /// Punches a piece that was taken from the sieve. Returns the bytes; 0 if it has to stay, and is in the sieve again.
+    fn give_back(&self, residence: &Residence, number: u32) -> u64 {
+        let Some(copy) = residence.copy() else { return 0 };
+        match self.punch(residence, copy, number) {
+            Ok(Some(pages)) => {
+                self.cached_pages.fetch_sub(pages.into(), Ordering::AcqRel);
+                u64::from(pages) * PAGE_BYTES
+            }
+            stays => {
+                if let Err(error) = stays {
+                    log::warn!("{}: no room could be given back: {error}", segment_path(residence.segment));
+                }
+                self.sieve.lock().expect(NOT_POISONED).insert((residence.segment, number));
+                0
+            }
+        }
+    }
+
+    /// Punches a piece. Returns its pages; `None` if a backup holds the file, since it may outlive the copy.
+    fn punch(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u16>> {
+        let file = self.fs.open(&segment_path(residence.segment))?;
+        let piece = copy.piece(number);
+        let _alone = residence.bytes.write().expect(NOT_POISONED);
+        if file.usage()?.links > 1 || file.has_shared_lock()? {
+            return Ok(None);
+        }
+        file.punch(piece.start, piece.end - piece.start)?;
+        Ok(Some(copy.take_pages(number)))
+    }
+}
+
+/// The bytes of a range that are not in holes.
+fn data_bytes(file: &dyn File, range: std::ops::Range<u64>) -> std::io::Result<u64> {
+    let (mut at, mut data) = (range.start, 0);
+    while at < range.end {
+        let hole = file.next_hole(at..range.end)?.unwrap_or(range.end..range.end);
+        data += hole.start - at;
+        at = hole.end;
+    }
+    Ok(data)
+}
+
+impl Store {
+    /// As [`Store::open`], with a tier: sealed segments go to `remote`.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_tiered(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+        options: StoreOptions,
+        (remote, tier_options): (Arc<dyn Remote>, TierOptions),
+    ) -> Result<Self, crate::store::OpenError> {
+        let tier = Arc::new(Tier::new(
+            remote,
+            fs.clone(),
+            tier_options,
+            options.keep_free_bytes + options.segment_max_bytes,
+        ));
+        let mut store = Self::open(Arc::new(TieredFs::new(fs, tier.clone())), clock, entropy, options)?;
+        tier.learn(&store.shared.index());
+        store.tier = Some(tier);
+        Ok(store)
+    }
+
+    /// Works for the tier: sends a sealed segment to the remote, gives local bytes back, deletes copies that are not needed any more.
+    /// Nothing without a tier.
+    ///
+    /// # Errors
+    /// [`StoreError::RemoteUnavailable`]: a later call may succeed; those of the commit.
+    pub fn tier_step(&self, entropy: &dyn Entropy) -> Result<TierProgress, StoreError> {
+        let Some(tier) = &self.tier else { return Ok(TierProgress::default()) };
+        self.shared.check_writable()?;
+        let mut done = TierProgress::default();
+        let deleted = self.delete_dropped(tier, &mut done);
+        let sent = self.send_next(tier, entropy, &mut done);
+        // Room is made also where the remote does not answer.
+        self.list_aged(tier)?;
+        let cached = tier.cached_bytes();
+        tier.make_room(0);
+        done.given_back_bytes = cached.saturating_sub(tier.cached_bytes());
+        deleted.and(sent)?;
+        Ok(done)
+    }
+
+    /// The state of the tier; `None` without one.
+    pub fn tier_figures(&self) -> Option<TierFigures> {
+        let tier = self.tier.as_ref()?;
+        let index = self.shared.index();
+        let mut figures = TierFigures {
+            cached_bytes: tier.cached_bytes(),
+            pinned_bytes: tier.pinned_bytes.load(Ordering::Acquire),
+            waiting_segments: self.waiting(&index).count() as u64,
+            fetched_bytes: tier.fetched_bytes.load(Ordering::Relaxed),
+            fetches: tier.fetches.load(Ordering::Relaxed),
+            sent_bytes: tier.sent_bytes.load(Ordering::Relaxed),
+            ..TierFigures::default()
+        };
+        for (_, copy) in index.remote_copies(None) {
+            match copy.phase {
+                CopyPhase::Leaving => {}
+                CopyPhase::Remote => {
+                    figures.remote_segments += 1;
+                    figures.remote_bytes += copy.length;
+                }
+                CopyPhase::Dropped => figures.dropped_segments += 1,
+            }
+        }
+        Some(figures)
+    }
+
+    /// Lists the segments that have been remote for long enough, and counts the bytes of all others.
+    fn list_aged(&self, tier: &Tier) -> Result<(), StoreError> {
+        let (index, now) = (self.shared.index(), self.shared.clock.now());
+        let mut pinned = 0;
+        let active = self.shared.segments.active_segments();
+        for id in self.shared.segments.ids() {
+            let residence = tier.residence(id);
+            if residence.is_listed.load(Ordering::Acquire) {
+                continue;
+            }
+            let is_aged = |copy: &RemoteCopy| {
+                copy.phase == CopyPhase::Remote && age(now, copy.since) >= tier.options.keep_local
+            };
+            match index.remote_copy(id) {
+                Some(copy) if is_aged(copy) => {
+                    tier.list(&residence).map_err(|error| self.shared.failed(error.into()))?;
+                }
+                _ => pinned += self.pinned_bytes(tier, &residence, active.contains(&id)),
+            }
+        }
+        tier.pinned_bytes.store(pinned, Ordering::Release);
+        self.shared.segments.reserve().set_growth_left(tier.available_bytes());
+        Ok(())
+    }
+
+    /// The space of a segment that is not listed. That of a sealed one is asked for once.
+    fn pinned_bytes(&self, tier: &Tier, residence: &Residence, is_active: bool) -> u64 {
+        match residence.pinned_bytes.load(Ordering::Relaxed) {
+            0 => {}
+            known => return known,
+        }
+        let usage = tier.fs.open_read(&segment_path(residence.segment)).and_then(|file| file.usage());
+        // A segment that was removed a moment ago takes no space.
+        let bytes = usage.map_or(0, |usage| usage.allocated_bytes);
+        if !is_active {
+            residence.pinned_bytes.store(bytes, Ordering::Relaxed);
+        }
+        bytes
+    }
+
+    /// Commits a change of a copy.
+    fn set_remote_copy(&self, segment: u64, copy: Option<RemoteCopy>) -> Result<(), StoreError> {
+        self.committer.submit(|reply| Mutation::RemoteSegment { segment, copy, reply })
+    }
+}
+
+/// The time since `since`; none if that is in the future.
+fn age(now: Timestamp, since: Timestamp) -> Duration {
+    Duration::from_millis(now.as_millis().saturating_sub(since.as_millis()))
+}

@@ -1,0 +1,182 @@
+//! Which bytes of a segment are here.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, RwLock};
+
+use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::format::RemoteCopy;
+
+/// The unit in which local bytes are given back.
+pub(super) const PIECE_BYTES: u64 = MIB;
+/// The longest read ahead of a sequential reader.
+const READ_AHEAD_MAX_BYTES: u64 = 8 * MIB;
+/// The first one.
+const READ_AHEAD_MIN_BYTES: u64 = MIB / 4;
+
+/// A segment, and which of its bytes are here.
+pub(super) struct Residence {
+    pub(super) segment: u64,
+    /// Set once the remote has every byte.
+    copy: OnceLock<LocalPieces>,
+    /// Held shared while local bytes are read, and exclusively while they are given back.
+    pub(super) bytes: RwLock<()>,
+    /// Whether its pieces may be given back.
+    pub(super) is_listed: AtomicBool,
+    /// The space of a sealed segment that is not listed; 0 if it is not known.
+    pub(super) pinned_bytes: AtomicU64,
+    /// The end of the last fetch, and its length ahead of what was asked for.
+    sequence: Mutex<(u64, u64)>,
+}
+
+/// The remote copy of a segment, and its local pieces.
+pub(super) struct LocalPieces {
+    /// The name of the copy.
+    pub(super) name: String,
+    /// Bytes of the segment.
+    pub(super) length: u64,
+    /// The pages that each piece has here, as far as it is listed.
+    pages: Box<[AtomicU16]>,
+    /// Whether each was read since the hand of the sieve passed it.
+    visited: Box<[AtomicBool]>,
+    /// Whether each is in the sieve.
+    queued: Box<[AtomicBool]>,
+}
+
+impl Residence {
+    pub(super) fn new(segment: u64) -> Self {
+        Self {
+            segment,
+            copy: OnceLock::new(),
+            bytes: RwLock::default(),
+            is_listed: AtomicBool::new(false),
+            pinned_bytes: AtomicU64::new(0),
+            sequence: Mutex::default(),
+        }
+    }
+
+    /// The remote copy, if it is complete.
+    pub(super) fn copy(&self) -> Option<&LocalPieces> {
+        self.copy.get()
+    }
+
+    /// Remembers that the remote copy is complete.
+    pub(super) fn set_copy(&self, copy: &RemoteCopy) {
+        let pieces = copy.length.div_ceil(PIECE_BYTES) as usize;
+        self.copy.get_or_init(|| LocalPieces {
+            name: copy.name(self.segment),
+            length: copy.length,
+            pages: (0..pieces).map(|_| AtomicU16::new(0)).collect(),
+            visited: (0..pieces).map(|_| AtomicBool::new(false)).collect(),
+            queued: (0..pieces).map(|_| AtomicBool::new(false)).collect(),
+        });
+    }
+
+    /// The bytes to fetch ahead for a reader of `wanted`: none at first, and more with each fetch that begins where the last one
+    /// ended.
+    pub(super) fn read_ahead(&self, wanted: &Range<u64>) -> u64 {
+        let mut sequence = self.sequence.lock().expect("no code panics while it holds the lock");
+        let (end, last) = *sequence;
+        let ahead = match end == wanted.start {
+            true => (last * 2).clamp(READ_AHEAD_MIN_BYTES, READ_AHEAD_MAX_BYTES),
+            false => 0,
+        };
+        *sequence = (wanted.end + ahead, ahead);
+        ahead
+    }
+}
+
+impl LocalPieces {
+    /// The pages that may be given back: all but the first, with the header, and the last, with the footer.
+    pub(super) fn movable(&self) -> Range<u64> {
+        PAGE_BYTES..self.length.saturating_sub(PAGE_BYTES).max(PAGE_BYTES)
+    }
+
+    /// The bytes of a piece that may be given back.
+    pub(super) fn piece(&self, number: u32) -> Range<u64> {
+        let (start, movable) = (u64::from(number) * PIECE_BYTES, self.movable());
+        let end = (start + PIECE_BYTES).min(movable.end);
+        start.max(movable.start).min(end)..end
+    }
+
+    /// The number of pieces.
+    pub(super) fn count(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Remembers that pieces were read.
+    pub(super) fn visit(&self, range: &Range<u64>) {
+        for number in numbers(range) {
+            if let Some(visited) = self.visited.get(number as usize)
+                && !visited.load(Ordering::Relaxed)
+            {
+                visited.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether a piece was read since the last call.
+    pub(super) fn take_visit(&self, number: u32) -> bool {
+        self.visited.get(number as usize).is_some_and(|visited| visited.swap(false, Ordering::Relaxed))
+    }
+
+    /// Counts pages that a piece has got. Returns whether it is to be added to the sieve.
+    pub(super) fn add_pages(&self, number: u32, pages: u16) -> bool {
+        self.pages[number as usize].fetch_add(pages, Ordering::AcqRel);
+        !self.queued[number as usize].swap(true, Ordering::AcqRel)
+    }
+
+    /// Forgets up to `pages` pages of a piece that stays in the sieve. Returns their number.
+    pub(super) fn lose_pages(&self, number: u32, pages: u16) -> u16 {
+        let lose = |now: u16| Some(now.saturating_sub(pages));
+        let before = self.pages[number as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, lose);
+        before.map_or(0, |before| before.min(pages))
+    }
+
+    /// Forgets all pages of a piece that was taken from the sieve. Returns their number.
+    pub(super) fn take_pages(&self, number: u32) -> u16 {
+        self.queued[number as usize].store(false, Ordering::Release);
+        self.pages[number as usize].swap(0, Ordering::AcqRel)
+    }
+
+    /// The listed pages of all pieces.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages.iter().map(|pages| u64::from(pages.load(Ordering::Acquire))).sum()
+    }
+}
+
+/// The numbers of the pieces that a range touches.
+pub(super) fn numbers(range: &Range<u64>) -> impl Iterator<Item = u32> + use<> {
+    (range.start / PIECE_BYTES) as u32..range.end.div_ceil(PIECE_BYTES) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequential_reader_gets_more_ahead_each_time_and_others_nothing() {
+        let residence = Residence::new(1);
+        let mut at = MIB;
+        let ahead: Vec<u64> = (0..8)
+            .map(|_| {
+                let ahead = residence.read_ahead(&(at..at + 4096));
+                at += 4096 + ahead;
+                ahead >> 10
+            })
+            .collect();
+        assert_eq!(ahead, [0, 256, 512, 1024, 2048, 4096, 8192, 8192]);
+        assert_eq!(residence.read_ahead(&(0..4096)), 0);
+    }
+
+    #[test]
+    fn the_first_and_the_last_page_of_a_segment_stay() {
+        let residence = Residence::new(1);
+        let since = crate::base::Timestamp::from_millis(0);
+        let phase = crate::format::CopyPhase::Remote;
+        residence.set_copy(&RemoteCopy { phase, epoch: 1, nonce: 2, length: 2 * MIB + 8192, since });
+        let copy = residence.copy().unwrap();
+        assert_eq!(copy.count(), 3);
+        assert_eq!([0, 1, 2].map(|n| copy.piece(n)), [4096..MIB, MIB..2 * MIB, 2 * MIB..2 * MIB + 4096]);
+    }
+}

@@ -1,0 +1,192 @@
+//! Sending segments to the remote, and deleting their copies there.
+
+use std::io;
+use std::time::Duration;
+
+use super::{Tier, TierProgress, age};
+use crate::base::Entropy;
+use crate::base::digest::Md5;
+use crate::base::limits::{BLOCK_BYTES, MIB, PAGE_BYTES};
+use crate::format::{CopyPhase, RemoteCopy, segment_path};
+use crate::fs::File;
+use crate::index::Index;
+use crate::log::LogError;
+use crate::remote::{Body, NewObject, RemoteError};
+use crate::store::{Store, StoreError};
+
+/// The reign of a store that does not ship its log.
+const ONLY_EPOCH: u64 = 1;
+/// The time that a small request may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The least rate at which a segment is sent, in bytes a second.
+const LEAST_BYTES_PER_SECOND: u64 = MIB / 8;
+/// Copies that one call deletes.
+const DELETED_PER_CALL: usize = 64;
+/// Places of a copy that are read back where the remote does not tell its MD5.
+const SAMPLES: u64 = 8;
+
+/// The bytes of a sealed segment.
+struct SegmentBody<'f> {
+    file: &'f dyn File,
+    length: u64,
+}
+
+impl Body for SegmentBody<'_> {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+}
+
+impl Store {
+    /// The sealed segments with live bytes whose copy is not complete, the oldest first.
+    pub(super) fn waiting<'i>(&self, index: &'i Index) -> impl Iterator<Item = u64> + use<'i> {
+        let unsealed = self.shared.segments.unsealed();
+        let doubtful = self.shared.published().doubtful_segment;
+        let is_waiting = move |id: &u64| {
+            index.liveness().of(*id) > 0
+                && *id != doubtful
+                && !unsealed.contains(id)
+                && index.remote_copy(*id).is_none_or(|copy| copy.phase == CopyPhase::Leaving)
+        };
+        self.shared.segments.immutable_segments().into_iter().filter(is_waiting)
+    }
+
+    /// Sends the oldest waiting segment.
+    pub(super) fn send_next(
+        &self,
+        tier: &Tier,
+        entropy: &dyn Entropy,
+        done: &mut TierProgress,
+    ) -> Result<(), StoreError> {
+        let index = self.shared.index();
+        let mut waiting = self.waiting(&index);
+        let Some(id) = waiting.next() else { return Ok(()) };
+        let file = tier.fs.open_read(&segment_path(id)).map_err(|error| self.shared.failed(error.into()))?;
+        let copy = self.intend(&index, id, file.as_ref(), entropy)?;
+        send(tier, id, &copy, file.as_ref()).map_err(|error| self.remote_failed(id, error))?;
+        self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Remote)))?;
+        tier.residence(id).set_copy(&copy);
+        done.sent += 1;
+        done.more = waiting.next().is_some();
+        Ok(())
+    }
+
+    /// The copy that a segment leaves for: one intended before, or a new one.
+    fn intend(
+        &self,
+        index: &Index,
+        id: u64,
+        file: &dyn File,
+        entropy: &dyn Entropy,
+    ) -> Result<RemoteCopy, StoreError> {
+        if let Some(intended) = index.remote_copy(id) {
+            return Ok(*intended);
+        }
+        let length = file.len().map_err(|error| self.shared.failed(error.into()))?;
+        let nonce = entropy.next_u64() as u32;
+        let (phase, since) = (CopyPhase::Leaving, self.shared.clock.now());
+        let copy = RemoteCopy { phase, epoch: ONLY_EPOCH, nonce, length, since };
+        // A reclaimer at work may be about to punch holes; the next one sees the intent.
+        let _idle = self.reclaimer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.set_remote_copy(id, Some(copy))?;
+        Ok(copy)
+    }
+
+    /// Drops the copies of segments that are gone, and deletes those that were dropped long enough ago.
+    pub(super) fn delete_dropped(&self, tier: &Tier, done: &mut TierProgress) -> Result<(), StoreError> {
+        let (index, now) = (self.shared.index(), self.shared.clock.now());
+        let ids: std::collections::BTreeSet<u64> = self.shared.segments.ids().into_iter().collect();
+        let gone: Vec<(u64, RemoteCopy)> = index
+            .remote_copies(None)
+            .filter(|(id, copy)| match copy.phase {
+                CopyPhase::Dropped => age(now, copy.since) >= tier.options.keep_dropped,
+                _ => !ids.contains(id) && index.liveness().of(*id) == 0,
+            })
+            .take(DELETED_PER_CALL)
+            .map(|(id, copy)| (id, *copy))
+            .collect();
+        done.more |= gone.len() == DELETED_PER_CALL;
+        for (id, copy) in gone {
+            if copy.phase != CopyPhase::Dropped {
+                self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Dropped)))?;
+                continue;
+            }
+            let deleted = tier.remote.delete(&copy.name(id), PATIENCE);
+            deleted.map_err(|error| self.remote_failed(id, error))?;
+            self.set_remote_copy(id, None)?;
+            done.deleted += 1;
+        }
+        Ok(())
+    }
+
+    fn in_phase(&self, copy: RemoteCopy, phase: CopyPhase) -> RemoteCopy {
+        RemoteCopy { phase, since: self.shared.clock.now(), ..copy }
+    }
+
+    fn remote_failed(&self, id: u64, error: RemoteError) -> StoreError {
+        match error {
+            RemoteError::Body(error) => self.shared.failed(LogError::from(error)),
+            error => StoreError::RemoteUnavailable(format!("{}: {error}", segment_path(id))),
+        }
+    }
+}
+
+/// Puts a segment, and compares the copy with it.
+fn send(tier: &Tier, id: u64, copy: &RemoteCopy, file: &dyn File) -> Result<(), RemoteError> {
+    let name = copy.name(id);
+    let nonce = format!("{:08x}", copy.nonce);
+    let body = SegmentBody { file, length: copy.length };
+    let within = PATIENCE + Duration::from_millis(copy.length * 1000 / LEAST_BYTES_PER_SECOND);
+    let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: false };
+    tier.remote.put(&object, within)?;
+    tier.count_sent(copy.length);
+    let found = tier.remote.head(&name, PATIENCE)?.ok_or(RemoteError::Missing)?;
+    if found.length != copy.length || found.nonce.as_deref() != Some(&*nonce) {
+        let what = format!("{name} has {} bytes and nonce {:?} after it was put", found.length, found.nonce);
+        return Err(RemoteError::Wrong(what));
+    }
+    match found.md5 {
+        Some(md5) if md5 == digest(&body).map_err(RemoteError::Body)? => Ok(()),
+        Some(_) => Err(RemoteError::Wrong(format!("{name} has another MD5 than the segment"))),
+        None => compare_samples(tier, &name, &body),
+    }
+}
+
+fn digest(body: &SegmentBody<'_>) -> io::Result<[u8; 16]> {
+    let mut md5 = Md5::default();
+    let mut buffer = vec![0; MIB as usize];
+    let mut at = 0;
+    while at < body.length {
+        let part = &mut buffer[..MIB.min(body.length - at) as usize];
+        body.read_at(at, part)?;
+        md5.update(part);
+        at += part.len() as u64;
+    }
+    Ok(md5.finish())
+}
+
+/// Reads some places back, the first and the last page among them.
+fn compare_samples(tier: &Tier, name: &str, body: &SegmentBody<'_>) -> Result<(), RemoteError> {
+    let step = (body.length / SAMPLES).next_multiple_of(PAGE_BYTES);
+    let last = body.length - PAGE_BYTES..body.length;
+    let ranges = (0..SAMPLES).map(|nth| nth * step..(nth * step + BLOCK_BYTES).min(body.length));
+    for range in ranges.filter(|range| range.start < range.end).chain([last]) {
+        let found = tier.remote.get(name, range.clone(), PATIENCE)?;
+        let mut own = vec![0; (range.end - range.start) as usize];
+        body.read_at(range.start, &mut own).map_err(RemoteError::Body)?;
+        if found != own {
+            return Err(RemoteError::Wrong(format!("{name} differs from the segment at {}", range.start)));
+        }
+    }
+    Ok(())
+}
+
+impl Tier {
+    fn count_sent(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+    }
+}
