@@ -1,103 +1,32 @@
 //! Sealed segments on a remote: what is answered stays readable whatever fails, and nothing goes before its copy is compared.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
+use crate::base::Entropy as _;
 use crate::base::limits::MIB;
 use crate::format::{CopyPhase, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
-use crate::remote::{NewObject, Remote, RemoteError, RemoteObject};
+use crate::remote::Remote;
+use crate::remote::sim::{RemoteCall, SimRemote};
 
 const LEN: usize = 700_000;
 /// The segments that are written to, and some more.
 const LOCAL: u64 = 11 * MIB;
 
-/// A remote of the test: a map that can be away, and that counts.
-#[derive(Default)]
-struct MapRemote {
-    objects: Mutex<BTreeMap<String, (Vec<u8>, String)>>,
-    is_away: AtomicBool,
-    /// Whether a put stores other bytes than it got.
-    lies: AtomicBool,
-    gets: AtomicUsize,
-    puts: AtomicUsize,
-}
-
-impl MapRemote {
-    fn check(&self) -> Result<(), RemoteError> {
-        match self.is_away.load(Ordering::SeqCst) {
-            true => Err(RemoteError::Unavailable("it is away".to_owned())),
-            false => Ok(()),
-        }
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.objects.lock().unwrap().keys().cloned().collect()
-    }
-
-    fn change(&self, act: impl Fn(&mut Vec<u8>)) {
-        self.objects.lock().unwrap().values_mut().for_each(|(bytes, _)| act(bytes));
-    }
-}
-
-fn described(name: &str, (bytes, nonce): &(Vec<u8>, String)) -> RemoteObject {
-    let (length, nonce, md5) = (bytes.len() as u64, Some(nonce.clone()), Some(Md5::of(bytes)));
-    RemoteObject { name: name.to_owned(), length, nonce, md5 }
-}
-
-impl Remote for MapRemote {
-    fn put(&self, object: &NewObject<'_>, _within: Duration) -> Result<RemoteObject, RemoteError> {
-        self.check()?;
-        self.puts.fetch_add(1, Ordering::SeqCst);
-        let mut bytes = vec![0; object.body.length() as usize];
-        object.body.read_at(0, &mut bytes).map_err(RemoteError::Body)?;
-        bytes[100_000] ^= u8::from(self.lies.load(Ordering::SeqCst));
-        let stored = (bytes, object.nonce.to_owned());
-        let answer = described(object.name, &stored);
-        self.objects.lock().unwrap().insert(object.name.to_owned(), stored);
-        Ok(answer)
-    }
-
-    fn head(&self, name: &str, _within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
-        self.check()?;
-        Ok(self.objects.lock().unwrap().get(name).map(|stored| described(name, stored)))
-    }
-
-    fn get(&self, name: &str, range: Range<u64>, _within: Duration) -> Result<Vec<u8>, RemoteError> {
-        self.check()?;
-        self.gets.fetch_add(1, Ordering::SeqCst);
-        let objects = self.objects.lock().unwrap();
-        let (bytes, _) = objects.get(name).ok_or(RemoteError::Missing)?;
-        let part = bytes.get(range.start as usize..range.end as usize);
-        part.map(<[u8]>::to_vec).ok_or_else(|| RemoteError::Wrong("the range is beyond the end".to_owned()))
-    }
-
-    fn delete(&self, name: &str, _within: Duration) -> Result<(), RemoteError> {
-        self.check()?;
-        self.objects.lock().unwrap().remove(name);
-        Ok(())
-    }
-
-    fn list(&self, _: &str, _: &str, _: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
-        unreachable!("the tier lists nothing")
-    }
-}
-
 /// A store with its disk, its clock and its remote.
 struct Tiered {
     fs: SimFs,
     clock: Arc<ManualClock>,
-    remote: Arc<MapRemote>,
+    remote: SimRemote,
     options: TierOptions,
 }
 
 impl Tiered {
     fn new(options: TierOptions) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-        Self { fs: SimFs::new(), clock, remote: Arc::default(), options }
+        Self { fs: SimFs::new(), clock, remote: SimRemote::new(), options }
     }
 
     fn open(&self) -> Store {
@@ -119,7 +48,7 @@ impl Tiered {
 
     fn open_on(&self, fs: &SimFs) -> Store {
         let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
-        let remote: Arc<dyn Remote> = self.remote.clone();
+        let remote: Arc<dyn Remote> = Arc::new(self.remote.clone());
         let (fs, entropy) = (Arc::new(fs.clone()), SeededEntropy::new(1));
         Store::open_tiered(fs, self.clock.clone(), &entropy, options, (remote, self.options)).unwrap()
     }
@@ -178,14 +107,14 @@ fn what_went_to_the_remote_is_read_from_there_and_kept_as_far_as_there_is_room()
     assert!(figures.remote_bytes > 7_000_000 && figures.waiting_segments == 0, "{figures:?}");
     assert!(figures.cached_bytes + figures.pinned_bytes <= LOCAL, "{figures:?}");
     check(&store);
-    assert!(tiered.remote.gets.load(Ordering::SeqCst) > 0);
+    assert!(tiered.remote.calls(RemoteCall::Get) > 0);
     let figures = store.tier_figures().unwrap();
     assert!(figures.cached_bytes + figures.pinned_bytes <= LOCAL, "{figures:?}");
     assert!(figures.cached_bytes > MIB, "fetched bytes are kept: {figures:?}");
     // What was read last is here now.
-    let before = tiered.remote.gets.load(Ordering::SeqCst);
+    let before = tiered.remote.calls(RemoteCall::Get);
     assert!(get(&store, "b", "s9").is_ok() && get(&store, "b", "s9").is_ok());
-    assert!(tiered.remote.gets.load(Ordering::SeqCst) <= before + 1);
+    assert!(tiered.remote.calls(RemoteCall::Get) <= before + 1);
     store.close();
 }
 
@@ -195,7 +124,7 @@ fn without_the_remote_the_store_starts_lists_reads_what_is_here_and_takes_writes
     work(&store).unwrap();
     store.close();
     drop(store);
-    tiered.remote.is_away.store(true, Ordering::SeqCst);
+    tiered.remote.set_down(true);
     let store = tiered.open();
     assert_eq!(keys(&store, "b").len(), 21);
     assert_eq!(get(&store, "b", "last").unwrap(), b"x");
@@ -203,7 +132,7 @@ fn without_the_remote_the_store_starts_lists_reads_what_is_here_and_takes_writes
     assert_eq!(store.health().damage, [], "what cannot be fetched is not damaged");
     put(&store, "b", "new", b"new").unwrap();
     assert_eq!(get(&store, "b", "new").unwrap(), b"new");
-    tiered.remote.is_away.store(false, Ordering::SeqCst);
+    tiered.remote.set_down(false);
     check(&store);
     store.close();
 }
@@ -211,14 +140,21 @@ fn without_the_remote_the_store_starts_lists_reads_what_is_here_and_takes_writes
 #[test]
 fn nothing_is_given_back_before_its_copy_was_compared() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
-    tiered.remote.lies.store(true, Ordering::SeqCst);
-    assert!(matches!(work(&store), Err(StoreError::RemoteUnavailable(_))));
+    // The put is answered, and its bytes are others.
+    tiered.remote.hold(RemoteCall::Head);
+    let step = std::thread::scope(|scope| {
+        let step = scope.spawn(|| store.tier_step(&SeededEntropy::new(7)));
+        tiered.remote.wait_for_held(RemoteCall::Head, 1);
+        assert!(tiered.remote.damage(&tiered.remote.names()[0], 100_000));
+        tiered.remote.release(RemoteCall::Head);
+        step.join().unwrap()
+    });
+    assert!(matches!(step, Err(StoreError::RemoteUnavailable(_))), "{step:?}");
     assert_eq!(store.tier_figures().unwrap().remote_segments, 0);
-    tiered.remote.lies.store(false, Ordering::SeqCst);
-    tiered.remote.is_away.store(true, Ordering::SeqCst);
+    tiered.remote.set_down(true);
     assert!(matches!(work(&store), Err(StoreError::RemoteUnavailable(_))));
     check(&store);
-    tiered.remote.is_away.store(false, Ordering::SeqCst);
+    tiered.remote.set_down(false);
     assert!(work(&store).unwrap().sent >= 2);
     check(&store);
     store.close();
@@ -227,13 +163,13 @@ fn nothing_is_given_back_before_its_copy_was_compared() {
 #[test]
 fn an_intent_is_repeated_under_its_name_after_a_crash() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
-    tiered.remote.is_away.store(true, Ordering::SeqCst);
+    tiered.remote.set_down(true);
     assert!(work(&store).is_err());
     let intended: Vec<_> = store.shared.index().remote_copies(None).map(|(id, copy)| copy.name(id)).collect();
     assert_eq!(intended.len(), 1);
     drop(store);
     let rebooted = tiered.fs.crash(CrashPolicy::DropAll);
-    tiered.remote.is_away.store(false, Ordering::SeqCst);
+    tiered.remote.set_down(false);
     let store = tiered.open_on(&rebooted);
     reclaim_all(&store).unwrap();
     work(&store).unwrap();
@@ -279,7 +215,11 @@ fn a_page_that_a_crash_left_empty_is_fetched_again_and_a_rotten_one_too() {
     assert_ne!(page, [0; 4096], "the good bytes are here again");
     // Where the copy is as bad, it is damage.
     file.write_all_at(&[7; 50], extent.offset + 300_000).unwrap();
-    tiered.remote.change(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 1));
+    for name in tiered.remote.names() {
+        (0..tiered.remote.bytes(&name).unwrap().len())
+            .step_by(1000)
+            .for_each(|at| assert!(tiered.remote.damage(&name, at)));
+    }
     assert!(matches!(get(&store, "b", "k3"), Err(StoreError::Corrupt(_))));
     store.close();
 }
@@ -298,4 +238,171 @@ fn the_phases_of_copies_survive_a_checkpoint_and_a_crash() {
     store.checkpoint().unwrap();
     store.close();
     check(&store);
+}
+
+#[test]
+fn many_readers_of_one_place_are_served_by_one_fetch() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    tiered.remote.hold(RemoteCall::Get);
+    // There is room for what comes.
+    let (fs, remote) = (tiered.fs.clone(), tiered.remote.clone());
+    store.close();
+    drop(store);
+    let tiered =
+        Tiered { fs, remote, options: TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL }, ..tiered };
+    let store = tiered.open();
+    let read = || {
+        let found = store.find("b", "k3", Selector::Current).unwrap();
+        to_end(store.read(&found, 0..1000).unwrap()).unwrap()
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..8).map(|_| scope.spawn(read)).collect();
+        tiered.remote.wait_for_held(RemoteCall::Get, 1);
+        tiered.remote.release(RemoteCall::Get);
+        readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() == bytes(3, LEN)[..1000]));
+    });
+    assert_eq!(tiered.remote.calls(RemoteCall::Get), 2, "the table of the blocks, and a block");
+    store.close();
+}
+
+#[test]
+fn where_the_remote_is_away_writes_go_on_until_the_limit_and_deletes_beyond_it() {
+    let tiered = Tiered::new(TierOptions { local_max_bytes: 20 * MIB, ..NOTHING_LOCAL });
+    let store = tiered.open();
+    tiered.remote.set_down(true);
+    store.create_bucket("b", "admin").unwrap();
+    let mut stored = 0;
+    let refused = loop {
+        assert!(matches!(work(&store), Ok(_) | Err(StoreError::RemoteUnavailable(_))));
+        match put(&store, "b", &format!("k{stored}"), &bytes(stored, LEN)) {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 100, "no limit");
+    };
+    assert!(refused == StoreError::DiskFull && stored >= 10, "{refused:?} after {stored}");
+    assert!((0..stored).all(|at| get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN)));
+    delete(&store, "b", "k0", Selector::Current).unwrap();
+    tiered.remote.set_down(false);
+    reclaim_all(&store).unwrap();
+    work(&store).unwrap();
+    put(&store, "b", "again", &bytes(77, LEN)).unwrap();
+    assert!((1..stored).all(|at| get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN)));
+    store.close();
+}
+
+#[test]
+fn the_bytes_of_a_backup_stay() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    let id = store.find("b", "k0", Selector::Current).unwrap().version.extents[0].segment;
+    tiered.fs.create_dir("backup").unwrap();
+    tiered.fs.link(&segment_path(id), "backup/held").unwrap();
+    work(&store).unwrap();
+    assert!(tiered.fs.open(&segment_path(id)).unwrap().next_hole(0..4 * MIB).unwrap().is_none());
+    tiered.fs.remove("backup/held").unwrap();
+    assert!(work(&store).unwrap().given_back_bytes > MIB);
+    check(&store);
+    store.close();
+}
+
+/// Puts, overwrites, deletes and reads of any keys, with a remote that fails, and with losses of power.
+struct RandomRun {
+    tiered: Tiered,
+    fs: SimFs,
+    store: Store,
+    draw: SeededEntropy,
+    keys: BTreeMap<String, (u64, usize)>,
+}
+
+impl RandomRun {
+    fn new(seed: u64) -> Self {
+        let draw = SeededEntropy::new(seed);
+        let options = TierOptions { local_max_bytes: (9 + draw.next_u64() % 8) * MIB, ..NOTHING_LOCAL };
+        let tiered = Tiered::new(options);
+        let (fs, store) = (tiered.fs.clone(), tiered.open());
+        store.create_bucket("b", "admin").unwrap();
+        Self { tiered, fs, store, draw, keys: BTreeMap::new() }
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.draw.next_u64() % bound
+    }
+
+    fn step(&mut self) {
+        match self.below(20) {
+            0..6 => self.put(),
+            6..8 => self.delete(),
+            8..12 => self.read(),
+            12..16 => drop(self.store.tier_step(&self.draw)),
+            16..18 => reclaim_all(&self.store).unwrap(),
+            18 => {
+                self.store.shared.segments.retire(|_| true);
+                self.tiered.clock.advance(Duration::from_secs(self.below(50)));
+            }
+            _ => self.crash(),
+        }
+    }
+
+    fn put(&mut self) {
+        let (key, seed) = (format!("k{}", self.below(12)), self.draw.next_u64());
+        let len = if self.below(2) == 0 { self.below(3000) } else { self.below(900_000) } as usize;
+        match put(&self.store, "b", &key, &bytes(seed, len)) {
+            Ok(_) => drop(self.keys.insert(key, (seed, len))),
+            Err(error) => assert_eq!(error, StoreError::DiskFull),
+        }
+    }
+
+    fn delete(&mut self) {
+        let key = format!("k{}", self.below(12));
+        delete(&self.store, "b", &key, Selector::Current).unwrap();
+        self.keys.remove(&key);
+    }
+
+    fn read(&self) {
+        let key = format!("k{}", self.below(12));
+        match (get(&self.store, "b", &key), self.keys.get(&key)) {
+            (Ok(found), Some((seed, len))) => assert!(found == bytes(*seed, *len), "{key}"),
+            (Err(StoreError::NoSuchKey), None) => {}
+            (Err(StoreError::RemoteUnavailable(_)), Some(_)) => {}
+            // The fault of the remote that looks like a loss lasts for one answer.
+            (Err(StoreError::Corrupt(damage)), Some(_)) => {
+                assert!(damage.what.contains("remote"), "{damage}")
+            }
+            other => panic!("{key}: {other:?}"),
+        }
+    }
+
+    fn crash(&mut self) {
+        self.fs = self.fs.crash(CrashPolicy::Random(self.draw.next_u64()));
+        self.store = self.tiered.open_on(&self.fs);
+    }
+
+    fn end(mut self) {
+        self.tiered.remote.fail_at_random(0, 0);
+        self.crash();
+        self.tiered.remote.land_late_writes();
+        reclaim_all(&self.store).unwrap();
+        work(&self.store).unwrap();
+        for (key, (seed, len)) in &self.keys {
+            assert!(get(&self.store, "b", key).unwrap() == bytes(*seed, *len), "{key}");
+        }
+        assert_eq!(keys(&self.store, "b"), self.keys.keys().cloned().collect::<Vec<_>>());
+        self.store.close();
+    }
+}
+
+#[test]
+fn whatever_fails_what_was_answered_is_read_back() {
+    let first = seed();
+    for seed in first..first + 8 {
+        println!("seed {seed}");
+        let mut run = RandomRun::new(seed);
+        for step in 0..250 {
+            // It fails for a while, and works for a while.
+            run.tiered.remote.fail_at_random(seed + step, if step / 40 % 2 == 0 { 150 } else { 0 });
+            run.step();
+        }
+        run.end();
+    }
 }
