@@ -234,6 +234,8 @@ pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;
 /// Segments whose copy on the remote has a smaller share of live bytes are compacted, which means to fetch these. Space there is at
 /// most the inverse of it times the live bytes.
 pub const MOVE_REMOTE_BELOW_LIVE_PERCENT: u64 = 35;
+/// The time for which the copy of a segment stays on the remote after the last version that referred to it is gone.
+pub const KEEP_DROPPED_SECS: u64 = 24 * 3600;
 /// Segments beyond the number that the live bytes would fill. If there are more, the emptiest are merged.
 pub const SEGMENTS_BESIDE_MAX: u64 = 32;
 /// Segments with live bytes up to this share are merged. Each reclaimed byte costs writing at most four. So the

@@ -31,6 +31,7 @@ mod serve;
 mod server;
 mod service_manager;
 mod signals;
+mod tier;
 mod tls_files;
 mod user;
 mod user_api;
@@ -43,6 +44,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use siltstone::remote::RemoteSettings;
 
 pub(crate) use allocator::restart_configured;
 pub(crate) use environment::Environment;
@@ -203,10 +205,11 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     logging::start(options.log_level, options.log_format);
     match command {
         CliCommand::Serve | CliCommand::Server(_) => {
-            if let Some(remote) = remote::settings(config.as_deref(), environment)? {
+            let remote = remote::settings(config.as_deref(), environment)?;
+            if let Some(remote) = &remote {
                 log::info!("the remote is {remote:?}");
             }
-            serve(&options, environment, notes)
+            serve(&options, remote.as_ref(), environment, notes)
         }
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
@@ -214,11 +217,16 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     }
 }
 
-fn serve(options: &ServerOptions, environment: &Environment, mut notes: Notes) -> Result<(), CliError> {
+fn serve(
+    options: &ServerOptions,
+    remote: Option<&RemoteSettings>,
+    environment: &Environment,
+    mut notes: Notes,
+) -> Result<(), CliError> {
     let keys = AdministratorKeys::from_environment(environment, &mut notes).map_err(CliError::usage)?;
     keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
     let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-    serve::serve(options, UsersFile::new(options.users_path(), keys), &manager)
+    serve::serve(options, remote, UsersFile::new(options.users_path(), keys), &manager)
 }

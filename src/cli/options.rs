@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
@@ -16,7 +17,7 @@ use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{Dialect, ObjectOwnership};
 use siltstone::service::{HtmlSandbox, MetricsAccess};
-use siltstone::store::ScrubPace;
+use siltstone::store::{ScrubPace, TierOptions};
 
 use super::CliError;
 use super::access_log::AccessLogFormat;
@@ -242,6 +243,19 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = ByteCount(limits::SEGMENT_MAX_BYTES))]
     pub(crate) segment_size: ByteCount,
 
+    /// Most bytes that data segments take up on this disk, where a remote has the others; none for as much as there is [default: none]
+    #[arg(long, value_name = "SIZE", env = "SILTSTONE_LOCAL_MAX", global = true)]
+    pub(crate) local_max: Option<ByteCount>,
+
+    /// Time for which the bytes of a segment stay on this disk after the remote has got them [default: none]
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_KEEP_LOCAL", global = true)]
+    pub(crate) keep_local: Option<TimeSpan>,
+
+    /// Time for which the remote keeps the bytes of a segment after the last object in it is gone, for backups
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_KEEP_DROPPED", global = true)]
+    #[arg(default_value_t = TimeSpan::from_secs(limits::KEEP_DROPPED_SECS))]
+    pub(crate) keep_dropped: TimeSpan,
+
     /// Bytes a second that may be moved to reclaim space; a shortage of space overrules it
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_RECLAIM_RATE", global = true)]
     #[arg(default_value_t = ByteCount(limits::RECLAIM_RATE_BYTES_PER_SEC))]
@@ -348,6 +362,15 @@ impl ServerOptions {
     /// The domain of websites, in lower case.
     pub(crate) fn website_domain(&self) -> Option<String> {
         self.website_domain.as_ref().map(|domain| domain.to_ascii_lowercase())
+    }
+
+    /// The settings of the tier.
+    pub(crate) fn tier(&self) -> TierOptions {
+        TierOptions {
+            local_max_bytes: self.local_max.as_ref().map_or(u64::MAX, |most| most.0),
+            keep_local: self.keep_local.as_ref().map_or(Duration::ZERO, |time| time.0),
+            keep_dropped: self.keep_dropped.0,
+        }
     }
 
     /// The pace of the scrub; `None` for no scrub.

@@ -12,6 +12,7 @@ use siltstone::console::Console;
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Handle, Tls};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
+use siltstone::remote::{Remote, RemoteSettings, S3Remote};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{self, OpenError, Store};
@@ -31,6 +32,7 @@ use super::options::ServerOptions;
 use super::running_users::RunningUsers;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
+use super::tier::TierThread;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 
@@ -43,13 +45,14 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
 pub(crate) fn serve(
     options: &ServerOptions,
+    remote: Option<&RemoteSettings>,
     users_file: UsersFile,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
-    let store = open_store(options, &plan, Arc::clone(&clock), files)?;
+    let store = open_store(options, remote, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
@@ -146,6 +149,7 @@ fn run_until_stopped(
     if let Some(link) = first_start {
         announce::first_steps(scheme, address, console, link.as_deref());
     }
+    let tier = store.tier_figures().map(|_| TierThread::start(Arc::clone(&store))).transpose()?;
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
     if console != address {
@@ -161,6 +165,7 @@ fn run_until_stopped(
     signals.end();
     lifecycle.end();
     maintenance.end();
+    tier.into_iter().for_each(TierThread::end);
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
 }
@@ -199,11 +204,17 @@ fn close(store: Arc<Store>, by: Instant) {
 
 fn open_store(
     options: &ServerOptions,
+    remote: Option<&RemoteSettings>,
     plan: &MemoryPlan,
     clock: Arc<dyn Clock>,
     files: OpenFiles,
 ) -> Result<Arc<Store>, CliError> {
     let data_dir = &options.data_dir;
+    let tier = options.tier();
+    let remote = remote.map(S3Remote::new).transpose();
+    let remote = remote
+        .map(|remote| remote.map(Arc::new))
+        .map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     let options = store::StoreOptions {
         buckets_max: options.buckets_max,
         abort_uploads_after: Some(options.abort_uploads_after.0),
@@ -216,11 +227,28 @@ fn open_store(
     let store = disk
         .create_root()
         .map_err(OpenError::from)
-        .and_then(|()| Store::open(Arc::new(disk), clock, &OsEntropy, options))
+        .and_then(|()| match &remote {
+            None => Store::open(Arc::new(disk), clock, &OsEntropy, options),
+            Some(remote) => {
+                let tier = (Arc::clone(remote) as Arc<dyn Remote>, tier);
+                Store::open_tiered(Arc::new(disk), clock, &OsEntropy, options, tier)
+            }
+        })
         .map_err(|e| data_dir::refusal(data_dir, &e))?;
     let health = store.health();
     let (buckets, versions, bytes) = (health.buckets, health.versions, health.live_bytes);
     info!("opened {}: {buckets} buckets, {versions} versions, {bytes} bytes", data_dir.display());
+    match (store.remote_segments(), &remote) {
+        (1.., None) => {
+            let cold = store.remote_segments();
+            let what = format!(
+                "the bytes of {cold} segments are on a remote: name it in the section [remote] of the configuration file"
+            );
+            return Err(CliError::start(what));
+        }
+        (0, None) => {}
+        (cold, Some(_)) => info!("the remote has {cold} segments"),
+    }
     if let Some(reason) = health.read_only {
         error!("the store takes no writes: {reason}");
     }

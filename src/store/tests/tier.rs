@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::base::Entropy as _;
 use crate::base::limits::MIB;
-use crate::format::{CopyPhase, segment_path};
+use crate::base::{Clock as _, Entropy as _};
+use crate::format::{CopyPhase, RemoteMark, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
 use crate::remote::Remote;
@@ -29,6 +29,11 @@ impl Tiered {
         Self { fs: SimFs::new(), clock, remote: SimRemote::new(), options }
     }
 
+    /// The names of the copies.
+    fn copies(&self) -> Vec<String> {
+        self.remote.names().into_iter().filter(|name| name.starts_with("segment/")).collect()
+    }
+
     fn open(&self) -> Store {
         self.open_on(&self.fs)
     }
@@ -50,7 +55,11 @@ impl Tiered {
         let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
         let remote: Arc<dyn Remote> = Arc::new(self.remote.clone());
         let (fs, entropy) = (Arc::new(fs.clone()), SeededEntropy::new(1));
-        Store::open_tiered(fs, self.clock.clone(), &entropy, options, (remote, self.options)).unwrap()
+        let store =
+            Store::open_tiered(fs, self.clock.clone(), &entropy, options, (remote, self.options)).unwrap();
+        let mark = RemoteMark { store: store.shared.store, made: self.clock.now(), decides_races: true };
+        self.remote.place(RemoteMark::NAME, &mark.encode());
+        store
     }
 }
 
@@ -145,7 +154,7 @@ fn nothing_is_given_back_before_its_copy_was_compared() {
     let step = std::thread::scope(|scope| {
         let step = scope.spawn(|| store.tier_step(&SeededEntropy::new(7)));
         tiered.remote.wait_for_held(RemoteCall::Head, 1);
-        assert!(tiered.remote.damage(&tiered.remote.names()[0], 100_000));
+        assert!(tiered.remote.damage(&tiered.copies()[0], 100_000));
         tiered.remote.release(RemoteCall::Head);
         step.join().unwrap()
     });
@@ -173,7 +182,7 @@ fn an_intent_is_repeated_under_its_name_after_a_crash() {
     let store = tiered.open_on(&rebooted);
     reclaim_all(&store).unwrap();
     work(&store).unwrap();
-    assert!(tiered.remote.names().contains(&intended[0]));
+    assert!(tiered.copies().contains(&intended[0]));
     check(&store);
     store.close();
 }
@@ -182,7 +191,7 @@ fn an_intent_is_repeated_under_its_name_after_a_crash() {
 fn the_copy_of_a_segment_that_died_is_dropped_and_deleted_after_a_while() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
-    let copies = tiered.remote.names();
+    let copies = tiered.copies();
     assert!(copies.len() >= 2);
     for at in 0..10 {
         delete(&store, "b", &format!("k{at}"), Selector::Current).unwrap();
@@ -191,12 +200,12 @@ fn the_copy_of_a_segment_that_died_is_dropped_and_deleted_after_a_while() {
     put(&store, "b", "other", b"y").unwrap();
     reclaim_all(&store).unwrap();
     assert_eq!(work(&store).unwrap().deleted, 0);
-    assert_eq!(tiered.remote.names(), copies, "a restored backup may need them");
+    assert_eq!(tiered.copies(), copies, "a restored backup may need them");
     let figures = store.tier_figures().unwrap();
     assert_eq!((figures.dropped_segments, figures.remote_segments), (copies.len() as u64, 0));
     tiered.clock.advance(Duration::from_secs(61));
     assert_eq!(work(&store).unwrap().deleted, copies.len() as u64);
-    assert_eq!(tiered.remote.names(), Vec::<String>::new());
+    assert_eq!(tiered.copies(), Vec::<String>::new());
     assert_eq!(store.shared.index().remote_copies(None).count(), 0);
     store.close();
 }
@@ -215,7 +224,7 @@ fn a_page_that_a_crash_left_empty_is_fetched_again_and_a_rotten_one_too() {
     assert_ne!(page, [0; 4096], "the good bytes are here again");
     // Where the copy is as bad, it is damage.
     file.write_all_at(&[7; 50], extent.offset + 300_000).unwrap();
-    for name in tiered.remote.names() {
+    for name in tiered.copies() {
         (0..tiered.remote.bytes(&name).unwrap().len())
             .step_by(1000)
             .for_each(|at| assert!(tiered.remote.damage(&name, at)));
@@ -252,6 +261,7 @@ fn many_readers_of_one_place_are_served_by_one_fetch() {
     let tiered =
         Tiered { fs, remote, options: TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL }, ..tiered };
     let store = tiered.open();
+    let before = tiered.remote.calls(RemoteCall::Get);
     let read = || {
         let found = store.find("b", "k3", Selector::Current).unwrap();
         to_end(store.read(&found, 0..1000).unwrap()).unwrap()
@@ -262,7 +272,7 @@ fn many_readers_of_one_place_are_served_by_one_fetch() {
         tiered.remote.release(RemoteCall::Get);
         readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() == bytes(3, LEN)[..1000]));
     });
-    assert_eq!(tiered.remote.calls(RemoteCall::Get), 2, "the table of the blocks, and a block");
+    assert_eq!(tiered.remote.calls(RemoteCall::Get) - before, 2, "the table of the blocks, and a block");
     store.close();
 }
 
@@ -367,7 +377,7 @@ impl RandomRun {
             (Err(StoreError::RemoteUnavailable(_)), Some(_)) => {}
             // The fault of the remote that looks like a loss lasts for one answer.
             (Err(StoreError::Corrupt(damage)), Some(_)) => {
-                assert!(damage.what.contains("remote"), "{damage}")
+                assert!(damage.what.contains("remote"), "{damage}");
             }
             other => panic!("{key}: {other:?}"),
         }
@@ -405,4 +415,24 @@ fn whatever_fails_what_was_answered_is_read_back() {
         }
         run.end();
     }
+}
+
+#[test]
+fn nothing_is_sent_to_the_remote_of_another_store_or_of_none() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    let other =
+        RemoteMark { store: crate::format::StoreId([9; 16]), made: tiered.clock.now(), decides_races: true };
+    tiered.remote.place(RemoteMark::NAME, &other.encode());
+    let refused = |what: &str| match work(&store) {
+        Err(StoreError::RemoteUnavailable(why)) => assert!(why.contains(what), "{why}"),
+        done => panic!("{done:?}"),
+    };
+    refused("another store");
+    tiered.remote.place(RemoteMark::NAME, b"siltstone");
+    refused("STORE");
+    tiered.remote.remove(RemoteMark::NAME);
+    refused("remote init");
+    assert_eq!((tiered.copies(), store.shared.index().remote_copies(None).count()), (vec![], 0));
+    check(&store);
+    store.close();
 }

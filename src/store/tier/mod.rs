@@ -33,11 +33,11 @@ mod tiered_fs;
 mod transfer;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use crate::base::limits::PAGE_BYTES;
+use crate::base::limits::{KEEP_DROPPED_SECS, PAGE_BYTES};
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::format::{CopyPhase, RemoteCopy, segment_path};
 use crate::fs::{File, Fs};
@@ -69,7 +69,7 @@ impl Default for TierOptions {
         Self {
             local_max_bytes: u64::MAX,
             keep_local: Duration::ZERO,
-            keep_dropped: Duration::from_secs(86_400),
+            keep_dropped: Duration::from_secs(KEEP_DROPPED_SECS),
         }
     }
 }
@@ -129,6 +129,8 @@ pub(super) struct Tier {
     fetched_bytes: AtomicU64,
     fetches: AtomicU64,
     sent_bytes: AtomicU64,
+    /// Whether the remote was seen to belong to this store.
+    is_own: AtomicBool,
 }
 
 impl Tier {
@@ -146,6 +148,7 @@ impl Tier {
             fetched_bytes: AtomicU64::new(0),
             fetches: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            is_own: AtomicBool::new(false),
         }
     }
 
@@ -366,6 +369,12 @@ impl Store {
             }
         }
         Some(figures)
+    }
+
+    /// The number of segments whose bytes may be on a remote alone.
+    pub fn remote_segments(&self) -> u64 {
+        let index = self.shared.index();
+        index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote).count() as u64
     }
 
     /// Lists the segments that have been remote for long enough, and counts the bytes of all others.

@@ -1,13 +1,16 @@
 //! Sending segments to the remote, and deleting their copies there.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Tier, TierProgress, age};
 use crate::base::Entropy;
 use crate::base::digest::Md5;
 use crate::base::limits::{BLOCK_BYTES, MIB, PAGE_BYTES};
-use crate::format::{CopyPhase, RemoteCopy, segment_path};
+use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::LogError;
@@ -65,6 +68,7 @@ impl Store {
         let index = self.shared.index();
         let mut waiting = self.waiting(&index);
         let Some(id) = waiting.next() else { return Ok(()) };
+        self.check_mark(tier)?;
         let file = tier.fs.open_read(&segment_path(id)).map_err(|error| self.shared.failed(error.into()))?;
         let copy = self.intend(&index, id, file.as_ref(), entropy)?;
         send(tier, id, &copy, file.as_ref()).map_err(|error| self.remote_failed(id, error))?;
@@ -73,6 +77,31 @@ impl Store {
         done.sent += 1;
         done.more = waiting.next().is_some();
         Ok(())
+    }
+
+    /// Fails unless the remote is marked as that of this store. It is asked once.
+    fn check_mark(&self, tier: &Tier) -> Result<(), StoreError> {
+        if tier.is_own.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let unavailable = |why: String| StoreError::RemoteUnavailable(why);
+        let failed = |error: RemoteError| unavailable(format!("{}: {error}", RemoteMark::NAME));
+        let found = tier.remote.head(RemoteMark::NAME, PATIENCE).map_err(failed)?;
+        let length = found.map_or(0, |found| found.length).min(RemoteMark::MAX_BYTES);
+        if length == 0 {
+            return Err(unavailable("it is marked for no store: run siltstone-tools remote init".to_owned()));
+        }
+        let mark = tier.remote.get(RemoteMark::NAME, 0..length, PATIENCE).map_err(failed)?;
+        match RemoteMark::decode(&mark) {
+            Ok(mark) if mark.store == self.shared.store => {
+                tier.is_own.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Ok(_) => {
+                Err(unavailable("it belongs to another store: each needs a prefix of its own".to_owned()))
+            }
+            Err(error) => Err(unavailable(format!("{}: {error}", RemoteMark::NAME))),
+        }
     }
 
     /// The copy that a segment leaves for: one intended before, or a new one.
@@ -91,7 +120,7 @@ impl Store {
         let (phase, since) = (CopyPhase::Leaving, self.shared.clock.now());
         let copy = RemoteCopy { phase, epoch: ONLY_EPOCH, nonce, length, since };
         // A reclaimer at work may be about to punch holes; the next one sees the intent.
-        let _idle = self.reclaimer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _idle = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         self.set_remote_copy(id, Some(copy))?;
         Ok(copy)
     }
@@ -99,7 +128,7 @@ impl Store {
     /// Drops the copies of segments that are gone, and deletes those that were dropped long enough ago.
     pub(super) fn delete_dropped(&self, tier: &Tier, done: &mut TierProgress) -> Result<(), StoreError> {
         let (index, now) = (self.shared.index(), self.shared.clock.now());
-        let ids: std::collections::BTreeSet<u64> = self.shared.segments.ids().into_iter().collect();
+        let ids: BTreeSet<u64> = self.shared.segments.ids().into_iter().collect();
         let gone: Vec<(u64, RemoteCopy)> = index
             .remote_copies(None)
             .filter(|(id, copy)| match copy.phase {
@@ -115,6 +144,7 @@ impl Store {
                 self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Dropped)))?;
                 continue;
             }
+            self.check_mark(tier)?;
             let deleted = tier.remote.delete(&copy.name(id), PATIENCE);
             deleted.map_err(|error| self.remote_failed(id, error))?;
             self.set_remote_copy(id, None)?;
@@ -187,6 +217,6 @@ fn compare_samples(tier: &Tier, name: &str, body: &SegmentBody<'_>) -> Result<()
 
 impl Tier {
     fn count_sent(&self, bytes: u64) {
-        self.sent_bytes.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,84 @@
+//! The thread that sends segments to the remote and gives their local bytes back.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use log::{error, info, warn};
+use siltstone::base::OsEntropy;
+use siltstone::store::{Store, StoreError, TierProgress};
+
+use super::CliError;
+
+/// The interval of looks for segments to send, and for bytes to give back.
+const STEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval while the remote does not answer.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The thread.
+pub(crate) struct TierThread {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl TierThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
+        let (stop, stopped) = bounded(0);
+        let run = move || {
+            let _watch = store.watch_thread("tier");
+            TierLoop { store: &store, stopped: &stopped, failing: None }.run();
+        };
+        let thread = thread::Builder::new().name("tier".into()).spawn(run);
+        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread after the segment that it sends.
+    pub(crate) fn end(self) {
+        drop(self.stop);
+        if self.thread.join().is_err() {
+            error!("the tier thread panicked");
+        }
+    }
+}
+
+struct TierLoop<'s> {
+    store: &'s Store,
+    stopped: &'s Receiver<()>,
+    /// The error that was logged last, while it lasts.
+    failing: Option<String>,
+}
+
+impl TierLoop<'_> {
+    fn run(&mut self) {
+        let mut pause = Duration::ZERO;
+        while self.stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            pause = match self.store.tier_step(&OsEntropy) {
+                Ok(done) => self.succeeded(done),
+                Err(problem) => self.failed(&problem),
+            };
+        }
+    }
+
+    fn succeeded(&mut self, done: TierProgress) -> Duration {
+        if self.failing.take().is_some() {
+            info!("the remote answers again");
+        }
+        if done.more { Duration::ZERO } else { STEP_INTERVAL }
+    }
+
+    /// An outage of hours is one line of the log.
+    fn failed(&mut self, problem: &StoreError) -> Duration {
+        let why = problem.to_string();
+        if self.failing.is_none() {
+            warn!("segments stay on this disk for now, which is tried again every {RETRY_INTERVAL:?}: {why}");
+        }
+        self.failing = Some(why);
+        RETRY_INTERVAL
+    }
+}
