@@ -92,6 +92,7 @@ impl Service {
             metrics::certificate(&mut page, expires);
         }
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
+        metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
         metrics::commits(&mut page, &self.context.store.commit_figures());
         metrics::usage(&mut page, self.context.store.bucket_usages());
         metrics::quotas(&mut page, self.context.quota_limits());

@@ -7,6 +7,7 @@ mod environment;
 mod quota;
 mod server;
 mod service;
+mod tier;
 mod users;
 
 use std::fs;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
-use crate::ops::{BucketUsage, CommitFigures, Health, Usage};
+use crate::ops::{BucketUsage, CommitFigures, Health, TierFigures, Usage};
 
 /// Buckets with samples of their own, those with the most bytes. The others are one sum.
 const BUCKETS_MAX: usize = 100;
@@ -91,6 +91,33 @@ fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 6] {
 pub(in crate::service) fn certificate(page: &mut Exposition, expires: Timestamp) {
     let help = "The end of the server's certificate, or of an intermediate one that ends earlier.";
     page.single("tls_certificate_expiry_timestamp_seconds", "gauge", help, expires.as_secs());
+}
+
+/// Adds the state of the remote; zeros without one.
+pub(in crate::service) fn remote(page: &mut Exposition, figures: &TierFigures) {
+    page.family("remote_segments", "gauge", "Data segments, by how far their copies on the remote are.");
+    for (phase, count) in [
+        ("waiting", figures.waiting_segments),
+        ("remote", figures.remote_segments),
+        ("dropped", figures.dropped_segments),
+    ] {
+        page.sample("remote_segments", &[("phase", phase)], count);
+    }
+    let help = "Bytes of the segments that the remote has.";
+    page.single("remote_bytes", "gauge", help, figures.remote_bytes);
+    let help = "Bytes of these segments that are on this disk, too, and may be given back.";
+    page.single("remote_cached_bytes", "gauge", help, figures.cached_bytes);
+    let help = "Bytes of segments that have to stay on this disk.";
+    page.single("remote_pinned_bytes", "gauge", help, figures.pinned_bytes);
+    page.single("remote_fetches_total", "counter", "Reads from the remote.", figures.fetches);
+    let help = "Bytes that were read from the remote.";
+    page.single("remote_fetched_bytes_total", "counter", help, figures.fetched_bytes);
+    page.single(
+        "remote_sent_bytes_total",
+        "counter",
+        "Bytes that were sent to the remote.",
+        figures.sent_bytes,
+    );
 }
 
 /// Adds the disk space of the data segments, if it is known.
