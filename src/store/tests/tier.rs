@@ -9,7 +9,7 @@ use crate::format::{CopyPhase, RemoteMark, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
 use crate::remote::Remote;
-use crate::remote::sim::{RemoteCall, SimRemote};
+use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
 
 const LEN: usize = 700_000;
 /// The segments that are written to, and some more.
@@ -149,6 +149,8 @@ fn without_the_remote_the_store_starts_lists_reads_what_is_here_and_takes_writes
 #[test]
 fn nothing_is_given_back_before_its_copy_was_compared() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Status(503));
+    assert!(matches!(work(&store), Err(StoreError::RemoteUnavailable(_))));
     // The put is answered, and its bytes are others.
     tiered.remote.hold(RemoteCall::Head);
     let step = std::thread::scope(|scope| {
@@ -172,13 +174,12 @@ fn nothing_is_given_back_before_its_copy_was_compared() {
 #[test]
 fn an_intent_is_repeated_under_its_name_after_a_crash() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
-    tiered.remote.set_down(true);
+    tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Status(503));
     assert!(work(&store).is_err());
     let intended: Vec<_> = store.shared.index().remote_copies(None).map(|(id, copy)| copy.name(id)).collect();
     assert_eq!(intended.len(), 1);
     drop(store);
     let rebooted = tiered.fs.crash(CrashPolicy::DropAll);
-    tiered.remote.set_down(false);
     let store = tiered.open_on(&rebooted);
     reclaim_all(&store).unwrap();
     work(&store).unwrap();
