@@ -4,6 +4,7 @@
 
 mod comparison;
 mod crashes;
+mod groups;
 mod model;
 mod objects;
 mod policies;
