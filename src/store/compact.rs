@@ -68,6 +68,11 @@ pub enum CompactError {
     /// The store is read-only, and the damaged part may tell which bytes are live.
     #[error("the store is damaged and was not changed: {0}")]
     Damaged(String),
+    /// The bytes of segments are on a remote. The server compacts them online.
+    #[error(
+        "the bytes of {0} segments are on a remote, so that only the server can compact: it does so while it runs"
+    )]
+    Remote(u64),
     /// There is too little space for the copies.
     #[error("{needed} bytes must be free on its file system, but only {free} are")]
     NoRoom {
@@ -117,6 +122,9 @@ pub fn compact(
     let store = Store::open(fs.clone(), clock, entropy, options)?;
     if let Some(why) = store.health().read_only {
         return Err(CompactError::Damaged(why));
+    }
+    if store.remote_segments() > 0 {
+        return Err(CompactError::Remote(store.remote_segments()));
     }
     let mut done = Compacted { before: footprint(fs.as_ref())?, ..Compacted::default() };
     check_room(&store, &done.before)?;

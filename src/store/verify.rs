@@ -5,6 +5,7 @@ mod object_verifier;
 mod overlap_check;
 mod report;
 
+use std::collections::BTreeSet;
 use std::io;
 
 pub use report::{
@@ -12,7 +13,7 @@ pub use report::{
 };
 
 use crate::base::digest::Crc32;
-use crate::format::{FileKind, LOCK, StoreId, unfinished};
+use crate::format::{CopyPhase, FileKind, LOCK, StoreId, segment_path, unfinished};
 use crate::fs::{Fs, Lock, ReadOnlyFs};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
@@ -190,7 +191,9 @@ impl<'a> Verifier<'a> {
 
     fn check_objects(&mut self, index: &Index) {
         let total = index.liveness().total();
+        let remote = self.remote_segments(index);
         let mut objects = ObjectVerifier::new(self.fs, self.store, &mut self.report, self.progress, total);
+        objects.leave_out(remote);
         let mut cursor = Cursor::Start;
         loop {
             let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
@@ -200,6 +203,17 @@ impl<'a> Verifier<'a> {
             objects.check(&entries);
         }
         objects.finish(index.liveness());
+    }
+
+    /// The segments whose bytes may be on a remote alone, each with a note.
+    fn remote_segments(&mut self, index: &Index) -> BTreeSet<u64> {
+        let copies = index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote);
+        let ids: BTreeSet<u64> = copies.map(|(id, _)| id).collect();
+        for id in &ids {
+            let what = "its bytes are on a remote and were not checked";
+            self.report.notes.push(Note::new(NoteKind::Remote, segment_path(*id), what));
+        }
+        ids
     }
 
     /// Notes the bad extents of the scrub that are still referenced and can be read again.

@@ -10,6 +10,7 @@ use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
 use crate::remote::Remote;
 use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
+use crate::store::verify::NoteKind;
 
 const LEN: usize = 700_000;
 /// The segments that are written to, and some more.
@@ -434,6 +435,24 @@ fn nothing_is_sent_to_the_remote_of_another_store_or_of_none() {
     tiered.remote.remove(RemoteMark::NAME);
     refused("remote init");
     assert_eq!((tiered.copies(), store.shared.index().remote_copies(None).count()), (vec![], 0));
+    check(&store);
+    store.close();
+}
+
+#[test]
+fn tools_without_the_remote_change_nothing_and_say_what_they_did_not_check() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    store.close();
+    drop(store);
+    let report = verify(&tiered.fs, &mut |_| {}).unwrap();
+    assert_eq!(report.findings, []);
+    let remote = report.notes.iter().filter(|note| note.kind == NoteKind::Remote).count();
+    assert_eq!(remote, tiered.copies().len());
+    let fs: Arc<dyn Fs> = Arc::new(tiered.fs.clone());
+    let compacted = compact(&fs, tiered.clock.clone(), &SeededEntropy::new(1), 4 * MIB, &mut |_| true);
+    assert!(compacted.is_err_and(|error| error.to_string().contains("on a remote")));
+    let store = tiered.open();
     check(&store);
     store.close();
 }

@@ -1,6 +1,6 @@
 //! The extents of all versions and parts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::format::{Entry, ExtentRef, StoreId, segment_path};
@@ -23,6 +23,8 @@ pub(super) struct ObjectVerifier<'a> {
     bucket: CurrentBucket,
     /// The last segment, or the reason why it cannot be used.
     segment: Option<(u64, Result<Arc<Segment>, String>)>,
+    /// Segments whose extents are left out.
+    remote: BTreeSet<u64>,
     /// The damage of each shared extent: it is read once, and reported for each of its owners.
     shared: HashMap<ExtentRef, Vec<Damage>>,
     overlap_check: OverlapCheck,
@@ -58,9 +60,15 @@ impl<'a> ObjectVerifier<'a> {
             total,
             bucket: CurrentBucket::default(),
             segment: None,
+            remote: BTreeSet::new(),
             shared: HashMap::new(),
             overlap_check: OverlapCheck::default(),
         }
+    }
+
+    /// Leaves the extents of these segments out.
+    pub(super) fn leave_out(&mut self, remote: BTreeSet<u64>) {
+        self.remote = remote;
     }
 
     /// Checks the extents of some versions and parts in disk order.
@@ -93,6 +101,9 @@ impl<'a> ObjectVerifier<'a> {
 
     fn check_owned(&mut self, owned: &OwnedExtent<'_>) {
         self.overlap_check.add(&owned.extent);
+        if self.remote.contains(&owned.extent.segment) {
+            return;
+        }
         let whole = ExtentRef { skip: 0, take: owned.extent.payload_len, ..owned.extent };
         let damage = match self.shared.get(&whole) {
             Some(known) => known.clone(),

@@ -91,6 +91,8 @@ pub enum NoteKind {
     NotLocked,
     /// An extent that the scrub found bad and that is good again.
     Recorded,
+    /// A segment whose bytes may be on a remote alone. They were not checked.
+    Remote,
 }
 
 /// The use of a segment.
@@ -224,6 +226,7 @@ impl NoteKind {
             Self::Superfluous => "superfluous",
             Self::NotLocked => "not-locked",
             Self::Recorded => "recorded",
+            Self::Remote => "remote",
         }
     }
 }
