@@ -88,7 +88,7 @@ impl Service {
         self.recorder.metrics.show(&mut page);
         let clock_behind = self.context.store.clock_behind();
         metrics::store(&mut page, &self.context.health(), &self.context.memory.usage(), clock_behind);
-        if let Some(expires) = self.certificate_expiry.as_ref().and_then(|expires| expires()) {
+        if let Some(expires) = self.certificate_expires() {
             metrics::certificate(&mut page, expires);
         }
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());

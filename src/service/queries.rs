@@ -2,7 +2,7 @@
 
 use super::{NotedRequests, Service, permission};
 use crate::auth::{Authorized, Identity};
-use crate::base::Reservation;
+use crate::base::{Reservation, Timestamp};
 use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, Usage};
 use crate::s3::{
     Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
@@ -63,6 +63,11 @@ impl Service {
             self.may(identity, &mut call, operation)?;
         }
         self.context.lifecycle_effect(bucket, document, call.received, &call.id)
+    }
+
+    /// The time at which the certificate of the server expires; `None` without TLS.
+    pub fn certificate_expires(&self) -> Option<Timestamp> {
+        self.certificate_expiry.as_ref().and_then(|expires| expires())
     }
 
     /// The last requests that failed, and the last slow ones.

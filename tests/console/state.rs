@@ -23,6 +23,14 @@ fn failed_and_slow_requests_are_shown_without_their_signatures() {
 }
 
 #[test]
+fn the_state_tells_when_the_certificate_expires() {
+    let site = Site::new();
+    let page = site.signed_in("owner").get("state");
+    let shown = "<dt>Certificate expires</dt><dd>1970-01-01 00:00:05 (it has expired)</dd>";
+    assert!(page.text().contains(shown), "{}", page.text());
+}
+
+#[test]
 fn the_state_tells_about_disk_commits_and_damage() {
     let site = Site::new();
     let mut owner = site.signed_in("owner");

@@ -10,6 +10,7 @@ use crate::service::{CommitFigures, DamagedObject, Health, NotedRequest};
 
 /// Damaged objects that the page names.
 const DAMAGED_MAX: usize = 100;
+const DAY_SECS: u64 = 24 * 60 * 60;
 
 #[derive(Template)]
 #[template(path = "state.html", config = "src/console/askama.toml")]
@@ -63,6 +64,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         ("Damaged extents", health.scrub.bad.to_string()),
     ];
     rows.extend(disk_rows(&health));
+    rows.extend(certificate_row(view));
     rows.extend(commit_rows(&view.console.service.commit_figures()));
     let thread = health.stopped_thread.map(|name| format!("The thread {name} panicked. Restart the server."));
     let problems = [
@@ -102,6 +104,17 @@ fn disk_rows(health: &Health) -> Vec<(&'static str, String)> {
         ("Free on the disk", disk.unwrap_or_else(|| "unknown".to_owned())),
         ("Start after a crash, at most about", replay),
     ]
+}
+
+/// The end of the certificate of the server, with TLS alone.
+fn certificate_row(view: &View<'_>) -> Option<(&'static str, String)> {
+    let (expires, now) = (view.console.service.certificate_expires()?, view.console.clock.now());
+    let time = text::time(&expires.to_iso8601());
+    let left = match expires > now {
+        true => format!("in {} days", expires.distance(now).as_secs() / DAY_SECS),
+        false => "it has expired".to_owned(),
+    };
+    Some(("Certificate expires", format!("{time} ({left})")))
 }
 
 fn commit_rows(figures: &CommitFigures) -> Vec<(&'static str, String)> {
