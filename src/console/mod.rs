@@ -14,7 +14,7 @@
 //! | `pages`, `templates`, `text` | the pages |
 //! | `archive`, `tar` | several objects as one download |
 //! | `rewind` | the changes by which a prefix returns to a time |
-//! | `rules` | rules of forms as parts of documents |
+//! | `rules`, `lifecycle_rules` | rules of forms as parts of documents; the rules of a lifecycle document, one by one |
 //! | `form` | the fields of forms |
 //! | `assets` | the style sheet and the scripts |
 //!
@@ -28,6 +28,7 @@ mod cookie;
 mod form;
 mod gateway;
 mod guard;
+mod lifecycle_rules;
 mod objects;
 mod oidc;
 mod pages;

@@ -1,28 +1,39 @@
 //! Rules that forms describe, as parts of the documents of S3.
 
+use std::borrow::Cow;
+
 use super::form;
 use super::s3_client::Refusal;
 use crate::s3::QueryParams;
-use crate::xml::Writer;
+use crate::xml::{Document, Writer};
 
-/// The lifecycle rules with the rule of a form: prefix, days, days of older versions, days of uploads.
+/// The lifecycle rules with the rule of a form.
+///
+/// # Errors
+/// Those of [`lifecycle_rule`].
+pub(super) fn with_lifecycle_rule(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
+    inserted(stored, "LifecycleConfiguration", &lifecycle_rule(fields)?)
+}
+
+/// The rule of a form: prefix, days, days of older versions, days of uploads.
 ///
 /// # Errors
 /// The form asks for nothing, or a number is none.
-pub(super) fn with_lifecycle_rule(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
+pub(super) fn lifecycle_rule(fields: &QueryParams) -> Result<String, Refusal> {
     let (days, noncurrent, abort) =
         (number(fields, "days")?, number(fields, "noncurrent_days")?, number(fields, "abort_days")?);
     if (days, noncurrent, abort) == (None, None, None) {
         return Err(Refusal::new(400, "Give at least one number of days."));
     }
-    let rule = element("Rule", |rule| {
+    let status = if fields.get("status") == Some("Disabled") { "Disabled" } else { "Enabled" };
+    Ok(element("Rule", |rule| {
         if let Some(id) = fields.get("id").filter(|id| !id.is_empty()) {
             rule.leaf("ID", id);
         }
         rule.element("Filter", |filter| {
             filter.leaf("Prefix", fields.get("prefix").unwrap_or_default());
         });
-        rule.leaf("Status", "Enabled");
+        rule.leaf("Status", status);
         let parts = [
             ("Expiration", "Days", days),
             ("NoncurrentVersionExpiration", "NoncurrentDays", noncurrent),
@@ -32,8 +43,36 @@ pub(super) fn with_lifecycle_rule(stored: &str, fields: &QueryParams) -> Result<
             let Some(days) = days else { continue };
             rule.element(action, |action| action.plain(name, days));
         }
+    }))
+}
+
+/// The website of a form: index document and error document. Stored routing rules stay, and a redirection of everything ends.
+///
+/// # Errors
+/// There is no index document.
+pub(super) fn website(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
+    let index = form::required(fields, "index")?;
+    let document = element("WebsiteConfiguration", |site| {
+        site.element("IndexDocument", |document| document.leaf("Suffix", index));
+        if let Some(error) = fields.get("error").filter(|error| !error.is_empty()) {
+            site.element("ErrorDocument", |document| document.leaf("Key", error));
+        }
     });
-    inserted(stored, "LifecycleConfiguration", &rule)
+    let routing = stored.find("<RoutingRules>").zip(stored.rfind("</RoutingRules>"));
+    match routing.and_then(|(begin, end)| stored.get(begin..end)) {
+        Some(rules) => inserted(&document, "WebsiteConfiguration", &format!("{rules}</RoutingRules>")),
+        None => Ok(document),
+    }
+}
+
+/// The index document and the error document of a stored website; empty for none.
+pub(super) fn website_fields(stored: &str) -> (String, String) {
+    let Ok(document) = Document::parse(stored.as_bytes()) else { return Default::default() };
+    let of = |element: &str, name: &str| {
+        let part = document.root().child(element).ok()??;
+        part.child_text(name).ok()?.map(Cow::into_owned)
+    };
+    (of("IndexDocument", "Suffix").unwrap_or_default(), of("ErrorDocument", "Key").unwrap_or_default())
 }
 
 /// The cross-origin rules with the rule of a form: origins and headers, one a line, and methods.
@@ -190,6 +229,26 @@ mod tests {
              <AllowedMethod>GET</AllowedMethod><AllowedMethod>PUT</AllowedMethod><AllowedHeader>*</AllowedHeader></CORSRule>\n\
              </CORSConfiguration>"
         );
+    }
+
+    #[test]
+    fn a_website_keeps_its_routing_rules() {
+        let form = fields("index=i%26.html&error=");
+        let one = website("", &form).unwrap();
+        assert_eq!(
+            one,
+            "<WebsiteConfiguration><IndexDocument><Suffix>i&amp;.html</Suffix></IndexDocument></WebsiteConfiguration>"
+        );
+        let stored = "<?xml version=\"1.0\"?><WebsiteConfiguration xmlns=\"x\"><IndexDocument><Suffix>a</Suffix></IndexDocument>\
+            <ErrorDocument><Key>e.html</Key></ErrorDocument><RoutingRules><RoutingRule/></RoutingRules></WebsiteConfiguration>";
+        let changed = website(stored, &form).unwrap();
+        assert!(
+            changed.contains("<RoutingRules><RoutingRule/></RoutingRules>") && !changed.contains("e.html")
+        );
+        assert_eq!(website_fields(stored), ("a".to_owned(), "e.html".to_owned()));
+        assert_eq!(website_fields(&changed).0, "i&.html");
+        assert_eq!(website_fields("<no"), (String::new(), String::new()));
+        assert!(website("", &fields("error=x")).is_err());
     }
 
     #[test]

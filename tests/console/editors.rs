@@ -69,6 +69,91 @@ fn lifecycle_rules_show_their_effect_before_they_are_saved() {
 }
 
 #[test]
+fn lifecycle_rules_are_changed_and_removed_one_by_one() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let tagged = "<Rule><ID>tag<>ged</ID><Filter><And><Prefix>t/</Prefix><Tag><Key>k</Key><Value>v</Value></Tag></And></Filter>\
+        <Status>Enabled</Status><Expiration><Days>9</Days></Expiration></Rule>"
+        .replace("g<>g", "g&lt;&gt;g");
+    let text = format!(
+        "<LifecycleConfiguration>{tagged}<Rule><ID>plain</ID><Filter><Prefix>p/</Prefix></Filter><Status>Enabled</Status>\
+         <Expiration><Days>5</Days></Expiration></Rule></LifecycleConfiguration>"
+    );
+    browser.post("set", &[("name", "b"), ("setting", "lifecycle"), ("text", &text)]);
+    let page = browser.get("editor?name=b&kind=lifecycle");
+    for shown in [
+        "<strong>plain</strong>: keys that begin with p/; objects expire after 5 days",
+        "<strong>tag&#60;&#62;ged</strong>: keys that begin with t/, with conditions on tags or sizes",
+    ] {
+        assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
+    }
+    let links = page.links("/-/console/editor?name=b&kind=lifecycle&rule=");
+    let by_text = browser.get(&links[0]);
+    assert!(by_text.text().contains("name=\"rule_text\"") && !by_text.text().contains("name=\"days\""));
+    let by_form = browser.get(&links[1]);
+    for shown in [
+        "name=\"prefix\" autocapitalize=\"none\" spellcheck=\"false\" value=\"p/\"",
+        "value=\"5\"",
+        "value=\"plain\"",
+    ] {
+        assert!(by_form.text().contains(shown), "{shown} is missing from\n{}", by_form.text());
+    }
+
+    let asked = [("rule", "plain"), ("id", "plain"), ("prefix", "q/"), ("days", "6"), ("status", "Disabled")];
+    let page = preview(&mut browser, "lifecycle", &asked);
+    assert!(
+        draft(&page).contains("q/") && draft(&page).contains("<Key>k</Key>") && !draft(&page).contains("p/")
+    );
+    save(&mut browser, "lifecycle", &page);
+    let page = browser.get("editor?name=b&kind=lifecycle");
+    assert!(
+        page.text().contains("<strong>plain</strong> (not in force): keys that begin with q/"),
+        "{}",
+        page.text()
+    );
+
+    let page = preview(&mut browser, "lifecycle", &[("remove", "tag<>ged")]);
+    save(&mut browser, "lifecycle", &page);
+    let page = browser.get("editor?name=b&kind=lifecycle");
+    assert!(page.text().contains("plain") && !page.text().contains("ged"), "{}", page.text());
+    assert_eq!(preview(&mut browser, "lifecycle", &[("remove", "tag<>ged")]).status, 409);
+    let page = preview(&mut browser, "lifecycle", &[("remove", "plain")]);
+    assert!(page.text().contains("No rule would be left") && draft(&page).is_empty(), "{}", page.text());
+    save(&mut browser, "lifecycle", &page);
+    assert_eq!(browser.s3(siltstone::s3::Method::Get, "bucket=b&lifecycle", &[], b"").status, 404);
+}
+
+#[test]
+fn the_website_is_made_by_a_form_and_keeps_its_routing_rules() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let asked = [("index", "index.html"), ("error", "wrong<1>.html")];
+    let page = preview(&mut browser, "website", &asked);
+    assert!(browser.get("editor?name=b&kind=website").text().contains("name=\"error\""));
+    save(&mut browser, "website", &page);
+    let page = browser.get("editor?name=b&kind=website");
+    assert!(
+        page.text().contains("value=\"index.html\"")
+            && page.text().contains("value=\"wrong&#60;1&#62;.html\"")
+    );
+    let routed = draft(&preview(&mut browser, "website", &asked)).replace(
+        "</WebsiteConfiguration>",
+        "<RoutingRules><RoutingRule><Condition><KeyPrefixEquals>old/</KeyPrefixEquals></Condition><Redirect>\
+         <ReplaceKeyPrefixWith>new/</ReplaceKeyPrefixWith></Redirect></RoutingRule></RoutingRules></WebsiteConfiguration>",
+    );
+    let answer = browser.post("set", &[("name", "b"), ("setting", "website"), ("text", &routed)]);
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let page = preview(&mut browser, "website", &[("index", "start.html")]);
+    save(&mut browser, "website", &page);
+    let stored = browser.s3(siltstone::s3::Method::Get, "bucket=b&website", &[], b"");
+    for kept in ["<Suffix>start.html</Suffix>", "<KeyPrefixEquals>old/</KeyPrefixEquals>"] {
+        assert!(stored.text().contains(kept), "{}", stored.text());
+    }
+    assert!(!stored.text().contains("wrong"));
+    assert_eq!(preview(&mut browser, "website", &[("error", "e.html")]).status, 400);
+}
+
+#[test]
 fn cross_origin_rules_policies_and_locks_are_made_by_forms() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");
@@ -129,6 +214,7 @@ fn previews_are_for_those_who_may_set_the_rules_and_values_stay_text() {
         ("cors", vec![("origins", hostile), ("method", hostile)]),
         ("policy", vec![("template", "reader"), ("user", hostile), ("prefix", hostile)]),
         ("object-lock", vec![("mode", hostile), ("days", "1")]),
+        ("website", vec![("index", hostile), ("error", hostile)]),
     ] {
         let page = preview(&mut owner, kind, &fields);
         assert!(!page.text().contains("<script>alert"), "{kind}\n{}", page.text());
@@ -139,6 +225,7 @@ fn previews_are_for_those_who_may_set_the_rules_and_values_stay_text() {
         "editor?name=b&kind=cors",
         "editor?name=b&kind=policy",
         "editor?name=b&kind=object-lock",
+        "editor?name=b&kind=website",
     ] {
         assert_eq!(owner.get(page).status, 200, "{page}");
     }

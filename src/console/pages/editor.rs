@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::lifecycle_rules::{self, ListedRule, RuleFields, RuleForm};
 use super::super::rules;
 use super::super::s3_client::Refusal;
 use super::super::text;
@@ -17,9 +18,33 @@ struct EditorPage<'a> {
     bucket: &'a str,
     back: String,
     kind: EditorKind,
-    /// The document with the new rule, to be saved.
+    form: EditorForm,
+    /// The document as it would be, to be saved; empty for none.
     draft: Option<String>,
     effect: Option<EffectRows>,
+}
+
+/// The stored values that a form shows.
+#[derive(Default)]
+struct EditorForm {
+    rules: Vec<RuleRow>,
+    /// The id of the stored rule that is changed.
+    changed: Option<String>,
+    fields: RuleFields,
+    /// The XML of a rule that the form cannot show.
+    rule_text: Option<String>,
+    /// The index document and the error document.
+    website: (String, String),
+}
+
+/// A stored rule of the lifecycle.
+struct RuleRow {
+    id: String,
+    name: String,
+    link: String,
+    keys: String,
+    actions: Vec<String>,
+    is_enabled: bool,
 }
 
 /// The document that an editor changes.
@@ -29,6 +54,7 @@ enum EditorKind {
     Cors,
     Policy,
     ObjectLock,
+    Website,
 }
 
 /// The effect of lifecycle rules, as shown.
@@ -43,7 +69,7 @@ struct EffectRows {
 }
 
 impl EditorKind {
-    const ALL: [Self; 4] = [Self::Lifecycle, Self::Cors, Self::Policy, Self::ObjectLock];
+    const ALL: [Self; 5] = [Self::Lifecycle, Self::Cors, Self::Policy, Self::ObjectLock, Self::Website];
 
     /// The parameter of S3 for the document.
     fn name(self) -> &'static str {
@@ -52,6 +78,7 @@ impl EditorKind {
             Self::Cors => "cors",
             Self::Policy => "policy",
             Self::ObjectLock => "object-lock",
+            Self::Website => "website",
         }
     }
 
@@ -61,21 +88,78 @@ impl EditorKind {
             Self::Cors => "Cross-origin rules",
             Self::Policy => "Policy",
             Self::ObjectLock => "Object lock",
+            Self::Website => "Website",
         }
     }
 
-    /// The document with the rule of the form.
+    /// The stored document; empty for none.
+    fn stored(self, view: &View<'_>, bucket: &str) -> Result<String, Refusal> {
+        match view.document(bucket, self.name()) {
+            Err(refusal) if refusal.status == 404 => Ok(String::new()),
+            stored => stored,
+        }
+    }
+
+    /// The document with the change of the form.
     fn draft(self, view: &View<'_>, bucket: &str) -> Result<String, Refusal> {
-        let stored = match view.document(bucket, self.name()) {
-            Err(refusal) if refusal.status == 404 => String::new(),
-            stored => stored?,
-        };
+        let stored = self.stored(view, bucket)?;
         match self {
-            Self::Lifecycle => rules::with_lifecycle_rule(&stored, &view.params),
+            Self::Lifecycle => match (view.given("remove"), view.given("rule")) {
+                (Some(id), _) => lifecycle_rules::without(&stored, id),
+                (None, Some(id)) => lifecycle_rules::replaced(&stored, id, &view.params),
+                (None, None) => rules::with_lifecycle_rule(&stored, &view.params),
+            },
             Self::Cors => rules::with_cors_rule(&stored, &view.params),
             Self::Policy => rules::with_statement(&stored, bucket, &view.params),
             Self::ObjectLock => rules::default_retention(&view.params),
+            Self::Website => rules::website(&stored, &view.params),
         }
+    }
+
+    /// The form, with the stored values where the user may read them.
+    fn form(self, view: &View<'_>, bucket: &str) -> Result<EditorForm, Refusal> {
+        match self {
+            Self::Cors | Self::Policy | Self::ObjectLock => Ok(EditorForm::default()),
+            Self::Website => {
+                let stored = self.stored(view, bucket).unwrap_or_default();
+                Ok(EditorForm { website: rules::website_fields(&stored), ..EditorForm::default() })
+            }
+            Self::Lifecycle => {
+                let stored = self.stored(view, bucket).unwrap_or_default();
+                match view.given("rule") {
+                    Some(id) => EditorForm::changing(&stored, id),
+                    None => Ok(EditorForm::adding(&stored, bucket)),
+                }
+            }
+        }
+    }
+}
+
+impl EditorForm {
+    /// The form of a new rule, beside the stored ones.
+    fn adding(stored: &str, bucket: &str) -> Self {
+        let row = |rule: ListedRule| {
+            let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
+            let visible = |text: String| text::visible(&text).into_owned();
+            RuleRow {
+                link: with_params("editor", &params),
+                name: visible(rule.id.clone()),
+                id: rule.id,
+                keys: visible(rule.keys),
+                actions: rule.actions.into_iter().map(visible).collect(),
+                is_enabled: rule.is_enabled,
+            }
+        };
+        Self { rules: lifecycle_rules::listed(stored).into_iter().map(row).collect(), ..Self::default() }
+    }
+
+    /// The form of a stored rule.
+    fn changing(stored: &str, id: &str) -> Result<Self, Refusal> {
+        let (fields, rule_text) = match lifecycle_rules::form(stored, id)? {
+            RuleForm::Fields(fields) => (fields, None),
+            RuleForm::Text(text) => (RuleFields::default(), Some(text)),
+        };
+        Ok(Self { changed: Some(id.to_owned()), fields, rule_text, ..Self::default() })
     }
 }
 
@@ -86,27 +170,28 @@ pub(super) fn is_for(name: &str) -> bool {
 
 /// The form of the document that `kind` names.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    respond(view, None)
+    let form = kind(view)?.form(view, view.required("name")?)?;
+    respond(view, form, None)
 }
 
-/// The document with the rule of the form, or as it was edited, and its effect. Nothing is changed.
+/// The document with the change of the form, or as it was edited, and its effect. Nothing is changed.
 pub(super) fn preview(view: &View<'_>) -> Result<Response, Refusal> {
     let (bucket, kind) = (view.required("name")?, kind(view)?);
-    let draft = match view.given("text") {
+    let draft = match view.params.get("text") {
         Some(text) => text.to_owned(),
         None => kind.draft(view, bucket)?,
     };
-    respond(view, Some(draft))
+    respond(view, EditorForm::default(), Some(draft))
 }
 
-fn respond(view: &View<'_>, draft: Option<String>) -> Result<Response, Refusal> {
+fn respond(view: &View<'_>, form: EditorForm, draft: Option<String>) -> Result<Response, Refusal> {
     let (bucket, kind) = (view.required("name")?, kind(view)?);
     let effect = match &draft {
-        Some(text) if kind == EditorKind::Lifecycle => Some(effect(view, bucket, text)?),
+        Some(text) if kind == EditorKind::Lifecycle && !text.is_empty() => Some(effect(view, bucket, text)?),
         _ => None,
     };
     let back = view.link("settings", &[("name", Some(bucket))]);
-    Ok(html(200, &EditorPage { page: view.page(), bucket, back, kind, draft, effect }))
+    Ok(html(200, &EditorPage { page: view.page(), bucket, back, kind, form, draft, effect }))
 }
 
 fn kind(view: &View<'_>) -> Result<EditorKind, Refusal> {
