@@ -1,7 +1,10 @@
 """The console in headless Chromium: what people do, with scripts and without, and that no page breaks its content security policy."""
 
 import gzip
+import hashlib
 import http.server
+import json
+import os
 import re
 import tarfile
 import threading
@@ -17,6 +20,10 @@ SCREENSHOTS = ROOT / "target/console"
 MIB = 1024 * 1024
 # After that long a step has failed; nothing passes because it was fast.
 PATIENCE_MILLIS = 60_000
+# Larger by hand: 10_000 files, 2048 MiB.
+FOLDER_FILES = int(os.environ.get("SILTSTONE_TEST_FILES", 1_000))
+LARGE_MIB = int(os.environ.get("SILTSTONE_TEST_LARGE_MIB", 96))
+PART_MIB = 8
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +93,50 @@ def screenshot(page, name):
     page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
-def uploaded(page, count):
-    page.get_by_text(re.compile(rf"^Uploaded {count} of {count} files")).wait_for()
+def uploaded(page, count, millis=PATIENCE_MILLIS):
+    page.get_by_text(re.compile(rf"^Uploaded {count} of {count} files")).wait_for(timeout=millis)
+
+
+def make_large_file(path):
+    """A sparse file in which each MiB begins with its number."""
+    with open(path, "wb") as file:
+        for mib in range(LARGE_MIB):
+            file.seek(mib * MIB)
+            file.write(b"MiB %08d." % mib)
+        file.truncate(LARGE_MIB * MIB)
+    return path
+
+
+def sha256(file):
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_object(server, bucket, key):
+    digest = hashlib.sha256()
+    for piece in server.client().get_object(Bucket=bucket, Key=key)["Body"].iter_chunks(MIB):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def stored_parts(access_log):
+    """The numbers of the parts that a server took, by its access log."""
+    lines = [json.loads(line) for line in access_log.read_text().splitlines()]
+    taken = [line["query"] for line in lines if line["operation"] == "UploadPart" and line["status"] == 200]
+    return [int(re.search(r"partNumber=(\d+)", query)[1]) for query in taken]
+
+
+def wait_for_upload(page, mib):
+    # The pages forbid the evaluation of text, which Playwright's own wait for a condition needs.
+    while page.evaluate("document.querySelector('#uploads progress')?.value ?? 0") < mib * MIB:
+        page.wait_for_timeout(50)
+
+
+def slow_down(browser, page, mib):
+    """Limits uploads to so many MiB a second."""
+    session = browser.context.new_cdp_session(page)
+    session.send("Network.enable")
+    limits = dict(offline=False, latency=0, downloadThroughput=-1, uploadThroughput=mib * MIB)
+    session.send("Network.emulateNetworkConditions", limits)
 
 
 def test_the_first_steps_of_a_user(visit, s3, tmp_path):
@@ -165,32 +214,84 @@ def test_names_of_files_are_text(visit, s3, bucket, tmp_path):
     page.get_by_text("There is nothing here.").wait_for()
 
 
+def drop(browser, page, paths):
+    """Drops files and folders of the host on the page, as a file manager does."""
+    session = browser.context.new_cdp_session(page)
+    data = dict(items=[], files=[str(path) for path in paths], dragOperationsMask=1)
+    for kind in ["dragEnter", "dragOver", "drop"]:
+        session.send("Input.dispatchDragEvent", dict(type=kind, x=200, y=200, data=data))
+
+
+def test_a_folder_of_many_files_is_dropped(visit, own_server, tmp_path):
+    server = own_server().start()
+    s3 = server.client()
+    s3.create_bucket(Bucket="many")
+    names = [f"many/{n % 4}/file-{n:05}.txt" for n in range(FOLDER_FILES)]
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "single.txt").write_text("single")
+    browser = visit(server).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name=many")
+    drop(browser, page, [tmp_path / "many", tmp_path / "single.txt"])
+    uploaded(page, FOLDER_FILES + 1, PATIENCE_MILLIS + 50 * FOLDER_FILES)
+    page.get_by_role("link", name="many/").wait_for()
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket="many")
+    found = {o["Key"]: (o["Size"], o["ETag"]) for answer in pages for o in answer["Contents"]}
+    etags = {name: (len(name), f'"{hashlib.md5(name.encode()).hexdigest()}"') for name in names}
+    assert found == etags | {"single.txt": (6, f'"{hashlib.md5(b"single").hexdigest()}"')}
+
+
 def test_an_upload_goes_on_after_a_crash_of_the_server_and_while_pages_change(visit, own_server, tmp_path):
-    path = "/-/console/of/box/"
-    server = own_server("--console-path", path).start()
+    path, log = "/-/console/of/box/", tmp_path / "access.log"
+    server = own_server("--console-path", path, "--access-log", str(log), "--access-log-format", "json").start()
     server.client().create_bucket(Bucket="large")
-    content = b"0123456789abcdef" * (40 * MIB // 16)
-    (tmp_path / "large.bin").write_bytes(content)
+    large = make_large_file(tmp_path / "large.bin")
     browser = visit(server, path=path).sign_in()
     page = browser.page
     page.goto(f"{browser.root}bucket?name=large")
-    slow = browser.context.new_cdp_session(page)
-    slow.send("Network.enable")
-    slow.send("Network.emulateNetworkConditions", dict(offline=False, latency=0, downloadThroughput=-1, uploadThroughput=16 * MIB))
-    page.get_by_label("Upload files").set_input_files(tmp_path / "large.bin")
-    # The pages forbid the evaluation of text, which Playwright's own wait for a condition needs.
-    while page.evaluate("document.querySelector('#uploads progress')?.value ?? 0") < 9 * MIB:
-        page.wait_for_timeout(50)
+    slow_down(browser, page, 64)
+    page.get_by_label("Upload files").set_input_files(large)
+    wait_for_upload(page, LARGE_MIB / 3)
     page.get_by_role("link", name="Connect").click()
     page.get_by_role("heading", name="Connect a client").wait_for()
     server.kill()
+    before = stored_parts(log)
     server.start()
     page.get_by_text("Sign in again in another tab to go on.").wait_for()
     browser.sign_in(browser.open_page())
-    uploaded(page, 1)
-    got = server.client().get_object(Bucket="large", Key="large.bin")
-    assert got["ETag"].endswith('-5"') and got["Body"].read() == content
+    uploaded(page, 1, PATIENCE_MILLIS + 1000 * LARGE_MIB)
+    with open(large, "rb") as file:
+        assert sha256_of_object(server, "large", "large.bin") == sha256(file)
     assert "Uploads" not in server.client().list_multipart_uploads(Bucket="large")
+    count = -(-LARGE_MIB // PART_MIB)
+    parts = stored_parts(log)
+    assert 1 < len(before) < count and sorted(set(parts)) == list(range(1, count + 1))
+    # The response to one part may have been lost.
+    assert len(parts) <= count + 1
+
+
+def test_an_upload_goes_on_when_the_file_is_chosen_again(visit, own_server, tmp_path):
+    log = tmp_path / "access.log"
+    server = own_server("--access-log", str(log), "--access-log-format", "json").start()
+    server.client().create_bucket(Bucket="large")
+    large = make_large_file(tmp_path / "large.bin")
+    browser = visit(server).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name=large")
+    slow_down(browser, page, 64)
+    page.get_by_label("Upload files").set_input_files(large)
+    wait_for_upload(page, LARGE_MIB / 3)
+    page.close()
+    page = browser.open_page()
+    page.goto(f"{browser.root}bucket?name=large")
+    page.get_by_label("Upload files").set_input_files(large)
+    uploaded(page, 1, PATIENCE_MILLIS + 1000 * LARGE_MIB)
+    with open(large, "rb") as file:
+        assert sha256_of_object(server, "large", "large.bin") == sha256(file)
+    assert '"ListParts"' in log.read_text() and len(stored_parts(log)) <= -(-LARGE_MIB // PART_MIB) + 1
 
 
 def test_pages_are_read_without_scripts_and_on_a_phone(visit, s3, bucket):
