@@ -8,6 +8,8 @@ use toml::Spanned;
 pub struct OidcPerson {
     /// The claim `sub`: it stays the same, and is unique at the provider (OpenID Connect Core 1.0, section 5.7).
     pub subject: String,
+    /// A name for people. It may change, and others may have the same.
+    pub name: String,
     /// The groups of the person, as the provider names them.
     pub groups: Vec<String>,
 }

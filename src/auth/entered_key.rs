@@ -1,5 +1,7 @@
 //! Keys that a user entered, for the session of a browser, instead of signing a request with them.
 
+use std::sync::Arc;
+
 use subtle::ConstantTimeEq as _;
 
 use crate::auth::canonical::{CanonicalRequest, SortedHeaders, TargetEncoding};
@@ -20,7 +22,7 @@ pub struct EnteredKey {
     /// The SHA-256 of the secret.
     fingerprint: [u8; 32],
     /// The person who acts as the user, where it did not enter the key itself.
-    person: Option<OidcPerson>,
+    person: Option<Arc<OidcPerson>>,
 }
 
 impl EnteredKey {
@@ -72,13 +74,13 @@ impl Authenticator {
         let users = self.users();
         let access_key = users.access_key_of(&person)?;
         let fingerprint = fingerprint(users.find(access_key)?);
-        Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: Some(person) })
+        Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: Some(Arc::new(person)) })
     }
 
     /// The user of a key. `None` after the user or the key was removed or rotated away.
     pub fn identity_of(&self, key: &EnteredKey) -> Option<Identity> {
         let users = self.users();
-        find(&users, key).map(|signer| Identity::new(signer.user().clone()))
+        find(&users, key).map(|signer| Identity::of_person(signer.user().clone(), key.person.clone()))
     }
 
     /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating requests: using query parameters").
@@ -121,9 +123,9 @@ fn presigned_query(key: &EnteredKey, shared: SharedObject<'_>, scope: &str, time
 }
 
 fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Signer> {
-    let may_act = |person| users.access_key_of(person) == Some(&*key.access_key);
+    let may_act = |person: &OidcPerson| users.access_key_of(person) == Some(&*key.access_key);
     let signer = users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint);
-    signer.filter(|_| key.person.as_ref().is_none_or(may_act))
+    signer.filter(|_| key.person.as_deref().is_none_or(may_act))
 }
 
 fn fingerprint(signer: &Signer) -> [u8; 32] {
@@ -178,7 +180,7 @@ mod tests {
         authenticator.replace(file("oidc = { groups = [\"staff\", \"guests\"] }"));
         let person = |subject: &str, groups: &[&str]| {
             let groups = groups.iter().map(|&group| group.to_owned()).collect();
-            OidcPerson { subject: subject.to_owned(), groups }
+            OidcPerson { subject: subject.to_owned(), name: "Ann".to_owned(), groups }
         };
         let acts_as = |subject: &str, groups: &[&str]| {
             let key = authenticator.admit_person(person(subject, groups))?;
@@ -190,6 +192,8 @@ mod tests {
         assert_eq!(acts_as("1", &["gue"]), None);
         assert_eq!(acts_as("ops", &[]), None);
         let guest = authenticator.admit_person(person("1", &["guests"])).unwrap();
+        let identity = authenticator.identity_of(&guest).unwrap();
+        assert_eq!(identity.person().map(|person| &*person.subject), Some("1"));
         authenticator.replace(file(""));
         assert!(authenticator.identity_of(&guest).is_none());
         assert!(authenticator.presign(&guest, shared("k", None)).is_none());

@@ -3,37 +3,49 @@
 use std::sync::Arc;
 
 use crate::auth::users::User;
-use crate::auth::{AccessFacts, Action, Resource, access};
+use crate::auth::{AccessFacts, Action, OidcPerson, Resource, access};
 use crate::s3::{ErrorCode, S3Error};
 
 /// The authenticated sender of a request. Its permissions are those of the users file that it was authenticated against,
 /// even if the file is replaced during the request.
 #[derive(Debug, Clone)]
-pub struct Identity(Arc<User>);
+pub struct Identity {
+    user: Arc<User>,
+    person: Option<Arc<OidcPerson>>,
+}
 
 impl Identity {
     pub(super) fn new(user: Arc<User>) -> Self {
-        Self(user)
+        Self { user, person: None }
+    }
+
+    pub(super) fn of_person(user: Arc<User>, person: Option<Arc<OidcPerson>>) -> Self {
+        Self { user, person }
+    }
+
+    /// The person who acts as the user, where an OpenID provider vouched for it.
+    pub fn person(&self) -> Option<&Arc<OidcPerson>> {
+        self.person.as_ref()
     }
 
     /// The name in the users file, which becomes the owner of buckets and uploads.
     pub fn name(&self) -> &str {
-        self.0.name()
+        self.user.name()
     }
 
     /// Whether the request was not signed.
     pub fn is_anonymous(&self) -> bool {
-        self.0.is_anonymous()
+        self.user.is_anonymous()
     }
 
     /// Whether the users file grants everything to the user.
     pub fn is_administrator(&self) -> bool {
-        self.0.is_administrator()
+        self.user.is_administrator()
     }
 
     /// Whether the users file grants an action of administration. Owners and bucket policies grant none.
     pub fn may_administer(&self, action: Action) -> bool {
-        self.0.may(action, Resource::Service, &|| false)
+        self.user.may(action, Resource::Service, &|| false)
     }
 
     /// The proof that this user may do `action` on `resource`.
@@ -46,7 +58,7 @@ impl Identity {
         resource: Resource<'_>,
         facts: &dyn AccessFacts,
     ) -> Result<Authorized, S3Error> {
-        if access::decide(&self.0, action, resource, facts) {
+        if access::decide(&self.user, action, resource, facts) {
             Ok(Authorized { identity: self.clone(), action, by_object: facts.uses_object() })
         } else {
             Err(S3Error::new(ErrorCode::AccessDenied))
@@ -86,7 +98,7 @@ impl Authorized {
     /// Whether the same user may also do `action` on `resource`: for permissions that an operation checks itself, such as
     /// `ListBucket` before it reports a missing key.
     pub fn may(&self, action: Action, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
-        access::decide(&self.identity.0, action, resource, facts)
+        access::decide(&self.identity.user, action, resource, facts)
     }
 }
 

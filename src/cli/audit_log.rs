@@ -71,6 +71,9 @@ fn json_line(record: &AuditRecord<'_>) -> String {
     add("time", record.time.to_iso8601().into());
     add("id", record.id.into());
     add("user", record.user.into());
+    if let Some(person) = record.person {
+        add("person", json!({ "subject": person.subject, "name": person.name }));
+    }
     add("peer", record.peer.into());
     add("action", record.action.into());
     add("bucket", record.bucket.into());

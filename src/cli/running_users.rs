@@ -148,7 +148,7 @@ impl UserDirectory for RunningUsers {
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
-        let origin = ChangeOrigin { user: Some(sender.user), peer: sender.peer };
+        let origin = ChangeOrigin { user: Some(sender.user), person: sender.person, peer: sender.peer };
         let made = self.make(change, origin);
         match &made {
             Ok(_) => info!("{} of the user `{}` by `{}`", change.audited_as(), change.name(), sender.user),
@@ -158,7 +158,7 @@ impl UserDirectory for RunningUsers {
     }
 
     fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>) {
-        let origin = ChangeOrigin { user: Some(sender.user), peer: sender.peer };
+        let origin = ChangeOrigin { user: Some(sender.user), person: sender.person, peer: sender.peer };
         let log = self.audit_log.iter();
         log.for_each(|log| origin.record_refused(change.audited_as(), Some(change.name()), log));
     }

@@ -1,7 +1,7 @@
 //! The differences between two versions of the users, for the audit log. Keys are compared by digest and never shown.
 
 use serde_json::Value;
-use siltstone::auth::{KeyPair, Users};
+use siltstone::auth::{KeyPair, OidcPerson, Users};
 use siltstone::base::digest::Sha256;
 use siltstone::base::{Clock as _, SystemClock};
 use siltstone::service::{AuditLog as _, AuditRecord, AuditedState};
@@ -32,13 +32,15 @@ struct UserOutline {
 pub(crate) struct ChangeOrigin<'o> {
     /// The user who asked a server for it, or the account of the system that runs the command; `None` for a signal.
     pub(crate) user: Option<&'o str>,
+    /// The person who acted as that user, where an OpenID provider vouched for it.
+    pub(crate) person: Option<&'o OidcPerson>,
     /// The address of a client, `command` or `SIGHUP`.
     pub(crate) peer: &'o str,
 }
 
 impl<'o> ChangeOrigin<'o> {
     /// The server that reads the users file again.
-    pub(crate) const SIGNAL: Self = Self { user: None, peer: "SIGHUP" };
+    pub(crate) const SIGNAL: Self = Self { user: None, person: None, peer: "SIGHUP" };
 
     /// Records an attempt that changed nothing.
     pub(crate) fn record_refused(self, action: &str, subject: Option<&str>, log: &AuditLogFile) {
@@ -47,7 +49,8 @@ impl<'o> ChangeOrigin<'o> {
 
     fn record(self) -> AuditRecord<'o> {
         let time = SystemClock.now();
-        AuditRecord { time, user: self.user, peer: Some(self.peer), ..AuditRecord::default() }
+        let Self { user, person, peer } = self;
+        AuditRecord { time, user, person, peer: Some(peer), ..AuditRecord::default() }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The access log: one record for each request, and its collection during the request.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::RequestRecorder;
 use super::audit::{AuditEntry, AuditLog, AuditOutcome};
+use crate::auth::OidcPerson;
 use crate::base::Timestamp;
 use crate::s3::{Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 
@@ -103,6 +105,8 @@ pub(super) struct RequestLogEntry {
     pub(super) operation: &'static str,
     /// The user, once it is authenticated.
     pub(super) user: Option<String>,
+    /// The person who acts as the user, where an OpenID provider vouched for it.
+    pub(super) person: Option<Arc<OidcPerson>>,
     /// The code of the error in the response.
     pub(super) error: Option<&'static str>,
     /// The attempt, if it is audited.
@@ -136,6 +140,7 @@ impl RequestLogEntry {
             path: String::new(),
             operation: "None",
             user: None,
+            person: None,
             error: None,
             audit: None,
             query: String::new(),
@@ -154,6 +159,7 @@ impl RequestLogEntry {
             time: self.begun,
             id: self.id.as_str(),
             user: self.user.as_deref(),
+            person: self.person.as_deref(),
             peer: peer.as_deref(),
             status,
             error: self.error,

@@ -21,6 +21,7 @@ impl Service {
         let mut entry = RequestLogEntry::begin(&request, id, self.recorder.clock.now());
         entry.dialect = Dialect::Aws;
         entry.user = Some(identity.name().to_owned());
+        entry.person = identity.person().cloned();
         let cors = CorsHeaders::new();
         match self.run_as(identity, target, request, &mut entry, &received) {
             Ok(Response { body: ResponseBody::Deferred(work), .. }) => {

@@ -1,6 +1,6 @@
 //! The audit log: records of the attempts to change what is kept and who has access, and their collection during a request.
 
-use crate::auth::Authorized;
+use crate::auth::{Authorized, OidcPerson};
 use crate::base::Timestamp;
 use crate::ops::Context;
 use crate::s3::operation::ResourceLevel;
@@ -20,6 +20,8 @@ pub struct AuditRecord<'r> {
     pub id: Option<&'r str>,
     /// The user, if it is authenticated.
     pub user: Option<&'r str>,
+    /// The person who acts as the user, where an OpenID provider vouched for it.
+    pub person: Option<&'r OidcPerson>,
     /// The address of the client.
     pub peer: Option<&'r str>,
     /// The operation.
@@ -184,6 +186,7 @@ pub(super) struct AuditOutcome<'o> {
     pub(super) time: Timestamp,
     pub(super) id: &'o str,
     pub(super) user: Option<&'o str>,
+    pub(super) person: Option<&'o OidcPerson>,
     pub(super) peer: Option<&'o str>,
     pub(super) status: u16,
     pub(super) error: Option<&'o str>,
@@ -277,6 +280,7 @@ impl AuditEntry {
             time: outcome.time,
             id: Some(outcome.id),
             user: outcome.user,
+            person: outcome.person,
             peer: outcome.peer,
             action: self.action,
             bucket: self.bucket.as_deref(),

@@ -1,7 +1,7 @@
 //! The users of the server, as administrators see and change them.
 
 use super::Service;
-use crate::auth::{Action, Identity, KeyPair, Users};
+use crate::auth::{Action, Identity, KeyPair, OidcPerson, Users};
 use crate::s3::Request;
 
 /// Actions on resources, in the form of the users file (`[[user.allow]]`).
@@ -119,6 +119,8 @@ impl UserChange {
 pub struct ChangeSender<'s> {
     /// The user.
     pub user: &'s str,
+    /// The person who acts as the user, where an OpenID provider vouched for it.
+    pub person: Option<&'s OidcPerson>,
     /// The address of the client.
     pub peer: &'s str,
 }
@@ -182,7 +184,8 @@ impl Service {
     ) -> Result<Option<KeyPair>, UserError> {
         let directory = self.directory()?;
         let peer = request.peer.map_or_else(String::new, |peer| peer.ip().to_string());
-        let sender = ChangeSender { user: identity.name(), peer: &peer };
+        let person = identity.person().map(|person| &**person);
+        let sender = ChangeSender { user: identity.name(), person, peer: &peer };
         if let Err(denied) = check(identity, change.action()) {
             directory.record_denied(change, sender);
             return Err(denied);

@@ -11,7 +11,7 @@ use siltstone::ops::{EntityTags, PaddingTimes};
 use siltstone::s3::{
     Body, BodyRead, BodySource, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
-use siltstone::service::{ServiceSettings, UserDirectory};
+use siltstone::service::{AuditLog, ServiceSettings, UserDirectory};
 
 use crate::support::service::{InProcess, ServiceOptions, store_options};
 use crate::support::users::{access_key, secret_key, user};
@@ -67,21 +67,29 @@ impl Site {
     }
 
     pub(super) fn with_access(access: ConsoleAccess) -> Self {
-        Self::start(access, None)
+        Self::start(access, None, None)
     }
 
     pub(super) fn with_directory(directory: Arc<dyn UserDirectory>) -> Self {
-        Self::start(ConsoleAccess::On, Some(directory))
+        Self::start(ConsoleAccess::On, Some(directory), None)
     }
 
-    fn start(access: ConsoleAccess, directory: Option<Arc<dyn UserDirectory>>) -> Self {
+    pub(super) fn with_audit_log(log: Arc<dyn AuditLog>) -> Self {
+        Self::start(ConsoleAccess::On, None, Some(log))
+    }
+
+    fn start(
+        access: ConsoleAccess,
+        directory: Option<Arc<dyn UserDirectory>>,
+        audit_log: Option<Arc<dyn AuditLog>>,
+    ) -> Self {
         let server = InProcess::start(ServiceOptions {
             users: &Self::users("secret of owner"),
             settings: ServiceSettings::default(),
             padding: PaddingTimes::default(),
             entity_tags: EntityTags::Md5,
             store: store_options(),
-            audit_log: None,
+            audit_log,
             directory,
         });
         let (service, authenticator) = (server.service.clone(), server.authenticator.clone());

@@ -14,6 +14,7 @@ use siltstone::auth::Secret;
 use siltstone::base::Clock as _;
 use siltstone::console::OidcSettings;
 use siltstone::s3::QueryParams;
+use siltstone::service::{AuditLog, AuditRecord};
 
 use super::harness::{Answer, Browser, Site};
 
@@ -348,4 +349,50 @@ fn the_way_back_leads_to_pages_of_the_console_alone() {
         browser.cookie = Some(format!("{secret}.{next}"));
         assert_eq!(end(&mut browser, &query).status, 403);
     }
+}
+
+/// Signs in as a person of the group of the site's owner.
+fn signed_in<'s>(provider: &Provider, site: &'s Site) -> Browser<'s> {
+    let mut browser = site.browser();
+    let location = begin(&mut browser);
+    let query = provider.sign_in(&location, site, "1", &["ops"]);
+    let answer = end(&mut browser, &query);
+    let session = answer.headers("Set-Cookie").find(|line| line.starts_with("siltstone-console=")).unwrap();
+    browser.cookie = Some(session.split(';').next().unwrap().to_owned());
+    browser
+}
+
+/// An audit log that keeps the action, the user and the person of each record.
+#[derive(Default)]
+struct PersonLog(Mutex<Vec<(String, String, Option<(String, String)>)>>);
+
+impl AuditLog for PersonLog {
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn record(&self, records: &[AuditRecord<'_>]) {
+        self.0.lock().unwrap().extend(records.iter().map(|record| {
+            let person = record.person.map(|person| (person.subject.clone(), person.name.clone()));
+            (record.action.to_owned(), record.user.unwrap_or_default().to_owned(), person)
+        }));
+    }
+}
+
+#[test]
+fn the_audit_log_names_the_person_beside_its_user() {
+    let (provider, log) = (Provider::start(), Arc::new(PersonLog::default()));
+    let site = Site::with_audit_log(log.clone()).with_oidc(provider.settings());
+    site.replace_users(&users());
+    let mut person = signed_in(&provider, &site);
+    assert_eq!(person.post("create-bucket", &[("name", "of-person")]).status, 303);
+    site.replace_users(&Site::users("secret of owner"));
+    let mut user = site.browser();
+    user.sign_in(&crate::support::users::access_key("owner"), "secret of owner");
+    assert_eq!(user.post("create-bucket", &[("name", "of-user")]).status, 303);
+    let owner = |person: Option<(&str, &str)>| {
+        let person = person.map(|(subject, name)| (subject.to_owned(), name.to_owned()));
+        ("CreateBucket".to_owned(), "owner".to_owned(), person)
+    };
+    assert_eq!(*log.0.lock().unwrap(), [owner(Some(("1", "a@example.org"))), owner(None)]);
 }

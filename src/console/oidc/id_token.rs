@@ -48,13 +48,6 @@ pub(super) enum TokenError {
     Refused(String),
 }
 
-/// The person that a token is about, and its name for people.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Vouched {
-    pub(super) person: OidcPerson,
-    pub(super) name: String,
-}
-
 #[derive(Deserialize)]
 struct JoseHeader {
     alg: String,
@@ -83,7 +76,7 @@ enum Audience {
     Several(Vec<String>),
 }
 
-/// Checks a token.
+/// Checks a token. Returns the person that it is about.
 ///
 /// # Errors
 /// It is malformed, signed by another key or in a way that this does not accept, or does not say what it must.
@@ -91,7 +84,7 @@ pub(super) fn verify(
     token: &str,
     keys: &[ProviderKey],
     expected: &Expected<'_>,
-) -> Result<Vouched, TokenError> {
+) -> Result<OidcPerson, TokenError> {
     if token.len() > TOKEN_MAX_BYTES {
         return Err(refused("it is too long"));
     }
@@ -186,7 +179,7 @@ fn parameter(text: &Option<String>) -> Option<Vec<u8>> {
     BASE64_URL.decode(text.as_deref()?).ok()
 }
 
-fn check_claims(claims: Claims, expected: &Expected<'_>) -> Result<Vouched, TokenError> {
+fn check_claims(claims: Claims, expected: &Expected<'_>) -> Result<OidcPerson, TokenError> {
     let (now, is_ours) = (expected.now, claims.is_for(expected.client_id));
     for (holds, why) in [
         (claims.iss == expected.issuer, "it is of another issuer"),
@@ -208,7 +201,7 @@ fn check_claims(claims: Claims, expected: &Expected<'_>) -> Result<Vouched, Toke
     let name =
         ["preferred_username", "email", "name"].iter().find_map(|name| claims.others.get(*name)?.as_str());
     let name = name.unwrap_or(&claims.sub).to_owned();
-    Ok(Vouched { person: OidcPerson { subject: claims.sub, groups }, name })
+    Ok(OidcPerson { subject: claims.sub, name, groups })
 }
 
 impl Claims {
@@ -289,7 +282,7 @@ mod tests {
         claims
     }
 
-    fn verified(token: &str, keys: &[ProviderKey]) -> Result<Vouched, TokenError> {
+    fn verified(token: &str, keys: &[ProviderKey]) -> Result<OidcPerson, TokenError> {
         verify(token, keys, &expected())
     }
 
@@ -302,9 +295,9 @@ mod tests {
             with(claims(), "aud", json!(["other", "siltstone"])),
             with(claims(), "azp", json!("siltstone")),
         ] {
-            let vouched = verified(&provider.token(&header(), &claims), &keys).unwrap();
-            assert_eq!((&*vouched.person.subject, &*vouched.name), ("7", "ann"));
-            assert_eq!(vouched.person.groups, ["ops", "staff"]);
+            let person = verified(&provider.token(&header(), &claims), &keys).unwrap();
+            assert_eq!((&*person.subject, &*person.name), ("7", "ann"));
+            assert_eq!(person.groups, ["ops", "staff"]);
         }
         assert!(
             verified(&provider.token(&json!({"alg": "ES256"}), &claims()), &keys).is_ok(),

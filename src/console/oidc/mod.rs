@@ -157,16 +157,16 @@ impl Console {
     ) -> Response {
         let (verifier, nonce, redirect_uri) =
             (&*attempt.verifier, &*attempt.nonce, &*redirect_uri(&self.root, request));
-        let vouched = match oidc
+        let person = match oidc
             .asking(|| oidc.provider.exchange(&CodeExchange { code, verifier, redirect_uri, nonce }))
         {
-            Some(Ok(vouched)) => vouched,
+            Some(Ok(person)) => person,
             Some(Err(why)) => return self.failed(&why),
             None => return self.sign_in_form(503, next, Some(BUSY)),
         };
         let address = proxies::browser(request, &self.is_trusted_proxy);
-        let (subject, name) = (vouched.person.subject.clone(), vouched.name);
-        let Some(key) = self.authenticator.admit_person(vouched.person) else {
+        let (subject, name) = (person.subject.clone(), person.name.clone());
+        let Some(key) = self.authenticator.admit_person(person) else {
             warn!(
                 "console: {name:?} (subject {subject:?}) of the OpenID provider is no user here, from {address:?}"
             );

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::id_token::{self, Expected, ProviderKey, TokenError, Vouched};
-use crate::auth::Secret;
+use super::id_token::{self, Expected, ProviderKey, TokenError};
+use crate::auth::{OidcPerson, Secret};
 use crate::base::{Clock, Timestamp};
 use crate::client::Fetch;
 use crate::s3::uri;
@@ -112,7 +112,7 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be asked, refuses the code, or its token is not accepted.
-    pub(super) fn exchange(&self, exchange: &CodeExchange<'_>) -> Result<Vouched, String> {
+    pub(super) fn exchange(&self, exchange: &CodeExchange<'_>) -> Result<OidcPerson, String> {
         let token = self.token(exchange)?;
         let expected = Expected {
             issuer: &self.settings.issuer,

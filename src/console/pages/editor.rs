@@ -128,7 +128,7 @@ impl EditorKind {
                 let stored = self.stored(view, bucket).unwrap_or_default();
                 match view.given("rule") {
                     Some(id) => EditorForm::changing(&stored, id),
-                    None => Ok(EditorForm::adding(&stored, bucket)),
+                    None => Ok(EditorForm::adding(view, &stored, bucket)),
                 }
             }
         }
@@ -137,12 +137,12 @@ impl EditorKind {
 
 impl EditorForm {
     /// The form of a new rule, beside the stored ones.
-    fn adding(stored: &str, bucket: &str) -> Self {
+    fn adding(view: &View<'_>, stored: &str, bucket: &str) -> Self {
         let row = |rule: ListedRule| {
             let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
             let visible = |text: String| text::visible(&text).into_owned();
             RuleRow {
-                link: with_params("editor", &params),
+                link: view.link("editor", &params),
                 name: visible(rule.id.clone()),
                 id: rule.id,
                 keys: visible(rule.keys),
