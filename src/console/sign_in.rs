@@ -62,10 +62,15 @@ impl Console {
         Ok(self.start_session(request, key, next))
     }
 
-    /// Ends the session, on the server and in the browser.
+    /// Ends the session, on the server and in the browser. A person leads on to the OpenID provider, to sign out there; the page does it, since
+    /// a form may not lead to another site.
     pub(super) fn sign_out(&self, visitor: &Visitor, request: &Request<'_>) -> Response {
         self.sessions.end(&visitor.session);
-        cookie::clear(&self.root, pages::see_other(self.root.as_str()), request)
+        let response = match self.sign_out_address(&visitor.identity) {
+            Some(address) => pages::signed_out(&self.root, &address),
+            None => pages::see_other(self.root.as_str()),
+        };
+        cookie::clear(&self.root, response, request)
     }
 
     /// A new session, never one that the browser named. The page leads on by itself: a browser sends a strict cookie only where the

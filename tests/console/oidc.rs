@@ -33,6 +33,8 @@ struct State {
     /// The forms that were sent to the token endpoint.
     forms: Vec<String>,
     key_requests: usize,
+    /// The path of its address to sign out.
+    logout: Option<&'static str>,
 }
 
 fn new_pair() -> EcdsaKeyPair {
@@ -46,7 +48,8 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (pair, kid, code) = (new_pair(), "1".to_owned(), (String::new(), String::new()));
-        let state = State { pair, kid, claims: Value::Null, code, forms: Vec::new(), key_requests: 0 };
+        let (claims, forms, key_requests, logout) = (Value::Null, Vec::new(), 0, None);
+        let state = State { pair, kid, claims, code, forms, key_requests, logout };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -110,7 +113,8 @@ fn answer(request: &str, form: &str, address: SocketAddr, state: &mut State) -> 
     let url = |path: &str| format!("http://{address}/{path}");
     match request.split(' ').nth(1).unwrap() {
         "/.well-known/openid-configuration" => Ok(json!({"issuer": format!("http://{address}"),
-            "authorization_endpoint": url("authorize"), "token_endpoint": url("token"), "jwks_uri": url("keys")})),
+            "authorization_endpoint": url("authorize"), "token_endpoint": url("token"), "jwks_uri": url("keys"),
+            "end_session_endpoint": state.logout.map(url)})),
         "/keys" => {
             state.key_requests += 1;
             let point = state.pair.public_key().as_ref();
@@ -360,6 +364,39 @@ fn signed_in<'s>(provider: &Provider, site: &'s Site) -> Browser<'s> {
     let session = answer.headers("Set-Cookie").find(|line| line.starts_with("siltstone-console=")).unwrap();
     browser.cookie = Some(session.split(';').next().unwrap().to_owned());
     browser
+}
+
+#[test]
+fn signing_out_leads_people_to_the_provider_and_ends_the_session_before() {
+    let provider = Provider::start();
+    let site = site(&provider);
+    let mut browser = signed_in(&provider, &site);
+    let cookie = browser.cookie.clone();
+    assert_eq!(
+        browser.post("sign-out", &[]).header("Location"),
+        Some("/-/console/"),
+        "it has no address for it"
+    );
+    browser.cookie = cookie;
+    assert_eq!(browser.get("").status, 401);
+
+    provider.state.lock().unwrap().logout = Some("logout?of=a");
+    site.server.clock.advance(Duration::from_secs(60 * 60));
+    let mut browser = signed_in(&provider, &site);
+    let cookie = browser.cookie.clone();
+    let answer = browser.post("sign-out", &[]);
+    let address = format!("http://{}/logout?of=a&#38;client_id=siltstone", provider.address);
+    assert!(
+        answer.status == 200 && answer.text().contains(&format!("content=\"0; url={address}\"")),
+        "{}",
+        answer.text()
+    );
+    assert!(answer.text().contains(&format!("href=\"{address}\"")));
+    assert!(answer.header("Set-Cookie").unwrap().ends_with("Max-Age=0"));
+    browser.cookie = cookie;
+    assert_eq!(browser.get("").status, 401);
+    let answer = site.signed_in("reader").post("sign-out", &[]);
+    assert_eq!(answer.header("Location"), Some("/-/console/"), "who entered keys has no session there");
 }
 
 /// An audit log that keeps the action, the user and the person of each record.

@@ -19,6 +19,7 @@ pub use provider::OidcSettings;
 use super::address::{self, ConsoleRoot};
 use super::s3_client::Refusal;
 use super::{Console, cookie, form, proxies, sessions};
+use crate::auth::Identity;
 use crate::base::Clock;
 use crate::base::digest::Sha256;
 use crate::s3::{Request, Response};
@@ -121,7 +122,22 @@ impl Console {
             ("code_challenge", &attempt.challenge()),
             ("code_challenge_method", "S256"),
         ]);
-        format!("{endpoint}{}{query}", if endpoint.contains('?') { "&" } else { "?" })
+        with_query(endpoint, &query)
+    }
+
+    /// The address at which a person signs out of the provider, too (OpenID Connect RP-Initiated Logout 1.0, section 2). `None` for a
+    /// user who entered keys, and if the provider offers none or cannot be asked. The session holds no token that could be its
+    /// hint, so that providers may ask the person to confirm.
+    pub(super) fn sign_out_address(&self, identity: &Identity) -> Option<String> {
+        let oidc = self.oidc.as_ref().filter(|_| identity.person().is_some())?;
+        let endpoint = match oidc.asking(|| oidc.provider.end_session_endpoint())? {
+            Ok(endpoint) => endpoint?,
+            Err(why) => {
+                warn!("console: the OpenID provider does not tell where people sign out: {why}");
+                return None;
+            }
+        };
+        Some(with_query(&endpoint, &fields(&[("client_id", &oidc.provider.settings.client_id)])))
     }
 
     /// The browser comes back from the provider.
@@ -183,6 +199,10 @@ impl Console {
         warn!("console: signing in by the OpenID provider failed: {why}");
         self.sign_in_form(502, self.root.as_str(), Some(FAILED))
     }
+}
+
+fn with_query(endpoint: &str, query: &str) -> String {
+    format!("{endpoint}{}{query}", if endpoint.contains('?') { "&" } else { "?" })
 }
 
 /// The address to which the provider sends the browser back. It is to be registered there.

@@ -81,6 +81,8 @@ struct Addresses {
     authorization_endpoint: String,
     token_endpoint: String,
     jwks_uri: String,
+    /// OpenID Connect RP-Initiated Logout 1.0, section 2.1.
+    end_session_endpoint: Option<String>,
     #[serde(default)]
     token_endpoint_auth_methods_supported: Vec<String>,
 }
@@ -106,6 +108,14 @@ impl Provider {
     /// The provider cannot be asked.
     pub(super) fn authorization_endpoint(&self) -> Result<String, String> {
         Ok(self.addresses()?.authorization_endpoint)
+    }
+
+    /// The address to which a browser is sent to sign out, without parameters; `None` if the provider has none.
+    ///
+    /// # Errors
+    /// The provider cannot be asked.
+    pub(super) fn end_session_endpoint(&self) -> Result<Option<String>, String> {
+        Ok(self.addresses()?.end_session_endpoint)
     }
 
     /// Exchanges a code for a token (RFC 6749, section 4.1.3; RFC 7636, section 4.5), and checks the token.
@@ -203,7 +213,7 @@ impl Addresses {
             ));
         }
         let all = [&self.authorization_endpoint, &self.token_endpoint, &self.jwks_uri];
-        match all.into_iter().find(|url| !is_safe(url)) {
+        match all.into_iter().chain(&self.end_session_endpoint).find(|url| !is_safe(url)) {
             Some(url) => Err(format!("the provider names an address without TLS: {url:?}")),
             None => Ok(()),
         }
@@ -285,6 +295,8 @@ mod tests {
         assert!(addresses.check("https://a/").is_err());
         let plain: Addresses = serde_json::from_str(&text.replace("https://a/2", "http://a/2")).unwrap();
         assert!(plain.check("https://a").is_err());
+        let logout = text.replace("\"issuer\"", "\"end_session_endpoint\": \"http://a/4\", \"issuer\"");
+        assert!(serde_json::from_str::<Addresses>(&logout).unwrap().check("https://a").is_err());
         let posts = Addresses {
             token_endpoint_auth_methods_supported: vec!["client_secret_post".into()],
             ..addresses

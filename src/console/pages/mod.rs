@@ -183,6 +183,11 @@ pub(super) fn elsewhere(root: &ConsoleRoot, request: &Request<'_>) -> Response {
     }
 }
 
+/// The page after signing out, which leads on to the OpenID provider.
+pub(super) fn signed_out(root: &ConsoleRoot, provider: &str) -> Response {
+    html(200, &SignedOutPage { page: Page::of_stranger(root), provider })
+}
+
 /// A refusal as a page.
 pub(super) fn refusal(page: &Page, refusal: &Refusal) -> Response {
     html(refusal.status, &RefusalPage { page, refusal })
@@ -220,6 +225,14 @@ struct SignInPage<'a> {
 struct SignedInPage<'a> {
     page: Page,
     next: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "signed_out.html", config = "src/console/askama.toml")]
+struct SignedOutPage<'a> {
+    page: Page,
+    /// The address at which the person signs out of the provider.
+    provider: &'a str,
 }
 
 #[derive(Template)]
