@@ -399,9 +399,12 @@ fn signing_out_leads_people_to_the_provider_and_ends_the_session_before() {
     assert_eq!(answer.header("Location"), Some("/-/console/"), "who entered keys has no session there");
 }
 
-/// An audit log that keeps the action, the user and the person of each record.
+/// The action, the user, and subject and name of the person of a record.
+type PersonRecord = (String, String, Option<(String, String)>);
+
+/// An audit log that keeps who acted.
 #[derive(Default)]
-struct PersonLog(Mutex<Vec<(String, String, Option<(String, String)>)>>);
+struct PersonLog(Mutex<Vec<PersonRecord>>);
 
 impl AuditLog for PersonLog {
     fn is_writable(&self) -> bool {
