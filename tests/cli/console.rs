@@ -114,7 +114,12 @@ fn an_upload_by_the_console_is_completed_before_the_store_is_closed() {
     let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
     let length = 1 << 20;
     let mut upload = TcpStream::connect(&console).unwrap();
-    upload.write_all(head("PUT /-/console/s3?bucket=photos&key=cat", &cookie, length).as_bytes()).unwrap();
+    let more = cookie + "Expect: 100-continue\r\n";
+    upload.write_all(head("PUT /-/console/s3?bucket=photos&key=cat", &more, length).as_bytes()).unwrap();
+    // A worker has it now. Before that the end of the server would close the connection.
+    let mut goes_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+    upload.read_exact(&mut goes_on).unwrap();
+    assert!(goes_on.starts_with(b"HTTP/1.1 100"));
     upload.write_all(&vec![b'x'; length - 1]).unwrap();
     running.signal(Signal::TERM);
     running.wait_until("the end of S3 requests", |running| running.said().contains(": answered "));
