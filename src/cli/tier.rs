@@ -16,9 +16,14 @@ const STEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval while the remote does not answer.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The longest wait for the end of the thread.
+const END_MAX: Duration = Duration::from_secs(2);
+
 /// The thread.
 pub(crate) struct TierThread {
     stop: Sender<()>,
+    /// Is disconnected when the thread has ended.
+    ended: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
@@ -29,19 +34,23 @@ impl TierThread {
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
         let (stop, stopped) = bounded(0);
+        let (ending, ended) = bounded(0);
         let run = move || {
+            let _ending: Sender<()> = ending;
             let _watch = store.watch_thread("tier");
             TierLoop { store: &store, stopped: &stopped, failing: None }.run();
         };
         let thread = thread::Builder::new().name("tier".into()).spawn(run);
         let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, ended, thread })
     }
 
-    /// Ends the thread after the segment that it sends.
+    /// Ends the thread, unless it sends a segment for longer: the next start sends that again.
     pub(crate) fn end(self) {
         drop(self.stop);
-        if self.thread.join().is_err() {
+        if self.ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            info!("a segment is on its way to the remote: the next start sends it again");
+        } else if self.thread.join().is_err() {
             error!("the tier thread panicked");
         }
     }

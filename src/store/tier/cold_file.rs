@@ -170,6 +170,8 @@ impl File for ColdFile {
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        // Its space is asked for again.
+        self.residence.pinned_bytes.store(0, Ordering::Relaxed);
         self.file.punch(offset, len)
     }
 
