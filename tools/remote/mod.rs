@@ -53,7 +53,7 @@ const FILE_MAX_BYTES: u64 = 1024 * 1024;
 /// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Configuration file with the section [remote]
+    /// Configuration file that names the remote
     #[arg(long, value_name = "FILE", env = "SILTSTONE_CONFIG")]
     config: PathBuf,
     #[command(subcommand)]
