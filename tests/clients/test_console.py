@@ -319,6 +319,8 @@ def test_pages_are_used_with_the_keyboard(visit, s3, bucket):
     browser = visit()
     page = browser.page
     page.goto(browser.root)
+    # The browser gives the first field the focus some time after the page is there.
+    page.locator("#access_key:focus, [name=access_key]:focus").wait_for()
     page.keyboard.type(ACCESS_KEY)
     page.keyboard.press("Tab")
     page.keyboard.type(SECRET_KEY)
