@@ -124,6 +124,10 @@ impl File for MeteredFile {
         self.file.next_hole(range)
     }
 
+    fn will_read(&self, range: Range<u64>) -> io::Result<()> {
+        self.file.will_read(range)
+    }
+
     fn discard(&self, range: Range<u64>) -> io::Result<bool> {
         self.file.discard(range)
     }

@@ -217,6 +217,14 @@ pub trait File: Send + Sync {
         Ok(false)
     }
 
+    /// Says that a range will be read soon and in order. A file whose bytes are elsewhere may fetch them at once.
+    ///
+    /// # Errors
+    /// As of [`File::read_exact_at`].
+    fn will_read(&self, _range: Range<u64>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Takes a shared lock that forbids punching holes, until this handle is closed. Before punching,
     /// [`File::has_shared_lock`] is checked. The lock needs no write permission and is visible through every mount of
     /// the file system (a shared flock(2)).

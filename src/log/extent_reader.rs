@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use crate::base::digest::Crc32;
-use crate::base::limits::BLOCK_BYTES;
+use crate::base::limits::{BLOCK_BYTES, KIB};
 use crate::format::{ExtentHeader, ExtentRef, UNIT_BYTES};
 use crate::log::{LogError, Segment};
+
+/// Bytes beyond the wanted ones that are worth less than another request to another host.
+const TABLE_NEAR_BYTES: u64 = 256 * KIB;
 
 /// Reads the payload of one extent, whole blocks at a time.
 pub struct ExtentReader {
@@ -22,6 +25,22 @@ impl ExtentReader {
     /// A reader of the payload of `extent`, which lies in `segment`.
     pub fn new(segment: Arc<Segment>, extent: ExtentRef) -> Self {
         Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new() }
+    }
+
+    /// Says that the payload from `position` to `end` will be read. The block table comes along if it is near.
+    ///
+    /// # Errors
+    /// As of [`ExtentReader::read`], where the bytes are elsewhere.
+    pub fn will_read(&self, position: u64, end: u64) -> Result<(), LogError> {
+        let (payload, payload_len) = (self.extent.offset + UNIT_BYTES, u64::from(self.extent.payload_len));
+        let table_end = payload + payload_len + ExtentHeader::table_len(payload_len);
+        // Whole blocks are verified.
+        let (first, end) =
+            (position - position % BLOCK_BYTES, end.next_multiple_of(BLOCK_BYTES).min(payload_len));
+        let wanted = payload + first..payload + end;
+        let is_near = table_end - wanted.end <= TABLE_NEAR_BYTES;
+        let range = wanted.start..if is_near { table_end } else { wanted.end };
+        self.segment.will_read(range)
     }
 
     /// Reads payload bytes from `position` on into `buf`, at most up to `end`, and returns their number: at least one

@@ -1,6 +1,7 @@
 //! Checked access to the structures of a segment, for readers and tools.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, MIB, PAGE_BYTES};
@@ -117,6 +118,15 @@ impl Segment {
             Err(error) => Err(LogError::of_read(error, &self.path(), offset)),
             Ok(()) => Ok(()),
         }
+    }
+
+    /// Says that bytes will be read soon.
+    ///
+    /// # Errors
+    /// As of [`Segment::read_at`].
+    pub(super) fn will_read(&self, range: Range<u64>) -> Result<(), LogError> {
+        let start = range.start;
+        self.file.will_read(range).map_err(|error| LogError::of_read(error, &self.path(), start))
     }
 
     /// Drops the own copy of bytes that were found bad. Returns whether another read may find good ones, because they are on

@@ -87,7 +87,10 @@ impl ObjectReader {
             Some(range) => {
                 let segment = self.shared.segments.get(range.extent.segment);
                 let segment = segment.map_err(|error| self.shared.failed(error))?;
-                Some(ExtentReader::new(segment, range.extent))
+                let reader = ExtentReader::new(segment, range.extent);
+                let told = reader.will_read(range.position, range.end);
+                told.map_err(|error| self.shared.failed(error))?;
+                Some(reader)
             }
             None => None,
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::residence::{LocalPieces, Residence, numbers};
+use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
 use super::{NOT_POISONED, Tier, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::fs::{File, FileUsage};
@@ -54,6 +54,20 @@ impl ColdFile {
         let missing = hole.start..offset + buf.len() as u64;
         buf[(missing.start - offset) as usize..].copy_from_slice(fetched.of(&missing));
         if self.is_writable { self.keep(copy, &fetched) } else { Ok(()) }
+    }
+
+    /// Fetches what is missing of a range, if there is room to keep it.
+    fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<()> {
+        let turn = self.tier.turn(self.residence.segment, range.start);
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(()) };
+        let start = hole.start - hole.start % PAGE_BYTES;
+        let end = range.end.next_multiple_of(PAGE_BYTES).min(start + READ_AHEAD_MAX_BYTES).min(copy.length);
+        if !self.tier.make_room(end - start) {
+            return Ok(());
+        }
+        let bytes = self.tier.fetch(&copy.name, start..end)?;
+        self.keep(copy, &Fetched { range: start..end, bytes })
     }
 
     /// Whole pages from the hole to the end, and more for a sequential reader.
@@ -177,6 +191,13 @@ impl File for ColdFile {
 
     fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         self.file.next_hole(range)
+    }
+
+    fn will_read(&self, range: Range<u64>) -> io::Result<()> {
+        match self.residence.copy().filter(|_| self.is_writable) {
+            Some(copy) if range.end <= copy.length => self.fetch_ahead(copy, range),
+            _ => Ok(()),
+        }
     }
 
     fn discard(&self, range: Range<u64>) -> io::Result<bool> {

@@ -10,7 +10,7 @@ use crate::format::RemoteCopy;
 /// The unit in which local bytes are given back.
 pub(super) const PIECE_BYTES: u64 = MIB;
 /// The longest read ahead of a sequential reader.
-const READ_AHEAD_MAX_BYTES: u64 = 8 * MIB;
+pub(super) const READ_AHEAD_MAX_BYTES: u64 = 8 * MIB;
 /// The first one.
 const READ_AHEAD_MIN_BYTES: u64 = MIB / 4;
 
