@@ -1,4 +1,4 @@
-"""The probe of a remote: Siltstone is fit for all modes, and a store that checks and then puts without a lock is not."""
+"""The probe of a remote: Siltstone is fit for all modes, and moto for those that need no decided races."""
 
 import json
 import subprocess
@@ -38,13 +38,12 @@ def test_siltstone_is_fit_for_all_modes(own_server, tmp_path):
     assert report["fit"] == {"tier": True, "ship": True, "takeover": True}, report
 
 
-def test_moto_keeps_objects_and_decides_no_races(tmp_path):
+def test_moto_keeps_objects(tmp_path):
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     moto.start()
     try:
-        # Its window is small: many rounds find it. The probe ends with the first one that does.
-        report = probe("http://{}:{}".format(*moto.get_host_and_port()), tmp_path, "--rounds", "1000")
+        # Whether a race falls into its window is chance. The tests of the probe have a server whose window is as long as they like.
+        report = probe("http://{}:{}".format(*moto.get_host_and_port()), tmp_path, "--rounds", "1")
     finally:
         moto.stop()
-    assert report["fit"] == {"tier": True, "ship": True, "takeover": False}, report
-    assert "creates of one name succeeded" in report["why"]
+    assert report["fit"]["tier"] and report["fit"]["ship"], report
