@@ -114,18 +114,16 @@ fn segments_go_to_another_server_and_come_back_when_they_are_read() {
     assert_eq!(objects.list("object-", "", SOON).unwrap().len(), 40);
     assert_eq!(objects.head("object-3", SOON).unwrap().unwrap().length, MIB as u64);
     let soon = Duration::from_secs(4);
-    let is_cold = |nth: &u64| match client(server.address()).get(&format!("object-{nth}"), 0..100, soon) {
-        Ok(found) => {
-            assert!(found == bytes(*nth)[..100]);
-            false
+    let mut refusals = Vec::new();
+    for nth in (0..40).step_by(10) {
+        match client(server.address()).get(&format!("object-{nth}"), 0..100, soon) {
+            Ok(found) => assert!(found == bytes(nth)[..100]),
+            Err(RemoteError::Unavailable(why)) => refusals.push(why),
+            Err(other) => panic!("{other}"),
         }
-        Err(RemoteError::Unavailable(why)) => {
-            assert!(why.contains("503"), "{why}");
-            true
-        }
-        Err(other) => panic!("{other}"),
-    };
-    assert!((0..40).step_by(10).filter(is_cold).count() > 1);
+    }
+    // On a busy machine the patience of the client may end before it has an answer.
+    assert!(refusals.len() > 1 && refusals.iter().any(|why| why.contains("503")), "{refusals:?}");
     put(&objects, 99).unwrap();
     let remote = start(there.path(), &address, &[]);
     eventually("the remote is asked again", || {
