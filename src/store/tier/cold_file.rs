@@ -58,6 +58,10 @@ impl ColdFile {
 
     /// Fetches what is missing of a range, if there is room to keep it.
     fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<()> {
+        // A reader of what is here waits for no turn, which may last as long as a fetch.
+        if self.file.next_hole(range.clone())?.is_none() {
+            return Ok(());
+        }
         let turn = self.tier.turn(self.residence.segment, range.start);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(()) };
