@@ -103,14 +103,8 @@ impl ExtentReader {
 
     fn read_blocks(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
         self.read_table()?;
-        let offset = self.extent.offset + UNIT_BYTES + position;
-        match self.read_blocks_once(position, out) {
-            // Where the bytes are elsewhere, too, the own copy may be the remains of a crash.
-            Err(LogError::Damaged(_)) if self.segment.discard(offset, out.len())? => {
-                self.read_blocks_once(position, out)
-            }
-            read => read,
-        }
+        let (offset, len) = (self.extent.offset + UNIT_BYTES + position, out.len());
+        self.segment.read_checked(offset, len, || self.read_blocks_once(position, out))
     }
 
     fn read_blocks_once(&self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
@@ -139,15 +133,16 @@ impl ExtentReader {
             self.table = vec![self.extent.check];
             return Ok(());
         }
-        let mut bytes = vec![0; ExtentHeader::table_len(payload_len) as usize];
+        let len = ExtentHeader::table_len(payload_len) as usize;
+        let mut bytes = vec![0; len];
         let offset = self.extent.offset + UNIT_BYTES + payload_len;
-        self.segment.read_at(&mut bytes, offset)?;
-        if Crc32::of(&bytes) != self.extent.check && self.segment.discard(offset, bytes.len())? {
+        self.segment.read_checked(offset, len, || {
             self.segment.read_at(&mut bytes, offset)?;
-        }
-        if Crc32::of(&bytes) != self.extent.check {
-            return Err(self.segment.damage(offset, "the block table does not match its CRC").into());
-        }
+            match Crc32::of(&bytes) == self.extent.check {
+                true => Ok(()),
+                false => Err(self.segment.damage(offset, "the block table does not match its CRC").into()),
+            }
+        })?;
         let crcs = bytes.chunks_exact(4).map(|crc| u32::from_le_bytes(crc.try_into().expect("chunks of 4")));
         self.table = crcs.collect();
         Ok(())

@@ -17,12 +17,7 @@ impl Segment {
     /// # Errors
     /// [`LogError::Damaged`] when there is none, or one with another segment or offset.
     pub fn extent(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
-        match self.extent_once(store, offset) {
-            Err(LogError::Damaged(_)) if self.discard(offset, ExtentHeader::BYTES)? => {
-                self.extent_once(store, offset)
-            }
-            found => found,
-        }
+        self.read_checked(offset, ExtentHeader::BYTES, || self.extent_once(store, offset))
     }
 
     fn extent_once(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
@@ -44,11 +39,10 @@ impl Segment {
     /// [`LogError::Damaged`] when it does not match its CRC or cannot be decoded.
     pub fn descriptor(&self, header: &ExtentHeader) -> Result<Descriptor, LogError> {
         let offset = header.offset + header.descriptor_at();
-        let mut descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
-        if descriptor.is_err() && self.discard(offset, header.descriptor_len as usize)? {
-            descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
-        }
-        descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
+        self.read_checked(offset, header.descriptor_len as usize, || {
+            let descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
+            descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
+        })
     }
 
     /// The bytes of the descriptor of an extent in this segment, unchecked.
@@ -129,13 +123,21 @@ impl Segment {
         self.file.will_read(range).map_err(|error| LogError::of_read(error, &self.path(), start))
     }
 
-    /// Drops the own copy of bytes that were found bad. Returns whether another read may find good ones, because they are on
-    /// another host, too.
+    /// Reads the `len` bytes at `offset` by `read`, and again if it finds damage and they are on another host, too: the own copy may be the
+    /// remains of a crash.
     ///
     /// # Errors
-    /// Of the disk.
-    pub(super) fn discard(&self, offset: u64, len: usize) -> Result<bool, LogError> {
-        Ok(self.file.discard(offset..offset + len as u64)?)
+    /// Those of the last read; of the disk.
+    pub(super) fn read_checked<T>(
+        &self,
+        offset: u64,
+        len: usize,
+        mut read: impl FnMut() -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        match read() {
+            Err(LogError::Damaged(_)) if self.file.discard(offset..offset + len as u64)? => read(),
+            read => read,
+        }
     }
 
     /// Damage in this segment.
