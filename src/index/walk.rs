@@ -70,6 +70,25 @@ impl StepSize {
     }
 }
 
+/// Takes entries that come before the buckets until the step is full: each with the cursor after it, and its bytes. `false` if there are none.
+fn take_some(
+    mut found: impl Iterator<Item = (Cursor, Entry, usize)>,
+    cursor: &mut Cursor,
+    limits: &StepLimits,
+    out: &mut impl EntrySink,
+) -> bool {
+    let mut taken = StepSize::default();
+    while !taken.is_full(limits)
+        && let Some((at, entry, bytes)) = found.next()
+    {
+        taken.names += 1;
+        taken.count(bytes);
+        out.put(entry);
+        *cursor = at;
+    }
+    taken.names > 0
+}
+
 impl Index {
     /// The entries of the keys or uploads after `cursor`, up to `count_max` of them and some thousand entries; empty
     /// at the end. Advances the cursor. A [`Loader`](super::Loader) builds this index from all entries.
@@ -120,18 +139,11 @@ impl Index {
         limits: &StepLimits,
         out: &mut impl EntrySink,
     ) -> bool {
-        let (mut last, mut taken) = (None, StepSize::default());
-        for (segment, copy) in self.remote_copies(after) {
-            if taken.is_full(limits) {
-                break;
-            }
-            taken.names += 1;
-            taken.count(size_of::<Entry>());
-            out.put(Entry::RemoteSegment { segment, copy: Some(*copy) });
-            last = Some(segment);
-        }
-        if let Some(segment) = last {
-            *cursor = Cursor::RemoteCopies(segment);
+        let found = self.remote_copies(after).map(|(segment, copy)| {
+            let entry = Entry::RemoteSegment { segment, copy: Some(*copy) };
+            (Cursor::RemoteCopies(segment), entry, size_of::<Entry>())
+        });
+        if take_some(found, cursor, limits, out) {
             return true;
         }
         let there_is_more = self.owner_quotas_after(None, cursor, limits, out);
@@ -149,19 +161,12 @@ impl Index {
         limits: &StepLimits,
         out: &mut impl EntrySink,
     ) -> bool {
-        let (mut last, mut taken) = (None, StepSize::default());
-        for (owner, quota) in self.owner_quotas.after(after.as_deref()) {
-            if taken.is_full(limits) {
-                break;
-            }
-            let document = quota.document().to_vec();
-            taken.names += 1;
-            taken.count(document.len());
-            out.put(Entry::OwnerQuota { owner: owner.to_owned(), document: Some(document) });
-            last = Some(owner.to_owned());
-        }
-        if let Some(owner) = last {
-            *cursor = Cursor::OwnerQuotas(owner);
+        let found = self.owner_quotas.after(after.as_deref()).map(|(owner, quota)| {
+            let (owner, document) = (owner.to_owned(), quota.document().to_vec());
+            let bytes = document.len();
+            (Cursor::OwnerQuotas(owner.clone()), Entry::OwnerQuota { owner, document: Some(document) }, bytes)
+        });
+        if take_some(found, cursor, limits, out) {
             return true;
         }
         let there_is_more = self.enter(Bound::Unbounded, cursor, out);
