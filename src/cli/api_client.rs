@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use siltstone::auth::KeyPair;
 use siltstone::client::{Answer, Bucket, Endpoint, HttpConnection, RequestSigner};
@@ -16,8 +15,6 @@ use super::options::ServerOptions;
 use super::users_file::UsersFile;
 use super::{CliError, announce};
 
-/// All but the unreserved characters: the encoding of a name in a path.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// The longest silence of the server at the address of `--listen`.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -124,11 +121,6 @@ impl ApiClient {
 pub(crate) fn parsed(text: &str) -> Result<Value, CliError> {
     let unread = |e| CliError::refused(format!("the answer of the server cannot be read: {e}"));
     serde_json::from_str(text).map_err(unread)
-}
-
-/// A name as a segment of a path.
-pub(crate) fn segment(name: &str) -> String {
-    utf8_percent_encode(name, ENCODED).to_string()
 }
 
 /// The status, the code and the message of an error.

@@ -4,9 +4,10 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 use siltstone::base::Quota;
+use siltstone::client::encoded;
 use siltstone::s3::BucketName;
 
-use super::api_client::{self, ApiClient, ServerAddress, segment};
+use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
 use super::{CliError, announce};
@@ -146,7 +147,7 @@ fn path(holder: Option<&HolderName>) -> Result<String, CliError> {
             BucketName::new(name).map_err(|_| CliError::usage(format!("{name}: no bucket has this name")))?;
             format!("buckets/{name}/quota")
         }
-        Some(HolderName { name, .. }) => format!("users/{}/quota", segment(name)),
+        Some(HolderName { name, .. }) => format!("users/{}/quota", encoded(name)),
         None => "quotas".to_owned(),
     })
 }

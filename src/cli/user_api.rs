@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use siltstone::auth::{KeyPair, Secret};
+use siltstone::client::encoded;
 use siltstone::service::{UserChange, UserEntry};
 
 use super::CliError;
-use super::api_client::{ApiClient, segment};
+use super::api_client::ApiClient;
 
 /// The users in effect.
 ///
@@ -21,7 +22,7 @@ pub(crate) fn list(mut server: ApiClient) -> Result<Vec<UserEntry>, CliError> {
 /// # Errors
 /// A message for the operator.
 pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Option<KeyPair>, CliError> {
-    let user = format!("users/{}", segment(change.name()));
+    let user = format!("users/{}", encoded(change.name()));
     let body = |value: Value| value.to_string().into_bytes();
     let made = match change {
         UserChange::Create { name, allow } => {

@@ -13,7 +13,8 @@ pub use connection::{Answer, HttpConnection, StreamedRequest};
 pub use endpoint::Endpoint;
 pub use fetch::Fetch;
 pub use requests::{
-    Bucket, ListedObject, ObjectVersion, QueryParameter, SignedRequest, encoded_query, keys, listed, versions,
+    Bucket, ListedObject, ObjectVersion, QueryParameter, SignedRequest, encoded, encoded_query, keys, listed,
+    versions,
 };
 pub use signer::{RequestSigner, RequestToSign};
 pub use trust::{CertificateFingerprint, CertificateTrust};

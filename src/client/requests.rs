@@ -6,7 +6,7 @@ use crate::xml::{Document, Element, Writer, XmlError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 use crate::client::endpoint::Endpoint;
 use crate::client::signer::RequestSigner;
@@ -134,10 +134,14 @@ impl Bucket {
     }
 }
 
+/// A text as a segment of a path or a value of a query.
+pub fn encoded(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, ENCODED)
+}
+
 /// A query of these parameters, encoded.
 pub fn encoded_query(query: &[QueryParameter<'_>]) -> String {
-    let encode =
-        |(name, value): &QueryParameter<'_>| format!("{name}={}", utf8_percent_encode(value, ENCODED));
+    let encode = |(name, value): &QueryParameter<'_>| format!("{name}={}", encoded(value));
     query.iter().map(encode).collect::<Vec<_>>().join("&")
 }
 
