@@ -239,8 +239,7 @@ fn open_store(
     let (buckets, versions, bytes) = (health.buckets, health.versions, health.live_bytes);
     info!("opened {}: {buckets} buckets, {versions} versions, {bytes} bytes", data_dir.display());
     match (store.remote_segments(), &remote) {
-        (1.., None) => {
-            let cold = store.remote_segments();
+        (cold @ 1.., None) => {
             let what = format!(
                 "the bytes of {cold} segments are on a remote: name it in the section [remote] of the configuration file"
             );
