@@ -1,5 +1,7 @@
 """restic and duplicity, unmodified and at their defaults: backups that are checked, brought back and pruned."""
 
+import os
+
 import pytest
 
 import trees
@@ -14,6 +16,8 @@ REMOVED, ADDED = "empty", "added"
 def tree(tmp_path):
     root = tmp_path / "tree"
     trees.write(root, FILES)
+    # duplicity compares whole seconds: a directory that changes in the second of its creation would look unchanged.
+    os.utime(root, (1_600_000_000, 1_600_000_000))
     return root
 
 
