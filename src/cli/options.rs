@@ -26,6 +26,9 @@ use super::logging::{LogFormat, LogLevel};
 use super::option_values::{ByteCount, RegionNames, ScrubRate, TimeSpan, WebOrigins, metrics_access};
 use super::tls_files::TlsFiles;
 
+/// The segments that have to fit into the limit of local bytes: one for each kind of write, and one on its way to the remote.
+const LOCAL_SEGMENTS_MIN: u64 = 4;
+
 /// Every option with its value.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ServerOptions {
@@ -243,7 +246,7 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = ByteCount(limits::SEGMENT_MAX_BYTES))]
     pub(crate) segment_size: ByteCount,
 
-    /// Most bytes that data segments take up on this disk, where a remote has the others; none for as much as there is [default: none]
+    /// Most bytes that data segments take up on this disk, where a remote has the others; at least 4 times --segment-size [default: none]
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_LOCAL_MAX", global = true)]
     pub(crate) local_max: Option<ByteCount>,
 
@@ -392,6 +395,7 @@ impl ServerOptions {
         }
         self.check_listeners()?;
         buckets::check(&self.bucket)?;
+        self.check_local_max()?;
         self.check_website_domain()?;
         self.tls_files().map(drop)
     }
@@ -424,6 +428,18 @@ impl ServerOptions {
             )));
         }
         Ok(())
+    }
+
+    /// Open segments cannot go to the remote. Where they filled the limit, writes would be refused for ever.
+    fn check_local_max(&self) -> Result<(), CliError> {
+        let least = LOCAL_SEGMENTS_MIN.saturating_mul(self.segment_size.0);
+        if self.local_max.as_ref().is_none_or(|most| most.0 >= least) {
+            return Ok(());
+        }
+        let least = ByteCount(least);
+        Err(CliError::usage(format!(
+            "--local-max: at least {least}, {LOCAL_SEGMENTS_MIN} times --segment-size"
+        )))
     }
 
     fn check_website_domain(&self) -> Result<(), CliError> {
@@ -489,6 +505,13 @@ mod tests {
         assert!(options(&[], "").sigv2_presigned);
         assert!(!options(&[], "sigv2_presigned = false").sigv2_presigned);
         assert!(!options(&["--sigv2-presigned", "false"], "sigv2_presigned = true").sigv2_presigned);
+    }
+
+    #[test]
+    fn a_limit_of_local_bytes_leaves_room_beside_the_open_segments() {
+        assert!(options(&["--segment-size=4MiB", "--local-max=16MiB"], "").check().is_ok());
+        let refused = options(&["--segment-size=4MiB", "--local-max=15MiB"], "").check().unwrap_err();
+        assert!(refused.to_string().contains("at least 16MiB"), "{refused}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::CliError;
 /// The interval of looks for segments to send, and for bytes to give back.
 const STEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval while the remote does not answer.
-const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The longest wait for the end of the thread.
 const END_MAX: Duration = Duration::from_secs(2);
