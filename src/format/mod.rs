@@ -21,11 +21,14 @@ mod group;
 mod ids;
 mod layout;
 mod names;
+mod parcel;
 mod plain_version;
 mod reclaim;
+mod reign;
 mod remote_copy;
 mod remote_mark;
 mod scrub;
+mod sealed_line;
 mod state_file;
 mod upload;
 mod version;
@@ -50,8 +53,12 @@ pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGrou
 pub use ids::{UploadId, VersionId};
 pub use layout::Field;
 pub use names::{LOCK, RECLAIM, SCRUB, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use parcel::{
+    PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
+};
 pub use plain_version::PlainVersion;
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
+pub use reign::{Claim, Cut, LogPosition, Root};
 pub use remote_copy::{CopyPhase, RemoteCopy};
 pub use remote_mark::RemoteMark;
 pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};

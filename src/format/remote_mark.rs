@@ -1,8 +1,10 @@
 //! The object that says whose a remote is (data-format.md, section 16).
 
 use crate::base::Timestamp;
-use crate::base::digest::to_hex;
-use crate::format::{DecodeError, Decoded, StoreId};
+use crate::format::{Decoded, StoreId, sealed_line};
+
+/// The kind of the object.
+const KIND: &str = "remote";
 
 /// The owner of a remote, and the result of the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +22,12 @@ impl RemoteMark {
     pub const NAME: &str = "STORE";
 
     /// The longest form.
-    pub const MAX_BYTES: u64 = 256;
+    pub const MAX_BYTES: u64 = sealed_line::LINE_MAX_BYTES;
 
     /// The object, which is one line.
     pub fn encode(&self) -> Vec<u8> {
-        let (store, made) = (to_hex(&self.store.0), self.made.as_millis());
         let races = if self.decides_races { "decided" } else { "undecided" };
-        let line = format!("siltstone remote 1 store {store} made {made} races {races} crc ");
-        let crc = self.store.seal(line.as_bytes());
-        format!("{line}{crc:08x}\n").into_bytes()
+        sealed_line::encode(KIND, &self.store, &[("made", &self.made.as_millis()), ("races", &races)])
     }
 
     /// Reads the object.
@@ -36,30 +35,16 @@ impl RemoteMark {
     /// # Errors
     /// `Unknown` for a later version; another for a damaged object.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let line = std::str::from_utf8(bytes).map_err(|_| DecodeError::Utf8)?;
-        let words: Vec<&str> = line.strip_suffix('\n').ok_or(DecodeError::Short)?.split(' ').collect();
-        let ["siltstone", "remote", version, rest @ ..] = words.as_slice() else {
-            return Err(DecodeError::Magic);
-        };
-        if *version != "1" {
-            return Err(DecodeError::Unknown("the version of the remote"));
-        }
-        let ["store", store, "made", made, "races", races, "crc", _] = rest else {
-            return Err(DecodeError::Short);
-        };
-        let store = u128::from_str_radix(store, 16).map_err(|_| DecodeError::Value("the store id"))?;
-        let found = Self {
-            store: StoreId(store.to_be_bytes()),
-            made: Timestamp::from_millis(made.parse().map_err(|_| DecodeError::Value("the time"))?),
-            decides_races: *races == "decided",
-        };
-        if found.encode() == bytes { Ok(found) } else { Err(DecodeError::Crc("line's")) }
+        let (store, [made, races]) = sealed_line::decode(KIND, ["made", "races"], bytes)?;
+        let made = Timestamp::from_millis(sealed_line::number(made, "the time")?);
+        Ok(Self { store, made, decides_races: races == "decided" })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::DecodeError;
 
     #[test]
     fn a_mark_comes_back_and_a_change_of_any_byte_is_seen() {
@@ -79,8 +64,8 @@ mod tests {
                 assert!(RemoteMark::decode(&line[..at]).is_err(), "{at} bytes");
             }
         }
-        let later = RemoteMark::decode(b"siltstone remote 2 and more\n");
-        assert_eq!(later, Err(DecodeError::Unknown("the version of the remote")));
+        let later = RemoteMark::decode(b"siltstone remote 2 store 00 and more crc 00\n");
+        assert_eq!(later, Err(DecodeError::Unknown("the version of an object of the remote")));
     }
 
     #[test]

@@ -11,8 +11,9 @@ use siltstone::base::digest::Md5;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
     Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, CheckpointEnd,
-    EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, GROUP_LAYOUT, PartRecord,
-    STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, WrittenBytes,
+    EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, GROUP_LAYOUT, PARCEL_LAYOUT,
+    PIECE_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId, VersionRecord,
+    Versioning, WrittenBytes,
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
@@ -59,7 +60,15 @@ fn the_line_that_names_a_slot_is_one() {
 
 #[test]
 fn the_tables_of_fixed_structures_are_those_of_the_code() {
-    let layouts: [&[Field]; 5] = [FILE_LAYOUT, EXTENT_LAYOUT, FOOTER_LAYOUT, GROUP_LAYOUT, STATE_FILE_LAYOUT];
+    let layouts: [&[Field]; 7] = [
+        FILE_LAYOUT,
+        EXTENT_LAYOUT,
+        FOOTER_LAYOUT,
+        GROUP_LAYOUT,
+        STATE_FILE_LAYOUT,
+        PARCEL_LAYOUT,
+        PIECE_LAYOUT,
+    ];
     let tables = tables("| offset | size | name |");
     assert_eq!(tables.len(), layouts.len());
     for (table, layout) in tables.iter().zip(layouts) {

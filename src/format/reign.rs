@@ -1,0 +1,248 @@
+//! Objects that order the reigns over a log on a remote (data-format.md, section 17).
+
+use crate::base::Timestamp;
+use crate::format::{DecodeError, Decoded, StoreId, sealed_line};
+
+/// The last group of a piece of the log, and its place in the chain of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogPosition {
+    /// The sequence of the group; 0 before the first one.
+    pub sequence: u64,
+    /// Its header CRC; 0 before the first one.
+    pub crc: u32,
+}
+
+/// The claim of a reign: who creates it reigns, or nobody does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The store.
+    pub store: StoreId,
+    /// The number of the reign, from 1.
+    pub epoch: u64,
+    /// The time when it was made.
+    pub made: Timestamp,
+}
+
+impl Claim {
+    /// The names of all claims begin so.
+    pub const PREFIX: &str = "claim/";
+    const KIND: &str = "claim";
+
+    /// The name of the claim of a reign.
+    pub fn name(epoch: u64) -> String {
+        format!("{}{epoch:016x}", Self::PREFIX)
+    }
+
+    /// The object.
+    pub fn encode(&self) -> Vec<u8> {
+        let values: [(&str, &dyn std::fmt::Display); 2] =
+            [("epoch", &self.epoch), ("made", &self.made.as_millis())];
+        sealed_line::encode(Self::KIND, &self.store, &values)
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// `Unknown` for a later version; another for a damaged object.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let (store, [epoch, made]) = sealed_line::decode(Self::KIND, ["epoch", "made"], bytes)?;
+        let made = Timestamp::from_millis(sealed_line::number(made, "the time")?);
+        Ok(Self { store, epoch: sealed_line::number(epoch, "the epoch")?, made })
+    }
+}
+
+/// The beginning of a reign: the log that it adopts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// The store.
+    pub store: StoreId,
+    /// The number of the reign.
+    pub epoch: u64,
+    /// The reign before it, from which it adopts the log; 0 for none.
+    pub former: u64,
+    /// The last parcel of that reign that it adopts; 0 for none.
+    pub last: u64,
+    /// The end of the adopted log.
+    pub end: LogPosition,
+}
+
+impl Cut {
+    const KIND: &str = "cut";
+
+    /// The name of the cut of a reign.
+    pub fn name(epoch: u64) -> String {
+        format!("cut/{epoch:016x}")
+    }
+
+    /// The object.
+    pub fn encode(&self) -> Vec<u8> {
+        let crc = format!("{:08x}", self.end.crc);
+        let values: [(&str, &dyn std::fmt::Display); 5] = [
+            ("epoch", &self.epoch),
+            ("former", &self.former),
+            ("last", &self.last),
+            ("sequence", &self.end.sequence),
+            ("chain", &crc),
+        ];
+        sealed_line::encode(Self::KIND, &self.store, &values)
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// As of [`Claim::decode`].
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let names = ["epoch", "former", "last", "sequence", "chain"];
+        let (store, [epoch, former, last, sequence, crc]) = sealed_line::decode(Self::KIND, names, bytes)?;
+        let found = Self {
+            store,
+            epoch: sealed_line::number(epoch, "the epoch")?,
+            former: sealed_line::number(former, "the former epoch")?,
+            last: sealed_line::number(last, "the last parcel")?,
+            end: position(sequence, crc)?,
+        };
+        if found.former < found.epoch { Ok(found) } else { Err(DecodeError::Value("the former epoch")) }
+    }
+}
+
+/// What a restore begins with: a checkpoint, and where the log goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Root {
+    /// The store.
+    pub store: StoreId,
+    /// The reign that wrote it.
+    pub epoch: u64,
+    /// Its number in that reign, from 1.
+    pub number: u64,
+    /// The last group of the checkpoint.
+    pub covered: LogPosition,
+    /// Bytes of the checkpoint.
+    pub checkpoint_length: u64,
+    /// The first parcel with bytes of segments that the checkpoint does not call remote.
+    pub first: u64,
+    /// The last parcel that holds no group after the checkpoint; not below `first` less 1.
+    pub after: u64,
+    /// The time when it was made.
+    pub made: Timestamp,
+}
+
+impl Root {
+    const KIND: &str = "root";
+
+    /// The names of all roots of a reign begin so.
+    pub fn prefix(epoch: u64) -> String {
+        format!("root/{epoch:016x}/")
+    }
+
+    /// The name of a root.
+    pub fn name(epoch: u64, number: u64) -> String {
+        format!("{}{number:016x}", Self::prefix(epoch))
+    }
+
+    /// The name of its checkpoint.
+    pub fn checkpoint_name(&self) -> String {
+        format!("checkpoint/{:016x}/{:016x}", self.epoch, self.covered.sequence)
+    }
+
+    /// The object.
+    pub fn encode(&self) -> Vec<u8> {
+        let crc = format!("{:08x}", self.covered.crc);
+        let values: [(&str, &dyn std::fmt::Display); 8] = [
+            ("epoch", &self.epoch),
+            ("number", &self.number),
+            ("sequence", &self.covered.sequence),
+            ("chain", &crc),
+            ("checkpoint", &self.checkpoint_length),
+            ("first", &self.first),
+            ("after", &self.after),
+            ("made", &self.made.as_millis()),
+        ];
+        sealed_line::encode(Self::KIND, &self.store, &values)
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// As of [`Claim::decode`].
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let names = ["epoch", "number", "sequence", "chain", "checkpoint", "first", "after", "made"];
+        let (store, [epoch, number, sequence, crc, length, first, after, made]) =
+            sealed_line::decode(Self::KIND, names, bytes)?;
+        let found = Self {
+            store,
+            epoch: sealed_line::number(epoch, "the epoch")?,
+            number: sealed_line::number(number, "the number")?,
+            covered: position(sequence, crc)?,
+            checkpoint_length: sealed_line::number(length, "the length of the checkpoint")?,
+            first: sealed_line::number(first, "the first parcel")?,
+            after: sealed_line::number(after, "the last parcel")?,
+            made: Timestamp::from_millis(sealed_line::number(made, "the time")?),
+        };
+        let is_sound = found.first > 0 && found.first - 1 <= found.after && found.after < u64::MAX;
+        if is_sound { Ok(found) } else { Err(DecodeError::Value("the first parcel")) }
+    }
+}
+
+fn position(sequence: &str, crc: &str) -> Decoded<LogPosition> {
+    let crc = u32::from_str_radix(crc, 16).map_err(|_| DecodeError::Value("the place in the chain"))?;
+    Ok(LogPosition { sequence: sealed_line::number(sequence, "the sequence")?, crc })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORE: StoreId = StoreId(*b"0123456789abcdef");
+    const END: LogPosition = LogPosition { sequence: 42, crc: 0x0bad_cafe };
+
+    fn examples() -> [Vec<u8>; 3] {
+        let made = Timestamp::from_millis(1_763_766_000_000);
+        let root = Root {
+            store: STORE,
+            epoch: 7,
+            number: 2,
+            covered: END,
+            checkpoint_length: 8192,
+            first: 3,
+            after: 5,
+            made,
+        };
+        [
+            Claim { store: STORE, epoch: 7, made }.encode(),
+            Cut { store: STORE, epoch: 7, former: 6, last: 9, end: END }.encode(),
+            root.encode(),
+        ]
+    }
+
+    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 3] {
+        [
+            Claim::decode(bytes).map(|claim| claim.encode()),
+            Cut::decode(bytes).map(|cut| cut.encode()),
+            Root::decode(bytes).map(|root| root.encode()),
+        ]
+    }
+
+    #[test]
+    fn each_comes_back_and_a_change_of_any_byte_is_seen() {
+        for (kind, line) in examples().into_iter().enumerate() {
+            assert!(line.len() as u64 <= sealed_line::LINE_MAX_BYTES);
+            for (other, found) in decoded(&line).into_iter().enumerate() {
+                assert_eq!(found.is_ok_and(|found| found == line), kind == other);
+            }
+            for at in 0..line.len() {
+                let mut bad = line.clone();
+                bad[at] ^= 1;
+                assert!(decoded(&bad).iter().all(Result::is_err), "byte {at} of {kind}");
+                assert!(decoded(&line[..at]).iter().all(Result::is_err), "{at} bytes of {kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_format_are_read() {
+        let page = include_str!("../../data-format.md");
+        let examples =
+            page.lines().filter(|line| decoded(format!("{line}\n").as_bytes()).iter().any(Result::is_ok));
+        assert_eq!(examples.count(), 3);
+    }
+}
