@@ -2,8 +2,8 @@
 //! are extents, and the metadata log, whose records are groups of entries.
 //!
 //! - `segments`, `extent_writer`, `extent_reader`, `extent_copy`: extents are allocated, written, read and relocated.
-//! - `log_writer`, `log_builder`, `replay`: the log is appended to, built at once, and read; replay tells a torn end
-//!   from a corrupt one.
+//! - `log_writer`, `log_builder`, `replay`, `follow`: the log is appended to, built at once, and read; replay tells a torn end
+//!   from a corrupt one, and a follower reads while another thread appends.
 //! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for it.
 //! - `scan`, `inspect`: records are found and checked, for readers and tools.
 
@@ -12,6 +12,7 @@ mod extent_copy;
 mod extent_reader;
 mod extent_writer;
 mod files;
+mod follow;
 mod groups;
 mod inspect;
 mod log_builder;
@@ -30,6 +31,7 @@ pub use extent_copy::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation};
 pub use extent_reader::ExtentReader;
 pub use extent_writer::{PackBuilder, StreamExtent};
 pub use files::{any_header, create_file, list_numbers, open_file, remove_unfinished, write_atomically};
+pub use follow::{FollowedGroup, LogFollower};
 pub use log_builder::{BuiltLog, build_log};
 pub use log_writer::{LogSpace, LogWriter, WrittenGroup};
 pub use replay::{LogTail, LogVolume, PackCheck, Replay, ReplayStart, TornGroup};
