@@ -236,6 +236,10 @@ pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;
 pub const MOVE_REMOTE_BELOW_LIVE_PERCENT: u64 = 35;
 /// The time for which the copy of a segment stays on the remote after the last version that referred to it is gone.
 pub const KEEP_DROPPED_SECS: u64 = 24 * 3600;
+/// The default interval at which the log is sent to the remote.
+pub const SHIP_EVERY_SECS: u64 = 2;
+/// The interval of the roots on the remote, from which a restore begins.
+pub const ROOT_EVERY_SECS: u64 = 3600;
 /// Segments beyond the number that the live bytes would fill. If there are more, the emptiest are merged.
 pub const SEGMENTS_BESIDE_MAX: u64 = 32;
 /// Segments with live bytes up to this share are merged. Each reclaimed byte costs writing at most four. So the

@@ -30,6 +30,7 @@ mod running_users;
 mod serve;
 mod server;
 mod service_manager;
+mod ship;
 mod signals;
 mod tier;
 mod tls_files;

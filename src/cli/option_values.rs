@@ -8,6 +8,7 @@ use bytesize::ByteSize;
 use siltstone::auth::ANY_REGION;
 use siltstone::base::limits::{GIB, KIB, MIB};
 use siltstone::service::MetricsAccess;
+use siltstone::store::ShipMode;
 
 /// One or more region names, separated by commas. All but the first may be [`ANY_REGION`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +99,31 @@ impl FromStr for TimeSpan {
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+/// When a write is on the remote; `None` for never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShipWhen(pub(crate) Option<ShipMode>);
+
+impl ShipWhen {
+    const NAMES: [(Option<ShipMode>, &str); 3] =
+        [(None, "off"), (Some(ShipMode::Async), "async"), (Some(ShipMode::Sync), "sync")];
+}
+
+impl FromStr for ShipWhen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::NAMES.into_iter().find(|(_, name)| *name == text);
+        found.map(|(mode, _)| Self(mode)).ok_or_else(|| "it is off, async or sync".to_owned())
+    }
+}
+
+impl fmt::Display for ShipWhen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.into_iter().find(|(mode, _)| *mode == self.0);
+        f.write_str(name.expect("it has all modes").1)
     }
 }
 

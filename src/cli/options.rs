@@ -17,13 +17,15 @@ use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{Dialect, ObjectOwnership};
 use siltstone::service::{HtmlSandbox, MetricsAccess};
-use siltstone::store::{ScrubPace, TierOptions};
+use siltstone::store::{ScrubPace, ShipOptions, TierOptions};
 
 use super::CliError;
 use super::access_log::AccessLogFormat;
 use super::buckets::{self, BucketSpecs};
 use super::logging::{LogFormat, LogLevel};
-use super::option_values::{ByteCount, RegionNames, ScrubRate, TimeSpan, WebOrigins, metrics_access};
+use super::option_values::{
+    ByteCount, RegionNames, ScrubRate, ShipWhen, TimeSpan, WebOrigins, metrics_access,
+};
 use super::tls_files::TlsFiles;
 
 /// The segments that have to fit into the limit of local bytes: one for each kind of write, and one on its way to the remote.
@@ -259,6 +261,16 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::KEEP_DROPPED_SECS))]
     pub(crate) keep_dropped: TimeSpan,
 
+    /// When a write is on the remote: async for within --ship-every, sync for before it is answered
+    #[arg(long, value_name = "WHEN", env = "SILTSTONE_SHIP", global = true)]
+    #[arg(default_value_t = ShipWhen(None))]
+    pub(crate) ship: ShipWhen,
+
+    /// Interval at which the log is sent to the remote
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_SHIP_EVERY", global = true)]
+    #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_EVERY_SECS))]
+    pub(crate) ship_every: TimeSpan,
+
     /// Bytes a second that may be moved to reclaim space; a shortage of space overrules it
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_RECLAIM_RATE", global = true)]
     #[arg(default_value_t = ByteCount(limits::RECLAIM_RATE_BYTES_PER_SEC))]
@@ -374,6 +386,12 @@ impl ServerOptions {
             keep_local: self.keep_local.as_ref().map_or(Duration::ZERO, |time| time.0),
             keep_dropped: self.keep_dropped.0,
         }
+    }
+
+    /// The settings of shipping; `None` where the log stays here.
+    pub(crate) fn shipping(&self) -> Option<ShipOptions> {
+        let mode = self.ship.0?;
+        Some(ShipOptions { mode, root_every: Duration::from_secs(limits::ROOT_EVERY_SECS) })
     }
 
     /// The pace of the scrub; `None` for no scrub.

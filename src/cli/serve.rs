@@ -31,6 +31,7 @@ use super::open_files::OpenFiles;
 use super::options::ServerOptions;
 use super::running_users::RunningUsers;
 use super::service_manager::ServiceManager;
+use super::ship::ShipThread;
 use super::signals::Signals;
 use super::tier::TierThread;
 use super::tls_files::TlsFiles;
@@ -150,6 +151,8 @@ fn run_until_stopped(
         announce::first_steps(scheme, address, console, link.as_deref());
     }
     let tier = store.tier_figures().map(|_| TierThread::start(Arc::clone(&store))).transpose()?;
+    let ships = store.ship_figures().map(|_| ShipThread::start(Arc::clone(&store), options.ship_every.0));
+    let ships = ships.transpose()?;
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
     if console != address {
@@ -166,6 +169,7 @@ fn run_until_stopped(
     lifecycle.end();
     maintenance.end();
     tier.into_iter().for_each(TierThread::end);
+    ships.into_iter().for_each(ShipThread::end);
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
 }
@@ -210,7 +214,7 @@ fn open_store(
     files: OpenFiles,
 ) -> Result<Arc<Store>, CliError> {
     let data_dir = &options.data_dir;
-    let tier = options.tier();
+    let (tier, shipping) = (options.tier(), options.shipping());
     let remote = remote.map(S3Remote::new).transpose();
     let remote = remote
         .map(|remote| remote.map(Arc::new))
@@ -250,6 +254,14 @@ fn open_store(
     }
     if let Some(reason) = health.read_only {
         error!("the store takes no writes: {reason}");
+    }
+    if let Some(shipping) = shipping {
+        if remote.is_none() {
+            return Err(CliError::usage(
+                "--ship: name a remote in the section [remote] of the configuration file",
+            ));
+        }
+        store.ship_log(shipping);
     }
     Ok(Arc::new(store))
 }

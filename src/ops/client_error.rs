@@ -84,7 +84,9 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
         StoreError::TooManyBuckets { .. } => ErrorCode::TooManyBuckets,
         StoreError::DiskFull | StoreError::IndexFull { .. } => ErrorCode::InsufficientStorage,
-        StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) => ErrorCode::SlowDown,
+        StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) => {
+            ErrorCode::SlowDown
+        }
         StoreError::ReadOnly(_) | StoreError::Closed => ErrorCode::ServiceUnavailable,
         StoreError::Corrupt(_) | StoreError::Io(_) => ErrorCode::InternalError,
     };
@@ -97,7 +99,9 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
             .message(format!("The quota of {holder} allows {allowed} {limit}. {FREE_QUOTA}")),
         StoreError::TooManyBuckets { allowed } => S3Error::new(code)
             .message(format!("You have attempted to create more buckets than the {allowed} allowed.")),
-        StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) => S3Error::slow_down(),
+        StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) => {
+            S3Error::slow_down()
+        }
         StoreError::Locked => S3Error::new(code).message(LOCKED),
         StoreError::InvalidBucketState => S3Error::new(code).message(LOCK_NEEDS_VERSIONS),
         _ => S3Error::new(code),

@@ -93,6 +93,7 @@ impl Service {
         }
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
+        metrics::ship(&mut page, &self.context.store.ship_figures().unwrap_or_default());
         metrics::commits(&mut page, &self.context.store.commit_figures());
         metrics::usage(&mut page, self.context.store.bucket_usages());
         metrics::quotas(&mut page, self.context.quota_limits());

@@ -101,6 +101,9 @@ pub enum StoreError {
     /// Bytes are on the remote, which does not answer. The call may succeed later.
     #[error("the remote does not answer: {0}")]
     RemoteUnavailable(String),
+    /// The change is durable here. It is published once the remote has it, or was made by nobody if another host takes over before.
+    #[error("the change waits for the remote: {0}")]
+    InDoubt(String),
     /// The disk failed.
     #[error("the disk failed: {0}")]
     Io(String),

@@ -22,6 +22,8 @@ pub enum ReadOnlyReason {
     Contradiction,
     /// A commit panicked.
     Panicked,
+    /// Another host has taken over the log on the remote.
+    Fenced,
 }
 
 impl ReadOnlyReason {
@@ -54,6 +56,9 @@ impl fmt::Display for ReadOnlyReason {
             }
             Self::Panicked => {
                 "a commit panicked. Restart the server, and report the panic with the lines of its log."
+            }
+            Self::Fenced => {
+                "another host has taken over. Stop this server; what it took and did not ship is in its data directory alone."
             }
         })
     }

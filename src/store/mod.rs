@@ -12,6 +12,7 @@
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
 //! | `tier` | sealed segments on a remote, and their bytes from there |
+//! | `ship` | the log on a remote, and stores restored from there |
 //! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
 //! | `backup`, `rebuild`, `verify`, `stats`, `stored_bucket`, `compact`, `undelete` | tools |
 //!
@@ -60,6 +61,7 @@ mod requests;
 mod retention;
 mod scrub;
 mod shared;
+mod ship;
 mod state_file;
 pub mod stats;
 mod stored_bucket;
@@ -108,6 +110,8 @@ pub use requests::{
     NewUpload, Selector,
 };
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
+pub use ship::restore::{RemoteRestoreReport, restore_from_remote};
+pub use ship::{ShipError, ShipFigures, ShipMode, ShipOptions};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use thread_watch::ThreadWatch;

@@ -25,6 +25,8 @@ pub enum ProgressStep {
     CopySegments,
     /// Reading the finished copy.
     CheckCopy,
+    /// Fetching the log from a remote.
+    Parcels,
 }
 
 /// How far a tool has come.
@@ -32,9 +34,9 @@ pub enum ProgressStep {
 pub struct Progress {
     /// The current step.
     pub step: ProgressStep,
-    /// Bytes done in this step.
+    /// Bytes done in this step; objects of the remote in the step [`ProgressStep::Parcels`].
     pub done: u64,
-    /// Bytes to do in this step; 0 if unknown.
+    /// Bytes or objects to do in this step; 0 if unknown.
     pub total: u64,
 }
 
@@ -51,6 +53,7 @@ impl fmt::Display for ProgressStep {
             Self::CopyMetadata => "copying checkpoint and log",
             Self::CopySegments => "copying segments",
             Self::CheckCopy => "checking the copy",
+            Self::Parcels => "the log on the remote",
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The state that readers, writers, the committer and the maintenance share.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
@@ -18,6 +18,7 @@ use crate::store::commit_counters::CommitCounters;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;
+use crate::store::ship::Ship;
 use crate::store::usage_accounts::OwnerQuotas;
 use crate::store::write_counters::{MeteredDisk, WriteCounters};
 use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
@@ -73,6 +74,10 @@ pub(super) struct SharedStore {
     pub(super) reclaimed: ReclaimCounters,
     /// The first background thread that panicked.
     stopped_thread: OnceLock<&'static str>,
+    /// Whether the bytes of a durable group look dead, since it is not published.
+    has_unpublished: AtomicBool,
+    /// The log on the remote; not set where the log stays here.
+    ship: OnceLock<Arc<Ship>>,
     /// Holds a message after a write was refused for lack of disk space.
     reclaim_requests: (Sender<()>, Receiver<()>),
 }
@@ -117,6 +122,8 @@ impl SharedStore {
             closed_by: OnceLock::new(),
             reclaimed: ReclaimCounters::default(),
             stopped_thread: OnceLock::new(),
+            has_unpublished: AtomicBool::new(false),
+            ship: OnceLock::new(),
             reclaim_requests: bounded(1),
         }
     }
@@ -174,6 +181,46 @@ impl SharedStore {
             Some((_, why)) => Err(StoreError::ReadOnly(why.clone())),
             None => Ok(()),
         }
+    }
+
+    /// Ships the log from now on.
+    pub(super) fn set_ship(&self, ship: Arc<Ship>) {
+        // The first call counts.
+        let _ = self.ship.set(ship);
+    }
+
+    /// The log on the remote; `None` where the log stays here.
+    pub(super) fn ship(&self) -> Option<&Ship> {
+        self.ship.get().map(Arc::as_ref)
+    }
+
+    /// Says whether there is a durable group that is not published. It is said before the writers of the group get their replies.
+    pub(super) fn set_unpublished(&self, is_there: bool) {
+        self.has_unpublished.store(is_there, Ordering::Release);
+    }
+
+    /// Whether segments may hold bytes of a durable group that is not published. Asked after the immutable segments were listed, and
+    /// before the index is looked at: bytes of a later group are in a segment with a writer.
+    pub(super) fn has_unpublished(&self) -> bool {
+        self.has_unpublished.load(Ordering::Acquire)
+    }
+
+    /// Fails where the log is shipped and the reign has not begun.
+    pub(super) fn check_reign(&self) -> Result<(), StoreError> {
+        self.ship().map_or(Ok(()), Ship::check_reign)
+    }
+
+    /// Whether the groups up to that one need not be shipped any more.
+    pub(super) fn is_shipped(&self, sequence: u64) -> bool {
+        self.ship().is_none_or(|ship| ship.has(sequence))
+    }
+
+    /// Ships the groups up to that one, if the log is shipped and they are not there: their bytes may go then.
+    ///
+    /// # Errors
+    /// Those of `Ship::ship_through`.
+    pub(super) fn ensure_shipped(&self, sequence: u64) -> Result<(), StoreError> {
+        self.ship().map_or(Ok(()), |ship| ship.ship_through(self, sequence))
     }
 
     /// Makes the store read-only until it is opened again. After a failed sync the state of the disk is unknown, and a second sync

@@ -394,7 +394,11 @@ impl<'s> BodySink<'s> {
         }
         if let (Err(refusal), Some(record)) = (&answer, self.stream.record.take()) {
             // After these errors the commit may be durable.
-            if !matches!(refusal, StoreError::ReadOnly(_) | StoreError::Io(_) | StoreError::Closed) {
+            let may_be_durable = matches!(
+                refusal,
+                StoreError::ReadOnly(_) | StoreError::InDoubt(_) | StoreError::Io(_) | StoreError::Closed
+            );
+            if !may_be_durable {
                 record.erase().map_err(|error| self.shared.write_failed(error))?;
             }
         }

@@ -7,6 +7,7 @@ mod environment;
 mod quota;
 mod server;
 mod service;
+mod ship;
 mod tier;
 mod users;
 

@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 
 /// A server in `dir` with the bucket `cold`, at `address`.
-fn start(dir: &Path, address: &str, arguments: &[&str]) -> Running {
+pub(super) fn start(dir: &Path, address: &str, arguments: &[&str]) -> Running {
     Running::start(command(dir, address, arguments))
 }
 
@@ -33,7 +33,7 @@ fn command(dir: &Path, address: &str, arguments: &[&str]) -> Command {
 }
 
 /// The section with that server as the remote.
-fn section(address: &str) -> String {
+pub(super) fn section(address: &str) -> String {
     format!(
         "[remote]\nendpoint = 'http://{address}'\nbucket = 'cold'\nprefix = 'box'\naccess_key = '{KEY}'\n\
          secret_key = '{SECRET}'\n"
@@ -41,25 +41,25 @@ fn section(address: &str) -> String {
 }
 
 /// A client of the bucket of that server.
-fn client(address: &str) -> S3Remote {
+pub(super) fn client(address: &str) -> S3Remote {
     let none = |_: &Path| Err("no file".to_owned());
     let sources = SettingSources { read: &none, variable: &|_| None };
     S3Remote::new(&RemoteSettings::parse(&section(address), &sources).unwrap().unwrap()).unwrap()
 }
 
-fn bytes(nth: u64) -> Vec<u8> {
+pub(super) fn bytes(nth: u64) -> Vec<u8> {
     let mut bytes = vec![0; MIB];
     SeededEntropy::new(nth).fill(&mut bytes);
     bytes
 }
 
-fn put(client: &S3Remote, nth: u64) -> Result<(), RemoteError> {
+pub(super) fn put(client: &S3Remote, nth: u64) -> Result<(), RemoteError> {
     let (name, body) = (format!("object-{nth}"), bytes(nth));
     let object = NewObject { name: &name, body: &body.as_slice(), nonce: "n", create_only: false };
     client.put(&object, SOON).map(drop)
 }
 
-fn get(client: &S3Remote, nth: u64) -> Result<Vec<u8>, RemoteError> {
+pub(super) fn get(client: &S3Remote, nth: u64) -> Result<Vec<u8>, RemoteError> {
     client.get(&format!("object-{nth}"), 0..MIB as u64, SOON)
 }
 
@@ -69,7 +69,7 @@ fn local_bytes(dir: &Path) -> u64 {
     files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum()
 }
 
-fn init(dir: &Path) {
+pub(super) fn init(dir: &Path) {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
     tool.current_dir(dir).args(["--data-dir", "data", "remote", "--config", "siltstone.toml", "init"]);
     let done = finish(&mut tool);

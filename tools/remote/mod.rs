@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use siltstone::base::Timestamp;
+use siltstone::base::{SystemClock, Timestamp};
 use siltstone::format::{FileKind, RemoteMark, StoreId};
 use siltstone::fs::OsFs;
 use siltstone::log::{list_numbers, open_file};
@@ -16,10 +16,11 @@ use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{
     NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, SettingSources,
 };
+use siltstone::store::restore_from_remote;
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
-use report::{Contents, write_probe, write_status};
+use report::{Contents, write_probe, write_restored, write_status};
 
 pub(crate) const HELP: &str = "\
 A remote is a bucket and a prefix on another S3 server. The section [remote] of the configuration file names it:
@@ -39,6 +40,9 @@ Examples:
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml init
       Probe it, and mark it as that of the store in /srv/objects.
   siltstone-tools --json remote --config siltstone.toml status | jq .segments
+
+  siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml restore
+      Make the store in the empty directory /srv/objects from the log that a server with --ship has sent.
 
 Exit status:
   0  success; for probe: fit for all modes
@@ -68,6 +72,8 @@ enum RemoteCommand {
     Status,
     /// Find out for which modes the remote is fit
     Probe(ProbeArguments),
+    /// Make the store in the data directory, which is empty, from the log on the remote
+    Restore,
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +100,7 @@ pub(crate) fn run(
     match &arguments.command {
         RemoteCommand::Init(size) => init(&place, &store_in(data_dir)?, size, json, out),
         RemoteCommand::Status => status(&place, data_dir, json, out),
+        RemoteCommand::Restore => restore(&place, data_dir, json, out),
         RemoteCommand::Probe(size) => {
             let report = place.probe(size, json)?;
             write_probe(&report, &place.name, json, out)?;
@@ -162,6 +169,26 @@ fn init(
     // A remote that ignores conditions may have taken two.
     let mark = place.mark()?.ok_or_else(|| Failure::of(&place.name, "the mark that was put is missing"))?;
     place.judge_owner(&mark, store).map(|()| Outcome::Success)
+}
+
+/// Makes a store from the log on the remote.
+fn restore(
+    place: &RemotePlace<'_>,
+    data_dir: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let fs = OsFs::new(data_dir);
+    let created = fs.create_root();
+    created.map_err(|error| Failure::of(data_dir.display(), error))?;
+    let mut meter = Meter::of_steps(json);
+    let report = restore_from_remote(place.remote, &fs, &SystemClock, &mut |now| {
+        meter.update(&now.step.to_string(), now.done, now.total);
+    });
+    meter.finish();
+    let report = report.map_err(|error| Failure::of(&place.name, error))?;
+    write_restored(&report, data_dir, json, out)?;
+    Ok(Outcome::Success)
 }
 
 fn status(

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde_json::{Value, json};
 use siltstone::format::RemoteMark;
 use siltstone::remote::RemoteObject;
 use siltstone::remote::probe::{ProbeCheck, ProbeReport};
+use siltstone::store::RemoteRestoreReport;
 
 use crate::show;
 
@@ -46,6 +48,27 @@ fn modes(report: &ProbeReport) -> [(&'static str, &'static str, bool); 3] {
         ("ship", "the log on the remote", report.keeps_objects()),
         ("takeover", "a second host takes over by itself", report.decides_races()),
     ]
+}
+
+pub(super) fn write_restored(
+    report: &RemoteRestoreReport,
+    data_dir: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let RemoteRestoreReport { sequence, time, parcels, bytes, remote_segments } = report;
+    if json {
+        let told = json!({
+            "sequence": sequence, "time": time.as_millis(), "parcels": parcels, "bytes": bytes,
+            "remote_segments": remote_segments,
+        });
+        return show::json(out, &told);
+    }
+    writeln!(out, "restored {} up to group {sequence} of {}", data_dir.display(), time.to_iso8601())?;
+    writeln!(
+        out,
+        "{bytes} bytes were fetched, and those of {remote_segments} segments stay on the remote until they are read"
+    )
 }
 
 pub(super) fn write_probe(

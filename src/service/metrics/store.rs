@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
-use crate::ops::{BucketUsage, CommitFigures, Health, TierFigures, Usage};
+use crate::ops::{BucketUsage, CommitFigures, Health, ShipFigures, TierFigures, Usage};
 
 /// Buckets with samples of their own, those with the most bytes. The others are one sum.
 const BUCKETS_MAX: usize = 100;
@@ -118,6 +118,19 @@ pub(in crate::service) fn remote(page: &mut Exposition, figures: &TierFigures) {
         "Bytes that were sent to the remote.",
         figures.sent_bytes,
     );
+}
+
+/// Adds the state of the log on the remote; zeros where it stays here.
+pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
+    let help = "The number of the reign in which the log is sent to the remote; 0 without one.";
+    page.single("ship_epoch", "gauge", help, figures.epoch);
+    let help = "Groups of the log that the remote does not have.";
+    page.single("ship_waiting_groups", "gauge", help, figures.waiting_groups);
+    let help = "Time since the remote had the whole log.";
+    page.single("ship_lag_seconds", "gauge", help, figures.lag.as_secs());
+    page.single("ship_parcels_total", "counter", "Pieces of the log that were sent.", figures.parcels);
+    page.single("ship_roots_total", "counter", "Checkpoints that were sent.", figures.roots);
+    page.single("ship_sent_bytes_total", "counter", "Bytes that were sent for the log.", figures.sent_bytes);
 }
 
 /// Adds the disk space of the data segments, if it is known.

@@ -116,11 +116,19 @@ impl MutationBatch {
     }
 }
 
+/// A group that is durable and not published.
+struct PendingGroup {
+    entries: Vec<Entry>,
+    pack_segment: Option<u64>,
+}
+
 /// Writes groups, one at a time.
 pub(super) struct GroupWriter {
     shared: Arc<SharedStore>,
     log_writer: LogWriter,
     syncer: SegmentSyncer,
+    /// The last group, durable here, while the remote does not have it yet.
+    pending: Option<PendingGroup>,
     /// Whether the last group is at or below the watermark of a later group, or has no entries.
     confirmed: bool,
     /// Whether a full index has been logged.
@@ -142,6 +150,7 @@ impl GroupWriter {
             shared,
             log_writer,
             syncer,
+            pending: None,
             confirmed: true,
             index_full: false,
             checkpointer,
@@ -166,7 +175,7 @@ impl GroupWriter {
     /// Makes the changes of a batch durable and visible, and sends the replies.
     pub(super) fn commit(&mut self, batch: MutationBatch) {
         let _latch = LatchOnPanic(self.shared.clone());
-        if let Err(error) = self.shared.check_writable() {
+        if let Err(error) = self.check_open() {
             batch.mutations.into_iter().for_each(|mutation| mutation.reject(error.clone()));
             return;
         }
@@ -271,6 +280,7 @@ impl GroupWriter {
         place: Option<&Allocation>,
         entry_bytes_max: usize,
     ) -> Result<(), StoreError> {
+        self.settle_pending()?;
         self.ensure_log_room(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
         self.log_writer
             .require(features_of(&plan.entries))
@@ -293,10 +303,38 @@ impl GroupWriter {
         // In the meantime, another thread may have failed to sync a segment with objects of this group.
         self.shared.check_writable()?;
         self.log_writer.mark_durable(&written);
-        self.publish(&plan.entries, place.map(|place| place.segment.id))?;
         self.log_bytes += written.len();
         let group = LogVolume::of_group(plan.entries.len() as u64, body.len() as u64);
         self.shared.backlog.add(group, self.shared.segments.reserve());
+        let pack_segment = place.map(|place| place.segment.id);
+        self.pending = Some(PendingGroup { entries: plan.entries, pack_segment });
+        self.shared.set_unpublished(true);
+        self.settle_pending().map_err(|error| match error {
+            StoreError::RemoteUnavailable(why) => StoreError::InDoubt(why),
+            error => error,
+        })
+    }
+
+    /// Fails if nothing can be committed now.
+    fn check_open(&mut self) -> Result<(), StoreError> {
+        self.shared.check_writable()?;
+        self.shared.check_reign()?;
+        self.settle_pending()
+    }
+
+    /// Publishes the last group, where that is still to be done. Where each write is answered only after the remote has it, it is
+    /// shipped before.
+    fn settle_pending(&mut self) -> Result<(), StoreError> {
+        if self.pending.is_none() {
+            return Ok(());
+        }
+        // What was written before the reign began is shipped at its beginning.
+        if self.shared.ship().is_some_and(|ship| ship.is_sync() && ship.check_reign().is_ok()) {
+            self.shared.ensure_shipped(self.log_writer.next_sequence() - 1)?;
+        }
+        let Some(PendingGroup { entries, pack_segment }) = self.pending.take() else { return Ok(()) };
+        self.publish(&entries, pack_segment)?;
+        self.shared.set_unpublished(false);
         Ok(())
     }
 

@@ -58,6 +58,9 @@ impl ReclaimRun<'_> {
     /// Chooses the segments to search for gaps. The order of steps 1 and 2 holds here, too.
     pub(super) fn begin_holes(&mut self) -> ReclaimPhase {
         let immutable = self.shared.segments.immutable_segments();
+        if self.shared.has_unpublished() {
+            return ReclaimPhase::Idle;
+        }
         if self.is_sealing && !self.reclaims_everything() {
             // After a start it takes some calls to learn which segments are sealed; one walk serves all of them.
             return ReclaimPhase::Idle;
@@ -196,6 +199,10 @@ impl ReclaimRun<'_> {
     fn punch(&mut self, id: u64, deferred: DeferredHoles) -> Result<(), StoreError> {
         // The copy of a segment that leaves, or has left, has the bytes of the moment when it began to.
         if self.shared.index().remote_copy(id).is_some() {
+            return Ok(());
+        }
+        if !self.may_lose_bytes(self.shared.published().sequence)? {
+            self.reclaimer.defer(id, deferred);
             return Ok(());
         }
         // A segment that cannot be opened gets no hole.

@@ -311,11 +311,17 @@ impl ReclaimRun<'_> {
     /// Steps 1 to 4 for every segment.
     fn remove_dead(&mut self) -> Result<(), StoreError> {
         let immutable = self.shared.segments.immutable_segments();
-        let dead: Vec<u64> = {
-            let Published { index, doubtful_segment, .. } = self.shared.published();
+        if self.shared.has_unpublished() {
+            return Ok(());
+        }
+        let (dead, sequence): (Vec<u64>, u64) = {
+            let Published { index, doubtful_segment, sequence } = self.shared.published();
             let is_dead = |id: &u64| index.liveness().of(*id) == 0 && *id != doubtful_segment;
-            immutable.into_iter().filter(is_dead).collect()
+            (immutable.into_iter().filter(is_dead).collect(), sequence)
         };
+        if dead.is_empty() || !self.may_lose_bytes(sequence)? {
+            return Ok(());
+        }
         let before = self.done.segments;
         self.replace_newest(&dead);
         dead.into_iter().try_for_each(|id| self.remove(id))?;
@@ -337,6 +343,14 @@ impl ReclaimRun<'_> {
                 .segments
                 .roll(WriteHead::Relocation)
                 .map_err(|error| self.shared.write_failed(error));
+        }
+    }
+
+    /// Whether bytes may go that are dead by the group `sequence`: a parcel of the log holds the bytes that its groups name.
+    pub(super) fn may_lose_bytes(&self, sequence: u64) -> Result<bool, StoreError> {
+        match self.shared.ensure_shipped(sequence) {
+            Err(StoreError::RemoteUnavailable(_)) => Ok(false),
+            shipped => shipped.map(|()| true),
         }
     }
 

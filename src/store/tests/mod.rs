@@ -30,6 +30,7 @@ mod reclaim;
 mod replay;
 mod script;
 mod scrub;
+mod ship;
 mod steps;
 mod tier;
 mod undelete;

@@ -17,21 +17,21 @@ const LEN: usize = 700_000;
 const LOCAL: u64 = 11 * MIB;
 
 /// A store with its disk, its clock and its remote.
-struct Tiered {
-    fs: SimFs,
-    clock: Arc<ManualClock>,
-    remote: SimRemote,
+pub(super) struct Tiered {
+    pub(super) fs: SimFs,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) remote: SimRemote,
     options: TierOptions,
 }
 
 impl Tiered {
-    fn new(options: TierOptions) -> Self {
+    pub(super) fn new(options: TierOptions) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
         Self { fs: SimFs::new(), clock, remote: SimRemote::new(), options }
     }
 
     /// The names of the copies.
-    fn copies(&self) -> Vec<String> {
+    pub(super) fn copies(&self) -> Vec<String> {
         self.remote.names().into_iter().filter(|name| name.starts_with("segment/")).collect()
     }
 
@@ -52,7 +52,7 @@ impl Tiered {
         (tiered, store)
     }
 
-    fn open_on(&self, fs: &SimFs) -> Store {
+    pub(super) fn open_on(&self, fs: &SimFs) -> Store {
         let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
         let remote: Arc<dyn Remote> = Arc::new(self.remote.clone());
         let (fs, entropy) = (Arc::new(fs.clone()), SeededEntropy::new(1));
@@ -64,7 +64,7 @@ impl Tiered {
     }
 }
 
-fn work(store: &Store) -> Result<TierProgress, StoreError> {
+pub(super) fn work(store: &Store) -> Result<TierProgress, StoreError> {
     let mut all = TierProgress::default();
     loop {
         let done = store.tier_step(&SeededEntropy::new(7))?;
@@ -102,7 +102,7 @@ fn check(store: &Store) {
 }
 
 /// All local pages go.
-const NOTHING_LOCAL: TierOptions = TierOptions {
+pub(super) const NOTHING_LOCAL: TierOptions = TierOptions {
     local_max_bytes: 2 * MIB,
     keep_local: Duration::ZERO,
     keep_dropped: Duration::from_secs(60),

@@ -44,6 +44,7 @@ use crate::fs::{File, Fs};
 use crate::index::Index;
 use crate::remote::Remote;
 use crate::store::mutation::Mutation;
+use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
 use residence::{LocalPieces, Residence};
 use sieve::Sieve;
@@ -152,11 +153,16 @@ impl Tier {
         }
     }
 
-    /// Learns of the complete copies. Reads of remote segments find their bytes after it.
-    fn learn(&self, index: &Index) {
+    /// The remote.
+    pub(super) fn remote(&self) -> Arc<dyn Remote> {
+        self.remote.clone()
+    }
+
+    /// Learns of the complete copies, as of the group `sequence`. Reads of remote segments find their bytes after it.
+    fn learn(&self, index: &Index, sequence: u64) {
         for (segment, copy) in index.remote_copies(None).filter(|(_, copy)| copy.phase != CopyPhase::Leaving)
         {
-            self.residence(segment).set_copy(copy);
+            self.residence(segment).set_copy(copy, sequence);
         }
     }
 
@@ -320,7 +326,8 @@ impl Store {
             options.keep_free_bytes + options.segment_max_bytes,
         ));
         let mut store = Self::open(Arc::new(TieredFs::new(fs, tier.clone())), clock, entropy, options)?;
-        tier.learn(&store.shared.index());
+        let Published { index, sequence, .. } = store.shared.published();
+        tier.learn(&index, sequence);
         store.tier = Some(tier);
         Ok(store)
     }
@@ -390,8 +397,9 @@ impl Store {
             let is_aged = |copy: &RemoteCopy| {
                 copy.phase == CopyPhase::Remote && age(now, copy.since) >= tier.options.keep_local
             };
+            let is_told = self.shared.is_shipped(residence.known_by.load(Ordering::Relaxed));
             match index.remote_copy(id) {
-                Some(copy) if is_aged(copy) => {
+                Some(copy) if is_told && is_aged(copy) => {
                     tier.list(&residence).map_err(|error| self.shared.failed(error.into()))?;
                 }
                 _ => pinned += self.pinned_bytes(tier, &residence, active.contains(&id)),

@@ -19,6 +19,8 @@ pub(super) struct Residence {
     pub(super) segment: u64,
     /// Set once the remote has every byte.
     copy: OnceLock<LocalPieces>,
+    /// A group that says so, or a later one: where the log is shipped, local bytes stay until the remote has it.
+    pub(super) known_by: AtomicU64,
     /// Held shared while local bytes are read, and exclusively while they are given back.
     pub(super) bytes: RwLock<()>,
     /// Whether its pieces may be given back.
@@ -48,6 +50,7 @@ impl Residence {
         Self {
             segment,
             copy: OnceLock::new(),
+            known_by: AtomicU64::new(0),
             bytes: RwLock::default(),
             is_listed: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
@@ -60,8 +63,9 @@ impl Residence {
         self.copy.get()
     }
 
-    /// Remembers that the remote copy is complete.
-    pub(super) fn set_copy(&self, copy: &RemoteCopy) {
+    /// Remembers that the remote copy is complete by the group `sequence`.
+    pub(super) fn set_copy(&self, copy: &RemoteCopy, sequence: u64) {
+        self.known_by.store(sequence, Ordering::Relaxed);
         let pieces = copy.length.div_ceil(PIECE_BYTES) as usize;
         self.copy.get_or_init(|| LocalPieces {
             name: copy.name(self.segment),
@@ -174,7 +178,7 @@ mod tests {
         let residence = Residence::new(1);
         let since = crate::base::Timestamp::from_millis(0);
         let phase = crate::format::CopyPhase::Remote;
-        residence.set_copy(&RemoteCopy { phase, epoch: 1, nonce: 2, length: 2 * MIB + 8192, since });
+        residence.set_copy(&RemoteCopy { phase, epoch: 1, nonce: 2, length: 2 * MIB + 8192, since }, 1);
         let copy = residence.copy().unwrap();
         assert_eq!(copy.count(), 3);
         assert_eq!([0, 1, 2].map(|n| copy.piece(n)), [4096..MIB, MIB..2 * MIB, 2 * MIB..2 * MIB + 4096]);

@@ -73,10 +73,15 @@ impl Store {
         let copy = self.intend(&index, id, file.as_ref(), entropy)?;
         send(tier, id, &copy, file.as_ref()).map_err(|error| self.remote_failed(id, error))?;
         self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Remote)))?;
-        tier.residence(id).set_copy(&copy);
+        tier.residence(id).set_copy(&copy, self.shared.published().sequence);
         done.sent += 1;
         done.more = waiting.next().is_some();
         Ok(())
+    }
+
+    /// Fails unless the remote is marked as that of this store.
+    pub(in crate::store) fn check_remote_mark(&self) -> Result<(), StoreError> {
+        self.tier.as_ref().map_or(Ok(()), |tier| self.check_mark(tier))
     }
 
     /// Fails unless the remote is marked as that of this store. It is asked once.
@@ -132,6 +137,8 @@ impl Store {
         let gone: Vec<(u64, RemoteCopy)> = index
             .remote_copies(None)
             .filter(|(id, copy)| match copy.phase {
+                // A restore to an earlier time may need it.
+                CopyPhase::Dropped if self.shared.ship().is_some() => false,
                 CopyPhase::Dropped => age(now, copy.since) >= tier.options.keep_dropped,
                 _ => !ids.contains(id) && index.liveness().of(*id) == 0,
             })

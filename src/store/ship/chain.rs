@@ -1,0 +1,263 @@
+//! Reading the log on a remote (data-format.md, section 17): the newest cut, the newest root that it adopts, and the parcels after it.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::base::limits::MIB;
+use crate::format::{
+    Claim, Cut, DecodeError, Decoded, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelPiece, Root,
+    StoreId,
+};
+use crate::remote::{Remote, RemoteError};
+
+/// The time that a small request may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// The least rate of the bytes of a request, in bytes a second.
+const LEAST_BYTES_PER_SECOND: u64 = MIB / 8;
+/// The longest claim, cut or root.
+const LINE_MAX_BYTES: u64 = 1024;
+/// Names on a full page of a listing.
+const PAGE_LEN: usize = 1000;
+
+/// Why the log on a remote could not be read, or written.
+#[derive(Debug, Error)]
+pub enum ShipError {
+    /// A request failed.
+    #[error("{name}: {error}")]
+    Remote {
+        /// The name of the object.
+        name: String,
+        /// Why.
+        error: RemoteError,
+    },
+    /// An object is damaged, or is that of another store.
+    #[error("the object {name} of the remote is damaged: {why}")]
+    Damaged {
+        /// The name of the object.
+        name: String,
+        /// Its fault.
+        why: String,
+    },
+    /// The own disk failed.
+    #[error("the disk failed: {0}")]
+    Disk(String),
+    /// There is no log, or none of the time that was asked for.
+    #[error("the remote has no log that a store can be restored from")]
+    NoLog,
+}
+
+impl ShipError {
+    pub(super) fn damaged(name: impl Into<String>, why: &dyn std::fmt::Display) -> Self {
+        Self::Damaged { name: name.into(), why: why.to_string() }
+    }
+}
+
+/// The time that a request with that many bytes may take.
+pub(super) fn patience(bytes: u64) -> Duration {
+    PATIENCE + Duration::from_millis(bytes.saturating_mul(1000) / LEAST_BYTES_PER_SECOND)
+}
+
+/// The log on a remote, from a root on.
+#[derive(Debug, Clone)]
+pub(super) struct Chain {
+    pub(super) root: Root,
+    /// The reigns from that of the root on, each with its last adopted parcel; the newest one goes on to the first parcel that is missing.
+    reigns: Vec<(u64, Option<u64>)>,
+}
+
+/// The log on a remote.
+#[derive(Clone, Copy)]
+pub(super) struct RemoteLog<'r> {
+    pub(super) remote: &'r dyn Remote,
+    pub(super) store: StoreId,
+}
+
+impl RemoteLog<'_> {
+    /// The highest epoch that a listing shows a claim of; 0 for none. There may be a higher one.
+    pub(super) fn newest_claim(&self) -> Result<u64, ShipError> {
+        let last = self.last_name(Claim::PREFIX)?;
+        Ok(last.and_then(|name| hexadecimal(&name, Claim::PREFIX)).unwrap_or(0))
+    }
+
+    /// Whether there is a claim of that epoch.
+    pub(super) fn is_claimed(&self, epoch: u64) -> Result<bool, ShipError> {
+        self.exists(&Claim::name(epoch))
+    }
+
+    /// The newest cut of a reign up to `epoch`.
+    pub(super) fn newest_cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
+        for epoch in (1..=epoch).rev() {
+            if let Some(cut) = self.cut(epoch)? {
+                return Ok(Some(cut));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The log as the reign of `newest` has adopted and continued it; `None` if it has no root.
+    pub(super) fn chain(&self, newest: &Cut) -> Result<Option<Chain>, ShipError> {
+        let (mut cut, mut adopted_by, mut reigns) = (*newest, None, Vec::new());
+        loop {
+            reigns.insert(0, (cut.epoch, adopted_by.map(|above: Cut| above.last)));
+            if let Some(root) = self.newest_root(cut.epoch, adopted_by.as_ref())? {
+                return Ok(Some(Chain { root, reigns }));
+            }
+            if cut.former == 0 {
+                return Ok(None);
+            }
+            let former = self.cut(cut.former)?;
+            let name = Cut::name(cut.former);
+            adopted_by = Some(cut);
+            cut = former
+                .ok_or_else(|| ShipError::damaged(name, &"it is missing, and a later reign names it"))?;
+        }
+    }
+
+    /// The heads of the parcels after the root of a chain, as far as each follows the one before it.
+    pub(super) fn heads(&self, chain: &Chain) -> Result<Vec<ParcelHead>, ShipError> {
+        let (mut heads, mut end) = (Vec::new(), chain.root.covered);
+        for (epoch, last) in &chain.reigns {
+            let first = if *epoch == chain.root.epoch { chain.root.after + 1 } else { 1 };
+            for counter in first..=last.unwrap_or(u64::MAX - 1) {
+                let Some(head) = self.head_of_parcel(*epoch, counter)? else {
+                    // A later reign names the last one, so that all before it were there.
+                    if last.is_some() {
+                        return Err(missing(&Parcel::name(*epoch, counter)));
+                    }
+                    break;
+                };
+                // Parcels before the end of the checkpoint, and the one with its end, are not chained by their heads.
+                let covered = chain.root.covered.sequence;
+                if head.before != end && (end.sequence > covered || head.before.sequence > covered) {
+                    return Ok(heads);
+                }
+                if head.end.sequence > covered {
+                    end = head.end;
+                }
+                heads.push(head);
+            }
+        }
+        Ok(heads)
+    }
+
+    /// The end of the log of a chain.
+    pub(super) fn end(&self, chain: &Chain) -> Result<(u64, u64, LogPosition), ShipError> {
+        let heads = self.heads(chain)?;
+        let found = heads.last().filter(|head| head.end.sequence > chain.root.covered.sequence);
+        let found = found.map(|head| (head.epoch, head.counter, head.end));
+        Ok(found.unwrap_or((chain.root.epoch, chain.root.after, chain.root.covered)))
+    }
+
+    /// A whole parcel.
+    pub(super) fn parcel(&self, epoch: u64, counter: u64) -> Result<Parcel, ShipError> {
+        let name = Parcel::name(epoch, counter);
+        let bytes = self.object(&name, PARCEL_MAX_BYTES)?.ok_or_else(|| missing(&name))?;
+        let parcel =
+            Parcel::decode(&self.store, &bytes).map_err(|error| ShipError::damaged(&name, &error))?;
+        if (parcel.head.epoch, parcel.head.counter) == (epoch, counter) {
+            Ok(parcel)
+        } else {
+            Err(ShipError::damaged(name, &"it is another parcel"))
+        }
+    }
+
+    /// The bytes of a piece that is an object of its own.
+    pub(super) fn piece(&self, head: &ParcelHead, piece: &ParcelPiece) -> Result<Vec<u8>, ShipError> {
+        let name = Parcel::object_name(head.epoch, head.counter, piece.object);
+        let bytes = self.get(&name, 0, piece.length)?;
+        piece.check(&bytes).map_err(|error| ShipError::damaged(name, &error))?;
+        Ok(bytes)
+    }
+
+    /// Bytes of an object.
+    pub(super) fn get(&self, name: &str, from: u64, length: u64) -> Result<Vec<u8>, ShipError> {
+        let found = self.remote.get(name, from..from + length, patience(length));
+        found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })
+    }
+
+    fn cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
+        let found = self.line(&Cut::name(epoch), Cut::decode)?;
+        Ok(found.filter(|cut| cut.store == self.store && cut.epoch == epoch))
+    }
+
+    /// The newest root of a reign that holds nothing beyond the cut that adopts it.
+    fn newest_root(&self, epoch: u64, adopted_by: Option<&Cut>) -> Result<Option<Root>, ShipError> {
+        let prefix = Root::prefix(epoch);
+        let listed = self.last_name(&prefix)?.and_then(|name| hexadecimal(&name, &prefix));
+        let mut number = listed.unwrap_or(0);
+        while self.exists(&Root::name(epoch, number + 1))? {
+            number += 1;
+        }
+        for number in (1..=number).rev() {
+            let Some(root) = self.line(&Root::name(epoch, number), Root::decode)? else { continue };
+            let is_adopted = adopted_by
+                .is_none_or(|cut| root.after <= cut.last && root.covered.sequence <= cut.end.sequence);
+            if is_adopted && root.store == self.store && root.epoch == epoch {
+                return Ok(Some(root));
+            }
+        }
+        Ok(None)
+    }
+
+    fn head_of_parcel(&self, epoch: u64, counter: u64) -> Result<Option<ParcelHead>, ShipError> {
+        let name = Parcel::name(epoch, counter);
+        let found = match self.remote.get(&name, 0..ParcelHead::BYTES as u64, PATIENCE) {
+            Err(RemoteError::Missing) => return Ok(None),
+            found => found.map_err(|error| ShipError::Remote { name: name.clone(), error })?,
+        };
+        let head =
+            ParcelHead::decode(&self.store, &found).map_err(|error| ShipError::damaged(&name, &error))?;
+        if (head.epoch, head.counter) == (epoch, counter) {
+            Ok(Some(head))
+        } else {
+            Err(ShipError::damaged(name, &"it is another parcel"))
+        }
+    }
+
+    /// An object that is one line.
+    fn line<T>(&self, name: &str, decode: impl Fn(&[u8]) -> Decoded<T>) -> Result<Option<T>, ShipError> {
+        let bytes = self.object(name, LINE_MAX_BYTES)?;
+        let found = bytes.map(|bytes| decode(&bytes)).transpose();
+        found.map_err(|error: DecodeError| ShipError::damaged(name, &error))
+    }
+
+    /// A whole object of at most `most` bytes.
+    fn object(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, ShipError> {
+        let failed = |error| ShipError::Remote { name: name.to_owned(), error };
+        let Some(found) = self.remote.head(name, PATIENCE).map_err(failed)? else { return Ok(None) };
+        if found.length == 0 || found.length > most {
+            return Err(ShipError::damaged(name, &format!("it has {} bytes", found.length)));
+        }
+        self.get(name, 0, found.length).map(Some)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, ShipError> {
+        let found = self.remote.head(name, PATIENCE);
+        Ok(found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?.is_some())
+    }
+
+    /// The last name with that beginning that listings show.
+    fn last_name(&self, prefix: &str) -> Result<Option<String>, ShipError> {
+        let mut last: Option<String> = None;
+        loop {
+            let after = last.as_deref().unwrap_or("");
+            let page = self.remote.list(prefix, after, PATIENCE);
+            let page = page.map_err(|error| ShipError::Remote { name: prefix.to_owned(), error })?;
+            let is_full = page.len() >= PAGE_LEN;
+            last = page.into_iter().next_back().map(|object| object.name).or(last);
+            if !is_full {
+                return Ok(last);
+            }
+        }
+    }
+}
+
+fn missing(name: &str) -> ShipError {
+    ShipError::Remote { name: name.to_owned(), error: RemoteError::Missing }
+}
+
+/// The number after the prefix in a name.
+fn hexadecimal(name: &str, prefix: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_prefix(prefix)?, 16).ok()
+}

@@ -1,0 +1,344 @@
+//! The log on the remote: another host takes over from there, or a new one restores it.
+//!
+//! A reign begins with a claim, the cut, the bytes of all segments that the remote does not have, a checkpoint and a root. From then on
+//! parcels follow, one at a time: groups as they are in the log, with the bytes that their entries name for the first time. After each
+//! parcel the next claim is looked for: where there is one, another host has taken over, and this store takes no more writes.
+//!
+//! | Files | Job |
+//! |---|---|
+//! | `chain` | reading the log on the remote |
+//! | `reign` | the claim, the log that it adopts, the cut |
+//! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
+//! | `shipper` | one reign: parcels, roots, the look for the next claim |
+//! | `restore` | a data directory from the log on the remote |
+//!
+//! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they name, and local bytes of a segment go only
+//! after the group was shipped that calls the segment remote.
+
+mod chain;
+mod parcel_builder;
+mod reign;
+pub(super) mod restore;
+mod shipped_ranges;
+mod shipper;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use chain::ShipError;
+
+use crate::base::{Entropy, Timestamp};
+use crate::format;
+use crate::remote::{Remote, RemoteError};
+use crate::store::shared::SharedStore;
+use crate::store::{ReadOnlyReason, Store, StoreError};
+use chain::RemoteLog;
+use reign::ClaimedReign;
+use shipper::Reign;
+
+/// The interval of looks for the next claim while nothing is written: a host that was fenced answers reads for so long.
+const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// When an acknowledged write is on the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShipMode {
+    /// After an interval.
+    Async,
+    /// Before it is answered.
+    Sync,
+}
+
+/// The settings of shipping.
+#[derive(Debug, Clone, Copy)]
+pub struct ShipOptions {
+    /// When a write is on the remote.
+    pub mode: ShipMode,
+    /// The interval of roots, from which a restore begins.
+    pub root_every: Duration,
+}
+
+/// The state of shipping.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShipFigures {
+    /// The number of the reign; 0 before it has begun.
+    pub epoch: u64,
+    /// Groups that the remote does not have.
+    pub waiting_groups: u64,
+    /// The time since the remote had all groups.
+    pub lag: Duration,
+    /// Parcels put since the start.
+    pub parcels: u64,
+    /// Roots put since the start.
+    pub roots: u64,
+    /// Bytes put since the start.
+    pub sent_bytes: u64,
+}
+
+/// The shipping of one store.
+pub(super) struct Ship {
+    remote: Arc<dyn Remote>,
+    options: ShipOptions,
+    state: Mutex<ShipState>,
+    /// The groups up to this one are on the remote in this reign; 0 before it has begun.
+    shipped: AtomicU64,
+    epoch: AtomicU64,
+    /// When the remote had all groups, in milliseconds since 1970.
+    caught_up: AtomicU64,
+    parcels: AtomicU64,
+    roots: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+/// The way into a reign.
+#[derive(Default)]
+enum ShipState {
+    /// Nothing is claimed.
+    #[default]
+    Idle,
+    /// The cut has to be put.
+    Claimed(ClaimedReign),
+    /// Parcels are put.
+    Reigning(Box<Reign>),
+    /// Another host has taken over.
+    Fenced,
+}
+
+impl Ship {
+    fn new(remote: Arc<dyn Remote>, options: ShipOptions, now: Timestamp) -> Self {
+        Self {
+            remote,
+            options,
+            state: Mutex::default(),
+            shipped: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            caught_up: AtomicU64::new(now.as_millis()),
+            parcels: AtomicU64::new(0),
+            roots: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Fails until the reign has begun.
+    pub(super) fn check_reign(&self) -> Result<(), StoreError> {
+        if self.epoch.load(Ordering::Acquire) > 0 {
+            return Ok(());
+        }
+        Err(StoreError::RemoteUnavailable(
+            "the log is not shipped yet, so that nothing is written".to_owned(),
+        ))
+    }
+
+    /// Whether the remote has the groups up to that one.
+    pub(super) fn has(&self, sequence: u64) -> bool {
+        self.shipped.load(Ordering::Acquire) >= sequence
+    }
+
+    /// The first group that the log has to keep.
+    pub(super) fn keeps_log_from(&self) -> u64 {
+        self.shipped.load(Ordering::Acquire) + 1
+    }
+
+    /// Whether a write is answered only after the remote has it.
+    pub(super) fn is_sync(&self) -> bool {
+        self.options.mode == ShipMode::Sync
+    }
+
+    /// Ships the durable groups up to `through`, and finds that no other host has taken over since.
+    ///
+    /// # Errors
+    /// [`StoreError::RemoteUnavailable`]: a later call goes on with the same bytes; [`StoreError::ReadOnly`] where another host has taken
+    /// over.
+    pub(super) fn ship_through(&self, shared: &SharedStore, through: u64) -> Result<(), StoreError> {
+        self.check_reign()?;
+        if self.has(through) {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        let ShipState::Reigning(reign) = &mut *state else { return self.check_reign() };
+        let done = reign.ship(self, shared, through);
+        self.after(done, &mut state, shared)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ShipState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log<'r>(&'r self, shared: &SharedStore) -> RemoteLog<'r> {
+        RemoteLog { remote: self.remote.as_ref(), store: shared.store }
+    }
+
+    /// Draws the conclusion from what a reign did.
+    fn after(
+        &self,
+        done: Result<(), ReignError>,
+        state: &mut ShipState,
+        shared: &SharedStore,
+    ) -> Result<(), StoreError> {
+        match done {
+            Ok(()) => Ok(()),
+            Err(ReignError::Ship(error)) => Err(StoreError::RemoteUnavailable(error.to_string())),
+            Err(ReignError::Fenced(why)) => {
+                *state = ShipState::Fenced;
+                shared.latch(ReadOnlyReason::Fenced, why.clone());
+                Err(StoreError::ReadOnly(why))
+            }
+            // What of the bytes is shipped is not known any more: the next reign begins with all of them.
+            Err(ReignError::Store(error)) => {
+                *state = ShipState::Idle;
+                self.epoch.store(0, Ordering::Release);
+                self.shipped.store(0, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Why a reign could not go on.
+enum ReignError {
+    /// The remote did not take something; the next try has the same bytes.
+    Ship(ShipError),
+    /// Another host has taken over.
+    Fenced(String),
+    /// The own store failed.
+    Store(StoreError),
+}
+
+impl From<ShipError> for ReignError {
+    fn from(error: ShipError) -> Self {
+        Self::Ship(error)
+    }
+}
+
+impl Store {
+    /// Ships the log to the remote of the tier from now on. Writes fail with [`StoreError::RemoteUnavailable`] until
+    /// [`Store::ship_step`] has begun a reign. Without a tier it does nothing.
+    pub fn ship_log(&self, options: ShipOptions) {
+        let Some(tier) = &self.tier else { return };
+        let ship = Ship::new(tier.remote(), options, self.shared.clock.now());
+        self.shared.set_ship(Arc::new(ship));
+    }
+
+    /// Works for the log on the remote: begins the reign, ships what is durable, puts a root when one is due.
+    ///
+    /// # Errors
+    /// As of `Ship::ship_through`, and those of the disk. A later call tries again.
+    pub fn ship_step(&self, entropy: &dyn Entropy) -> Result<(), StoreError> {
+        let Some(ship) = self.shared.ship() else { return Ok(()) };
+        self.shared.check_writable()?;
+        self.begin_reign(ship, entropy)?;
+        let published = self.shared.published().sequence;
+        ship.ship_through(&self.shared, published)?;
+        ship.caught_up.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
+        self.look_for_claim(ship)?;
+        self.put_root_if_due(ship)
+    }
+
+    /// The state of shipping; `None` without it.
+    pub fn ship_figures(&self) -> Option<ShipFigures> {
+        let ship = self.shared.ship()?;
+        let shipped = ship.shipped.load(Ordering::Acquire);
+        let waiting_groups = self.shared.published().sequence.saturating_sub(shipped);
+        let now = self.shared.clock.now().as_millis();
+        let lag = Duration::from_millis(now.saturating_sub(ship.caught_up.load(Ordering::Relaxed)));
+        Some(ShipFigures {
+            epoch: ship.epoch.load(Ordering::Acquire),
+            waiting_groups,
+            lag: if waiting_groups == 0 { Duration::ZERO } else { lag },
+            parcels: ship.parcels.load(Ordering::Relaxed),
+            roots: ship.roots.load(Ordering::Relaxed),
+            sent_bytes: ship.sent_bytes.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Begins the reign, unless it has begun.
+    fn begin_reign(&self, ship: &Ship, entropy: &dyn Entropy) -> Result<(), StoreError> {
+        if ship.check_reign().is_ok() {
+            return Ok(());
+        }
+        self.check_remote_mark()?;
+        // The log of an empty store begins with a group, so that there is a checkpoint.
+        if self.shared.published().sequence == 0 {
+            self.committer.write_idle_group()?;
+        }
+        let mut state = ship.lock();
+        let begun = self.next_state(ship, &mut state, entropy).and_then(|()| match &mut *state {
+            ShipState::Reigning(reign) => reign.begin(ship, &self.shared).map(|()| reign.epoch()),
+            _ => Ok(0),
+        });
+        if let Ok(epoch @ 1..) = begun {
+            ship.epoch.store(epoch, Ordering::Release);
+            log::info!("the log is shipped as reign {epoch}");
+        }
+        ship.after(begun.map(drop), &mut state, &self.shared)
+    }
+
+    fn next_state(
+        &self,
+        ship: &Ship,
+        state: &mut ShipState,
+        entropy: &dyn Entropy,
+    ) -> Result<(), ReignError> {
+        let log = ship.log(&self.shared);
+        if let ShipState::Idle = state {
+            *state = ShipState::Claimed(ClaimedReign::claim(&log, self.shared.clock.now(), entropy)?);
+        }
+        let ShipState::Claimed(claimed) = state else { return Ok(()) };
+        let cut = claimed.adopt(&log)?;
+        shipper::check_descent(&self.shared, &cut)?;
+        match claimed.begin(&log) {
+            Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
+                *state = ShipState::Idle;
+                return Ok(());
+            }
+            begun => begun?,
+        }
+        let reign = (claimed.epoch, claimed.nonce.clone());
+        *state = ShipState::Idle;
+        *state = ShipState::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
+        Ok(())
+    }
+
+    fn look_for_claim(&self, ship: &Ship) -> Result<(), StoreError> {
+        let mut state = ship.lock();
+        let ShipState::Reigning(reign) = &mut *state else { return Ok(()) };
+        let done = reign.look_for_claim_if_due(ship, &self.shared);
+        ship.after(done, &mut state, &self.shared)
+    }
+
+    fn put_root_if_due(&self, ship: &Ship) -> Result<(), StoreError> {
+        match &*ship.lock() {
+            ShipState::Reigning(reign) if reign.is_root_due(ship, &self.shared) => {}
+            _ => return Ok(()),
+        }
+        let Some((root, nonce)) = self.root_on_its_way(ship)? else { return Ok(()) };
+        // The way of a checkpoint to the remote holds up no parcel.
+        let put = shipper::put_root(ship, &self.shared, &root, &nonce);
+        let mut state = ship.lock();
+        let ShipState::Reigning(reign) = &mut *state else { return Ok(()) };
+        match put {
+            Ok(()) => reign.root_was_put(&root),
+            Err(ReignError::Store(_)) => reign.give_root_up(),
+            Err(error) => return ship.after(Err(error), &mut state, &self.shared),
+        }
+        Ok(())
+    }
+
+    /// The root that the last call could not put, or a new one with a new checkpoint, whose groups are shipped.
+    fn root_on_its_way(&self, ship: &Ship) -> Result<Option<(format::Root, String)>, StoreError> {
+        if let ShipState::Reigning(reign) = &mut *ship.lock() {
+            if let Some(frozen) = reign.root_on_its_way() {
+                return Ok(Some(frozen));
+            }
+            reign.plan_root();
+        }
+        self.checkpoint()?;
+        ship.ship_through(&self.shared, self.shared.published().sequence)?;
+        let mut state = ship.lock();
+        let ShipState::Reigning(reign) = &mut *state else { return Ok(None) };
+        match reign.freeze_root(&self.shared, 0) {
+            Ok(_) => Ok(reign.root_on_its_way()),
+            Err(error) => ship.after(Err(error), &mut state, &self.shared).map(|()| None),
+        }
+    }
+}

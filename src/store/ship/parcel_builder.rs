@@ -1,0 +1,252 @@
+//! Parcels from the log of a store in use, with the bytes of segments that its entries name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+
+use super::chain::{ShipError, patience};
+use super::shipped_ranges::ShippedRanges;
+use crate::base::digest::Crc32;
+use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::format::{
+    CopyPhase, Entry, ExtentRef, Features, LogPosition, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
+};
+use crate::fs::File;
+use crate::log::{FollowedGroup, LogError, Segments};
+use crate::remote::{Body, NewObject, Remote};
+use crate::store::shared::SharedStore;
+
+/// The size from which a parcel takes no more groups.
+const PARCEL_TARGET_BYTES: usize = 8 * MIB as usize;
+/// Longer pieces are objects of their own.
+const INLINE_MAX_BYTES: u64 = MIB;
+/// A parcel with more data objects takes no more groups.
+const OBJECTS_MAX: u32 = 64;
+
+/// What a reign has shipped.
+#[derive(Default)]
+pub(super) struct ShippedSegments {
+    ranges: ShippedRanges,
+    /// The first parcel with bytes of each segment that is not among `remote`.
+    pub(super) first: BTreeMap<u64, u64>,
+    /// The segments whose copies are complete by what was shipped.
+    pub(super) remote: BTreeSet<u64>,
+}
+
+impl ShippedSegments {
+    /// Forgets the first parcels of segments that the remote has.
+    pub(super) fn forget_remote(&mut self) {
+        let Self { first, remote, .. } = self;
+        first.retain(|segment, _| !remote.contains(segment));
+    }
+
+    /// Learns of the copies that shipped entries tell of.
+    fn learn(&mut self, copies: &[(u64, bool)]) {
+        for (segment, is_remote) in copies {
+            if *is_remote {
+                self.remote.insert(*segment);
+                self.ranges.forget(*segment);
+            } else {
+                self.remote.remove(segment);
+            }
+        }
+    }
+}
+
+/// A parcel in the making: from the own disk alone, so that every try to put it has the same bytes.
+pub(super) struct ParcelBuilder<'a> {
+    shared: &'a SharedStore,
+    shipped: &'a mut ShippedSegments,
+    parcel: Parcel,
+    /// Copies that its entries tell of, and whether they are complete.
+    copies: Vec<(u64, bool)>,
+    objects: u32,
+}
+
+impl<'a> ParcelBuilder<'a> {
+    pub(super) fn new(
+        shared: &'a SharedStore,
+        shipped: &'a mut ShippedSegments,
+        (epoch, counter): (u64, u64),
+        before: LogPosition,
+    ) -> Self {
+        let time = shared.clock.now();
+        let head = ParcelHead { epoch, counter, features: Features::NONE, before, end: before, time };
+        let parcel = Parcel { head, groups: Vec::new(), pieces: Vec::new(), inline: Vec::new() };
+        Self { shared, shipped, parcel, copies: Vec::new(), objects: 0 }
+    }
+
+    /// Whether it takes no more.
+    pub(super) fn is_full(&self) -> bool {
+        let bytes = self.parcel.groups.len() + self.parcel.inline.len();
+        bytes >= PARCEL_TARGET_BYTES || self.objects >= OBJECTS_MAX
+    }
+
+    /// Adds a group, and the bytes that it names.
+    pub(super) fn add(&mut self, followed: &FollowedGroup) -> Result<(), LogError> {
+        let group = &followed.group;
+        if let Some(pack) = group.header.pack {
+            self.add_range(pack.segment, pack.offset..pack.offset + u64::from(pack.len))?;
+        }
+        for entry in &group.entries {
+            self.parcel.head.features = self.parcel.head.features.with(entry.features());
+            self.add_extents(entry)?;
+            if let Entry::RemoteSegment { segment, copy } = entry {
+                let is_remote = copy.is_some_and(|copy| copy.phase == CopyPhase::Remote);
+                self.copies.push((*segment, is_remote));
+            }
+        }
+        self.parcel.groups.extend_from_slice(&followed.bytes);
+        self.parcel.head.end = LogPosition { sequence: group.header.sequence, crc: group.crc };
+        Ok(())
+    }
+
+    /// Adds the bytes that an entry names, unless they were shipped or are on the remote.
+    pub(super) fn add_extents(&mut self, entry: &Entry) -> Result<(), LogError> {
+        extents_of(entry).iter().try_for_each(|extent| self.add_extent(extent))
+    }
+
+    /// The parcel, to be put.
+    pub(super) fn finish(self) -> FrozenParcel {
+        let bytes = self.parcel.encode(&self.shared.store);
+        FrozenParcel { parcel: self.parcel, bytes, copies: self.copies }
+    }
+
+    fn add_extent(&mut self, extent: &ExtentRef) -> Result<(), LogError> {
+        if self.shipped.remote.contains(&extent.segment) {
+            return Ok(());
+        }
+        let segment = self.shared.segments.get(extent.segment)?;
+        let header = segment.extent(&self.shared.store, extent.offset)?;
+        self.add_range(extent.segment, extent.offset..extent.offset + header.extent_len())
+    }
+
+    fn add_range(&mut self, segment: u64, range: Range<u64>) -> Result<(), LogError> {
+        if self.shipped.remote.contains(&segment) {
+            return Ok(());
+        }
+        self.shipped.first.entry(segment).or_insert(self.parcel.head.counter);
+        let open = self.shared.segments.get(segment)?;
+        // The header of the file comes with its first bytes.
+        for range in [0..PAGE_BYTES, range] {
+            for new in self.shipped.ranges.add(segment, range) {
+                self.add_pieces(segment, open.file.as_ref(), new)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_pieces(&mut self, segment: u64, file: &dyn File, range: Range<u64>) -> Result<(), LogError> {
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at + PIECE_MAX_BYTES);
+            if end - at <= INLINE_MAX_BYTES {
+                self.add_inline(segment, file, at..end)?;
+            } else {
+                self.objects += 1;
+                let (object, crc) = (self.objects, crc_of(file, at..end)?);
+                self.parcel.pieces.push(ParcelPiece { segment, offset: at, length: end - at, object, crc });
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn add_inline(&mut self, segment: u64, file: &dyn File, range: Range<u64>) -> Result<(), LogError> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        file.read_exact_at(&mut bytes, range.start)?;
+        self.parcel.inline.extend_from_slice(&bytes);
+        let (length, crc) = (bytes.len() as u64, Crc32::of(&bytes));
+        let piece = ParcelPiece { segment, offset: range.start, length, object: 0, crc };
+        let last = self.parcel.pieces.last_mut().filter(|last| {
+            let follows = last.segment == segment && last.offset + last.length == piece.offset;
+            follows && last.object == 0 && last.length + piece.length <= PIECE_MAX_BYTES
+        });
+        match last {
+            Some(last) => {
+                last.crc = Crc32::combine(last.crc, crc, length);
+                last.length += length;
+            }
+            None => self.parcel.pieces.push(piece),
+        }
+        Ok(())
+    }
+}
+
+/// A parcel that is put until the remote has it: every try has the same bytes.
+pub(super) struct FrozenParcel {
+    parcel: Parcel,
+    bytes: Vec<u8>,
+    copies: Vec<(u64, bool)>,
+}
+
+impl FrozenParcel {
+    pub(super) fn head(&self) -> &ParcelHead {
+        &self.parcel.head
+    }
+
+    /// Puts its data objects, and then itself. Returns the bytes that were sent.
+    pub(super) fn put(
+        &self,
+        (remote, segments): (&dyn Remote, &Segments),
+        shipped: &mut ShippedSegments,
+        nonce: &str,
+    ) -> Result<u64, ShipError> {
+        let ParcelHead { epoch, counter, .. } = self.parcel.head;
+        let mut sent = 0;
+        for piece in self.parcel.pieces.iter().filter(|piece| piece.object != 0) {
+            let name = Parcel::object_name(epoch, counter, piece.object);
+            let segment = segments.get(piece.segment).map_err(|error| ShipError::Disk(error.to_string()))?;
+            let range = piece.offset..piece.offset + piece.length;
+            let body = SegmentRange { file: segment.file.as_ref(), range };
+            sent += put(remote, &name, &body, nonce)?;
+        }
+        sent += put(remote, &Parcel::name(epoch, counter), &self.bytes.as_slice(), nonce)?;
+        shipped.learn(&self.copies);
+        Ok(sent)
+    }
+}
+
+/// Bytes of a segment.
+struct SegmentRange<'f> {
+    file: &'f dyn File,
+    range: Range<u64>,
+}
+
+impl Body for SegmentRange<'_> {
+    fn length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, self.range.start + offset)
+    }
+}
+
+/// Puts an object, which has the same bytes at each try. Returns their number.
+pub(super) fn put(remote: &dyn Remote, name: &str, body: &dyn Body, nonce: &str) -> Result<u64, ShipError> {
+    let object = NewObject { name, body, nonce, create_only: false };
+    let done = remote.put(&object, patience(body.length()));
+    done.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?;
+    Ok(body.length())
+}
+
+fn crc_of(file: &dyn File, range: Range<u64>) -> io::Result<u32> {
+    let (mut crc, mut buffer, mut at) = (Crc32::default(), vec![0; MIB as usize], range.start);
+    while at < range.end {
+        let part = &mut buffer[..MIB.min(range.end - at) as usize];
+        file.read_exact_at(part, at)?;
+        crc.update(part);
+        at += part.len() as u64;
+    }
+    Ok(crc.value())
+}
+
+/// The extents that an entry names.
+fn extents_of(entry: &Entry) -> &[ExtentRef] {
+    match entry {
+        Entry::VersionPut { record, .. } | Entry::VersionAmend { record, .. } => &record.extents,
+        Entry::PartPut { record, .. } => &record.extents,
+        _ => &[],
+    }
+}

@@ -1,0 +1,92 @@
+//! Beginning a reign: the claim, the log that it adopts, the cut.
+//!
+//! The old writer puts its parcel and then looks for the next claim. The new one creates the claim and then looks for parcels. One of
+//! them sees the other, since requests for one name are linearizable and of several creates one succeeds. The model of the protocol is
+//! in `tests/remote_model`.
+
+use super::chain::{Chain, PATIENCE, RemoteLog, ShipError};
+use crate::base::{Entropy, Timestamp};
+use crate::format::{Claim, Cut, LogPosition};
+use crate::remote::{NewObject, RemoteError};
+
+/// Claims that are tried after the newest that a listing showed.
+const CLAIMS_TRIED: u64 = 1000;
+
+/// A reign that is claimed. Its cut is frozen once it is known: every try puts the same bytes.
+#[derive(Debug)]
+pub(super) struct ClaimedReign {
+    pub(super) epoch: u64,
+    pub(super) nonce: String,
+    pub(super) cut: Option<Cut>,
+}
+
+impl ClaimedReign {
+    /// Creates the next claim.
+    pub(super) fn claim(
+        log: &RemoteLog<'_>,
+        now: Timestamp,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, ShipError> {
+        let nonce = format!("{:016x}", entropy.next_u64());
+        let newest = log.newest_claim()?;
+        for epoch in newest + 1..=newest + CLAIMS_TRIED {
+            let claim = Claim { store: log.store, epoch, made: now };
+            match put_once(log, &Claim::name(epoch), &claim.encode(), &nonce) {
+                Ok(()) => return Ok(Self { epoch, nonce, cut: None }),
+                Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ShipError::damaged(Claim::PREFIX, &"its listing lacks the newest claims"))
+    }
+
+    /// Finds the log to adopt, and freezes the cut.
+    pub(super) fn adopt(&mut self, log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
+        if let Some(cut) = self.cut {
+            return Ok(cut);
+        }
+        let (epoch, store) = (self.epoch, log.store);
+        let cut = match log.newest_cut(epoch - 1)? {
+            None => Cut { store, epoch, former: 0, last: 0, end: LogPosition::default() },
+            Some(former) => {
+                let (last, end) = adopted(log, &former)?;
+                Cut { store, epoch, former: former.epoch, last, end }
+            }
+        };
+        Ok(*self.cut.insert(cut))
+    }
+
+    /// Creates the cut. The reign has begun then, unless it is fenced already.
+    pub(super) fn begin(&self, log: &RemoteLog<'_>) -> Result<(), ShipError> {
+        let cut = self.cut.expect("the log was adopted");
+        put_once(log, &Cut::name(self.epoch), &cut.encode(), &self.nonce)
+    }
+}
+
+/// The last parcel of a reign, and the end of the log that it has adopted and continued.
+fn adopted(log: &RemoteLog<'_>, reign: &Cut) -> Result<(u64, LogPosition), ShipError> {
+    let Some(chain) = log.chain(reign)? else { return Ok((0, reign.end)) };
+    let (epoch, counter, end) = log.end(&chain)?;
+    // What an earlier reign ends with is all that this one has.
+    Ok((if epoch == reign.epoch { counter } else { 0 }, end))
+}
+
+/// The log from the newest root on.
+///
+/// # Errors
+/// [`ShipError::NoLog`], and those of the remote.
+pub(super) fn newest_chain(log: &RemoteLog<'_>) -> Result<Chain, ShipError> {
+    let mut newest = log.newest_claim()?;
+    while log.is_claimed(newest + 1)? {
+        newest += 1;
+    }
+    let cut = log.newest_cut(newest)?.ok_or(ShipError::NoLog)?;
+    log.chain(&cut)?.ok_or(ShipError::NoLog)
+}
+
+/// Creates an object; fails with [`RemoteError::Exists`] where another put has.
+fn put_once(log: &RemoteLog<'_>, name: &str, bytes: &[u8], nonce: &str) -> Result<(), ShipError> {
+    let object = NewObject { name, body: &bytes, nonce, create_only: true };
+    let put = log.remote.put(&object, PATIENCE);
+    put.map(drop).map_err(|error| ShipError::Remote { name: name.to_owned(), error })
+}

@@ -1,0 +1,67 @@
+//! The bytes of segments that were shipped.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Ranges of bytes by segment.
+#[derive(Default)]
+pub(super) struct ShippedRanges(BTreeMap<u64, BTreeMap<u64, u64>>);
+
+impl ShippedRanges {
+    /// Adds a range, and returns those parts of it that were not among them.
+    pub(super) fn add(&mut self, segment: u64, range: Range<u64>) -> Vec<Range<u64>> {
+        let ranges = self.0.entry(segment).or_default();
+        let touching: Vec<(u64, u64)> = ranges
+            .range(..=range.end)
+            .rev()
+            .take_while(|(_, end)| **end >= range.start)
+            .map(|(start, end)| (*start, *end))
+            .collect();
+        let (mut new, mut at) = (Vec::new(), range.start);
+        for (start, end) in touching.iter().rev() {
+            if at < *start {
+                new.push(at..*start);
+            }
+            at = at.max(*end);
+        }
+        if at < range.end {
+            new.push(at..range.end);
+        }
+        let start = touching.iter().map(|known| known.0).min().unwrap_or(range.start).min(range.start);
+        let end = touching.iter().map(|known| known.1).max().unwrap_or(range.end).max(range.end);
+        for (start, _) in touching {
+            ranges.remove(&start);
+        }
+        ranges.insert(start, end);
+        new
+    }
+
+    /// Forgets a segment.
+    pub(super) fn forget(&mut self, segment: u64) {
+        self.0.remove(&segment);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Entropy as _, SeededEntropy};
+
+    #[test]
+    fn each_byte_is_new_once() {
+        let entropy = SeededEntropy::new(1);
+        let mut ranges = ShippedRanges::default();
+        let mut known = [false; 200];
+        for _ in 0..300 {
+            let start = entropy.next_u64() % 180;
+            let end = start + 1 + entropy.next_u64() % 20;
+            let new = ranges.add(7, start..end);
+            let told: Vec<u64> = new.into_iter().flatten().collect();
+            let wanted: Vec<u64> = (start..end).filter(|at| !known[*at as usize]).collect();
+            assert_eq!(told, wanted);
+            (start..end).for_each(|at| known[at as usize] = true);
+        }
+        ranges.forget(7);
+        assert_eq!(ranges.add(7, 1..2).len(), 1);
+    }
+}

@@ -1,0 +1,290 @@
+//! One reign: parcels, roots, the look for the next claim.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
+use super::{FENCE_CHECK_INTERVAL, ReignError, Ship};
+use crate::base::Timestamp;
+use crate::format::{CopyPhase, Cut, FileKind, LogPosition, Root, checkpoint_path};
+use crate::fs::File;
+use crate::index::{Cursor, Index};
+use crate::log::{LogError, LogFollower, list_numbers};
+use crate::remote::Body;
+use crate::store::checkpointer;
+use crate::store::shared::{Published, SharedStore};
+
+/// Keys that are looked at in one step.
+const KEYS_AT_ONCE: usize = 256;
+
+/// A reign that has begun.
+pub(super) struct Reign {
+    epoch: u64,
+    nonce: String,
+    follower: LogFollower,
+    shipped: ShippedSegments,
+    /// The index with bytes to be shipped at the beginning, and how far they are.
+    base: Option<(Arc<Index>, Cursor)>,
+    /// The parcel that is on its way, and that every try puts.
+    pending: Option<FrozenParcel>,
+    /// The first parcel with bytes of segments that were not remote before the checkpoint of the next root.
+    root_first: Option<u64>,
+    /// The root that is on its way, likewise.
+    pending_root: Option<Root>,
+    next_counter: u64,
+    /// The last parcels with their last groups, since the last root but one.
+    ends: Vec<(u64, u64)>,
+    roots: u64,
+    last_root: Timestamp,
+    last_look: Timestamp,
+}
+
+impl Reign {
+    /// A reign whose cut is put. Its bytes have to follow.
+    pub(super) fn new(
+        shared: &SharedStore,
+        (epoch, nonce): (u64, String),
+        Published { index, sequence, .. }: Published,
+    ) -> Result<Self, ReignError> {
+        let follower = LogFollower::after(shared.fs.clone(), shared.store, sequence);
+        let mut shipped = ShippedSegments::default();
+        let remote = index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote);
+        shipped.remote = remote.map(|(id, _)| id).collect();
+        let now = shared.clock.now();
+        Ok(Self {
+            epoch,
+            nonce,
+            follower: follower.map_err(|error| ReignError::Store(shared.failed(error)))?,
+            shipped,
+            base: Some((index, Cursor::Start)),
+            pending: None,
+            root_first: None,
+            pending_root: None,
+            next_counter: 1,
+            ends: Vec::new(),
+            roots: 0,
+            last_root: now,
+            last_look: now,
+        })
+    }
+
+    /// Ships the bytes of all segments that the remote does not have, and the first root. Nothing is written meanwhile. After an error
+    /// of the remote another call goes on.
+    pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+        self.ship_base(ship, shared)?;
+        if self.pending_root.is_none() {
+            self.plan_root();
+            checkpointer::write(shared).map_err(ReignError::Store)?;
+            self.freeze_root(shared, self.next_counter - 1)?;
+        }
+        let root = self.pending_root.expect("it was frozen");
+        put_root(ship, shared, &root, &self.nonce)?;
+        self.root_was_put(&root);
+        let follower = LogFollower::after(shared.fs.clone(), shared.store, root.covered.sequence);
+        self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+        self.look_for_claim(ship, shared)?;
+        ship.shipped.store(root.covered.sequence, Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Ships groups up to `through`, and looks for the next claim after each parcel.
+    pub(super) fn ship(&mut self, ship: &Ship, shared: &SharedStore, through: u64) -> Result<(), ReignError> {
+        loop {
+            if self.pending.is_none() {
+                self.pending = self.build(shared, through)?;
+            }
+            if self.pending.is_none() {
+                return Ok(());
+            }
+            self.put_pending(ship, shared)?;
+            self.look_for_claim(ship, shared)?;
+            ship.shipped.store(self.follower.position().sequence, Ordering::Release);
+        }
+    }
+
+    /// Looks for the next claim where that was long ago.
+    pub(super) fn look_for_claim_if_due(
+        &mut self,
+        ship: &Ship,
+        shared: &SharedStore,
+    ) -> Result<(), ReignError> {
+        let is_due = age(shared.clock.now(), self.last_look) >= FENCE_CHECK_INTERVAL;
+        if is_due { self.look_for_claim(ship, shared) } else { Ok(()) }
+    }
+
+    pub(super) fn is_root_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
+        let moved = self.ends.last().is_some_and(|(counter, _)| *counter + 1 == self.next_counter);
+        moved && age(shared.clock.now(), self.last_root) >= ship.options.root_every
+    }
+
+    /// Notes the parcels that the next root needs. Its checkpoint is written after it.
+    pub(super) fn plan_root(&mut self) {
+        self.root_first = self.shipped.first.values().copied().min();
+    }
+
+    /// Decides on the next root, which has the newest checkpoint. Every try puts the same one.
+    pub(super) fn freeze_root(&mut self, shared: &SharedStore, base: u64) -> Result<Root, ReignError> {
+        let failed = |error: LogError| ReignError::Store(shared.failed(error));
+        let checkpoints = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint);
+        let sequence = checkpoints.map_err(|error| failed(error.into()))?.last().copied().unwrap_or(0);
+        let covered =
+            LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed)?.position();
+        let file = shared.fs.open_read(&checkpoint_path(sequence)).and_then(|file| file.len());
+        let after = self.ends.iter().rfind(|(_, end)| *end <= sequence).map_or(0, |(counter, _)| *counter);
+        let after = after.max(base);
+        let first = self.root_first.unwrap_or(after + 1);
+        let root = Root {
+            store: shared.store,
+            epoch: self.epoch,
+            number: self.roots + 1,
+            covered,
+            checkpoint_length: file.map_err(|error| failed(error.into()))?,
+            first: first.min(after + 1),
+            after,
+            made: shared.clock.now(),
+        };
+        Ok(*self.pending_root.insert(root))
+    }
+
+    /// The root to be put, and the nonce of the reign.
+    pub(super) fn root_on_its_way(&self) -> Option<(Root, String)> {
+        self.pending_root.map(|root| (root, self.nonce.clone()))
+    }
+
+    /// Goes on without a root whose checkpoint is gone here.
+    pub(super) fn give_root_up(&mut self) {
+        self.roots += u64::from(self.pending_root.take().is_some());
+    }
+
+    pub(super) fn root_was_put(&mut self, root: &Root) {
+        self.pending_root = None;
+        self.roots = root.number;
+        self.last_root = root.made;
+        self.ends.retain(|(counter, _)| *counter > root.after);
+        let after = root.after;
+        self.ends.insert(0, (after, root.covered.sequence));
+    }
+
+    /// Ships the live bytes of the segments that the remote does not have, in parcels without groups.
+    fn ship_base(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+        self.put_pending(ship, shared)?;
+        while let Some((index, mut cursor)) = self.base.take() {
+            let (place, before) = ((self.epoch, self.next_counter), self.follower.position());
+            let mut builder = ParcelBuilder::new(shared, &mut self.shipped, place, before);
+            let mut is_done = false;
+            while !is_done && !builder.is_full() {
+                let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
+                is_done = entries.is_empty();
+                let added = entries.iter().try_for_each(|entry| builder.add_extents(entry));
+                added.map_err(|error| ReignError::Store(shared.failed(error)))?;
+            }
+            self.pending = Some(builder.finish());
+            self.base = (!is_done).then_some((index, cursor));
+            self.put_pending(ship, shared)?;
+        }
+        Ok(())
+    }
+
+    /// The next parcel; `None` if there is no group up to `through`.
+    fn build(&mut self, shared: &SharedStore, through: u64) -> Result<Option<FrozenParcel>, ReignError> {
+        let (epoch, counter, before) = (self.epoch, self.next_counter, self.follower.position());
+        if before.sequence >= through {
+            return Ok(None);
+        }
+        let mut builder = ParcelBuilder::new(shared, &mut self.shipped, (epoch, counter), before);
+        let mut add_all = || -> Result<(), LogError> {
+            while !builder.is_full() {
+                let Some(group) = self.follower.next(through)? else { break };
+                builder.add(&group)?;
+            }
+            Ok(())
+        };
+        add_all().map_err(|error| ReignError::Store(shared.failed(error)))?;
+        Ok(Some(builder.finish()))
+    }
+
+    fn put_pending(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+        let Some(parcel) = &self.pending else { return Ok(()) };
+        let to = (ship.remote.as_ref(), &shared.segments);
+        let sent = parcel.put(to, &mut self.shipped, &self.nonce)?;
+        ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
+        ship.parcels.fetch_add(1, Ordering::Relaxed);
+        self.ends.push((self.next_counter, parcel.head().end.sequence));
+        self.shipped.forget_remote();
+        self.next_counter += 1;
+        self.pending = None;
+        Ok(())
+    }
+
+    fn look_for_claim(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+        if ship.log(shared).is_claimed(self.epoch + 1)? {
+            return Err(ReignError::Fenced(format!(
+                "another host has taken over as reign {}",
+                self.epoch + 1
+            )));
+        }
+        self.last_look = shared.clock.now();
+        Ok(())
+    }
+}
+
+/// Fails unless the own log continues the log that a cut adopts.
+pub(super) fn check_descent(shared: &SharedStore, cut: &Cut) -> Result<(), ReignError> {
+    if cut.end == LogPosition::default() {
+        return Ok(());
+    }
+    let own = LogFollower::after(shared.fs.clone(), shared.store, cut.end.sequence);
+    match own {
+        Ok(own) if own.position() == cut.end => Ok(()),
+        Ok(_) | Err(LogError::Damaged(_)) => Err(ReignError::Fenced(format!(
+            "the log on the remote ends with group {}, and this store does not have it: restore it from there again",
+            cut.end.sequence
+        ))),
+        Err(error) => Err(ReignError::Store(shared.failed(error))),
+    }
+}
+
+/// Puts the checkpoint of a root, whose groups are shipped, and the root.
+pub(super) fn put_root(
+    ship: &Ship,
+    shared: &SharedStore,
+    root: &Root,
+    nonce: &str,
+) -> Result<(), ReignError> {
+    let file = shared.fs.open_read(&checkpoint_path(root.covered.sequence));
+    let file = file.map_err(|error| ReignError::Store(shared.failed(error.into())))?;
+    let body = WholeFile { file: file.as_ref(), length: root.checkpoint_length };
+    let remote = ship.remote.as_ref();
+    let mut sent = put(remote, &root.checkpoint_name(), &body, nonce)?;
+    sent += put(remote, &Root::name(root.epoch, root.number), &root.encode().as_slice(), nonce)?;
+    ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
+    ship.roots.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A file.
+struct WholeFile<'f> {
+    file: &'f dyn File,
+    length: u64,
+}
+
+impl Body for WholeFile<'_> {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+}
+
+/// The time since `since`; none if that is in the future.
+fn age(now: Timestamp, since: Timestamp) -> Duration {
+    Duration::from_millis(now.as_millis().saturating_sub(since.as_millis()))
+}

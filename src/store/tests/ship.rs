@@ -1,0 +1,430 @@
+//! The log on a remote: what was answered is restored from there, one host writes at a time, and nothing goes before it was shipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::tier::{NOTHING_LOCAL, Tiered, work};
+use super::*;
+use crate::base::Entropy as _;
+use crate::base::limits::MIB;
+use crate::format::{Claim, Parcel};
+use crate::fs::sim::CrashPolicy;
+use crate::remote::sim::{RemoteCall, RemoteFault};
+use crate::store::verify::verify;
+
+/// Room for the open segments, and for little that the remote has.
+const LITTLE_LOCAL: TierOptions = TierOptions { local_max_bytes: 24 * MIB, ..NOTHING_LOCAL };
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
+    let store = tiered.open_on(fs);
+    store.ship_log(ShipOptions { mode, root_every: HOUR });
+    store
+}
+
+fn begun(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
+    let store = shipping(tiered, fs, mode);
+    ship(&store).unwrap();
+    store
+}
+
+fn ship(store: &Store) -> Result<(), StoreError> {
+    store.ship_step(&SeededEntropy::new(5))
+}
+
+fn restored(tiered: &Tiered) -> SimFs {
+    let fs = SimFs::new();
+    restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
+    fs
+}
+
+fn parcels(tiered: &Tiered) -> usize {
+    tiered.remote.names().iter().filter(|name| name.starts_with("log/")).count()
+}
+
+fn is_unavailable<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_)))
+}
+
+#[test]
+fn a_restored_store_has_what_was_shipped_and_ships_on() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Async);
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..12 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 700_000)).unwrap();
+        put(&store, "b", &format!("s{at}"), &bytes(at, 300)).unwrap();
+    }
+    // Some of the bytes are on the remote as segments, some in parcels.
+    reclaim_all(&store).unwrap();
+    assert!(work(&store).unwrap().sent > 0);
+    delete(&store, "b", "k0", Selector::Current).unwrap();
+    put(&store, "b", "large", &bytes(99, 3 * MIB as usize)).unwrap();
+    ship(&store).unwrap();
+    assert_eq!(store.ship_figures().unwrap().waiting_groups, 0);
+    drop(store);
+
+    for _ in 0..2 {
+        let fs = restored(&tiered);
+        let report = verify(&fs, &mut |_| ()).unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        let store = begun(&tiered, &fs, ShipMode::Async);
+        for at in 1..12 {
+            assert!(get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, 700_000), "k{at}");
+            assert_eq!(get(&store, "b", &format!("s{at}")).unwrap(), bytes(at, 300));
+        }
+        assert_eq!(get(&store, "b", "k0"), Err(StoreError::NoSuchKey));
+        assert!(get(&store, "b", "large").unwrap() == bytes(99, 3 * MIB as usize));
+        assert_eq!(store.health().damage, []);
+        put(&store, "b", "s1", &bytes(1, 300)).unwrap();
+        ship(&store).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_written_before_the_reign_has_begun_and_reads_go_on() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Async);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", b"v").unwrap();
+    ship(&store).unwrap();
+    store.close();
+    drop(store);
+    tiered.remote.set_down(true);
+    let store = shipping(&tiered, &tiered.fs, ShipMode::Async);
+    assert!(is_unavailable(&ship(&store)));
+    assert_eq!(get(&store, "b", "k").unwrap(), b"v");
+    assert!(is_unavailable(&put(&store, "b", "k", b"w")));
+    tiered.remote.set_down(false);
+    ship(&store).unwrap();
+    put(&store, "b", "k", b"w").unwrap();
+}
+
+#[test]
+fn a_synchronous_write_is_on_the_remote_when_it_is_answered() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Sync);
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..5 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 200_000 * at as usize)).unwrap();
+        let there = shipping(&tiered, &restored(&tiered), ShipMode::Sync);
+        assert!(get(&there, "b", &format!("k{at}")).unwrap() == bytes(at, 200_000 * at as usize));
+    }
+    // Without the remote nothing is answered, and the write in doubt is neither visible nor lost.
+    tiered.remote.set_down(true);
+    assert!(is_unavailable(&put(&store, "b", "doubt", b"v")));
+    assert_eq!(get(&store, "b", "doubt"), Err(StoreError::NoSuchKey));
+    assert!(is_unavailable(&put(&store, "b", "next", b"v")));
+    tiered.remote.set_down(false);
+    put(&store, "b", "next", b"v").unwrap();
+    assert_eq!(get(&store, "b", "doubt").unwrap(), b"v");
+    let there = shipping(&tiered, &restored(&tiered), ShipMode::Sync);
+    assert_eq!(keys(&there, "b"), keys(&store, "b"));
+}
+
+#[test]
+fn a_host_that_was_taken_over_answers_no_write() {
+    for mode in [ShipMode::Sync, ShipMode::Async] {
+        let tiered = Tiered::new(LITTLE_LOCAL);
+        let old = begun(&tiered, &tiered.fs, mode);
+        old.create_bucket("b", "admin").unwrap();
+        put(&old, "b", "k", b"old").unwrap();
+        ship(&old).unwrap();
+        let new = begun(&tiered, &restored(&tiered), mode);
+        put(&new, "b", "k", b"new").unwrap();
+        ship(&new).unwrap();
+        let late = put(&old, "b", "k", b"late");
+        assert_eq!(late.is_err(), mode == ShipMode::Sync);
+        assert!(matches!(ship(&old), Err(StoreError::ReadOnly(_))));
+        assert!(put(&old, "b", "k", b"later").is_err());
+        assert_eq!(old.health().read_only_reason, Some(ReadOnlyReason::Fenced));
+        let there = shipping(&tiered, &restored(&tiered), mode);
+        assert_eq!(get(&there, "b", "k").unwrap(), b"new");
+        // It does not come back by a restart either: its log is another.
+        drop(old);
+        let old = shipping(&tiered, &tiered.fs.crash(CrashPolicy::DropAll), mode);
+        assert!(mode == ShipMode::Sync || matches!(ship(&old), Err(StoreError::ReadOnly(_))));
+    }
+}
+
+#[test]
+fn no_bytes_go_before_their_end_is_shipped() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Async);
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..12 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 700_000)).unwrap();
+    }
+    tiered.remote.set_down(true);
+    for at in 0..12 {
+        delete(&store, "b", &format!("k{at}"), Selector::Current).unwrap();
+    }
+    put(&store, "b", "last", b"x").unwrap();
+    store.shared.segments.retire(|_| true);
+    assert_eq!(store.reclaim().unwrap().segments, 0);
+    store.checkpoint().unwrap();
+    store.checkpoint().unwrap();
+    tiered.remote.set_down(false);
+    // The parcels hold what their groups name, so that each of them can be the last.
+    ship(&store).unwrap();
+    reclaim_all(&store).unwrap();
+    assert!(store.health().reclaimed_segments > 0);
+    let there = shipping(&tiered, &restored(&tiered), ShipMode::Async);
+    assert_eq!(keys(&there, "b"), ["last"]);
+}
+
+#[test]
+fn a_root_makes_a_restore_short_and_every_point_of_a_crash_leads_to_a_store() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Async);
+    store.create_bucket("b", "admin").unwrap();
+    for at in 0..6 {
+        put(&store, "b", &format!("k{at}"), &bytes(at, 300)).unwrap();
+        tiered.clock.advance(HOUR);
+        ship(&store).unwrap();
+    }
+    assert!(store.ship_figures().unwrap().roots >= 5);
+    let fs = SimFs::new();
+    let report = restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
+    assert_eq!(report.sequence, store.health().sequence);
+    let (mut whole, mut none) = (0, 0);
+    for stop in 1..=fs.operations() + 1 {
+        let fs = SimFs::new();
+        fs.stop_at(stop);
+        let _ = restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ());
+        let fs = fs.crash(CrashPolicy::Random(stop));
+        match try_open_with(&tiered, &fs) {
+            Some(store) => {
+                assert_eq!(keys(&store, "b").len(), 6, "stopped at {stop}");
+                whole += 1;
+            }
+            None => none += 1,
+        }
+    }
+    assert!(whole > 0 && none > 0, "{whole} whole, {none} not");
+}
+
+/// Opens what a restore left, unless it says that it is no store.
+fn try_open_with(tiered: &Tiered, fs: &SimFs) -> Option<Store> {
+    let logs = fs.list("meta").unwrap().into_iter().any(|name| name.ends_with(".log"));
+    logs.then(|| tiered.open_on(fs))
+}
+
+#[test]
+fn a_damaged_object_is_named_and_nothing_is_restored() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Async);
+    store.create_bucket("b", "admin").unwrap();
+    put(&store, "b", "k", &bytes(1, 2 * MIB as usize)).unwrap();
+    ship(&store).unwrap();
+    // The claim tells nothing but its name, and the first parcel of an empty store is empty.
+    let is_read = |name: &String| !name.starts_with("claim/") && *name != Parcel::name(1, 1);
+    let named: Vec<String> = tiered.remote.names().into_iter().filter(is_read).collect();
+    assert!(parcels(&tiered) >= 3, "{named:?}");
+    for name in named {
+        let whole = tiered.remote.bytes(&name).unwrap();
+        for at in [0, whole.len().min(100) - 1] {
+            assert!(tiered.remote.damage(&name, at));
+            let fs = SimFs::new();
+            let done = restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ());
+            let told = done.map(|_| ()).map_err(|error| error.to_string());
+            let is_open = told.is_ok()
+                && try_open_with(&tiered, &fs).is_some_and(|store| store.health().damage.is_empty());
+            assert!(!is_open, "{name} at {at}");
+            tiered.remote.place(&name, &whole);
+        }
+    }
+}
+
+/// Hosts that write, ship, crash, stall and take over from one another, with a remote that fails.
+struct RandomRun {
+    tiered: Tiered,
+    mode: ShipMode,
+    fs: SimFs,
+    store: Store,
+    /// Hosts that were taken over and do not know it.
+    stalled: Vec<Store>,
+    draw: SeededEntropy,
+    /// What each key may hold: the seeds of its bytes, and `None` for nothing.
+    may_be: BTreeMap<String, BTreeSet<Option<u64>>>,
+    /// The last answered value of each key.
+    answered: BTreeMap<String, Option<u64>>,
+}
+
+impl RandomRun {
+    fn new(seed: u64, mode: ShipMode) -> Self {
+        let tiered = Tiered::new(LITTLE_LOCAL);
+        let fs = tiered.fs.clone();
+        let store = begun(&tiered, &fs, mode);
+        store.create_bucket("b", "admin").unwrap();
+        ship(&store).unwrap();
+        let (draw, may_be, answered) = (SeededEntropy::new(seed), BTreeMap::new(), BTreeMap::new());
+        Self { tiered, mode, fs, store, stalled: Vec::new(), draw, may_be, answered }
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.draw.next_u64() % bound
+    }
+
+    fn step(&mut self) {
+        match self.below(40) {
+            0..14 => self.write(),
+            14..22 => self.ship(),
+            22..26 => drop(self.store.tier_step(&self.draw)),
+            26..29 => drop(reclaim_all(&self.store)),
+            29 => self.store.shared.segments.retire(|_| true),
+            30..33 => self.tiered.clock.advance(Duration::from_secs(self.below(2000))),
+            33 => drop(self.store.checkpoint()),
+            34 | 35 => self.stalled_write(),
+            36 => self.tiered.remote.land_late_writes(),
+            37 | 38 => self.crash(),
+            _ => self.take_over(),
+        }
+    }
+
+    fn write(&mut self) {
+        let key = format!("k{}", self.below(8));
+        let value = (self.below(4) > 0).then(|| self.draw.next_u64());
+        self.may_be.entry(key.clone()).or_insert_with(|| [None].into()).insert(value);
+        let done = match value {
+            Some(seed) => put(&self.store, "b", &key, &value_of(seed)).map(|_| ()),
+            None => delete(&self.store, "b", &key, Selector::Current).map(|_| ()),
+        };
+        match done {
+            Ok(()) => {
+                self.answered.insert(key.clone(), value);
+                if self.mode == ShipMode::Sync {
+                    self.may_be.insert(key, [value].into());
+                }
+            }
+            Err(StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) | StoreError::DiskFull) => {}
+            Err(error) => panic!("{key}: {error}"),
+        }
+    }
+
+    fn ship(&mut self) {
+        if ship(&self.store).is_ok() && self.mode == ShipMode::Async {
+            for (key, value) in &self.answered {
+                self.may_be.insert(key.clone(), [*value].into());
+            }
+            self.answered.clear();
+        }
+    }
+
+    /// A host that was taken over: in sync mode it answers no write.
+    fn stalled_write(&mut self) {
+        if let Some(store) = self.stalled.pop() {
+            let done = put(&store, "b", "k0", &value_of(1));
+            assert!(self.mode == ShipMode::Async || done.is_err(), "a fenced host answered");
+            let _ = ship(&store);
+            let late = put(&store, "b", "k0", &value_of(2));
+            let shipped = ship(&store);
+            assert!(shipped.is_err() || late.is_err(), "a fenced host ships");
+        }
+    }
+
+    fn crash(&mut self) {
+        self.fs = self.fs.crash(CrashPolicy::Random(self.draw.next_u64()));
+        self.store = shipping(&self.tiered, &self.fs, self.mode);
+        self.begin();
+    }
+
+    fn take_over(&mut self) {
+        let (fs, new) = loop {
+            let fs = SimFs::new();
+            let remote = &self.tiered.remote;
+            if restore_from_remote(remote, &fs, self.tiered.clock.as_ref(), &mut |_| ()).is_err() {
+                return;
+            }
+            let new = shipping(&self.tiered, &fs, self.mode);
+            if self.begin_on(&new) {
+                break (fs, new);
+            }
+            // The claim has fenced the old host, so that one of the next has to begin.
+            self.tiered.remote.fail_at_random(0, 0);
+        };
+        self.stalled.push(std::mem::replace(&mut self.store, new));
+        self.fs = fs;
+        self.answered.clear();
+        self.check();
+    }
+
+    /// Begins a reign. The remote fails for a while only: a whole log takes many requests. Returns `false` where a parcel of the old
+    /// host has landed since the restore.
+    fn begin_on(&self, store: &Store) -> bool {
+        for tries in 0.. {
+            match ship(store) {
+                Ok(()) => return true,
+                Err(StoreError::RemoteUnavailable(_)) if tries < 20 => {}
+                Err(StoreError::RemoteUnavailable(_)) if tries == 20 => {
+                    self.tiered.remote.fail_at_random(0, 0);
+                }
+                Err(StoreError::ReadOnly(_)) => return false,
+                Err(other) => panic!("no reign begins: {other}"),
+            }
+        }
+        false
+    }
+
+    fn begin(&mut self) {
+        assert!(self.begin_on(&self.store), "nobody else reigns");
+        self.check();
+    }
+
+    /// Reads all keys; what is there stays.
+    fn check(&mut self) {
+        for (key, may_be) in &mut self.may_be {
+            let mut tries = 0;
+            let found = loop {
+                tries += 1;
+                match get(&self.store, "b", key) {
+                    Err(StoreError::RemoteUnavailable(_)) => {}
+                    Err(StoreError::NoSuchKey) => break None,
+                    // The remote may have answered twice with other bytes.
+                    Err(StoreError::Corrupt(_)) if tries < 4 => {}
+                    found => break Some(found.unwrap()),
+                }
+            };
+            may_be.retain(|value| found == value.map(value_of));
+            assert!(!may_be.is_empty(), "{key} has lost what was answered");
+        }
+    }
+}
+
+fn value_of(seed: u64) -> Vec<u8> {
+    let len = if seed.is_multiple_of(3) { seed % 1_500_000 } else { seed % 3000 };
+    bytes(seed, len as usize)
+}
+
+#[test]
+fn whatever_fails_what_was_answered_is_on_the_remote() {
+    let first = seed();
+    let runs = std::env::var("SILTSTONE_SHIP_RUNS").map_or(4, |runs| runs.parse().unwrap());
+    for seed in first..first + runs {
+        let mode = if seed % 2 == 0 { ShipMode::Sync } else { ShipMode::Async };
+        println!("seed {seed}, {mode:?}");
+        let mut run = RandomRun::new(seed, mode);
+        for step in 0..300 {
+            run.tiered.remote.fail_at_random(seed + step, if step / 40 % 2 == 0 { 60 } else { 0 });
+            run.step();
+        }
+        run.tiered.remote.fail_at_random(0, 0);
+        run.tiered.remote.land_late_writes();
+        run.take_over();
+        assert_eq!(run.store.health().damage, []);
+    }
+}
+
+#[test]
+fn an_answer_that_was_lost_does_not_end_a_reign() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = shipping(&tiered, &tiered.fs, ShipMode::Async);
+    tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Lost);
+    assert!(is_unavailable(&ship(&store)));
+    ship(&store).unwrap();
+    assert!(tiered.remote.bytes(&Claim::name(2)).is_some(), "the first claim is void");
+    store.create_bucket("b", "admin").unwrap();
+    tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Lost);
+    assert!(is_unavailable(&ship(&store)));
+    ship(&store).unwrap();
+    assert!(tiered.remote.bytes(&Parcel::name(2, 2)).is_some());
+}
