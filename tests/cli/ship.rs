@@ -38,6 +38,8 @@ fn another_host_takes_over_from_the_remote_and_the_old_one_is_refused() {
     (0..3).for_each(|nth| put_soon(&old, nth));
     assert!(old.answer("/-/metrics").contains("\nsiltstone_ship_epoch 1\n"));
 
+    // It stalls, and comes back after the takeover.
+    old.signal(Signal::STOP);
     let elsewhere = TempDir::new().unwrap();
     fs::copy(here.path().join("siltstone.toml"), elsewhere.path().join("siltstone.toml")).unwrap();
     restore(elsewhere.path());
@@ -46,6 +48,7 @@ fn another_host_takes_over_from_the_remote_and_the_old_one_is_refused() {
     for nth in 0..4 {
         assert!(get(&client(new.address()), nth).unwrap() == super::tier::bytes(nth));
     }
+    old.signal(Signal::CONT);
     assert!(put(&client(old.address()), 4).is_err(), "it was taken over");
     assert!(get(&client(old.address()), 2).is_ok());
     assert_eq!(new.end(Signal::TERM).0, Some(0));
