@@ -10,8 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::index::{Cursor, Index};
 use crate::log::{CheckpointPlan, CheckpointWriter, LogError, SpaceClaim, list_numbers, read_checkpoint};
-use crate::store::shared::{Published, SharedStore};
-use crate::store::ship::Ship;
+use crate::store::shared::{LogShipping, Published, SharedStore};
 use crate::store::{StoreError, ThreadWatch};
 
 /// Checkpoints that are kept, unless disk space is short.
@@ -286,7 +285,7 @@ fn keep_newest(shared: &SharedStore, kept: usize) -> Result<(), LogError> {
     }
     // A log file is obsolete if the next one begins no later than the group after the checkpoint.
     let logs = list_numbers(fs, FileKind::Log)?;
-    let kept_from = shared.ship().map_or(u64::MAX, Ship::keeps_log_from).min(oldest_kept + 1);
+    let kept_from = shared.shipping().map_or(u64::MAX, LogShipping::keeps_log_from).min(oldest_kept + 1);
     for pair in logs.windows(2).filter(|pair| pair[1] <= kept_from) {
         fs.remove(&log_path(pair[0]))?;
     }

@@ -76,7 +76,7 @@ pub mod verify;
 mod write_counters;
 mod writer;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 pub use crate::base::{DeleteCondition, Quota, WriteCondition};
@@ -129,6 +129,7 @@ use committer::Committer;
 use reclaim::Reclaimer;
 use scrub::Scrubber;
 use shared::SharedStore;
+use ship::Ship;
 
 /// An open store. Dropping it stops its threads but writes no checkpoint; [`Store::close`] also writes one if the next start
 /// would take long without it.
@@ -139,6 +140,8 @@ pub struct Store {
     scrubber: Scrubber,
     /// Where sealed segments go; `None` if they stay.
     tier: Option<Arc<Tier>>,
+    /// The log on the remote; not set where the log stays here.
+    ship: OnceLock<Arc<Ship>>,
     _lock: Box<dyn Lock>,
 }
 
@@ -160,7 +163,7 @@ impl Store {
         let committer = Committer::start(shared.clone(), recovered.log_writer)?;
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
-        Ok(Self { shared, committer, reclaimer, scrubber, tier: None, _lock: lock })
+        Ok(Self { shared, committer, reclaimer, scrubber, tier: None, ship: OnceLock::new(), _lock: lock })
     }
 
     /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next start needs less than

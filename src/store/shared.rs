@@ -18,7 +18,6 @@ use crate::store::commit_counters::CommitCounters;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;
-use crate::store::ship::Ship;
 use crate::store::usage_accounts::OwnerQuotas;
 use crate::store::write_counters::{MeteredDisk, WriteCounters};
 use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
@@ -46,6 +45,28 @@ pub(super) struct Published {
 /// does not.
 pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
     (index.memory_bytes() / WALK_MEMORY_SHARE).max(WALK_MEMORY_MIN_BYTES)
+}
+
+/// The way of the log to the remote.
+pub(super) trait LogShipping: Send + Sync {
+    /// Fails until the reign has begun.
+    fn check_reign(&self) -> Result<(), StoreError>;
+
+    /// Whether the remote has the groups up to that one.
+    fn has(&self, sequence: u64) -> bool;
+
+    /// The first group that the log has to keep.
+    fn keeps_log_from(&self) -> u64;
+
+    /// Whether a write is answered only after the remote has it.
+    fn is_sync(&self) -> bool;
+
+    /// Ships the durable groups up to `through`, and finds that no other host has taken over since.
+    ///
+    /// # Errors
+    /// [`StoreError::RemoteUnavailable`]: a later call goes on with the same bytes; [`StoreError::ReadOnly`] where another host has
+    /// taken over.
+    fn ship_through(&self, shared: &SharedStore, through: u64) -> Result<(), StoreError>;
 }
 
 /// The shared state of an open store.
@@ -77,7 +98,7 @@ pub(super) struct SharedStore {
     /// Whether the bytes of a durable group look dead, since it is not published.
     has_unpublished: AtomicBool,
     /// The log on the remote; not set where the log stays here.
-    ship: OnceLock<Arc<Ship>>,
+    shipping: OnceLock<Arc<dyn LogShipping>>,
     /// Holds a message after a write was refused for lack of disk space.
     reclaim_requests: (Sender<()>, Receiver<()>),
 }
@@ -123,7 +144,7 @@ impl SharedStore {
             reclaimed: ReclaimCounters::default(),
             stopped_thread: OnceLock::new(),
             has_unpublished: AtomicBool::new(false),
-            ship: OnceLock::new(),
+            shipping: OnceLock::new(),
             reclaim_requests: bounded(1),
         }
     }
@@ -184,14 +205,14 @@ impl SharedStore {
     }
 
     /// Ships the log from now on.
-    pub(super) fn set_ship(&self, ship: Arc<Ship>) {
+    pub(super) fn set_shipping(&self, shipping: Arc<dyn LogShipping>) {
         // The first call counts.
-        let _ = self.ship.set(ship);
+        let _ = self.shipping.set(shipping);
     }
 
-    /// The log on the remote; `None` where the log stays here.
-    pub(super) fn ship(&self) -> Option<&Ship> {
-        self.ship.get().map(Arc::as_ref)
+    /// The shipping of the log; `None` where the log stays here.
+    pub(super) fn shipping(&self) -> Option<&dyn LogShipping> {
+        self.shipping.get().map(Arc::as_ref)
     }
 
     /// Says whether there is a durable group that is not published. It is said before the writers of the group get their replies.
@@ -207,20 +228,20 @@ impl SharedStore {
 
     /// Fails where the log is shipped and the reign has not begun.
     pub(super) fn check_reign(&self) -> Result<(), StoreError> {
-        self.ship().map_or(Ok(()), Ship::check_reign)
+        self.shipping().map_or(Ok(()), LogShipping::check_reign)
     }
 
     /// Whether the groups up to that one need not be shipped any more.
     pub(super) fn is_shipped(&self, sequence: u64) -> bool {
-        self.ship().is_none_or(|ship| ship.has(sequence))
+        self.shipping().is_none_or(|ship| ship.has(sequence))
     }
 
     /// Ships the groups up to that one, if the log is shipped and they are not there: their bytes may go then.
     ///
     /// # Errors
-    /// Those of `Ship::ship_through`.
+    /// Those of [`LogShipping::ship_through`].
     pub(super) fn ensure_shipped(&self, sequence: u64) -> Result<(), StoreError> {
-        self.ship().map_or(Ok(()), |ship| ship.ship_through(self, sequence))
+        self.shipping().map_or(Ok(()), |ship| ship.ship_through(self, sequence))
     }
 
     /// Makes the store read-only until it is opened again. After a failed sync the state of the disk is unknown, and a second sync

@@ -117,7 +117,7 @@ impl MutationBatch {
 }
 
 /// A group that is durable and not published.
-struct PendingGroup {
+struct UnpublishedGroup {
     entries: Vec<Entry>,
     pack_segment: Option<u64>,
 }
@@ -128,7 +128,7 @@ pub(super) struct GroupWriter {
     log_writer: LogWriter,
     syncer: SegmentSyncer,
     /// The last group, durable here, while the remote does not have it yet.
-    pending: Option<PendingGroup>,
+    pending: Option<UnpublishedGroup>,
     /// Whether the last group is at or below the watermark of a later group, or has no entries.
     confirmed: bool,
     /// Whether a full index has been logged.
@@ -307,7 +307,7 @@ impl GroupWriter {
         let group = LogVolume::of_group(plan.entries.len() as u64, body.len() as u64);
         self.shared.backlog.add(group, self.shared.segments.reserve());
         let pack_segment = place.map(|place| place.segment.id);
-        self.pending = Some(PendingGroup { entries: plan.entries, pack_segment });
+        self.pending = Some(UnpublishedGroup { entries: plan.entries, pack_segment });
         self.shared.set_unpublished(true);
         self.settle_pending().map_err(|error| match error {
             StoreError::RemoteUnavailable(why) => StoreError::InDoubt(why),
@@ -329,10 +329,10 @@ impl GroupWriter {
             return Ok(());
         }
         // What was written before the reign began is shipped at its beginning.
-        if self.shared.ship().is_some_and(|ship| ship.is_sync() && ship.check_reign().is_ok()) {
+        if self.shared.shipping().is_some_and(|ship| ship.is_sync() && ship.check_reign().is_ok()) {
             self.shared.ensure_shipped(self.log_writer.next_sequence() - 1)?;
         }
-        let Some(PendingGroup { entries, pack_segment }) = self.pending.take() else { return Ok(()) };
+        let Some(UnpublishedGroup { entries, pack_segment }) = self.pending.take() else { return Ok(()) };
         self.publish(&entries, pack_segment)?;
         self.shared.set_unpublished(false);
         Ok(())

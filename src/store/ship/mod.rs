@@ -31,7 +31,7 @@ pub use chain::ShipError;
 use crate::base::{Entropy, Timestamp};
 use crate::format;
 use crate::remote::{Remote, RemoteError};
-use crate::store::shared::SharedStore;
+use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::{ReadOnlyReason, Store, StoreError};
 use chain::RemoteLog;
 use reign::ClaimedReign;
@@ -79,7 +79,7 @@ pub struct ShipFigures {
 pub(super) struct Ship {
     remote: Arc<dyn Remote>,
     options: ShipOptions,
-    state: Mutex<ShipState>,
+    state: Mutex<ReignStage>,
     /// The groups up to this one are on the remote in this reign; 0 before it has begun.
     shipped: AtomicU64,
     epoch: AtomicU64,
@@ -92,7 +92,7 @@ pub(super) struct Ship {
 
 /// The way into a reign.
 #[derive(Default)]
-enum ShipState {
+enum ReignStage {
     /// Nothing is claimed.
     #[default]
     Idle,
@@ -119,48 +119,7 @@ impl Ship {
         }
     }
 
-    /// Fails until the reign has begun.
-    pub(super) fn check_reign(&self) -> Result<(), StoreError> {
-        if self.epoch.load(Ordering::Acquire) > 0 {
-            return Ok(());
-        }
-        Err(StoreError::RemoteUnavailable(
-            "the log is not shipped yet, so that nothing is written".to_owned(),
-        ))
-    }
-
-    /// Whether the remote has the groups up to that one.
-    pub(super) fn has(&self, sequence: u64) -> bool {
-        self.shipped.load(Ordering::Acquire) >= sequence
-    }
-
-    /// The first group that the log has to keep.
-    pub(super) fn keeps_log_from(&self) -> u64 {
-        self.shipped.load(Ordering::Acquire) + 1
-    }
-
-    /// Whether a write is answered only after the remote has it.
-    pub(super) fn is_sync(&self) -> bool {
-        self.options.mode == ShipMode::Sync
-    }
-
-    /// Ships the durable groups up to `through`, and finds that no other host has taken over since.
-    ///
-    /// # Errors
-    /// [`StoreError::RemoteUnavailable`]: a later call goes on with the same bytes; [`StoreError::ReadOnly`] where another host has taken
-    /// over.
-    pub(super) fn ship_through(&self, shared: &SharedStore, through: u64) -> Result<(), StoreError> {
-        self.check_reign()?;
-        if self.has(through) {
-            return Ok(());
-        }
-        let mut state = self.lock();
-        let ShipState::Reigning(reign) = &mut *state else { return self.check_reign() };
-        let done = reign.ship(self, shared, through);
-        self.after(done, &mut state, shared)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ShipState> {
+    fn lock(&self) -> MutexGuard<'_, ReignStage> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,25 +131,59 @@ impl Ship {
     fn after(
         &self,
         done: Result<(), ReignError>,
-        state: &mut ShipState,
+        state: &mut ReignStage,
         shared: &SharedStore,
     ) -> Result<(), StoreError> {
         match done {
             Ok(()) => Ok(()),
             Err(ReignError::Ship(error)) => Err(StoreError::RemoteUnavailable(error.to_string())),
             Err(ReignError::Fenced(why)) => {
-                *state = ShipState::Fenced;
+                *state = ReignStage::Fenced;
                 shared.latch(ReadOnlyReason::Fenced, why.clone());
                 Err(StoreError::ReadOnly(why))
             }
             // What of the bytes is shipped is not known any more: the next reign begins with all of them.
             Err(ReignError::Store(error)) => {
-                *state = ShipState::Idle;
+                *state = ReignStage::Idle;
                 self.epoch.store(0, Ordering::Release);
                 self.shipped.store(0, Ordering::Release);
                 Err(error)
             }
         }
+    }
+}
+
+impl LogShipping for Ship {
+    fn check_reign(&self) -> Result<(), StoreError> {
+        if self.epoch.load(Ordering::Acquire) > 0 {
+            return Ok(());
+        }
+        Err(StoreError::RemoteUnavailable(
+            "the log is not shipped yet, so that nothing is written".to_owned(),
+        ))
+    }
+
+    fn has(&self, sequence: u64) -> bool {
+        self.shipped.load(Ordering::Acquire) >= sequence
+    }
+
+    fn keeps_log_from(&self) -> u64 {
+        self.shipped.load(Ordering::Acquire) + 1
+    }
+
+    fn is_sync(&self) -> bool {
+        self.options.mode == ShipMode::Sync
+    }
+
+    fn ship_through(&self, shared: &SharedStore, through: u64) -> Result<(), StoreError> {
+        self.check_reign()?;
+        if self.has(through) {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        let ReignStage::Reigning(reign) = &mut *state else { return self.check_reign() };
+        let done = reign.ship(self, shared, through);
+        self.after(done, &mut state, shared)
     }
 }
 
@@ -215,16 +208,18 @@ impl Store {
     /// [`Store::ship_step`] has begun a reign. Without a tier it does nothing.
     pub fn ship_log(&self, options: ShipOptions) {
         let Some(tier) = &self.tier else { return };
-        let ship = Ship::new(tier.remote(), options, self.shared.clock.now());
-        self.shared.set_ship(Arc::new(ship));
+        let ship = Arc::new(Ship::new(tier.remote(), options, self.shared.clock.now()));
+        self.shared.set_shipping(ship.clone());
+        // The first call counts.
+        let _ = self.ship.set(ship);
     }
 
     /// Works for the log on the remote: begins the reign, ships what is durable, puts a root when one is due.
     ///
     /// # Errors
-    /// As of `Ship::ship_through`, and those of the disk. A later call tries again.
+    /// As of `LogShipping::ship_through`, and those of the disk. A later call tries again.
     pub fn ship_step(&self, entropy: &dyn Entropy) -> Result<(), StoreError> {
-        let Some(ship) = self.shared.ship() else { return Ok(()) };
+        let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
         self.begin_reign(ship, entropy)?;
         let published = self.shared.published().sequence;
@@ -236,7 +231,7 @@ impl Store {
 
     /// The state of shipping; `None` without it.
     pub fn ship_figures(&self) -> Option<ShipFigures> {
-        let ship = self.shared.ship()?;
+        let ship = self.ship.get()?;
         let shipped = ship.shipped.load(Ordering::Acquire);
         let waiting_groups = self.shared.published().sequence.saturating_sub(shipped);
         let now = self.shared.clock.now().as_millis();
@@ -263,7 +258,7 @@ impl Store {
         }
         let mut state = ship.lock();
         let begun = self.next_state(ship, &mut state, entropy).and_then(|()| match &mut *state {
-            ShipState::Reigning(reign) => reign.begin(ship, &self.shared).map(|()| reign.epoch()),
+            ReignStage::Reigning(reign) => reign.begin(ship, &self.shared).map(|()| reign.epoch()),
             _ => Ok(0),
         });
         if let Ok(epoch @ 1..) = begun {
@@ -276,46 +271,46 @@ impl Store {
     fn next_state(
         &self,
         ship: &Ship,
-        state: &mut ShipState,
+        state: &mut ReignStage,
         entropy: &dyn Entropy,
     ) -> Result<(), ReignError> {
         let log = ship.log(&self.shared);
-        if let ShipState::Idle = state {
-            *state = ShipState::Claimed(ClaimedReign::claim(&log, self.shared.clock.now(), entropy)?);
+        if let ReignStage::Idle = state {
+            *state = ReignStage::Claimed(ClaimedReign::claim(&log, self.shared.clock.now(), entropy)?);
         }
-        let ShipState::Claimed(claimed) = state else { return Ok(()) };
+        let ReignStage::Claimed(claimed) = state else { return Ok(()) };
         let cut = claimed.adopt(&log)?;
         shipper::check_descent(&self.shared, &cut)?;
         match claimed.begin(&log) {
             Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
-                *state = ShipState::Idle;
+                *state = ReignStage::Idle;
                 return Ok(());
             }
             begun => begun?,
         }
         let reign = (claimed.epoch, claimed.nonce.clone());
-        *state = ShipState::Idle;
-        *state = ShipState::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
+        *state = ReignStage::Idle;
+        *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
         Ok(())
     }
 
     fn look_for_claim(&self, ship: &Ship) -> Result<(), StoreError> {
         let mut state = ship.lock();
-        let ShipState::Reigning(reign) = &mut *state else { return Ok(()) };
+        let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
         let done = reign.look_for_claim_if_due(ship, &self.shared);
         ship.after(done, &mut state, &self.shared)
     }
 
     fn put_root_if_due(&self, ship: &Ship) -> Result<(), StoreError> {
         match &*ship.lock() {
-            ShipState::Reigning(reign) if reign.is_root_due(ship, &self.shared) => {}
+            ReignStage::Reigning(reign) if reign.is_root_due(ship, &self.shared) => {}
             _ => return Ok(()),
         }
         let Some((root, nonce)) = self.root_on_its_way(ship)? else { return Ok(()) };
         // The way of a checkpoint to the remote holds up no parcel.
         let put = shipper::put_root(ship, &self.shared, &root, &nonce);
         let mut state = ship.lock();
-        let ShipState::Reigning(reign) = &mut *state else { return Ok(()) };
+        let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
         match put {
             Ok(()) => reign.root_was_put(&root),
             Err(ReignError::Store(_)) => reign.give_root_up(),
@@ -326,7 +321,7 @@ impl Store {
 
     /// The root that the last call could not put, or a new one with a new checkpoint, whose groups are shipped.
     fn root_on_its_way(&self, ship: &Ship) -> Result<Option<(format::Root, String)>, StoreError> {
-        if let ShipState::Reigning(reign) = &mut *ship.lock() {
+        if let ReignStage::Reigning(reign) = &mut *ship.lock() {
             if let Some(frozen) = reign.root_on_its_way() {
                 return Ok(Some(frozen));
             }
@@ -335,7 +330,7 @@ impl Store {
         self.checkpoint()?;
         ship.ship_through(&self.shared, self.shared.published().sequence)?;
         let mut state = ship.lock();
-        let ShipState::Reigning(reign) = &mut *state else { return Ok(None) };
+        let ReignStage::Reigning(reign) = &mut *state else { return Ok(None) };
         match reign.freeze_root(&self.shared, 0) {
             Ok(_) => Ok(reign.root_on_its_way()),
             Err(error) => ship.after(Err(error), &mut state, &self.shared).map(|()| None),

@@ -138,7 +138,7 @@ impl Store {
             .remote_copies(None)
             .filter(|(id, copy)| match copy.phase {
                 // A restore to an earlier time may need it.
-                CopyPhase::Dropped if self.shared.ship().is_some() => false,
+                CopyPhase::Dropped if self.shared.shipping().is_some() => false,
                 CopyPhase::Dropped => age(now, copy.since) >= tier.options.keep_dropped,
                 _ => !ids.contains(id) && index.liveness().of(*id) == 0,
             })
