@@ -14,7 +14,7 @@ use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogFollower, list_numbers};
 use crate::remote::Body;
 use crate::store::checkpointer;
-use crate::store::shared::{Published, SharedStore};
+use crate::store::shared::{LogShipping as _, Published, SharedStore};
 
 /// Keys that are looked at in one step.
 const KEYS_AT_ONCE: usize = 256;
@@ -95,17 +95,16 @@ impl Reign {
 
     /// Ships groups up to `through`, and looks for the next claim after each parcel.
     pub(super) fn ship(&mut self, ship: &Ship, shared: &SharedStore, through: u64) -> Result<(), ReignError> {
-        loop {
+        while !ship.has(through) {
             if self.pending.is_none() {
                 self.pending = self.build(shared, through)?;
             }
-            if self.pending.is_none() {
-                return Ok(());
-            }
             self.put_pending(ship, shared)?;
+            // Without a new parcel this is the look that failed after the last one.
             self.look_for_claim(ship, shared)?;
             ship.shipped.store(self.follower.position().sequence, Ordering::Release);
         }
+        Ok(())
     }
 
     /// Looks for the next claim where that was long ago.

@@ -428,3 +428,18 @@ fn an_answer_that_was_lost_does_not_end_a_reign() {
     ship(&store).unwrap();
     assert!(tiered.remote.bytes(&Parcel::name(2, 2)).is_some());
 }
+
+#[test]
+fn a_look_for_the_next_claim_that_failed_is_made_up_for_before_anything_counts_as_shipped() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Sync);
+    old.create_bucket("b", "admin").unwrap();
+    tiered.remote.fail_next(RemoteCall::Head, RemoteFault::Status(503));
+    assert!(is_unavailable(&put(&old, "b", "doubt", b"v")));
+    assert_eq!(old.ship_figures().unwrap().waiting_groups, 0, "the group is not published");
+    let new = begun(&tiered, &restored(&tiered), ShipMode::Sync);
+    assert_eq!(get(&new, "b", "doubt").unwrap(), b"v");
+    // The parcel is there, and the look finds the claim of the other host.
+    assert!(matches!(put(&old, "b", "next", b"v"), Err(StoreError::ReadOnly(_))));
+    assert_eq!(get(&old, "b", "doubt"), Err(StoreError::NoSuchKey));
+}
