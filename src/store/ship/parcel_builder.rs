@@ -78,8 +78,11 @@ impl<'a> ParcelBuilder<'a> {
 
     /// Whether it takes no more.
     pub(super) fn is_full(&self) -> bool {
-        let bytes = self.parcel.groups.len() + self.parcel.inline.len();
-        bytes >= PARCEL_TARGET_BYTES || self.objects >= OBJECTS_MAX
+        self.is_long() || self.objects >= OBJECTS_MAX
+    }
+
+    fn is_long(&self) -> bool {
+        self.parcel.groups.len() + self.parcel.inline.len() >= PARCEL_TARGET_BYTES
     }
 
     /// Adds a group, and the bytes that it names.
@@ -140,7 +143,8 @@ impl<'a> ParcelBuilder<'a> {
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min(at + PIECE_MAX_BYTES);
-            if end - at <= INLINE_MAX_BYTES {
+            // What is added at a time may be more than a parcel can hold.
+            if end - at <= INLINE_MAX_BYTES && !self.is_long() {
                 self.add_inline(segment, file, at..end)?;
             } else {
                 self.objects += 1;

@@ -6,7 +6,7 @@ use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
 use crate::base::Entropy as _;
 use crate::base::limits::MIB;
-use crate::format::{Claim, Parcel};
+use crate::format::{Claim, PARCEL_MAX_BYTES, Parcel};
 use crate::fs::sim::CrashPolicy;
 use crate::remote::sim::{RemoteCall, RemoteFault};
 use crate::store::verify::verify;
@@ -442,4 +442,21 @@ fn a_look_for_the_next_claim_that_failed_is_made_up_for_before_anything_counts_a
     // The parcel is there, and the look finds the claim of the other host.
     assert!(matches!(put(&old, "b", "next", b"v"), Err(StoreError::ReadOnly(_))));
     assert_eq!(get(&old, "b", "doubt"), Err(StoreError::NoSuchKey));
+}
+
+#[test]
+fn many_objects_of_any_size_fit_into_parcels_that_are_read_back() {
+    let tiered = Tiered::new(TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL });
+    let store = tiered.open_on(&tiered.fs);
+    store.create_bucket("b", "admin").unwrap();
+    let body = bytes(1, 500_000);
+    for at in 0..160 {
+        put(&store, "b", &format!("k{at}"), &body).unwrap();
+    }
+    store.ship_log(ShipOptions { mode: ShipMode::Async, root_every: HOUR });
+    ship(&store).unwrap();
+    let longest = tiered.remote.names().iter().map(|name| tiered.remote.bytes(name).unwrap().len()).max();
+    assert!(longest.unwrap() as u64 <= PARCEL_MAX_BYTES / 2, "{longest:?}");
+    let there = shipping(&tiered, &restored(&tiered), ShipMode::Async);
+    assert!((0..160).all(|at| get(&there, "b", &format!("k{at}")).unwrap() == body));
 }
