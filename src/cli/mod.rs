@@ -26,6 +26,7 @@ mod option_values;
 mod options;
 mod quota;
 mod remote;
+mod remote_thread;
 mod running_users;
 mod serve;
 mod server;

@@ -1,15 +1,15 @@
 //! The thread that sends segments to the remote and gives their local bytes back.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use log::{error, info, warn};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use log::{info, warn};
 use siltstone::base::OsEntropy;
 use siltstone::store::{Store, StoreError, TierProgress};
 
 use super::CliError;
+use super::remote_thread::RemoteThread;
 
 /// The interval of looks for segments to send, and for bytes to give back.
 const STEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,12 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// The thread.
-pub(crate) struct TierThread {
-    stop: Sender<()>,
-    /// Is disconnected when the thread has ended.
-    ended: Receiver<()>,
-    thread: JoinHandle<()>,
-}
+pub(crate) struct TierThread(RemoteThread);
 
 impl TierThread {
     /// Starts the thread.
@@ -33,26 +28,13 @@ impl TierThread {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
-        let (stop, stopped) = bounded(0);
-        let (ending, ended) = bounded(0);
-        let run = move || {
-            let _ending: Sender<()> = ending;
-            let _watch = store.watch_thread("tier");
-            TierLoop { store: &store, stopped: &stopped, failing: None }.run();
-        };
-        let thread = thread::Builder::new().name("tier".into()).spawn(run);
-        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-        Ok(Self { stop, ended, thread })
+        let run = |store: &Store, stopped: &Receiver<()>| TierLoop { store, stopped, failing: None }.run();
+        RemoteThread::start("tier", store, run).map(Self)
     }
 
     /// Ends the thread, unless it sends a segment for longer: the next start sends that again.
     pub(crate) fn end(self) {
-        drop(self.stop);
-        if self.ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
-            info!("a segment is on its way to the remote: the next start sends it again");
-        } else if self.thread.join().is_err() {
-            error!("the tier thread panicked");
-        }
+        self.0.end(END_MAX, "a segment");
     }
 }
 

@@ -1,0 +1,53 @@
+//! Threads that work with the remote, and whose end may not wait for it.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use log::{error, info};
+use siltstone::store::Store;
+
+use super::CliError;
+
+/// A thread with a name.
+pub(crate) struct RemoteThread {
+    name: &'static str,
+    stop: Sender<()>,
+    /// Is disconnected when the thread has ended.
+    ended: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl RemoteThread {
+    /// Starts the thread. `run` returns soon after its receiver is disconnected.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(
+        name: &'static str,
+        store: Arc<Store>,
+        run: impl FnOnce(&Store, &Receiver<()>) + Send + 'static,
+    ) -> Result<Self, CliError> {
+        let (stop, stopped) = bounded(0);
+        let (ending, ended) = bounded(0);
+        let run = move || {
+            let _ending: Sender<()> = ending;
+            let _watch = store.watch_thread(name);
+            run(&store, &stopped);
+        };
+        let thread = thread::Builder::new().name(name.into()).spawn(run);
+        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
+        Ok(Self { name, stop, ended, thread })
+    }
+
+    /// Ends the thread, unless it works on `unfinished` for longer than `within`: the next start does that again.
+    pub(crate) fn end(self, within: Duration, unfinished: &str) {
+        drop(self.stop);
+        if self.ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout) {
+            info!("{unfinished} is on its way to the remote: the next start sends it again");
+        } else if self.thread.join().is_err() {
+            error!("the {} thread panicked", self.name);
+        }
+    }
+}
