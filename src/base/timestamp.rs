@@ -37,6 +37,11 @@ impl Timestamp {
         Duration::from_millis(self.0.abs_diff(other.0))
     }
 
+    /// The time since `earlier`; none if that is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
     /// This point moved forward by `by`.
     pub fn plus(self, by: Duration) -> Self {
         Self::from_millis(self.0.saturating_add(u64::try_from(by.as_millis()).unwrap_or(LAST_MILLIS)))

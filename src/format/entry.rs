@@ -4,8 +4,8 @@
 use crate::base::Timestamp;
 use crate::format::remote_copy::{decode_copy, encode_copy};
 use crate::format::{
-    BucketConfigurationKind, ByteDecoder, DecodeError, Decoded, Encode, Features, PartRecord, RemoteCopy,
-    UploadId, UploadRecord, VersionId, VersionRecord, WrittenBytes,
+    BucketConfigurationKind, ByteDecoder, DecodeError, Decoded, Encode, ExtentRef, Features, PartRecord,
+    RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, WrittenBytes,
 };
 
 const BUCKET_PUT: u8 = 1;
@@ -176,6 +176,15 @@ impl Entry {
             | Self::OwnerQuota { .. }
             | Self::RemoteSegment { .. }
             | Self::CheckpointEnd(_) => None,
+        }
+    }
+
+    /// The extents of a version or part; none for entries without.
+    pub fn extents(&self) -> &[ExtentRef] {
+        match self {
+            Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => &record.extents,
+            Self::PartPut { record, .. } => &record.extents,
+            _ => &[],
         }
     }
 

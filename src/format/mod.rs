@@ -62,6 +62,7 @@ pub use reign::{Claim, Cut, LogPosition, Root};
 pub use remote_copy::{CopyPhase, RemoteCopy};
 pub use remote_mark::RemoteMark;
 pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};
+pub use sealed_line::SEALED_LINE_MAX_BYTES;
 pub use state_file::STATE_FILE_LAYOUT;
 pub use upload::{PartRecord, UploadRecord};
 pub use version::{AssembledPart, Assembly, VersionRecord, VersionSummary};

@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn each_comes_back_and_a_change_of_any_byte_is_seen() {
         for (kind, line) in examples().into_iter().enumerate() {
-            assert!(line.len() as u64 <= sealed_line::LINE_MAX_BYTES);
+            assert!(line.len() as u64 <= sealed_line::SEALED_LINE_MAX_BYTES);
             for (other, found) in decoded(&line).into_iter().enumerate() {
                 assert_eq!(found.is_ok_and(|found| found == line), kind == other);
             }
@@ -236,6 +236,22 @@ mod tests {
                 assert!(decoded(&line[..at]).iter().all(Result::is_err), "{at} bytes of {kind}");
             }
         }
+    }
+
+    #[test]
+    fn the_longest_line_is_within_the_bound() {
+        let most = u64::MAX;
+        let root = Root {
+            store: STORE,
+            epoch: most,
+            number: most,
+            covered: LogPosition { sequence: most, crc: u32::MAX },
+            checkpoint_length: most,
+            first: most,
+            after: most,
+            made: Timestamp::from_millis(most),
+        };
+        assert!(root.encode().len() as u64 <= sealed_line::SEALED_LINE_MAX_BYTES);
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl RemoteMark {
     pub const NAME: &str = "STORE";
 
     /// The longest form.
-    pub const MAX_BYTES: u64 = sealed_line::LINE_MAX_BYTES;
+    pub const MAX_BYTES: u64 = 256;
 
     /// The object, which is one line.
     pub fn encode(&self) -> Vec<u8> {

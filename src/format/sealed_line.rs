@@ -4,7 +4,7 @@ use crate::base::digest::to_hex;
 use crate::format::{DecodeError, Decoded, StoreId};
 
 /// The longest line, in bytes.
-pub(super) const LINE_MAX_BYTES: u64 = 256;
+pub const SEALED_LINE_MAX_BYTES: u64 = 512;
 
 /// The length of the CRC with its line feed.
 const CRC_BYTES: usize = 9;

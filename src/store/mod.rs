@@ -13,6 +13,7 @@
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
 //! | `tier` | sealed segments on a remote, and their bytes from there |
 //! | `ship` | the log on a remote, and stores restored from there |
+//! | `remote_request` | what both have in common |
 //! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
 //! | `backup`, `rebuild`, `verify`, `stats`, `stored_bucket`, `compact`, `undelete` | tools |
 //!
@@ -57,6 +58,7 @@ mod reader;
 pub mod rebuild;
 mod reclaim;
 mod recovery;
+mod remote_request;
 mod requests;
 mod retention;
 mod scrub;

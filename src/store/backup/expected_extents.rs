@@ -72,7 +72,7 @@ impl<'i> ExpectedExtents<'i> {
             if entries.is_empty() {
                 return;
             }
-            for extent in entries.iter().flat_map(extents_of) {
+            for extent in entries.iter().flat_map(Entry::extents) {
                 if (first..self.collected_to).contains(&extent.segment) {
                     self.collected.entry(extent.segment).or_default().push(ExpectedExtent::of(extent));
                     count += 1;
@@ -121,7 +121,7 @@ pub(super) fn findings_with_owners(store: &StoreId, index: &Index, damage: Vec<D
             if let Entry::BucketPut(record) = entry {
                 bucket.clone_from(&record.name);
             }
-            for extent in extents_of(entry) {
+            for extent in entry.extents() {
                 let damage = bad.get(&(segment_path(extent.segment), extent.offset)).cloned();
                 findings
                     .extend(damage.map(|damage| Finding { damage, owner: owner_of(store, &bucket, entry) }));
@@ -141,15 +141,6 @@ fn owner_of(store: &StoreId, bucket: &str, entry: &Entry) -> Option<NamedOwner> 
         _ => return None,
     };
     Some(NamedOwner::new(store, bucket, key, which))
-}
-
-/// The extents of a version or part.
-fn extents_of(entry: &Entry) -> &[ExtentRef] {
-    match entry {
-        Entry::VersionPut { record, .. } => &record.extents,
-        Entry::PartPut { record, .. } => &record.extents,
-        _ => &[],
-    }
 }
 
 /// The reason why an extent is bad, if it is.

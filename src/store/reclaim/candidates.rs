@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::relocation::{RelocationPass, SHARED_TRACKED_MAX};
-use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, WALKS_PER_CALL, encoded_len, extents_of};
+use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, WALKS_PER_CALL, encoded_len};
 use crate::base::limits::MOVED_AT_ONCE_MAX_SEGMENTS;
 use crate::format::{Entry, ExtentHeader, ExtentRef, MoveVerdict, unit_ceil};
 use crate::index::Cursor;
@@ -47,7 +47,7 @@ struct CompactedSize {
 
 impl CandidateScan {
     fn add(&mut self, entry: &Entry) {
-        let extents = extents_of(entry);
+        let extents = entry.extents();
         if !extents.iter().any(|extent| self.sizes.contains_key(&extent.segment)) {
             return;
         }

@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::gaps::{Gap, Gaps};
-use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, Reclaimer, WALKS_PER_CALL, extents_of};
+use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, Reclaimer, WALKS_PER_CALL};
 use crate::base::limits::{HOLE_MIN_BYTES, HOLES_DEAD_BYTES_PER_KEY, PAGE_BYTES, SEGMENT_MAX_BYTES};
-use crate::format::{StoreId, page_ceil, unit_ceil};
+use crate::format::{Entry, StoreId, page_ceil, unit_ceil};
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, Segment};
 use crate::store::StoreError;
@@ -132,7 +132,7 @@ impl ReclaimRun<'_> {
             if entries.is_empty() {
                 return Ok(self.queue_holes(holes));
             }
-            for extent in entries.iter().flat_map(extents_of) {
+            for extent in entries.iter().flat_map(Entry::extents) {
                 if let Some(gaps) = holes.gaps.get_mut(&extent.segment) {
                     gaps.add(extent);
                 }

@@ -67,7 +67,7 @@ use crate::base::Timestamp;
 use crate::base::limits::{
     COMPACT_BELOW_LIVE_PERCENT, MERGE_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT, SEGMENTS_BESIDE_MAX,
 };
-use crate::format::{Entry, ExtentRef, FileKind, MoveVerdict};
+use crate::format::{Entry, FileKind, MoveVerdict};
 use crate::log::{LogError, SpaceClaim, WriteHead};
 use crate::store::shared::{Published, SharedStore};
 use crate::store::{Store, StoreError};
@@ -388,15 +388,6 @@ impl ReclaimRun<'_> {
         }
         self.is_sealing = unsealed.len() > SEALED_PER_CALL;
         self.done.more |= self.is_sealing;
-    }
-}
-
-/// The extents of a version or part.
-fn extents_of(entry: &Entry) -> &[ExtentRef] {
-    match entry {
-        Entry::VersionPut { record, .. } => &record.extents,
-        Entry::PartPut { record, .. } => &record.extents,
-        _ => &[],
     }
 }
 

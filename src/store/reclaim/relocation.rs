@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
 
-use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, WALKS_PER_CALL, encoded_len, extents_of};
+use super::{KEYS_PER_WALK, ReclaimPhase, ReclaimRun, WALKS_PER_CALL, encoded_len};
 use crate::base::limits::{MIB, MOVE_BATCH_BYTES};
 use crate::format::{Entry, ExtentRef, MoveVerdict};
 use crate::index::Cursor;
@@ -40,7 +40,7 @@ impl RelocationPass {
 
     fn add(&mut self, entry: Entry) {
         let is_in_them = |extent: &&ExtentRef| self.segments.contains_key(&extent.segment);
-        let wanted: Vec<ExtentRef> = extents_of(&entry).iter().filter(is_in_them).copied().collect();
+        let wanted: Vec<ExtentRef> = entry.extents().iter().filter(is_in_them).copied().collect();
         if wanted.is_empty() {
             return;
         }

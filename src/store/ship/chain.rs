@@ -1,22 +1,16 @@
 //! Reading the log on a remote (data-format.md, section 17): the newest cut, the newest root that it adopts, and the parcels after it.
 
-use std::time::Duration;
+use std::ops::Range;
 
 use thiserror::Error;
 
-use crate::base::limits::MIB;
 use crate::format::{
-    Claim, Cut, DecodeError, Decoded, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelPiece, Root,
-    StoreId,
+    Claim, Cut, Decoded, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelPiece, Root,
+    SEALED_LINE_MAX_BYTES, StoreId,
 };
 use crate::remote::{Remote, RemoteError};
+use crate::store::remote_request::{PATIENCE, patience};
 
-/// The time that a small request may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// The least rate of the bytes of a request, in bytes a second.
-const LEAST_BYTES_PER_SECOND: u64 = MIB / 8;
-/// The longest claim, cut or root.
-const LINE_MAX_BYTES: u64 = 1024;
 /// Names on a full page of a listing.
 const PAGE_LEN: usize = 1000;
 
@@ -51,11 +45,6 @@ impl ShipError {
     pub(super) fn damaged(name: impl Into<String>, why: &dyn std::fmt::Display) -> Self {
         Self::Damaged { name: name.into(), why: why.to_string() }
     }
-}
-
-/// The time that a request with that many bytes may take.
-pub(super) fn patience(bytes: u64) -> Duration {
-    PATIENCE + Duration::from_millis(bytes.saturating_mul(1000) / LEAST_BYTES_PER_SECOND)
 }
 
 /// The log on a remote, from a root on.
@@ -152,7 +141,7 @@ impl RemoteLog<'_> {
     /// A whole parcel.
     pub(super) fn parcel(&self, epoch: u64, counter: u64) -> Result<Parcel, ShipError> {
         let name = Parcel::name(epoch, counter);
-        let bytes = self.object(&name, PARCEL_MAX_BYTES)?.ok_or_else(|| missing(&name))?;
+        let bytes = object(self.remote, &name, PARCEL_MAX_BYTES)?.ok_or_else(|| missing(&name))?;
         let parcel =
             Parcel::decode(&self.store, &bytes).map_err(|error| ShipError::damaged(&name, &error))?;
         if (parcel.head.epoch, parcel.head.counter) == (epoch, counter) {
@@ -165,19 +154,13 @@ impl RemoteLog<'_> {
     /// The bytes of a piece that is an object of its own.
     pub(super) fn piece(&self, head: &ParcelHead, piece: &ParcelPiece) -> Result<Vec<u8>, ShipError> {
         let name = Parcel::object_name(head.epoch, head.counter, piece.object);
-        let bytes = self.get(&name, 0, piece.length)?;
+        let bytes = get(self.remote, &name, 0..piece.length)?;
         piece.check(&bytes).map_err(|error| ShipError::damaged(name, &error))?;
         Ok(bytes)
     }
 
-    /// Bytes of an object.
-    pub(super) fn get(&self, name: &str, from: u64, length: u64) -> Result<Vec<u8>, ShipError> {
-        let found = self.remote.get(name, from..from + length, patience(length));
-        found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })
-    }
-
     fn cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
-        let found = self.line(&Cut::name(epoch), Cut::decode)?;
+        let found = line(self.remote, &Cut::name(epoch), Cut::decode)?;
         Ok(found.filter(|cut| cut.store == self.store && cut.epoch == epoch))
     }
 
@@ -190,7 +173,7 @@ impl RemoteLog<'_> {
             number += 1;
         }
         for number in (1..=number).rev() {
-            let Some(root) = self.line(&Root::name(epoch, number), Root::decode)? else { continue };
+            let Some(root) = line(self.remote, &Root::name(epoch, number), Root::decode)? else { continue };
             let is_adopted = adopted_by
                 .is_none_or(|cut| root.after <= cut.last && root.covered.sequence <= cut.end.sequence);
             if is_adopted && root.store == self.store && root.epoch == epoch {
@@ -215,23 +198,6 @@ impl RemoteLog<'_> {
         }
     }
 
-    /// An object that is one line.
-    fn line<T>(&self, name: &str, decode: impl Fn(&[u8]) -> Decoded<T>) -> Result<Option<T>, ShipError> {
-        let bytes = self.object(name, LINE_MAX_BYTES)?;
-        let found = bytes.map(|bytes| decode(&bytes)).transpose();
-        found.map_err(|error: DecodeError| ShipError::damaged(name, &error))
-    }
-
-    /// A whole object of at most `most` bytes.
-    fn object(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, ShipError> {
-        let failed = |error| ShipError::Remote { name: name.to_owned(), error };
-        let Some(found) = self.remote.head(name, PATIENCE).map_err(failed)? else { return Ok(None) };
-        if found.length == 0 || found.length > most {
-            return Err(ShipError::damaged(name, &format!("it has {} bytes", found.length)));
-        }
-        self.get(name, 0, found.length).map(Some)
-    }
-
     fn exists(&self, name: &str) -> Result<bool, ShipError> {
         let found = self.remote.head(name, PATIENCE);
         Ok(found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?.is_some())
@@ -253,7 +219,34 @@ impl RemoteLog<'_> {
     }
 }
 
-fn missing(name: &str) -> ShipError {
+/// An object that is one line.
+pub(super) fn line<T>(
+    remote: &dyn Remote,
+    name: &str,
+    decode: impl Fn(&[u8]) -> Decoded<T>,
+) -> Result<Option<T>, ShipError> {
+    let bytes = object(remote, name, SEALED_LINE_MAX_BYTES)?;
+    let found = bytes.map(|bytes| decode(&bytes)).transpose();
+    found.map_err(|error| ShipError::damaged(name, &error))
+}
+
+/// A whole object of at most `most` bytes.
+fn object(remote: &dyn Remote, name: &str, most: u64) -> Result<Option<Vec<u8>>, ShipError> {
+    let failed = |error| ShipError::Remote { name: name.to_owned(), error };
+    let Some(found) = remote.head(name, PATIENCE).map_err(failed)? else { return Ok(None) };
+    if found.length == 0 || found.length > most {
+        return Err(ShipError::damaged(name, &format!("it has {} bytes", found.length)));
+    }
+    get(remote, name, 0..found.length).map(Some)
+}
+
+/// Bytes of an object.
+pub(super) fn get(remote: &dyn Remote, name: &str, range: Range<u64>) -> Result<Vec<u8>, ShipError> {
+    let found = remote.get(name, range.clone(), patience(range.end - range.start));
+    found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })
+}
+
+pub(super) fn missing(name: &str) -> ShipError {
     ShipError::Remote { name: name.to_owned(), error: RemoteError::Missing }
 }
 

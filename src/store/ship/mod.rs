@@ -234,8 +234,8 @@ impl Store {
         let ship = self.ship.get()?;
         let shipped = ship.shipped.load(Ordering::Acquire);
         let waiting_groups = self.shared.published().sequence.saturating_sub(shipped);
-        let now = self.shared.clock.now().as_millis();
-        let lag = Duration::from_millis(now.saturating_sub(ship.caught_up.load(Ordering::Relaxed)));
+        let caught_up = Timestamp::from_millis(ship.caught_up.load(Ordering::Relaxed));
+        let lag = self.shared.clock.now().since(caught_up);
         Some(ShipFigures {
             epoch: ship.epoch.load(Ordering::Acquire),
             waiting_groups,

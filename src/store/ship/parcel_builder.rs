@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 
-use super::chain::{ShipError, patience};
+use super::chain::ShipError;
 use super::shipped_ranges::ShippedRanges;
 use crate::base::digest::Crc32;
 use crate::base::limits::{MIB, PAGE_BYTES};
@@ -14,6 +14,7 @@ use crate::format::{
 use crate::fs::File;
 use crate::log::{FollowedGroup, LogError, Segments};
 use crate::remote::{Body, NewObject, Remote};
+use crate::store::remote_request::{FileBody, patience};
 use crate::store::shared::SharedStore;
 
 /// The size from which a parcel takes no more groups.
@@ -106,7 +107,7 @@ impl<'a> ParcelBuilder<'a> {
 
     /// Adds the bytes that an entry names, unless they were shipped or are on the remote.
     pub(super) fn add_extents(&mut self, entry: &Entry) -> Result<(), LogError> {
-        extents_of(entry).iter().try_for_each(|extent| self.add_extent(extent))
+        entry.extents().iter().try_for_each(|extent| self.add_extent(extent))
     }
 
     /// The parcel, to be put.
@@ -148,7 +149,7 @@ impl<'a> ParcelBuilder<'a> {
                 self.add_inline(segment, file, at..end)?;
             } else {
                 self.objects += 1;
-                let (object, crc) = (self.objects, crc_of(file, at..end)?);
+                let (object, crc) = (self.objects, crc_of(&FileBody { file, range: at..end })?);
                 self.parcel.pieces.push(ParcelPiece { segment, offset: at, length: end - at, object, crc });
             }
             at = end;
@@ -202,28 +203,12 @@ impl FrozenParcel {
             let name = Parcel::object_name(epoch, counter, piece.object);
             let segment = segments.get(piece.segment).map_err(|error| ShipError::Disk(error.to_string()))?;
             let range = piece.offset..piece.offset + piece.length;
-            let body = SegmentRange { file: segment.file.as_ref(), range };
+            let body = FileBody { file: segment.file.as_ref(), range };
             sent += put(remote, &name, &body, nonce)?;
         }
         sent += put(remote, &Parcel::name(epoch, counter), &self.bytes.as_slice(), nonce)?;
         shipped.learn(&self.copies);
         Ok(sent)
-    }
-}
-
-/// Bytes of a segment.
-struct SegmentRange<'f> {
-    file: &'f dyn File,
-    range: Range<u64>,
-}
-
-impl Body for SegmentRange<'_> {
-    fn length(&self) -> u64 {
-        self.range.end - self.range.start
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, self.range.start + offset)
     }
 }
 
@@ -235,22 +220,8 @@ pub(super) fn put(remote: &dyn Remote, name: &str, body: &dyn Body, nonce: &str)
     Ok(body.length())
 }
 
-fn crc_of(file: &dyn File, range: Range<u64>) -> io::Result<u32> {
-    let (mut crc, mut buffer, mut at) = (Crc32::default(), vec![0; MIB as usize], range.start);
-    while at < range.end {
-        let part = &mut buffer[..MIB.min(range.end - at) as usize];
-        file.read_exact_at(part, at)?;
-        crc.update(part);
-        at += part.len() as u64;
-    }
+fn crc_of(body: &FileBody<'_>) -> io::Result<u32> {
+    let mut crc = Crc32::new();
+    body.for_each_part(|part| crc.update(part))?;
     Ok(crc.value())
-}
-
-/// The extents that an entry names.
-fn extents_of(entry: &Entry) -> &[ExtentRef] {
-    match entry {
-        Entry::VersionPut { record, .. } | Entry::VersionAmend { record, .. } => &record.extents,
-        Entry::PartPut { record, .. } => &record.extents,
-        _ => &[],
-    }
 }

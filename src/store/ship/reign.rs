@@ -4,10 +4,11 @@
 //! them sees the other, since requests for one name are linearizable and of several creates one succeeds. The model of the protocol is
 //! in `tests/remote_model`.
 
-use super::chain::{Chain, PATIENCE, RemoteLog, ShipError};
+use super::chain::{Chain, RemoteLog, ShipError};
 use crate::base::{Entropy, Timestamp};
 use crate::format::{Claim, Cut, LogPosition};
 use crate::remote::{NewObject, RemoteError};
+use crate::store::remote_request::PATIENCE;
 
 /// Claims that are tried after the newest that a listing showed.
 const CLAIMS_TRIED: u64 = 1000;

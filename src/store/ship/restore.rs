@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::chain::{Chain, PATIENCE, RemoteLog, ShipError};
+use super::chain::{Chain, RemoteLog, ShipError, get, line, missing};
 use super::reign::newest_chain;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
@@ -13,10 +13,8 @@ use crate::format::{
     ParcelHead, RemoteCopy, RemoteMark, StoreId, UncheckedGroup, checkpoint_path, log_path, segment_path,
 };
 use crate::fs::{File, Fs};
-use crate::log::{
-    LogError, any_header, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically,
-};
-use crate::remote::{Remote, RemoteError};
+use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
+use crate::remote::Remote;
 use crate::store::{Progress, ProgressStep};
 
 /// Bytes of a checkpoint that are fetched at once.
@@ -57,7 +55,6 @@ pub fn restore_from_remote(
             ));
         }
     }
-    debug_assert!(any_header(fs).is_ok_and(|found| found.is_none()), "it is empty");
     remove_unfinished(fs).map_err(disk)?;
     let log = RemoteLog { remote, store: store_of(remote)? };
     let chain = newest_chain(&log)?;
@@ -77,12 +74,8 @@ pub fn restore_from_remote(
 
 /// The store that the remote is marked for.
 fn store_of(remote: &dyn Remote) -> Result<StoreId, ShipError> {
-    let failed = |error| ShipError::Remote { name: RemoteMark::NAME.to_owned(), error };
-    let found = remote.head(RemoteMark::NAME, PATIENCE).map_err(failed)?;
-    let length = found.ok_or(RemoteError::Missing).map_err(failed)?.length.min(RemoteMark::MAX_BYTES);
-    let bytes = remote.get(RemoteMark::NAME, 0..length, PATIENCE).map_err(failed)?;
-    let mark = RemoteMark::decode(&bytes).map_err(|error| ShipError::damaged(RemoteMark::NAME, &error))?;
-    Ok(mark.store)
+    let mark = line(remote, RemoteMark::NAME, RemoteMark::decode)?;
+    mark.map(|mark| mark.store).ok_or_else(|| missing(RemoteMark::NAME))
 }
 
 /// A restore in progress.
@@ -189,7 +182,7 @@ impl Restore<'_> {
             let mut at = 0;
             while at < root.checkpoint_length {
                 let length = FETCH_BYTES.min(root.checkpoint_length - at);
-                match self.log.get(&name, at, length) {
+                match get(self.log.remote, &name, at..at + length) {
                     Ok(bytes) => file.write_all_at(&bytes, at)?,
                     Err(error) => {
                         let told = io::Error::other(error.to_string());
@@ -299,7 +292,7 @@ impl Restore<'_> {
                 return Err(ShipError::damaged(name, &"its length is that of no segment"));
             }
             for at in [0, copy.length - PAGE_BYTES] {
-                let page = self.log.get(&name, at, PAGE_BYTES)?;
+                let page = get(self.log.remote, &name, at..at + PAGE_BYTES)?;
                 self.write(id, at, &page)?;
             }
             self.report.remote_segments += 1;

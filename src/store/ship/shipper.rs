@@ -1,19 +1,16 @@
 //! One reign: parcels, roots, the look for the next claim.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
 use super::{FENCE_CHECK_INTERVAL, ReignError, Ship};
 use crate::base::Timestamp;
 use crate::format::{CopyPhase, Cut, FileKind, LogPosition, Root, checkpoint_path};
-use crate::fs::File;
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogFollower, list_numbers};
-use crate::remote::Body;
 use crate::store::checkpointer;
+use crate::store::remote_request::FileBody;
 use crate::store::shared::{LogShipping as _, Published, SharedStore};
 
 /// Keys that are looked at in one step.
@@ -74,12 +71,14 @@ impl Reign {
     /// of the remote another call goes on.
     pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         self.ship_base(ship, shared)?;
-        if self.pending_root.is_none() {
-            self.plan_root();
-            checkpointer::write(shared).map_err(ReignError::Store)?;
-            self.freeze_root(shared, self.next_counter - 1)?;
-        }
-        let root = self.pending_root.expect("it was frozen");
+        let root = match self.pending_root {
+            Some(root) => root,
+            None => {
+                self.plan_root();
+                checkpointer::write(shared).map_err(ReignError::Store)?;
+                self.freeze_root(shared, self.next_counter - 1)?
+            }
+        };
         put_root(ship, shared, &root, &self.nonce)?;
         self.root_was_put(&root);
         let follower = LogFollower::after(shared.fs.clone(), shared.store, root.covered.sequence);
@@ -113,13 +112,13 @@ impl Reign {
         ship: &Ship,
         shared: &SharedStore,
     ) -> Result<(), ReignError> {
-        let is_due = age(shared.clock.now(), self.last_look) >= FENCE_CHECK_INTERVAL;
+        let is_due = shared.clock.now().since(self.last_look) >= FENCE_CHECK_INTERVAL;
         if is_due { self.look_for_claim(ship, shared) } else { Ok(()) }
     }
 
     pub(super) fn is_root_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
         let moved = self.ends.last().is_some_and(|(counter, _)| *counter + 1 == self.next_counter);
-        moved && age(shared.clock.now(), self.last_root) >= ship.options.root_every
+        moved && shared.clock.now().since(self.last_root) >= ship.options.root_every
     }
 
     /// Notes the parcels that the next root needs. Its checkpoint is written after it.
@@ -258,32 +257,11 @@ pub(super) fn put_root(
 ) -> Result<(), ReignError> {
     let file = shared.fs.open_read(&checkpoint_path(root.covered.sequence));
     let file = file.map_err(|error| ReignError::Store(shared.failed(error.into())))?;
-    let body = WholeFile { file: file.as_ref(), length: root.checkpoint_length };
+    let body = FileBody { file: file.as_ref(), range: 0..root.checkpoint_length };
     let remote = ship.remote.as_ref();
     let mut sent = put(remote, &root.checkpoint_name(), &body, nonce)?;
     sent += put(remote, &Root::name(root.epoch, root.number), &root.encode().as_slice(), nonce)?;
     ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
     ship.roots.fetch_add(1, Ordering::Relaxed);
     Ok(())
-}
-
-/// A file.
-struct WholeFile<'f> {
-    file: &'f dyn File,
-    length: u64,
-}
-
-impl Body for WholeFile<'_> {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
-    }
-}
-
-/// The time since `since`; none if that is in the future.
-fn age(now: Timestamp, since: Timestamp) -> Duration {
-    Duration::from_millis(now.as_millis().saturating_sub(since.as_millis()))
 }

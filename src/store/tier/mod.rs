@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use crate::base::limits::{KEEP_DROPPED_SECS, PAGE_BYTES};
-use crate::base::{Clock, Entropy, Timestamp};
+use crate::base::{Clock, Entropy};
 use crate::format::{CopyPhase, RemoteCopy, segment_path};
 use crate::fs::{File, Fs};
 use crate::index::Index;
@@ -395,7 +395,7 @@ impl Store {
                 continue;
             }
             let is_aged = |copy: &RemoteCopy| {
-                copy.phase == CopyPhase::Remote && age(now, copy.since) >= tier.options.keep_local
+                copy.phase == CopyPhase::Remote && now.since(copy.since) >= tier.options.keep_local
             };
             let is_told = self.shared.is_shipped(residence.known_by.load(Ordering::Relaxed));
             match index.remote_copy(id) {
@@ -429,9 +429,4 @@ impl Store {
     fn set_remote_copy(&self, segment: u64, copy: Option<RemoteCopy>) -> Result<(), StoreError> {
         self.committer.submit(|reply| Mutation::RemoteSegment { segment, copy, reply })
     }
-}
-
-/// The time since `since`; none if that is in the future.
-fn age(now: Timestamp, since: Timestamp) -> Duration {
-    Duration::from_millis(now.as_millis().saturating_sub(since.as_millis()))
 }

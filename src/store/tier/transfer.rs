@@ -4,45 +4,25 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use super::{Tier, TierProgress, age};
+use super::{Tier, TierProgress};
 use crate::base::Entropy;
 use crate::base::digest::Md5;
-use crate::base::limits::{BLOCK_BYTES, MIB, PAGE_BYTES};
+use crate::base::limits::{BLOCK_BYTES, PAGE_BYTES};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::LogError;
 use crate::remote::{Body, NewObject, RemoteError};
+use crate::store::remote_request::{FileBody, PATIENCE, patience};
 use crate::store::{Store, StoreError};
 
 /// The reign of a store that does not ship its log.
 const ONLY_EPOCH: u64 = 1;
-/// The time that a small request may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The least rate at which a segment is sent, in bytes a second.
-const LEAST_BYTES_PER_SECOND: u64 = MIB / 8;
 /// Copies that one call deletes.
 const DELETED_PER_CALL: usize = 64;
 /// Places of a copy that are read back where the remote does not tell its MD5.
 const SAMPLES: u64 = 8;
-
-/// The bytes of a sealed segment.
-struct SegmentBody<'f> {
-    file: &'f dyn File,
-    length: u64,
-}
-
-impl Body for SegmentBody<'_> {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
-    }
-}
 
 impl Store {
     /// The sealed segments with live bytes whose copy is not complete, the oldest first.
@@ -139,7 +119,7 @@ impl Store {
             .filter(|(id, copy)| match copy.phase {
                 // A restore to an earlier time may need it.
                 CopyPhase::Dropped if self.shared.shipping().is_some() => false,
-                CopyPhase::Dropped => age(now, copy.since) >= tier.options.keep_dropped,
+                CopyPhase::Dropped => now.since(copy.since) >= tier.options.keep_dropped,
                 _ => !ids.contains(id) && index.liveness().of(*id) == 0,
             })
             .take(DELETED_PER_CALL)
@@ -176,10 +156,9 @@ impl Store {
 fn send(tier: &Tier, id: u64, copy: &RemoteCopy, file: &dyn File) -> Result<(), RemoteError> {
     let name = copy.name(id);
     let nonce = format!("{:08x}", copy.nonce);
-    let body = SegmentBody { file, length: copy.length };
-    let within = PATIENCE + Duration::from_millis(copy.length * 1000 / LEAST_BYTES_PER_SECOND);
+    let body = FileBody { file, range: 0..copy.length };
     let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: false };
-    tier.remote.put(&object, within)?;
+    tier.remote.put(&object, patience(copy.length))?;
     tier.count_sent(copy.length);
     let found = tier.remote.head(&name, PATIENCE)?.ok_or(RemoteError::Missing)?;
     if found.length != copy.length || found.nonce.as_deref() != Some(&*nonce) {
@@ -193,24 +172,17 @@ fn send(tier: &Tier, id: u64, copy: &RemoteCopy, file: &dyn File) -> Result<(), 
     }
 }
 
-fn digest(body: &SegmentBody<'_>) -> io::Result<[u8; 16]> {
+fn digest(body: &FileBody<'_>) -> io::Result<[u8; 16]> {
     let mut md5 = Md5::default();
-    let mut buffer = vec![0; MIB as usize];
-    let mut at = 0;
-    while at < body.length {
-        let part = &mut buffer[..MIB.min(body.length - at) as usize];
-        body.read_at(at, part)?;
-        md5.update(part);
-        at += part.len() as u64;
-    }
+    body.for_each_part(|part| md5.update(part))?;
     Ok(md5.finish())
 }
 
 /// Reads some places back, the first and the last page among them.
-fn compare_samples(tier: &Tier, name: &str, body: &SegmentBody<'_>) -> Result<(), RemoteError> {
-    let step = (body.length / SAMPLES).next_multiple_of(PAGE_BYTES);
-    let last = body.length - PAGE_BYTES..body.length;
-    let ranges = (0..SAMPLES).map(|nth| nth * step..(nth * step + BLOCK_BYTES).min(body.length));
+fn compare_samples(tier: &Tier, name: &str, body: &FileBody<'_>) -> Result<(), RemoteError> {
+    let step = (body.length() / SAMPLES).next_multiple_of(PAGE_BYTES);
+    let last = body.length() - PAGE_BYTES..body.length();
+    let ranges = (0..SAMPLES).map(|nth| nth * step..(nth * step + BLOCK_BYTES).min(body.length()));
     for range in ranges.filter(|range| range.start < range.end).chain([last]) {
         let found = tier.remote.get(name, range.clone(), PATIENCE)?;
         let mut own = vec![0; (range.end - range.start) as usize];
