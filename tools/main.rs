@@ -6,7 +6,6 @@ mod cas_check;
 mod compact;
 mod describe;
 mod dump;
-mod import;
 mod lifecycle;
 mod outcome;
 #[cfg(test)]
@@ -18,6 +17,7 @@ mod remote;
 mod show;
 mod stats;
 mod top;
+mod transfer;
 mod undelete;
 mod verify;
 
@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use outcome::{Failure, Outcome};
+use transfer::{export, import};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -131,6 +132,9 @@ enum Command {
     /// Copy a directory, or a bucket of another S3 server, into a bucket of a running server
     #[command(after_help = import::HELP)]
     Import(import::Arguments),
+    /// Copy a bucket of a running server into a directory, or into a bucket of another S3 server
+    #[command(after_help = export::HELP)]
+    Export(export::Arguments),
     /// Compact the data directory to its smallest size
     #[command(after_help = compact::HELP)]
     Compact(compact::Arguments),
@@ -162,6 +166,7 @@ fn main() -> ExitCode {
             remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
         }
         Command::Import(arguments) => import::run(&arguments, line.json, &mut out),
+        Command::Export(arguments) => export::run(&arguments, line.json, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };

@@ -17,39 +17,43 @@ use crate::support::process::{Running, on_a_free_port};
 const ACCESS_KEY: &str = "AKIMPORTSTHINGS1";
 const SECRET_KEY: &str = "a secret of the import";
 
-fn start(dir: &Path) -> Running {
+pub(super) fn start(dir: &Path) -> Running {
     let mut command = on_a_free_port(dir);
     command.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
     Running::start(command)
 }
 
 fn command(args: &[&str]) -> Command {
+    command_of("import", args)
+}
+
+pub(super) fn command_of(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
-    command.args(["--json", "import"]).args(args);
+    command.args(["--json", name]).args(args);
     command.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
     command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
-    command.env_remove("SSL_CERT_FILE").stdin(Stdio::null());
+    command.env_remove("SSL_CERT_FILE").env_remove("AWS_SESSION_TOKEN").stdin(Stdio::null());
     command
 }
 
-fn report(output: &Output) -> Value {
+pub(super) fn report(output: &Output) -> Value {
     serde_json::from_str(&stdout(output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
 }
 
 /// The counts of a report: stored, there before, failed, left out.
-fn counts(report: &Value) -> [u64; 4] {
+pub(super) fn counts(report: &Value) -> [u64; 4] {
     ["stored", "present", "failed", "left_out_count"].map(|name| report[name].as_u64().unwrap())
 }
 
 /// A bucket of a server, as a client sees it.
-struct Client {
-    url: String,
+pub(super) struct Client {
+    pub(super) url: String,
     bucket: String,
     connection: HttpConnection,
 }
 
 impl Client {
-    fn new(server: &Running, bucket: &str) -> Self {
+    pub(super) fn new(server: &Running, bucket: &str) -> Self {
         let url = format!("http://{}", server.address());
         let endpoint = Endpoint::resolve(&url, None).unwrap();
         let bucket = bucket.to_owned();
@@ -58,7 +62,14 @@ impl Client {
         client
     }
 
-    fn ask(&mut self, method: &str, key: &str, query: &[(&str, &str)], lines: &str, body: &[u8]) -> Answer {
+    pub(super) fn ask(
+        &mut self,
+        method: &str,
+        key: &str,
+        query: &[(&str, &str)],
+        lines: &str,
+        body: &[u8],
+    ) -> Answer {
         let request = self.request(method, key, query, lines, body);
         let answer = self.connection.exchange(&request).unwrap();
         assert!(answer.status < 300 || method == "HEAD", "{method} {key}: {}", answer.refusal());
@@ -90,19 +101,19 @@ impl Client {
         SignedRequest { head, body: body.into(), head_only: method == "HEAD" }
     }
 
-    fn enable_versions(&mut self) {
+    pub(super) fn enable_versions(&mut self) {
         let on = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
         assert_eq!(self.ask("PUT", "", &[("versioning", "")], "", on).status, 200);
     }
 
-    fn body(&mut self, key: &str) -> Vec<u8> {
+    pub(super) fn body(&mut self, key: &str) -> Vec<u8> {
         let answer = self.ask("GET", key, &[], "", b"");
         assert_eq!(answer.status, 200, "{key}: {}", answer.refusal());
         answer.into_body()
     }
 
     /// The versions of the bucket without ids and times: what a copy must have, too.
-    fn history(&mut self) -> Vec<String> {
+    pub(super) fn history(&mut self) -> Vec<String> {
         let page = self.ask("GET", "", &[("versions", "")], "", b"").text();
         let document = roxmltree::Document::parse(&page).unwrap();
         let entries = document.root_element().children();
@@ -118,7 +129,7 @@ impl Client {
     }
 
     /// Stores an object of two parts.
-    fn put_parts(&mut self, key: &str, parts: [&[u8]; 2]) -> String {
+    pub(super) fn put_parts(&mut self, key: &str, parts: [&[u8]; 2]) -> String {
         let begun = self.ask("POST", key, &[("uploads", "")], "x-amz-meta-kind: film\r\n", b"").text();
         let id = begun.split("<UploadId>").nth(1).unwrap().split('<').next().unwrap().to_owned();
         let mut list = String::new();

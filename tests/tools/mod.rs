@@ -5,6 +5,7 @@ mod bench;
 mod cas_check;
 mod compact;
 mod dump;
+mod export;
 mod import;
 pub(crate) mod lifecycle;
 mod rebuild;
@@ -220,6 +221,7 @@ fn the_help_of_each_command_has_examples_and_exit_statuses() {
         "cas-check",
         "remote",
         "import",
+        "export",
     ] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);

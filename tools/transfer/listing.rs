@@ -22,9 +22,16 @@ pub(super) struct ListedKey {
     pub(super) versions: Vec<ListedVersion>,
 }
 
+impl ListedKey {
+    /// The bytes of all versions.
+    pub(super) fn bytes(&self) -> u64 {
+        self.versions.iter().map(|version| version.length).sum()
+    }
+}
+
 /// The place where the next page begins.
 #[derive(Default)]
-struct Place {
+struct PageStart {
     token: Option<String>,
     version: Option<String>,
 }
@@ -39,7 +46,7 @@ pub(super) fn visit_keys(
     all_versions: bool,
     visit: &mut dyn FnMut(ListedKey) -> bool,
 ) -> Result<(), String> {
-    let mut place = Place::default();
+    let mut place = PageStart::default();
     let mut open: Option<ListedKey> = None;
     loop {
         let page = page(link, prefix, all_versions, &place)?;
@@ -103,7 +110,7 @@ fn oldest_first(mut listed: ListedKey) -> ListedKey {
     listed
 }
 
-fn page(link: &mut Link<'_>, prefix: &str, all_versions: bool, place: &Place) -> Result<Vec<u8>, String> {
+fn page(link: &mut Link<'_>, prefix: &str, all_versions: bool, place: &PageStart) -> Result<Vec<u8>, String> {
     let token = if all_versions { "key-marker" } else { "continuation-token" };
     let mut query = vec![("encoding-type", "url"), ("prefix", prefix)];
     query.extend(if all_versions { [("versions", "")] } else { [("list-type", "2")] });
@@ -114,21 +121,21 @@ fn page(link: &mut Link<'_>, prefix: &str, all_versions: bool, place: &Place) ->
     Ok(answer.map_err(super::peer::CallError::text)?.1)
 }
 
-fn next_place(root: Element<'_>, all_versions: bool, encoded: bool) -> Result<Option<Place>, String> {
+fn next_place(root: Element<'_>, all_versions: bool, encoded: bool) -> Result<Option<PageStart>, String> {
     if text(root, "IsTruncated")? != "true" {
         return Ok(None);
     }
     if !all_versions {
         let token = Some(text(root, "NextContinuationToken")?).filter(|token| !token.is_empty());
         let token = token.ok_or("a page of the listing does not say where the next begins")?;
-        return Ok(Some(Place { token: Some(token), version: None }));
+        return Ok(Some(PageStart { token: Some(token), version: None }));
     }
     let token = name(text(root, "NextKeyMarker")?, encoded)?;
     let version = Some(text(root, "NextVersionIdMarker")?).filter(|version| !version.is_empty());
     if token.is_empty() {
         return Err("a page of the listing does not say where the next begins".to_owned());
     }
-    Ok(Some(Place { token: Some(token), version }))
+    Ok(Some(PageStart { token: Some(token), version }))
 }
 
 fn listed(entry: Element<'_>, encoded: bool) -> Result<(String, ListedVersion), String> {

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
+use siltstone::base::Timestamp;
 use siltstone::base::digest::{Md5, to_hex};
 use siltstone::client::Answer;
 use siltstone::xml::{Document, Writer};
@@ -23,6 +24,8 @@ pub(super) struct Upload<'u> {
     pub(super) key: &'u str,
     pub(super) headers: &'u [Header],
     pub(super) shape: &'u Shape,
+    /// The start of the transfer: older uploads of the key are left from one that was interrupted.
+    pub(super) begun: Timestamp,
 }
 
 /// The lengths that the entity tag of an object depends on.
@@ -73,6 +76,7 @@ impl Upload<'_> {
         lengths: &[u64],
         origin: &mut dyn Origin,
     ) -> Result<String, CallError> {
+        self.abort_former(link);
         let begin = Call {
             method: "POST",
             key: self.key,
@@ -85,12 +89,31 @@ impl Upload<'_> {
             .ok_or_else(|| CallError::Lasting("the server begins an upload without an id".to_owned()))?;
         let done = self.fill(link, &id, lengths, origin);
         if done.is_err() {
-            let abort =
-                Call { method: "DELETE", key: self.key, query: &[("uploadId", &id)], ..Call::default() };
-            // The failure is the news; a lifecycle rule removes what is left.
-            drop(link.ask(abort));
+            self.abort(link, &id);
         }
         done
+    }
+
+    /// Removes the parts of an upload. A failure leaves them to the next run or a lifecycle rule.
+    fn abort(&self, link: &mut Link<'_>, id: &str) {
+        let query = [("uploadId", id)];
+        drop(link.ask(Call { method: "DELETE", key: self.key, query: &query, ..Call::default() }));
+    }
+
+    /// Removes uploads of this key that were begun before this transfer.
+    fn abort_former(&self, link: &mut Link<'_>) {
+        let query = [("prefix", self.key), ("uploads", "")];
+        let Ok((_, page)) = link.ask(Call { method: "GET", query: &query, ..Call::default() }) else {
+            return;
+        };
+        let Ok(document) = Document::parse(&page) else { return };
+        for upload in document.root().children().filter(|child| child.name() == "Upload") {
+            let text = |name| upload.child_text(name).ok().flatten().unwrap_or_default();
+            let begun = Timestamp::parse_iso8601(&text("Initiated"));
+            if text("Key") == self.key && begun.is_some_and(|begun| begun < self.begun) {
+                self.abort(link, &text("UploadId"));
+            }
+        }
     }
 
     fn fill(

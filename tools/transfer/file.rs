@@ -1,14 +1,15 @@
 //! The import of a file.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
+use siltstone::base::Timestamp;
 use siltstone::base::digest::{Md5, to_hex};
 
+use super::attributes::{MTIME, attributes_of};
 use super::directory::FoundFile;
-use super::object::{MTIME, attributes_of};
 use super::peer::{CallError, Header, Link};
 use super::report::Copied;
 use super::upload::{Origin, Send, Shape, Upload};
@@ -19,7 +20,8 @@ const PART_BYTES: u64 = 16 << 20;
 const WHOLE_MAX_BYTES: u64 = 64 << 20;
 const PARTS_MAX: u64 = 10_000;
 
-struct FileOrigin<'f>(&'f Path);
+/// The bytes of a file.
+pub(super) struct FileOrigin<'f>(pub(super) &'f Path);
 
 impl Origin for FileOrigin<'_> {
     fn with_range(&mut self, range: Range<u64>, send: &mut Send<'_>) -> Result<String, CallError> {
@@ -33,7 +35,12 @@ impl Origin for FileOrigin<'_> {
 ///
 /// # Errors
 /// A message, if it cannot be read or is not stored.
-pub(super) fn import_file(target: &mut Link<'_>, found: &FoundFile, key: &str) -> Result<Copied, String> {
+pub(super) fn import_file(
+    target: &mut Link<'_>,
+    found: &FoundFile,
+    key: &str,
+    begun: Timestamp,
+) -> Result<Copied, String> {
     let shape = shape_of(found.length);
     let headers = headers_of(found);
     let etag = etag_of(&found.path, &shape).map_err(|error| error.to_string())?;
@@ -42,7 +49,7 @@ pub(super) fn import_file(target: &mut Link<'_>, found: &FoundFile, key: &str) -
     {
         return Ok(Copied::Present);
     }
-    let upload = Upload { key, headers: &headers, shape: &shape };
+    let upload = Upload { key, headers: &headers, shape: &shape, begun };
     let stored = upload.send(target, &mut FileOrigin(&found.path)).map_err(CallError::text)?;
     if stored == etag {
         Ok(Copied::Stored)
@@ -66,28 +73,40 @@ fn shape_of(length: u64) -> Shape {
 }
 
 /// The entity tag that the file has after an upload of this shape.
-fn etag_of(path: &Path, shape: &Shape) -> io::Result<String> {
-    let mut file = File::open(path)?;
+pub(super) fn etag_of(path: &Path, shape: &Shape) -> io::Result<String> {
+    copy_measured(&mut File::open(path)?, shape, &mut io::sink())
+}
+
+/// Copies the bytes, and returns the entity tag that they have after an upload of this shape.
+///
+/// # Errors
+/// Those of the source and the sink; `UnexpectedEof` if the source is shorter.
+pub(super) fn copy_measured(from: &mut dyn Read, shape: &Shape, sink: &mut dyn Write) -> io::Result<String> {
     match shape {
-        Shape::Whole(length) => Ok(to_hex(&md5_of(&mut file, *length)?)),
+        Shape::Whole(length) => Ok(to_hex(&copy_md5(from, *length, sink)?)),
         Shape::Parts(lengths) => {
             let mut all = Md5::new();
             for length in lengths {
-                all.update(&md5_of(&mut file, *length)?);
+                all.update(&copy_md5(from, *length, sink)?);
             }
             Ok(format!("{}-{}", to_hex(&all.finish()), lengths.len()))
         }
     }
 }
 
-fn md5_of(file: &mut File, length: u64) -> io::Result<[u8; 16]> {
-    let (mut md5, mut piece, mut part) = (Md5::new(), vec![0; 64 * 1024], file.take(length));
-    loop {
-        match part.read(&mut piece)? {
-            0 => return Ok(md5.finish()),
-            count => md5.update(&piece[..count]),
+fn copy_md5(from: &mut dyn Read, length: u64, sink: &mut dyn Write) -> io::Result<[u8; 16]> {
+    let (mut md5, mut piece, mut left) = (Md5::new(), vec![0; 64 * 1024], length);
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+        let count = from.read(&mut piece[..most])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        md5.update(&piece[..count]);
+        sink.write_all(&piece[..count])?;
+        left -= count as u64;
     }
+    Ok(md5.finish())
 }
 
 fn lasting(error: impl std::fmt::Display) -> CallError {

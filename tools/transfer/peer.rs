@@ -1,6 +1,6 @@
 //! A bucket of an S3 server, and the requests to it.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,8 @@ const REQUEST_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 const ATTEMPTS: u32 = 5;
 /// The pause after the first attempt. Each later pause is twice as long.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The longest document that a server may answer.
+const DOCUMENT_MAX_BYTES: usize = 32 << 20;
 /// The characters of a path that stay as they are.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
@@ -33,6 +35,9 @@ pub(super) struct Link<'p> {
     peer: &'p Peer,
     connection: Option<HttpConnection>,
 }
+
+/// The body of an answer that is kept in memory.
+struct Document(Vec<u8>);
 
 /// A request. The query is sorted.
 #[derive(Default, Clone, Copy)]
@@ -53,12 +58,14 @@ pub(super) enum CallError {
     Lasting(String),
     /// There is no such object or document.
     Absent,
+    /// The server does not offer this.
+    Unsupported(String),
 }
 
 impl CallError {
     pub(super) fn text(self) -> String {
         match self {
-            Self::Passing(why) | Self::Lasting(why) => why,
+            Self::Passing(why) | Self::Lasting(why) | Self::Unsupported(why) => why,
             Self::Absent => "it is not there".to_owned(),
         }
     }
@@ -87,6 +94,7 @@ impl<'p> Link<'p> {
         match answer.status {
             200..=299 => Ok(answer),
             404 => Err(CallError::Absent),
+            405 | 501 => Err(CallError::Unsupported(answer.refusal())),
             429 | 500..=599 => Err(CallError::Passing(answer.refusal())),
             _ => Err(CallError::Lasting(answer.refusal())),
         }
@@ -101,9 +109,9 @@ impl<'p> Link<'p> {
     pub(super) fn ask_with(&mut self, call: Call<'_>, body: &[u8]) -> Result<(Answer, Vec<u8>), CallError> {
         let call = Call { length: body.len() as u64, ..call };
         attempts(|| {
-            let (mut kept, mut body) = (Vec::new(), body);
+            let (mut kept, mut body) = (Document(Vec::new()), body);
             let answer = self.send(call, &mut body, &mut kept)?;
-            Ok((answer, kept))
+            Ok((answer, kept.0))
         })
     }
 
@@ -134,6 +142,20 @@ impl<'p> Link<'p> {
         }
         let mark = if query.is_empty() { "" } else { "?" };
         format!("{method} {path}{mark}{query} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n")
+    }
+}
+
+impl Write for Document {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > DOCUMENT_MAX_BYTES {
+            return Err(io::Error::other("the answer is longer than any document"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

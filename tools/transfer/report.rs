@@ -1,4 +1,4 @@
-//! The report of an import.
+//! The report of an import or an export.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -27,11 +27,12 @@ pub(super) enum Loss {
     EntityTag,
     Noncurrent,
     Times,
+    Tags,
 }
 
-/// The counts and names of an import.
+/// The counts and names of a transfer.
 #[derive(Default)]
-pub(super) struct ImportReport {
+pub(super) struct TransferReport {
     pub(super) stored: u64,
     pub(super) present: u64,
     pub(super) failed: u64,
@@ -40,6 +41,8 @@ pub(super) struct ImportReport {
     failures: Vec<(String, String)>,
     left_out_count: u64,
     left_out: Vec<(String, String)>,
+    renamed_count: u64,
+    renamed: Vec<(String, String)>,
     /// The reason why the source was not read to its end.
     pub(super) unfinished: Option<String>,
 }
@@ -56,11 +59,12 @@ impl Loss {
             }
             Self::Noncurrent => "noncurrent versions, since the target keeps none",
             Self::Times => "modification time; --keep-times stores it as x-amz-meta-mtime",
+            Self::Tags => "tags, since one of the servers does not keep them",
         }
     }
 }
 
-impl ImportReport {
+impl TransferReport {
     pub(super) fn add(&mut self, key: &str, bytes: u64, outcome: Result<Copied, String>) {
         self.bytes += bytes;
         match outcome {
@@ -80,6 +84,12 @@ impl ImportReport {
     pub(super) fn leave_out(&mut self, path: &str, why: &str) {
         self.left_out_count += 1;
         name(&mut self.left_out, path, why.to_owned());
+    }
+
+    /// Notes that a key is in a file of another name.
+    pub(super) fn rename(&mut self, key: &str, why: &str) {
+        self.renamed_count += 1;
+        name(&mut self.renamed, key, why.to_owned());
     }
 
     /// Whether everything is in the target.
@@ -104,6 +114,8 @@ impl ImportReport {
             "failures": self.failures.iter().map(named).collect::<Vec<_>>(),
             "left_out_count": self.left_out_count,
             "left_out": self.left_out.iter().map(named).collect::<Vec<_>>(),
+            "renamed_count": self.renamed_count,
+            "renamed": self.renamed.iter().map(named).collect::<Vec<_>>(),
             "unfinished": self.unfinished,
         });
         writeln!(out, "{report}")
@@ -112,6 +124,9 @@ impl ImportReport {
     fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         self.failures.iter().try_for_each(|(name, why)| writeln!(out, "failed: {name:?}: {why}"))?;
         self.left_out.iter().try_for_each(|(name, why)| writeln!(out, "left out: {name}: {why}"))?;
+        self.renamed
+            .iter()
+            .try_for_each(|(name, why)| writeln!(out, "under another name: {name:?}: {why}"))?;
         for (loss, count) in &self.losses {
             writeln!(out, "not kept for {count}: {}", loss.text())?;
         }

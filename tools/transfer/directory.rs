@@ -5,6 +5,8 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::file_names::SIDE_DIRECTORY;
+
 /// The greatest depth of directories.
 const DEPTH_MAX: usize = 200;
 
@@ -48,6 +50,9 @@ impl DirectoryWalk<'_> {
         };
         names.sort();
         for name in names {
+            if prefix.is_empty() && name == SIDE_DIRECTORY {
+                continue;
+            }
             let path = dir.join(&name);
             let goes_on = match name.to_str() {
                 Some(name) => self.enter(&path, &format!("{prefix}{name}")),
@@ -103,7 +108,7 @@ impl DirectoryWalk<'_> {
     }
 }
 
-fn mtime_of(metadata: &Metadata) -> String {
+pub(super) fn mtime_of(metadata: &Metadata) -> String {
     let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
     match nanos {
         0 => seconds.to_string(),

@@ -1,0 +1,120 @@
+//! A key of a bucket as the source of a copy.
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::thread;
+
+use siltstone::xml::Document;
+
+use super::attributes::{MTIME, StoredAttributes, attributes_of, has_time, tags_of, with_tags};
+use super::object::CopySource;
+use super::peer::{Call, CallError, Header, Link};
+use super::report::Loss;
+use super::upload::{Origin, Send, Shape};
+
+/// A key of a bucket.
+pub(super) struct BucketSource<'s, 'p> {
+    pub(super) link: &'s mut Link<'p>,
+    pub(super) key: &'s str,
+    /// Whether modification times become metadata.
+    pub(super) keep_times: bool,
+}
+
+struct ObjectOrigin<'o, 'p> {
+    link: &'o mut Link<'p>,
+    key: &'o str,
+    id: Option<&'o str>,
+    etag: &'o str,
+}
+
+impl Origin for ObjectOrigin<'_, '_> {
+    /// A second thread receives the bytes while they are sent.
+    fn with_range(&mut self, range: Range<u64>, send: &mut Send<'_>) -> Result<String, CallError> {
+        let (mut reader, mut writer) = io::pipe().map_err(|error| CallError::Lasting(error.to_string()))?;
+        thread::scope(|scope| {
+            let received = scope.spawn(move || self.receive(&range, &mut writer));
+            let sent = send(&mut reader);
+            // The receiver ends when the pipe has no reader.
+            drop(reader);
+            let received = received.join().unwrap_or_else(|_| Err(CallError::Lasting("a panic".to_owned())));
+            match (received, sent) {
+                (Ok(()), sent) => sent,
+                (Err(_), Err(CallError::Lasting(why))) => Err(CallError::Lasting(why)),
+                (Err(error), _) => Err(error),
+            }
+        })
+    }
+}
+
+impl ObjectOrigin<'_, '_> {
+    fn receive(&mut self, range: &Range<u64>, sink: &mut dyn Write) -> Result<(), CallError> {
+        let mut headers = vec![("if-match".to_owned(), format!("\"{}\"", self.etag))];
+        if range.end > range.start {
+            headers.push(("range".to_owned(), format!("bytes={}-{}", range.start, range.end - 1)));
+        }
+        let query: Vec<_> = self.id.map(|id| ("versionId", id)).into_iter().collect();
+        let call = Call { method: "GET", key: self.key, query: &query, headers: &headers, length: 0 };
+        let answer = self.link.send(call, &mut io::empty(), sink)?;
+        let length = range.end - range.start;
+        if answer.len == length {
+            return Ok(());
+        }
+        Err(CallError::Lasting(format!("the source sends {} bytes in place of {length}", answer.len)))
+    }
+}
+
+impl CopySource for BucketSource<'_, '_> {
+    fn wanted(&mut self, id: Option<&str>) -> Result<(StoredAttributes, Vec<Header>), String> {
+        let from = attributes_of(self.link, self.key, id).map_err(CallError::text)?;
+        let mut from = from.ok_or("it is gone from the source")?;
+        let mut kept = std::mem::take(&mut from.kept);
+        let seconds = from.modified.filter(|_| self.keep_times && !has_time(&kept));
+        kept.extend(seconds.map(|seconds| (MTIME.to_owned(), seconds.to_string())));
+        let tags = tags_of(self.link, self.key, id)?;
+        if tags.is_none() {
+            from.losses.push(Loss::Tags);
+        }
+        Ok((from, with_tags(kept, &tags.unwrap_or_default())))
+    }
+
+    /// The parts of the source, as far as it tells their lengths.
+    fn shape_of(&mut self, from: &StoredAttributes, id: Option<&str>) -> Result<Shape, CallError> {
+        let Some(count) = from.part_count() else {
+            return Ok(Shape::Whole(from.length));
+        };
+        let mut lengths = Vec::new();
+        for number in 1..=count {
+            let number = number.to_string();
+            let mut query = vec![("partNumber", &*number)];
+            query.extend(id.map(|id| ("versionId", id)));
+            let call = Call { method: "HEAD", key: self.key, query: &query, ..Call::default() };
+            let (answer, _) = self.link.ask(call)?;
+            lengths.extend(answer.header("content-length").and_then(|length| length.parse::<u64>().ok()));
+        }
+        let sum = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
+        let is_known = sum == Some(from.length) && lengths.len() == count as usize;
+        Ok(if is_known { Shape::Parts(lengths) } else { Shape::Whole(from.length) })
+    }
+
+    fn has_grants(&mut self, id: Option<&str>) -> bool {
+        has_grants(self.link, self.key, id)
+    }
+
+    fn origin<'o>(&'o mut self, id: Option<&'o str>, etag: &'o str) -> Box<dyn Origin + 'o> {
+        Box::new(ObjectOrigin { link: self.link, key: self.key, id, etag })
+    }
+}
+
+/// Whether the version is granted to others than its owner, as far as the source says.
+fn has_grants(link: &mut Link<'_>, key: &str, id: Option<&str>) -> bool {
+    let mut query = vec![("acl", "")];
+    query.extend(id.map(|id| ("versionId", id)));
+    let (call, mut document) = (Call { method: "GET", key, query: &query, ..Call::default() }, Vec::new());
+    // One attempt: a source that does not tell grants must not hold up the copy.
+    if link.send(call, &mut io::empty(), &mut document).is_err() {
+        return false;
+    }
+    let Ok(document) = Document::parse(&document) else { return false };
+    let lists = document.root().children().filter(|child| child.name() == "AccessControlList");
+    lists.map(|list| list.children().count()).sum::<usize>() > 1
+}

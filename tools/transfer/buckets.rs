@@ -1,0 +1,118 @@
+//! Copies between the buckets of two servers.
+
+use siltstone::client::{Endpoint, RequestSigner};
+use siltstone::xml::Document;
+
+use super::bucket_source::BucketSource;
+use super::listing::{self, ListedKey};
+use super::object::ObjectCopy;
+use super::peer::{Call, CallError, Link, Peer};
+use super::threads::Transfer;
+
+/// A bucket and a prefix of names.
+pub(super) struct Place {
+    pub(super) peer: Peer,
+    pub(super) prefix: String,
+}
+
+/// The keys of a user.
+pub(super) struct Credentials<'k> {
+    pub(super) access_key: &'k str,
+    pub(super) secret_key: &'k str,
+    /// The token of temporary keys; empty for none.
+    pub(super) token: &'k str,
+}
+
+/// A copy from one bucket to another.
+pub(super) struct BucketCopy<'b> {
+    pub(super) source: &'b Place,
+    pub(super) target: &'b Place,
+    pub(super) all_versions: bool,
+    pub(super) keep_times: bool,
+}
+
+impl Place {
+    /// The bucket and prefix that `name` has, as `BUCKET/PREFIX`.
+    ///
+    /// # Errors
+    /// A message, if the URL is none.
+    pub(super) fn open(
+        name: &str,
+        url: &str,
+        keys: &Credentials<'_>,
+        region: &str,
+        ca_file: Option<&std::path::Path>,
+    ) -> Result<Self, String> {
+        let name = name.strip_prefix("s3://").unwrap_or(name);
+        let (bucket, prefix) = name.split_once('/').unwrap_or((name, ""));
+        let token = Some(keys.token).filter(|token| !token.is_empty()).map(str::to_owned);
+        let signer = RequestSigner::new(keys.access_key, keys.secret_key, region).signing_bodies(token);
+        let endpoint = Endpoint::resolve(url, ca_file)?;
+        let peer = Peer { endpoint, signer, bucket: bucket.to_owned() };
+        Ok(Self { peer, prefix: prefix.to_owned() })
+    }
+
+    /// Makes the prefix that of a directory.
+    pub(super) fn close_prefix(&mut self) {
+        if !self.prefix.is_empty() && !self.prefix.ends_with('/') {
+            self.prefix.push('/');
+        }
+    }
+
+    /// Whether the bucket has versions. It fails if the bucket cannot be used.
+    pub(super) fn keeps_versions(&self) -> Result<bool, String> {
+        let Peer { bucket, .. } = &self.peer;
+        let call = Call { method: "GET", query: &[("versioning", "")], ..Call::default() };
+        let (_, document) = match Link::new(&self.peer).ask(call) {
+            Err(CallError::Absent) => return Err(format!("{bucket}: there is no such bucket")),
+            Err(CallError::Unsupported(_)) => return Ok(false),
+            Err(error) => return Err(format!("{bucket}: {}", error.text())),
+            Ok(answer) => answer,
+        };
+        let document = Document::parse(&document).map_err(|error| format!("{bucket}: {error}"))?;
+        let status = document.root().child_text("Status").map_err(|error| error.to_string())?;
+        Ok(status.is_some_and(|status| !status.is_empty()))
+    }
+}
+
+impl BucketCopy<'_> {
+    /// Copies all keys below the prefix of the source.
+    pub(super) fn run(&self, transfer: &Transfer, parallel: u16, (verb, json): (&str, bool)) {
+        transfer.run(
+            parallel,
+            (verb, json),
+            |queue| {
+                let mut link = Link::new(&self.source.peer);
+                listing::visit_keys(&mut link, &self.source.prefix, self.all_versions, &mut |listed| {
+                    let bytes = listed.bytes();
+                    queue.push(listed, bytes)
+                })
+                .map_err(|why| format!("the listing of the source: {why}"))
+            },
+            |jobs| {
+                let (mut source, mut target) = (Link::new(&self.source.peer), Link::new(&self.target.peer));
+                jobs.for_each(|listed| self.copy(transfer, &mut source, &mut target, &listed));
+            },
+        );
+    }
+
+    fn copy<'p>(
+        &self,
+        transfer: &Transfer,
+        source: &mut Link<'p>,
+        target: &mut Link<'p>,
+        listed: &ListedKey,
+    ) {
+        let name = listed.key.strip_prefix(&self.source.prefix).unwrap_or(&listed.key);
+        let mut copy = ObjectCopy {
+            source: &mut BucketSource { link: source, key: &listed.key, keep_times: self.keep_times },
+            target,
+            key: &format!("{}{name}", self.target.prefix),
+            begun: transfer.begun,
+            lost: &mut |loss| transfer.report().lose(loss),
+        };
+        let outcome =
+            if self.all_versions { copy.copy_versions(&listed.versions) } else { copy.copy_current(None) };
+        transfer.report().add(&listed.key, listed.bytes(), outcome);
+    }
+}

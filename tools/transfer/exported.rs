@@ -1,0 +1,93 @@
+//! A key of an exported directory as the source of a copy.
+
+use std::path::{Path, PathBuf};
+
+use super::attributes::{StoredAttributes, with_tags};
+use super::file::{FileOrigin, etag_of};
+use super::file_names::is_below;
+use super::listing::ListedVersion;
+use super::manifest::ManifestEntry;
+use super::object::CopySource;
+use super::peer::{CallError, Header};
+use super::upload::{Origin, Shape};
+
+/// A key of an exported directory, with its versions by the manifest.
+pub(super) struct ExportedKey<'e> {
+    dir: &'e Path,
+    entries: &'e [ManifestEntry],
+    /// The file of the version that is being copied.
+    path: PathBuf,
+}
+
+impl<'e> ExportedKey<'e> {
+    pub(super) fn new(dir: &'e Path, entries: &'e [ManifestEntry]) -> Self {
+        Self { dir, entries, path: PathBuf::new() }
+    }
+
+    fn entry(&self, id: Option<&str>) -> Result<&'e ManifestEntry, String> {
+        let is_meant = |entry: &&ManifestEntry| match id {
+            Some(id) => entry.version.as_deref() == Some(id),
+            None => entry.current,
+        };
+        self.entries.iter().find(is_meant).ok_or_else(|| "the manifest does not have the version".to_owned())
+    }
+}
+
+/// The versions of a key, as a listing has them.
+pub(super) fn listed(entries: &[ManifestEntry]) -> Vec<ListedVersion> {
+    let version = |entry: &ManifestEntry| ListedVersion {
+        id: entry.version.clone(),
+        delete_marker: entry.delete_marker,
+        length: entry.length,
+        etag: entry.etag.clone(),
+    };
+    entries.iter().map(version).collect()
+}
+
+fn shape_of(entry: &ManifestEntry) -> Shape {
+    let sum = entry.parts.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
+    if !entry.parts.is_empty() && sum == Some(entry.length) {
+        return Shape::Parts(entry.parts.clone());
+    }
+    Shape::Whole(entry.length)
+}
+
+impl CopySource for ExportedKey<'_> {
+    /// The attributes of a version, whose file must have the exported bytes.
+    fn wanted(&mut self, id: Option<&str>) -> Result<(StoredAttributes, Vec<Header>), String> {
+        let entry = self.entry(id)?;
+        let file = entry.file.as_deref().filter(|file| is_below(file));
+        let file = file.ok_or("the manifest names no file below the directory")?;
+        self.path = self.dir.join(file);
+        let shape = shape_of(entry);
+        let from = StoredAttributes {
+            length: entry.length,
+            etag: entry.etag.clone(),
+            kept: Vec::new(),
+            losses: Vec::new(),
+            modified: None,
+            encrypted_by_key: false,
+        };
+        let length = std::fs::metadata(&self.path).map_err(|error| format!("{file}: {error}"))?.len();
+        let etag = etag_of(&self.path, &shape).map_err(|error| format!("{file}: {error}"))?;
+        let is_told = from.has_digest() && (from.part_count().is_none() || matches!(shape, Shape::Parts(_)));
+        if length != entry.length || (is_told && etag != entry.etag) {
+            return Err(format!("{file} does not have the bytes that were exported"));
+        }
+        let headers = entry.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let tags = entry.tags.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        Ok((from, with_tags(headers, &tags)))
+    }
+
+    fn shape_of(&mut self, _: &StoredAttributes, id: Option<&str>) -> Result<Shape, CallError> {
+        self.entry(id).map(shape_of).map_err(CallError::Lasting)
+    }
+
+    fn has_grants(&mut self, _: Option<&str>) -> bool {
+        false
+    }
+
+    fn origin<'o>(&'o mut self, _: Option<&'o str>, _: &'o str) -> Box<dyn Origin + 'o> {
+        Box::new(FileOrigin(&self.path))
+    }
+}

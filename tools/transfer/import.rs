@@ -1,0 +1,293 @@
+//! The command `import`: copies a directory, or a bucket of another server, into a bucket of a running server.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ring::digest::{SHA256, digest};
+
+use super::buckets::{BucketCopy, Credentials, Place};
+use super::directory::{DirectoryWalk, FoundFile};
+use super::exported::{ExportedKey, listed};
+use super::file::import_file;
+use super::file_names::SIDE_DIRECTORY;
+use super::manifest::{MANIFEST, ManifestEntry, ManifestReader};
+use super::object::ObjectCopy;
+use super::peer::Link;
+use super::report::Loss;
+use super::threads::{JobQueue, Transfer};
+use crate::outcome::{Failure, Outcome};
+
+pub(crate) const HELP: &str = "\
+Copies files, or the objects of another S3 server, into a bucket of a running server. The bucket must exist. An import may be interrupted at
+any time: run it again, and it skips keys that are there with the same bytes and attributes. Where both buckets keep versions, all versions
+and delete markers are copied in order; otherwise the current versions. The prefix of s3://BUCKET/PREFIX is replaced by that of the target.
+Modification times of files become x-amz-meta-mtime. A directory that an export filled is restored with the metadata, tags and versions of its
+manifest.
+
+Examples:
+  siltstone-tools import /srv/photos photos/2026 --access-key KEY --secret-key SECRET
+  siltstone-tools import s3://photos photos --endpoint https://s3.eu-west-1.amazonaws.com --region eu-west-1
+  siltstone-tools --json import s3://photos/cats photos/cats --endpoint http://10.0.0.7:7480 | jq .failures
+
+Exit status:
+  0  everything is there
+  1  failures or files that were left out, which the output names
+  2  a server or the directory cannot be used, or wrong arguments";
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The directory, or s3://BUCKET/PREFIX
+    source: String,
+    /// The bucket of the server, and a prefix if need be: BUCKET/PREFIX
+    target: String,
+
+    /// URL of the server that receives
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
+    server: String,
+    /// Access key of the server that receives
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "SILTSTONE_ACCESS_KEY",
+        default_value = "",
+        hide_default_value = true
+    )]
+    access_key: String,
+    /// Its secret key
+    #[arg(
+        long,
+        value_name = "SECRET",
+        env = "SILTSTONE_SECRET_KEY",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    secret_key: String,
+
+    /// URL of the server of s3://BUCKET
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Access key of the source
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "AWS_ACCESS_KEY_ID",
+        default_value = "",
+        hide_default_value = true
+    )]
+    source_access_key: String,
+    /// Secret key of the source
+    #[arg(
+        long,
+        value_name = "SECRET",
+        env = "AWS_SECRET_ACCESS_KEY",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    source_secret_key: String,
+    /// Session token of temporary keys of the source
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "AWS_SESSION_TOKEN",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    source_session_token: String,
+    /// Region that requests are signed for
+    #[arg(long, value_name = "NAME", default_value = "us-east-1")]
+    region: String,
+    /// Certificate authorities of https endpoints, as PEM, instead of those of the system
+    #[arg(long, value_name = "FILE", env = "SSL_CERT_FILE")]
+    ca_file: Option<PathBuf>,
+
+    /// Follow symbolic links in a directory, instead of leaving them out
+    #[arg(long)]
+    follow_links: bool,
+    /// Store modification times of objects as x-amz-meta-mtime, where they have none
+    #[arg(long)]
+    keep_times: bool,
+    /// Keys that are copied at a time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    parallel: u16,
+}
+
+/// A unit of work: all of one key.
+enum Job {
+    File(FoundFile),
+    Exported(Vec<ManifestEntry>),
+}
+
+/// An import of a directory.
+struct DirectoryImport<'i> {
+    root: &'i Path,
+    follow_links: bool,
+    target: &'i Place,
+    all_versions: bool,
+    transfer: &'i Transfer,
+}
+
+/// Copies, and prints the report.
+pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let transfer = Transfer::new()?;
+    if arguments.source.starts_with("s3://") {
+        import_bucket(arguments, &transfer, json).map_err(Failure::Command)?;
+    } else {
+        import_directory(arguments, &transfer, json).map_err(Failure::Command)?;
+    }
+    let report = transfer.report();
+    report.write(json, out)?;
+    Ok(if report.is_complete() { Outcome::Success } else { Outcome::Findings })
+}
+
+fn target_of(arguments: &Arguments) -> Result<Place, String> {
+    let Arguments { access_key, secret_key, .. } = arguments;
+    let keys = Credentials { access_key, secret_key, token: "" };
+    let ca_file = arguments.ca_file.as_deref();
+    Place::open(&arguments.target, &arguments.server, &keys, &arguments.region, ca_file)
+}
+
+fn import_bucket(arguments: &Arguments, transfer: &Transfer, json: bool) -> Result<(), String> {
+    let target = target_of(arguments)?;
+    let url = arguments.endpoint.as_deref().ok_or("--endpoint URL names the server of s3://")?;
+    let keys = Credentials {
+        access_key: &arguments.source_access_key,
+        secret_key: &arguments.source_secret_key,
+        token: &arguments.source_session_token,
+    };
+    let source = Place::open(&arguments.source, url, &keys, &arguments.region, arguments.ca_file.as_deref())?;
+    let (there, here) = (source.keeps_versions()?, target.keeps_versions()?);
+    if there && !here {
+        transfer.report().lose(Loss::Noncurrent);
+    }
+    let copy = BucketCopy {
+        source: &source,
+        target: &target,
+        all_versions: there && here,
+        keep_times: arguments.keep_times,
+    };
+    copy.run(transfer, arguments.parallel, ("importing", json));
+    Ok(())
+}
+
+fn import_directory(arguments: &Arguments, transfer: &Transfer, json: bool) -> Result<(), String> {
+    let root = Path::new(&arguments.source);
+    if !root.is_dir() {
+        return Err(format!("{}: there is no such directory", arguments.source));
+    }
+    let mut target = target_of(arguments)?;
+    target.close_prefix();
+    let mut keeps_versions = target.keeps_versions()?;
+    let manifest = manifest_of(root)?;
+    if let Some(manifest) = &manifest {
+        if manifest.head.versions && !keeps_versions {
+            transfer.report().lose(Loss::Noncurrent);
+        }
+        keeps_versions &= manifest.head.versions;
+    }
+    let import = DirectoryImport {
+        root,
+        follow_links: arguments.follow_links,
+        target: &target,
+        all_versions: keeps_versions,
+        transfer,
+    };
+    transfer.run(
+        arguments.parallel,
+        ("importing", json),
+        |queue| import.list(manifest, queue),
+        |jobs| {
+            let mut link = Link::new(&target.peer);
+            jobs.for_each(|job| import.work(&mut link, job));
+        },
+    );
+    Ok(())
+}
+
+/// The manifest, if the directory was exported.
+fn manifest_of(root: &Path) -> Result<Option<ManifestReader>, String> {
+    let path = root.join(MANIFEST);
+    if path.exists() {
+        let manifest = ManifestReader::open(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        return Ok(Some(manifest));
+    }
+    if root.join(SIDE_DIRECTORY).exists() {
+        return Err(format!("{}: its export is not complete; run the export again", root.display()));
+    }
+    Ok(None)
+}
+
+impl DirectoryImport<'_> {
+    /// Hands out the keys of the manifest, and the files that it does not name.
+    fn list(&self, manifest: Option<ManifestReader>, queue: &JobQueue<'_, Job>) -> Result<(), String> {
+        let mut named = HashSet::new();
+        if let Some(mut manifest) = manifest {
+            while let Some(entries) = manifest.next_key().map_err(|why| format!("the manifest: {why}"))? {
+                let files = entries.iter().filter_map(|entry| entry.file.as_deref());
+                named.extend(files.map(digest_of));
+                let bytes = entries.iter().map(|entry| entry.length).sum();
+                if !queue.push(Job::Exported(entries), bytes) {
+                    return Ok(());
+                }
+            }
+        }
+        self.list_files(&named, queue);
+        Ok(())
+    }
+
+    fn list_files(&self, named: &HashSet<[u8; 16]>, queue: &JobQueue<'_, Job>) {
+        let mut walk = DirectoryWalk {
+            follow_links: self.follow_links,
+            found: &mut |file| {
+                let bytes = file.length;
+                named.contains(&digest_of(&file.name)) || queue.push(Job::File(file), bytes)
+            },
+            left_out: &mut |path, why| self.transfer.report().leave_out(&path.display().to_string(), why),
+            above: BTreeSet::new(),
+        };
+        walk.start(self.root);
+    }
+
+    fn work(&self, target: &mut Link<'_>, job: Job) {
+        match job {
+            Job::File(found) => {
+                let key = format!("{}{}", self.target.prefix, found.name);
+                let outcome = import_file(target, &found, &key, self.transfer.begun);
+                self.transfer.report().add(&key, found.length, outcome);
+            }
+            Job::Exported(entries) => self.restore(target, &entries),
+        }
+    }
+
+    /// Restores a key of an export; without versions its current one, if it has one.
+    fn restore(&self, target: &mut Link<'_>, entries: &[ManifestEntry]) {
+        let current = entries.iter().find(|entry| entry.current && !entry.delete_marker);
+        if !self.all_versions && current.is_none() {
+            return;
+        }
+        let key = format!("{}{}", self.target.prefix, entries[0].key);
+        let mut copy = ObjectCopy {
+            source: &mut ExportedKey::new(self.root, entries),
+            target,
+            key: &key,
+            begun: self.transfer.begun,
+            lost: &mut |loss| self.transfer.report().lose(loss),
+        };
+        let outcome =
+            if self.all_versions { copy.copy_versions(&listed(entries)) } else { copy.copy_current(None) };
+        let bytes = entries.iter().map(|entry| entry.length).sum();
+        self.transfer.report().add(&key, bytes, outcome);
+    }
+}
+
+/// A short digest of a path: enough to tell the paths of a directory apart, in little memory.
+fn digest_of(path: &str) -> [u8; 16] {
+    let mut short = [0; 16];
+    short.copy_from_slice(&digest(&SHA256, path.as_bytes()).as_ref()[..16]);
+    short
+}

@@ -1,0 +1,160 @@
+//! The copy of a key to a bucket, with its versions.
+
+use super::attributes::{StoredAttributes, attributes_of, has_time, tags_of, with_tags, without_tags};
+use super::listing::{ListedVersion, versions_of};
+use super::peer::{Call, CallError, Header, Link};
+use super::report::{Copied, Loss};
+use super::upload::{Origin, Shape, Upload};
+
+/// The versions of one key at the source of a copy. A version without an id is the current one.
+pub(super) trait CopySource {
+    /// The attributes of a version, and the headers of its copy with that of the tags.
+    fn wanted(&mut self, id: Option<&str>) -> Result<(StoredAttributes, Vec<Header>), String>;
+
+    /// The lengths that its entity tag depends on.
+    fn shape_of(&mut self, from: &StoredAttributes, id: Option<&str>) -> Result<Shape, CallError>;
+
+    /// Whether it is granted to others than its owner, as far as the source says.
+    fn has_grants(&mut self, id: Option<&str>) -> bool;
+
+    /// Its bytes.
+    fn origin<'o>(&'o mut self, id: Option<&'o str>, etag: &'o str) -> Box<dyn Origin + 'o>;
+}
+
+/// A copy of one key to a bucket.
+pub(super) struct ObjectCopy<'c, 'p> {
+    pub(super) source: &'c mut dyn CopySource,
+    pub(super) target: &'c mut Link<'p>,
+    /// The key in the target.
+    pub(super) key: &'c str,
+    /// Whether uploads of the key that were begun before this moment are removed before another begins.
+    pub(super) begun: siltstone::base::Timestamp,
+    /// Is told what a copy loses.
+    pub(super) lost: &'c mut dyn FnMut(Loss),
+}
+
+impl ObjectCopy<'_, '_> {
+    /// Copies the current version, unless it is there.
+    ///
+    /// # Errors
+    /// A message, if it cannot be read or is not stored.
+    pub(super) fn copy_current(&mut self, id: Option<&str>) -> Result<Copied, String> {
+        let (from, headers) = self.source.wanted(id)?;
+        let there = attributes_of(self.target, self.key, None).map_err(CallError::text)?;
+        if let Some(there) = there
+            && (there.length, &there.etag) == (from.length, &from.etag)
+            && self.has_headers(None, there.kept, &headers)?
+        {
+            return Ok(Copied::Present);
+        }
+        self.store(&from, &headers, id).map(|()| Copied::Stored)
+    }
+
+    /// Appends the versions that the target does not have, in order.
+    ///
+    /// # Errors
+    /// A message. The versions before the one that failed are stored.
+    pub(super) fn copy_versions(&mut self, versions: &[ListedVersion]) -> Result<Copied, String> {
+        let there = versions_of(self.target, self.key)?;
+        if there.len() > versions.len() {
+            return Err("the target has more versions than the source".to_owned());
+        }
+        for (at, (old, new)) in there.iter().zip(versions).enumerate() {
+            if !self.is_same(old, new)? {
+                return Err(format!("version {} in the target is another one than in the source", at + 1));
+            }
+        }
+        for version in &versions[there.len()..] {
+            self.append(version)?;
+        }
+        Ok(if there.len() == versions.len() { Copied::Present } else { Copied::Stored })
+    }
+
+    fn is_same(&mut self, old: &ListedVersion, new: &ListedVersion) -> Result<bool, String> {
+        let described =
+            |version: &ListedVersion| (version.delete_marker, version.length, version.etag.clone());
+        if described(old) != described(new) || new.delete_marker {
+            return Ok(described(old) == described(new) || (old.delete_marker && new.delete_marker));
+        }
+        let (_, headers) = self.source.wanted(new.id.as_deref())?;
+        let id = old.id.as_deref();
+        let there = attributes_of(self.target, self.key, id).map_err(CallError::text)?;
+        let there = there.ok_or("a version of the target is gone")?;
+        self.has_headers(id, there.kept, &headers)
+    }
+
+    /// Whether a version of the target has these headers and, if the target keeps tags, these tags.
+    fn has_headers(
+        &mut self,
+        id: Option<&str>,
+        kept: Vec<Header>,
+        wanted: &[Header],
+    ) -> Result<bool, String> {
+        match tags_of(self.target, self.key, id)? {
+            Some(tags) => Ok(with_tags(kept, &tags) == wanted),
+            None => Ok(kept == without_tags(wanted).0),
+        }
+    }
+
+    fn append(&mut self, version: &ListedVersion) -> Result<(), String> {
+        if version.delete_marker {
+            let call = Call { method: "DELETE", key: self.key, ..Call::default() };
+            return self.target.ask(call).map(drop).map_err(CallError::text);
+        }
+        let id = version.id.as_deref();
+        let (from, headers) = self.source.wanted(id)?;
+        self.store(&from, &headers, id)
+    }
+
+    fn store(&mut self, from: &StoredAttributes, headers: &[Header], id: Option<&str>) -> Result<(), String> {
+        if headers.iter().any(|(_, value)| value.contains('\u{fffd}')) {
+            return Err("its metadata is not UTF-8".to_owned());
+        }
+        if !has_time(headers) {
+            (self.lost)(Loss::Times);
+        }
+        from.losses.iter().for_each(|loss| (self.lost)(*loss));
+        if self.source.has_grants(id) {
+            (self.lost)(Loss::Grants);
+        }
+        let shape = self.source.shape_of(from, id).map_err(CallError::text)?;
+        let stored = self.send(from, headers, id, &shape)?;
+        if stored == from.etag {
+            return Ok(());
+        }
+        let is_told = from.has_digest() && (!from.etag.contains('-') || matches!(shape, Shape::Parts(_)));
+        if !is_told {
+            (self.lost)(Loss::EntityTag);
+            return Ok(());
+        }
+        Err(format!("the ETag of the copy is {stored}, that of the source {}", from.etag))
+    }
+
+    /// Uploads the version; without tags to a server that keeps none.
+    fn send(
+        &mut self,
+        from: &StoredAttributes,
+        headers: &[Header],
+        id: Option<&str>,
+        shape: &Shape,
+    ) -> Result<String, String> {
+        let (bare, tags) = without_tags(headers);
+        let upload = Upload { key: self.key, headers, shape, begun: self.begun };
+        let sent = upload.send(self.target, &mut *self.source.origin(id, &from.etag));
+        let etag = match sent {
+            Err(CallError::Unsupported(_)) if !tags.is_empty() => {
+                (self.lost)(Loss::Tags);
+                let upload = Upload { headers: &bare, ..upload };
+                return upload
+                    .send(self.target, &mut *self.source.origin(id, &from.etag))
+                    .map_err(CallError::text);
+            }
+            other => other.map_err(CallError::text)?,
+        };
+        // Some servers ignore the header.
+        if !tags.is_empty() && tags_of(self.target, self.key, None)?.is_none_or(|there| there != tags) {
+            (self.lost)(Loss::Tags);
+        }
+        Ok(etag)
+    }
+}
